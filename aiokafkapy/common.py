@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from .errors import ConfigurationError, InvalidTopicError
 
@@ -133,7 +133,7 @@ class ExponentialBackoff:
         return min(self.maximum, base)
 
 
-def check_topic_name(name: Any) -> None:
+def check_topic_name(name: object) -> None:
     """Raise InvalidTopicError unless ``name`` is a valid topic name (``Topic.validate``).
 
     Called wherever a name comes in: an invalid one must not reach a request, where it would fail other topics.

@@ -1,6 +1,6 @@
 """State machines as tables: which state may follow which, checked in one place.
 
-Knows nothing of what the states mean. Each state machine (connection, batch, group, socket server) exports one
+Knows nothing of the states' meaning. Each state machine (connection, batch, group, socket server) exports one
 ``StateTable`` beside its enum and changes its state only through ``transition``; the documented diagrams are generated
 by ``diagram``. The pattern is that of h11's ``_state.py``.
 """

@@ -32,7 +32,7 @@ CHAINS = {
     "postgresql": re.compile(r"tests/system/test_outbox"),
     "site": re.compile(r"tests/documents/test_site\.py"),
 }
-"""What is shared, and the ids of those who do; the first that fits counts."""
+"""A shared resource, and the ids of its users; the first that fits counts."""
 
 
 def chain_of(nodeid: str) -> str | None:

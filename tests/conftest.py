@@ -91,7 +91,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def _logging_as_it_was() -> Iterator[None]:
-    """A web framework may set up the root logger, as Litestar does; other tests look at what is logged by default."""
+    """A web framework may set up the root logger, as Litestar does; other tests look at the lines logged by default."""
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)
     yield
@@ -119,7 +119,7 @@ def kafka() -> ApacheKafka:
 
 @pytest.fixture
 def kafka3() -> ApacheKafka:
-    """Three real nodes, all up whatever the test before did to them; topics are not auto-created."""
+    """Three real nodes, all up after any test; topics are not auto-created."""
     nodes = SHARED.enter(
         "three nodes", lambda: started(ApacheKafka(nodes=3, config={"auto.create.topics.enable": False}))
     )

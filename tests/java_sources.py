@@ -22,7 +22,7 @@ COMPILER: Final = Artifact("org.eclipse.jdt", "ecj", "3.33.0")
 def compiled_into(directory: Path, source: Path, jars: Path) -> Path:
     """Compile a source against the jars of a directory; returns ``directory``, which has the classes then.
 
-    Raises KafkaUnavailableError when the compiler cannot be had, and RuntimeError with what it says of the source.
+    Raises KafkaUnavailableError when the compiler cannot be had, and RuntimeError with its words on the source.
     """
     # Unlike Java's own, this compiler takes no pattern for a class path.
     class_path = os.pathsep.join(map(str, sorted(jars.glob("*.jar"))))

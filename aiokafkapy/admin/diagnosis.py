@@ -1,12 +1,12 @@
-"""What a check-up found, in words: one finding for each thing looked at, and what to do where it is not well.
+"""The findings of a check-up, in words: one for each thing looked at, and what to do where it is not well.
 
 Owns the words, and the decisions behind them: which Kafka a broker is, when a certificate's end is near, what an
-advertised address means, what a topic lacks. Asks nobody and has no clock: ``doctor`` asks, and gives what came back.
+advertised address means, what a topic lacks. Asks nobody and has no clock: ``doctor`` asks, and hands over the answers.
 Kafka has no counterpart.
 
 Rules:
 
-- A finding is one line. Whatever is not well says what to do, by the name of the option to write.
+- A finding is one line. One that is not well says what to do, by the name of the option to write.
 - No finding has a secret in it: of credentials only the mechanism is said.
 """
 
@@ -55,7 +55,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at: ``check`` is what (``dns``, ``tcp``, ``tls``, ``sasl``, …), ``subject`` where.
+    """One thing looked at: ``check`` is its kind (``dns``, ``tcp``, ``tls``, ``sasl``, …), ``subject`` where.
 
     ``advice`` is empty where there is nothing to do, or the text itself says what. ``facts`` are for programs.
     """
@@ -95,7 +95,7 @@ def version_finding(address: str, versions: NodeApiVersions, round_trip_ms: floa
 def likely_version(versions: NodeApiVersions) -> str:
     """The release a broker most likely is, from the highest ``metadata.version`` it has, else from its requests' own.
 
-    Brokers do not tell their version: what others than Kafka's offer may be anything.
+    Brokers do not tell their version: others than Kafka's may offer anything.
     """
     _, level = versions.supported_features.get("metadata.version", (0, 0))
     for least, release in _METADATA_LEVELS:
@@ -147,11 +147,11 @@ _OLDEST_PRODUCE: Final = 3
 def certificate_finding(
     address: str, certificate: Mapping[str, Any] | None, version: str, cipher: str, now: float
 ) -> Finding:
-    """What TLS agreed on, and the broker's certificate as ``SSLSocket.getpeercert`` has it; ``now`` is wall time.
+    """The agreement of TLS, and the broker's certificate as ``SSLSocket.getpeercert`` has it; ``now`` is wall time.
 
     A context that checks nothing (``ssl_context``) has no certificate to show.
     """
-    facts: dict[str, Any] = {"version": version, "cipher": cipher}
+    facts: dict[str, object] = {"version": version, "cipher": cipher}
     if not certificate:
         text = f"{version}, {cipher}; the certificate is not checked"
         advice = "anybody may be at the other end: leave the ssl_context to aiokafkapy, with ssl_truststore_location"
@@ -195,11 +195,11 @@ def advertised_finding(
 ) -> Finding:
     """Whether a broker is reached where the cluster says that it is: its ``advertised.listeners``.
 
-    ``failure`` is what went wrong there; ``is_odd_loopback``: the address is this machine's own, while the cluster was
+    ``failure`` is the error there; ``is_odd_loopback``: the address is this machine's own, while the cluster was
     asked for at another.
     """
     check, subject = "broker", f"node {node_id} at {address}"
-    facts: dict[str, Any] = {"node_id": node_id, "address": address, "round_trip_ms": round_trip_ms}
+    facts: dict[str, object] = {"node_id": node_id, "address": address, "round_trip_ms": round_trip_ms}
     if is_odd_loopback:
         text = "the address that it advertises is this machine's own" + (
             "" if failure is None else f"; there: {failure.text}"

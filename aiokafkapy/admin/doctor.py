@@ -10,7 +10,7 @@ Rules:
 
 - Nothing is written and nothing is made: no record, no topic.
 - A step that fails ends its address, not the check-up. Every step is bounded by ``step_timeout``, and all of it by the
-  time-out of ``examine``: it always returns, with what was found until then.
+  time-out of ``examine``: it always returns, with the findings until then.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Doctor:
             self._note(Finding("metadata", address, Verdict.FAILED, str(error), "see the broker's log"))
             return None
         brokers: dict[int, str] = {one.node_id: format_address(one.host, one.port) for one in body.brokers}
-        facts: dict[str, Any] = {
+        facts: dict[str, object] = {
             "cluster_id": getattr(body, "cluster_id", None),
             "controller_id": getattr(body, "controller_id", None),
             "brokers": {str(node_id): place for node_id, place in brokers.items()},
@@ -195,7 +195,9 @@ class Doctor:
     # internals: one address
 
     async def _visit(self, host: str, port: int, tell: Callable[[Finding], object] = lambda finding: None) -> _Visit:
-        """DNS, TCP, TLS, SASL and ApiVersions at one address, up to what fails; ``tell`` has each finding at once."""
+        """DNS, TCP, TLS, SASL and ApiVersions at one address, up to the one that fails; ``tell`` has each finding at
+        once.
+        """
         visit = _Visit(format_address(host, port), tell)
         self._step = f"looking at {visit.address}"
         dialer = new_dialer(self.config, asyncio.get_running_loop())
@@ -396,7 +398,7 @@ class _Link(NamedTuple):
 
 
 async def _refusal(link: _Link) -> NoReturn:
-    """Raises what the node, or the way to it, has against us once that is sure."""
+    """Raises the reason why the node, or the way to it, refuses us once that is sure."""
     while True:
         state = link.client.nodes.states.get(link.node.node_id)
         if state is not None and state.authentication_error is not None:

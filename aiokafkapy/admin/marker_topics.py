@@ -1,6 +1,6 @@
-"""Topics that remember what is committed, one record for each key: made where they are missing, and looked at.
+"""Topics that remember commits, one record for each key: made where they are missing, and looked at.
 
-Owns how such a topic is made. What its records say, and what a missing or unfit one means, is the caller's: Spark's
+Owns how such a topic is made. The meaning of its records, and of a missing or unfit one, is the caller's: Spark's
 sink and the outbox. Kafka's counterpart is ``__transaction_state``.
 
 Rules: compacted, with small segments, because the one that is written to is not compacted; as safe as Kafka's own topic

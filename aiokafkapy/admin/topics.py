@@ -278,7 +278,7 @@ def _check(answer: Any, name: str) -> None:
         raise make(answer.error_code, getattr(answer, "error_message", None), topic=name)
 
 
-def _is_own(entry: Any) -> bool:
+def _is_own(entry: object) -> bool:
     source = getattr(entry, "config_source", None)
     return source == _TOPIC_CONFIG_SOURCE if source is not None else not getattr(entry, "is_default", True)
 

@@ -6,8 +6,8 @@ Owns a ``LoopThread`` and the producer on it, made by the first call that needs 
 Rules:
 
 - It may be made at a module's head: nothing is started by that. In the child of a fork, as Celery's and gunicorn's
-  workers are, it is as new; what the parent had sent is the parent's.
-- ``send`` returns before the record is delivered. What was accepted is sent at the end of ``with``, by ``close``, and
+  workers are, it is as new; records that the parent had sent are the parent's.
+- ``send`` returns before the record is delivered. Accepted records are sent at the end of ``with``, by ``close``, and
   at the end of the program for up to ``AT_EXIT_SECONDS``.
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["AT_EXIT_SECONDS", "BlockingProducer"]
 
 AT_EXIT_SECONDS: Final = 10.0
-"""How long the end of the program waits for what was not delivered yet."""
+"""How long the end of the program waits for records that are not delivered yet."""
 
 T = TypeVar("T")
 
@@ -72,7 +72,9 @@ class BlockingProducer(Generic[K, V]):
     # life
 
     def start(self) -> None:
-        """Connect now and not with the first call. Raises what ``KafkaProducer.start`` raises; may be called again."""
+        """Connect now and not with the first call. Raises the errors of ``KafkaProducer.start``; may be called
+        again.
+        """
         self._running_thread()
 
     def close(self, timeout: float | None = None) -> None:
@@ -236,7 +238,7 @@ class BlockingProducer(Generic[K, V]):
         return look() if thread is None else thread.run(called())
 
     def _forked(self) -> object:
-        """This is the child: return what is the parent's, and must be neither touched nor freed."""
+        """This is the child: return the parent's objects, which must be neither touched nor freed."""
         inherited = (self._producer, self._thread, self._lock)
         self._producer = KafkaProducer(config=self._producer.config)
         self._thread = None

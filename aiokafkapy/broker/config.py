@@ -243,7 +243,7 @@ class BrokerConfig(BaseModel):
         mode="before",
     )
     @classmethod
-    def _split_list(cls, value: Any) -> Any:
+    def _split_list(cls, value: object) -> Any:
         """Kafka's lists are text with commas, as the command line gives them."""
         return [entry.strip() for entry in value.split(",") if entry.strip()] if isinstance(value, str) else value
 
@@ -267,7 +267,7 @@ class BrokerConfig(BaseModel):
         except ValidationError as error:
             raise ConfigurationError("; ".join(map(_readable, error.errors()))) from None
 
-    def altered(self, **options: Any) -> Self:
+    def altered(self, **options: object) -> Self:
         """The configuration with these options changed. Raises ConfigurationError."""
         return self.of(**{name: getattr(self, name) for name in self.model_fields_set} | options)
 

@@ -5,14 +5,15 @@ leader is only an id and an epoch. ``RequestContext`` is one request on one conn
 everything through it and keep nothing between requests themselves.
 
 This module must not know sockets, queues or any API's schema. Kafka's counterpart is ``RequestContext`` together with
-what ``KafkaApis`` holds (``MetadataCache``, ``ReplicaManager``, ``GroupCoordinator``).
+the members of ``KafkaApis`` (``MetadataCache``, ``ReplicaManager``, ``GroupCoordinator``).
 
 Rules:
 
 - ``now`` is loop time and is passed down; ``timestamp_ms()`` is wall time and only ever ends up inside records.
 - A handler is synchronous. A handler that must wait returns a future, and the request waits for it; when the
   connection ends first, that future is cancelled: check ``done()`` before resolving it.
-- A handler asks ``may`` or ``check_right`` for what it does and shows, before it says whether there is such a thing.
+- A handler asks ``may`` or ``check_right`` for the things it does and shows, before it says whether there is such a
+  thing.
 - Faults of a whole request are applied around the handler, which never sees them; those narrowed to a topic or
   partition are the handler's to apply, by asking ``topic_error`` for each partition it serves.
 """
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 __all__ = ["ANONYMOUS", "NOT_ASKED", "BrokerState", "ConnectionInfo", "RequestContext"]
 
 ANONYMOUS: Final = "User:ANONYMOUS"
-"""The principal of who has not said who they are."""
+"""The principal of a client that is not authenticated."""
 
 NOT_ASKED: Final = -(2**31)
 """In place of a bit field of operations, when the client did not ask for it."""
@@ -184,7 +185,7 @@ class RequestContext:
         """Loop time in seconds."""
         return self.state.now()
 
-    def respond(self, **fields: Any) -> Any:
+    def respond(self, **fields: object) -> Any:
         """The response body of this request's API and version; fields that the version does not have are dropped."""
         return build_response(ApiKey(self.api_key), self.api_version, **fields)
 

@@ -1,8 +1,8 @@
 """Faults on demand: the calls by which a test makes a ``DevBroker`` fail.
 
 Owns nothing: it arms the ``faults`` that the request handlers ask for, and changes leaders, nodes and connections
-through the cluster it belongs to. It must not know what is in a request. Kafka has no counterpart; the idea, control by
-API key, is franz-go's kfake.
+through the cluster it belongs to. It must not know the contents of requests. Kafka has no counterpart; the idea,
+control by API key, is franz-go's kfake.
 
 Rules:
 
@@ -128,7 +128,7 @@ class Controls:
         return self._cluster.expire_sessions(node_id)
 
     def refuse_authentication(self, is_refused: bool = True) -> None:
-        """Let nobody authenticate by SASL, whatever the credentials; False goes on. Sessions that live stay."""
+        """Let nobody authenticate by SASL, with any credentials; False goes on. Sessions that live stay."""
         self._cluster.refuse_authentication(is_refused)
 
     def rotate_certificate(self, keystore_location: str | os.PathLike[str], listener: str | None = None) -> None:

@@ -20,7 +20,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from ..common import ConsumedRecord, Node
 from ..errors import ConfigurationError, IllegalStateError, UnknownTopicOrPartitionError
@@ -71,7 +71,7 @@ class DevBroker:
         *,
         advertised_host: str | None = None,
         listeners: Listeners | None = None,
-        **config: Any,
+        **config: object,
     ) -> None:
         """No I/O, and no running loop needed. ConfigurationError for a wrong option."""
         if nodes < 1:

@@ -82,7 +82,7 @@ class Faults:
         """Count a request."""
         self.counts[api_key, node_id] += 1
 
-    def intercept(self, request: FaultyRequest, body: Any) -> Any:
+    def intercept(self, request: FaultyRequest, body: object) -> Any:
         """The answer of the function given to ``on_request``; None when there is none or it lets the request pass."""
         function = self.interceptors.get(request.api_key)
         return None if function is None else function(request, body)

@@ -1,6 +1,6 @@
 """The listeners of a broker: their names, protocols, addresses and own options, and the ports of each node.
 
-Owns how a listener is written and checked. It must not know sockets nor what TLS and SASL do. Kafka's counterparts
+Owns how a listener is written and checked. It must not know sockets, TLS or SASL. Kafka's counterparts
 are ``EndPoint``, ``listeners``, ``listener.security.protocol.map`` and ``advertised.listeners``.
 
 Rules:
@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from ..errors import ConfigurationError
 from ..security.protocols import SECURITY_PROTOCOLS, has_sasl, has_tls
@@ -50,7 +50,7 @@ class Listener:
         port: int = 0,
         *,
         advertised_host: str | None = None,
-        **options: Any,
+        **options: object,
     ) -> None:
         self.security_protocol = security_protocol
         self.host = host

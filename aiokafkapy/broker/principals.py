@@ -1,4 +1,5 @@
-"""Who shows a client certificate: its subject as a distinguished name, and the rules that make a principal of it.
+"""The principal behind a client certificate: its subject as a distinguished name, and the rules that make a principal
+of it.
 
 Owns the name's text form (RFC 2253, as Java writes it) and ``ssl.principal.mapping.rules``. It must not know TLS.
 Kafka's counterparts are ``DefaultKafkaPrincipalBuilder`` and ``SslPrincipalMapper``.
@@ -45,7 +46,7 @@ def distinguished_name(subject: Sequence[Sequence[tuple[str, str]]]) -> str:
 
 
 class PrincipalRules:
-    """Rules, as they are written. Raises ConfigurationError for what is no rule."""
+    """Rules, as they are written. Raises ConfigurationError for any other text."""
 
     def __init__(self, text: str) -> None:
         self._rules: list[tuple[re.Pattern[str], str, str] | None] = []  # None: DEFAULT

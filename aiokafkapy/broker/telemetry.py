@@ -1,4 +1,4 @@
-"""What clients push of their metrics (KIP-714): the subscription that they are told of, and the pushes that came.
+"""Metrics that clients push (KIP-714): the subscription that they are told of, and the pushes that came.
 
 Owns both for one cluster. Knows no connection. Kafka's counterparts are ``ClientMetricsManager`` with a subscription
 made by ``kafka-client-metrics.sh``, and the plug-in of a ``ClientTelemetryReceiver``, without which a broker does not
@@ -93,7 +93,7 @@ class ClientTelemetry:
 
     @property
     def subscription_id(self) -> int:
-        """Of what is subscribed to: another subscription has another id."""
+        """Of the subscription: another one has another id."""
         return zlib.crc32(repr((self.metrics, self.push_interval_ms, self.compressions, self.max_bytes)).encode()) >> 1
 
     def instance_id(self, client_instance_id: UUID | None) -> UUID | None:

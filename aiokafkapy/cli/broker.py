@@ -1,8 +1,8 @@
 """``aiokafkapy broker``: the dev broker as a program of its own, for clients in any language.
 
 Owns the options and the output; ``DevBroker`` is the broker. When the broker is ready, its bootstrap servers are the
-only line on stdout, for scripts; further instructions, and what clients need for TLS and SASL at each listener, go to
-stderr, without passwords.
+only line on stdout, for scripts; further instructions, and the clients' options for TLS and SASL at each listener, go
+to stderr, without passwords.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``aiokafkapy explain``: the producer's configuration in force, where each value came from, and what it implies.
+"""``aiokafkapy explain``: the producer's configuration in force, where each value came from, and its consequences.
 
 Owns the options, the order of precedence, and the output, text or JSON with ``--json``; the words are those of
 ``producer.explanation``. Connects to nothing.
@@ -41,7 +41,7 @@ def explain(
     show_all: Annotated[bool, typer.Option("--all", help="Also the options that are at their default.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: every option, too.")] = False,
 ) -> None:
-    """Show the producer's configuration in force: each value, where it came from, and what it implies."""
+    """Show the producer's configuration in force: each value, where it came from, and its consequences."""
     given = list(_given(bootstrap_servers, url, config))
 
     async def command(stop: Stop) -> int:
@@ -61,7 +61,7 @@ def explain(
 def _given(
     servers: str | None, url: str | None, entries: Sequence[str] | None
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What the command line gives, with where it is from; the later wins."""
+    """The options of the command line, with their origins; the later wins."""
     if url is not None:
         from ..client.urls import options_of_url
 
@@ -81,7 +81,7 @@ def _explanation(given: Sequence[tuple[str, Mapping[str, Any]]]) -> Explanation:
     from ..producer.explanation import explain
 
     origins = environment_variables(ProducerConfig.environment_prefix)
-    values: dict[str, Any] = {name: os.environ[variable] for name, variable in origins.items()}
+    values: dict[str, object] = {name: os.environ[variable] for name, variable in origins.items()}
     for origin, properties in given:
         plain = _plain(properties)
         values |= plain
@@ -96,7 +96,7 @@ def _explanation(given: Sequence[tuple[str, Mapping[str, Any]]]) -> Explanation:
         raise CommandError(f"{error}{whence and f' ({whence})'}", EXIT_USAGE) from None
 
 
-def _plain(properties: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(properties: Mapping[str, object]) -> dict[str, object]:
     from ..client.foreign_options import with_our_names
 
     return with_our_names(
@@ -119,7 +119,7 @@ def _print(explanation: Explanation, show_all: bool) -> None:
         typer.echo(typer.style(f"look at {subject}: {text}", fg="yellow"))
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """On one line, and not too long: an option may be a whole file in PEM."""
     text = " ".join((",".join(map(str, value)) if isinstance(value, list) else str(value)).split())
     return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + "…"

@@ -1,7 +1,7 @@
 """Brings items read from files and pipes to the event loop, in blocks.
 
 A regular file is read on the loop, a block at a time, since reading it never blocks for long; anything else (a pipe, a
-terminal) is read in a thread, since its next line may take an hour. Knows nothing of what the items are.
+terminal) is read in a thread, since its next line may take an hour. Knows nothing of the items.
 
 Rules: an item is handed on at once, however long the next one takes; with ``MAX_WAITING`` items in the queue the thread
 stops reading, which is the back-pressure to the pipe's writer; ending does not wait for a blocked read.

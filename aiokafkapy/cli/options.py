@@ -65,10 +65,10 @@ class Position:
 
 
 def client_options(servers: str, entries: Sequence[str] | None) -> dict[str, Any]:
-    """The properties of a client: ``--config`` as given, and the servers; exits with code 2 for what is no
+    """The properties of a client: ``--config`` as given, and the servers; exits with code 2 for a line that is no
     KEY=VALUE.
     """
-    properties: dict[str, Any] = dict(parse_config(entries))
+    properties: dict[str, object] = dict(parse_config(entries))
     properties.setdefault("bootstrap.servers", servers)
     return properties
 

@@ -55,7 +55,7 @@ class Figures:
     latencies: list[float] = field(default_factory=list)
     first_error: str | None = None
 
-    def note(self, begun: float, delivery: Any) -> None:
+    def note(self, begun: float, delivery: object) -> None:
         """Record the latency of a timed record; its delivery's done callback."""
         self.latencies.append(time.perf_counter() - begun)
 
@@ -156,7 +156,7 @@ def _values(size: int) -> list[bytes]:
     return [bytes(source.choices(letters, k=size)) for _ in range(DISTINCT_VALUES)]
 
 
-async def _make_topic(topic: str, partitions: int, options: Mapping[str, Any], timeout: float) -> None:
+async def _make_topic(topic: str, partitions: int, options: Mapping[str, object], timeout: float) -> None:
     from ..admin import TopicAdmin
     from ..errors import TopicAlreadyExistsError, TopicAuthorizationFailedError
     from ..producer.config import ProducerConfig
@@ -165,13 +165,13 @@ async def _make_topic(topic: str, partitions: int, options: Mapping[str, Any], t
         try:
             await admin.create(topic, partitions=partitions)
         except (TopicAlreadyExistsError, TopicAuthorizationFailedError):
-            return  # who may not make topics may still write to one that is there
+            return  # a user without the right to make topics may still write to one that is there
         say(f"made topic {topic} with {partitions} partitions")
 
 
 @dataclass(slots=True)
 class _Load:
-    """What is sent, how fast, and what is told of it."""
+    """The records to send, their rate, and the report."""
 
     producer: KafkaProducer
     topic: str

@@ -253,7 +253,7 @@ def _unescaped(text: str) -> str:
 
 @contextlib.contextmanager
 def _blocks_of(name: str, kind: str | None, shape: RecordShape) -> Iterator[AsyncGenerator[Block, None]]:
-    """A file's records; while they are read, what is wrong with the file ends the command."""
+    """A file's records; while they are read, an error in the file ends the command."""
     source = "stdin" if name == STDIN else name
     with _opened(name) as stream:
         records = read_records(stream, source, kind or format_of(name), shape)

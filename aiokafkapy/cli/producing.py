@@ -25,7 +25,7 @@ GRACE: Final = 0.25
 
 @asynccontextmanager
 async def started_producer(
-    options: Mapping[str, Any], timeout: float, stop: Stop
+    options: Mapping[str, object], timeout: float, stop: Stop
 ) -> AsyncIterator[KafkaProducer[Any, Any]]:
     """A started producer with these properties; KafkaTimeoutError with the cause if no broker answers in ``timeout`` s.
 

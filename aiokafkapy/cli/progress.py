@@ -1,6 +1,6 @@
 """A progress bar on stderr, if that is a terminal.
 
-Owns its look; knows nothing of what is counted. rich draws it.
+Owns its look; knows nothing of the things that are counted. rich draws it.
 """
 
 from __future__ import annotations

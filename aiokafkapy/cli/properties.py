@@ -1,6 +1,6 @@
 """Java's properties files, as Kafka's clients and tools are configured by them: text in, names and values out.
 
-Owns the grammar and nothing of what the names mean. The counterpart is ``java.util.Properties.load``: ``=``, ``:`` or
+Owns the grammar; knows nothing of the names' meaning. The counterpart is ``java.util.Properties.load``: ``=``, ``:`` or
 white space ends a name, ``#`` and ``!`` begin a comment, a backslash at a line's end joins the next line, and in a line
 it begins an escape, so that Windows' paths and passwords have it twice.
 """

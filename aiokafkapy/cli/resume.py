@@ -1,9 +1,9 @@
-"""``aiokafkapy produce --resume FILE``: sends what a service had not delivered when it ended.
+"""``aiokafkapy produce --resume FILE``: sends the records that a service had not delivered when it ended.
 
 Owns the sending and the summary; the file's form is ``integrations.undelivered``'s.
 
 Rules: records are sent in the order of the file. One is marked in the file once it is acknowledged, so that a run that
-is stopped, or killed, is gone on with by the next one: what was acknowledged and not marked yet, by a kill between the
+is stopped, or killed, is gone on with by the next one: records acknowledged and not marked yet, by a kill between the
 two, is sent again. A line that cannot be sent is reported and stays as it is; the exit code is 1 then.
 """
 
@@ -52,7 +52,7 @@ class Resumed:
 
 
 def resume_file(
-    path: Path, properties: Mapping[str, Any], timeout: float, *, quiet: bool = False, as_json: bool = False
+    path: Path, properties: Mapping[str, object], timeout: float, *, quiet: bool = False, as_json: bool = False
 ) -> NoReturn:
     """Run the command to its end."""
 
@@ -110,7 +110,7 @@ async def _send(producer: KafkaProducer[Any, Any], file: UndeliveredFile, resume
                 await _confirm(unconfirmed, file, resumed)
         await _confirm(unconfirmed, file, resumed)
     finally:
-        # After a second Ctrl-C: what is known is marked.
+        # After a second Ctrl-C: the outcomes that are known are marked.
         for delivery, record in unconfirmed:
             if delivery.done() and delivery.exception() is None:
                 file.mark(record.position)
@@ -118,7 +118,7 @@ async def _send(producer: KafkaProducer[Any, Any], file: UndeliveredFile, resume
 
 
 async def _confirm(unconfirmed: deque[tuple[Delivery, StoredRecord]], file: UndeliveredFile, resumed: Resumed) -> None:
-    """Wait for all outcomes, and mark what was acknowledged as it is told."""
+    """Wait for all outcomes, and mark each acknowledged record as it is told."""
     while unconfirmed:
         delivery, record = unconfirmed[0]
         try:

@@ -173,7 +173,7 @@ def _read_json_lines(stream: Iterable[bytes], source: str, shape: RecordShape) -
 
 
 def _record_of(
-    source: str, number: int, text: bytes, fields: Mapping[str, Any], whole: bytes, shape: RecordShape
+    source: str, number: int, text: bytes, fields: Mapping[str, object], whole: bytes, shape: RecordShape
 ) -> Item:
     try:
         key = _field(fields, shape.key_field, shape)
@@ -191,7 +191,7 @@ def _record_of(
 
 
 def _headers_of(
-    fields: Mapping[str, Any], wanted: Mapping[str, str], shape: RecordShape
+    fields: Mapping[str, object], wanted: Mapping[str, str], shape: RecordShape
 ) -> Iterator[tuple[str, bytes | None]]:
     for name, field in wanted.items():
         if not field.endswith(OPTIONAL):
@@ -202,7 +202,7 @@ def _headers_of(
                 yield name, value
 
 
-def _field(fields: Mapping[str, Any], name: str | None, shape: RecordShape) -> bytes | None:
+def _field(fields: Mapping[str, object], name: str | None, shape: RecordShape) -> bytes | None:
     """A field as bytes: text as UTF-8, anything else as JSON, null as None."""
     if name is None:
         return None
@@ -223,7 +223,7 @@ def _partition(value: Any) -> int | None:
     return number
 
 
-def _timestamp(value: Any) -> int | None:
+def _timestamp(value: object) -> int | None:
     """Milliseconds since the epoch, as a number or its digits, or a date or time in ISO 8601."""
     if value is None or value == "":
         return None
@@ -240,7 +240,7 @@ def _without_nulls(fields: Mapping[str, str], null_text: str | None) -> Mapping[
     return {name: None if value == null_text else value for name, value in fields.items()}
 
 
-def _as_json(value: Any) -> bytes:
+def _as_json(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 

@@ -182,7 +182,7 @@ def _run(
     run(command)
 
 
-async def _with_offsets(topic: TopicDescription, options: dict[str, Any], timeout: float) -> list[dict[str, Any]]:
+async def _with_offsets(topic: TopicDescription, options: dict[str, Any], timeout: float) -> list[dict[str, object]]:
     from ..reader import PartitionReader, ReaderConfig
 
     with_leader = [TopicPartition(topic.name, one.partition) for one in topic.partitions if one.leader != NO_LEADER]
@@ -202,7 +202,7 @@ async def _with_offsets(topic: TopicDescription, options: dict[str, Any], timeou
     ]
 
 
-def _summary(topic: TopicDescription) -> dict[str, Any]:
+def _summary(topic: TopicDescription) -> dict[str, object]:
     return {
         "topic": topic.name,
         "topic_id": None if topic.topic_id is None else str(topic.topic_id),
@@ -237,5 +237,5 @@ def _replicas(summary: dict[str, Any]) -> str:
     return f"{count} replica{'' if count == 1 else 's'} each"
 
 
-def _print_json(value: Any) -> None:
+def _print_json(value: object) -> None:
     typer.echo(json.dumps(value, indent=2))

@@ -1,4 +1,5 @@
-"""SASL on the client's connections: who we are is proven before a connection is used, and again before a session ends.
+"""SASL on the client's connections: a client is authenticated before a connection is used, and again before its session
+ends.
 
 Owns the mechanism, the exchange that is under way on each connection, and when a session is renewed (KIP-368). Knows no
 mechanism's bytes, which are ``security.sasl``'s, and closes nothing: the network client is told of the end, good or
@@ -9,8 +10,8 @@ Rules:
 - One task for each authentication. It ends with its connection at the latest.
 - A session is renewed at 85 to 95 % of its life. Requests in flight stay in flight; the next ones wait for the new
   session, so that the broker's answers keep their order.
-- What takes long (a token, PBKDF2, Kerberos) happens outside the event loop's turn.
-- ``AuthenticationFailedError`` means that the broker refused us, or we it. Whatever else goes wrong is a lost
+- Long work (a token, PBKDF2, Kerberos) happens outside the event loop's turn.
+- ``AuthenticationFailedError`` means that the broker refused us, or we it. Any other failure is a lost
   connection, which may be tried again.
 """
 
@@ -204,7 +205,7 @@ class Authenticator:
     # internals
 
     def _close_mechanism(self) -> None:
-        """Of a user's own whatever is raised is told, and spoils nothing."""
+        """Any exception of a user's own is told, and spoils nothing."""
         try:
             self.mechanism.close()
         except Exception as error:

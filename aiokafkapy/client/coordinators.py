@@ -1,6 +1,6 @@
-"""``find_coordinator``: the node that coordinates a consumer group or a transactional id; and what it is told.
+"""``find_coordinator``: the node that coordinates a consumer group or a transactional id; and the offsets sent to it.
 
-Owns the request and the forms of its answer, and an offset's entry in the requests that commit it; who asks keeps the
+Owns the request and the forms of its answer, and an offset's entry in the requests that commit it; the caller keeps the
 node, and asks again when it has moved. Kafka's counterparts are ``AbstractCoordinator.lookupCoordinator`` and
 ``FindCoordinatorHandler``.
 """
@@ -25,7 +25,9 @@ TRANSACTION: Final = 1
 
 
 async def find_coordinator(client: NetworkClient, key_type: int, key: str) -> Node:
-    """Ask any broker. Raises its error, CoordinatorNotAvailableError when it names no node, and what sending raises."""
+    """Ask any broker. Raises its error, CoordinatorNotAvailableError when it names no node, and the errors of
+    sending.
+    """
 
     def build(version: int) -> Any:
         return build_request(ApiKey.FIND_COORDINATOR, version, key=key, key_type=key_type, coordinator_keys=[key])

@@ -1,4 +1,4 @@
-"""What options of other Kafka clients are called here.
+"""The names here of other Kafka clients' options.
 
 Owns the table from option names of aiokafka, kafka-python, librdkafka (confluent-kafka) and Kafka's Java client to what
 to write instead; names have underscores for dots. Knows no configuration class: callers pass the valid options.

@@ -59,7 +59,7 @@ _SILENCE_AGAIN: Final = 30.0
 
 
 class MetadataNodes(NodeChooser, Protocol):
-    """What the updater asks about nodes; ``NodeReadiness`` implements it."""
+    """The updater's questions about nodes; ``NodeReadiness`` implements it."""
 
     def choose_node(self, nodes: Sequence[Node], now: float) -> LeastLoadedNode:
         """The least loaded of ``nodes``."""

@@ -97,7 +97,7 @@ class NetworkClient:
         self._request_timeout = config.request_timeout_ms / 1000
         self._max_idle = config.connections_max_idle_ms / 1000 if config.connections_max_idle_ms >= 0 else math.inf
         self._state = NETWORK_CLIENT_STATES.initial
-        # The state of each node; what every request reads is kept in fields of its own.
+        # The state of each node; fields that every request reads are kept here too.
         self._connections: dict[int, BrokerConnection] = {}
         self.nodes = NodeReadiness(config, self._connections)
         self._states = self.nodes.states
@@ -342,7 +342,7 @@ class NetworkClient:
     def on_connection_lost(self, connection: BrokerConnection, error: BaseException | None) -> None:
         self._sockets.lost(connection)
         if self._authenticator is not None and self._authenticator.is_reading(connection):
-            return  # the authentication ends with what the broker said last, and the connection with it
+            return  # the authentication ends with the broker's last message, and the connection with it
         if self._sockets.is_current(connection):
             lost = self._explained_loss(connection, error)
             if self.nodes.is_preparing_connection(connection.node_id):

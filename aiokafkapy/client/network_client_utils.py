@@ -96,8 +96,8 @@ async def retry_until(
 ) -> T:
     """Return the result of ``ask``, called again with back-off after a retriable error, unless that is ``but_not``.
 
-    Raises any other error at once, and KafkaTimeoutError after ``timeout`` seconds, with what ``describe`` says of them
-    and of the last error. ``before_next`` is called with the error before each further attempt's back-off, and may
+    Raises any other error at once, and KafkaTimeoutError after ``timeout`` seconds, with the words of ``describe`` for
+    them and of the last error. ``before_next`` is called with the error before each further attempt's back-off, and may
     raise; ``delay_for`` may give an error seconds of its own, which are none of the back-off's.
     """
     last: KafkaError | None = None

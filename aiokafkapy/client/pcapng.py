@@ -41,7 +41,7 @@ class PacketWriter:
         self._packet_id = 0
 
     def header(self) -> bytes:
-        """What a capture begins with: its section, and its one interface, with time stamps of nanoseconds."""
+        """The beginning of a capture: its section, and its one interface, with time stamps of nanoseconds."""
         section = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
         interface = struct.pack("<HHI", _LINKTYPE_RAW, 0, 0) + _option(9, b"\x09") + _option(0, b"")
         return _block(_SECTION, section) + _block(_INTERFACE, interface)
@@ -80,7 +80,7 @@ class _Conversation:
         number = node_id & 0x1FFFF
         self.node_address = bytes((198, 18 + (number >> 16), number >> 8 & 0xFF, number & 0xFF))
         self._client_port = _FIRST_CLIENT_PORT + client % 10_000
-        # What each side sends next: of the client, and of the node
+        # The next sequence number of each side: the client's, and the node's
         self._next = [_FIRST_SEQUENCE, _FIRST_SEQUENCE]
 
     def opened(self, packet_id: IdSource) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Frames with what is to be hidden written over, each as long as it was, for a packet capture.
+"""Frames with secrets and records written over, each as long as it was, for a packet capture.
 
 Owns which bytes of a frame are hidden. Pure: it knows no file and no connection. ``tap.described`` is its sister for
 text, by the same rules.
@@ -7,7 +7,7 @@ Rules:
 
 - Without ``payloads`` every run of bytes is zeros; of record batches that are not compressed the keys, values and
   headers only, so that their offsets and sizes can still be read, with the checksum that fits.
-- What proves who somebody is, SASL's bytes, tokens and secret options of a configuration, is hidden in any case.
+- Proofs of identity, SASL's bytes, tokens and secret options of a configuration, are hidden in any case.
 - A frame that cannot be taken apart, or is not as long when it is put together again, has its header, and zeros.
 - A frame with nothing to hide is left as it came.
 """
@@ -40,11 +40,11 @@ _CRC_AT, _ATTRIBUTES_AT, _COUNT_AT = 17, 21, 57
 
 
 def redacted_request(data: bytes, payloads: bool, most_decoded: int) -> bytes:
-    """A whole request, its size included, without what is to be hidden; a larger one is not taken apart."""
+    """A whole request, its size included, without the hidden parts; a larger one is not taken apart."""
     if len(data) > most_decoded:
         is_harmless = payloads and int.from_bytes(data[4:6]) in _WITHOUT_PROOFS
         return data if is_harmless else _blank(data, 4 + _request_header_size(data))
-    with suppress(Exception):  # whatever it is: it is blank then
+    with suppress(Exception):  # after any error: it is blank then
         header, body = decode_request(data[4:])
         hidden = _hidden(body, payloads)
         again = data if hidden is body else encode_request(hidden, header.correlation_id, header.client_id)
@@ -54,7 +54,7 @@ def redacted_request(data: bytes, payloads: bool, most_decoded: int) -> bytes:
 
 
 def redacted_response(api_key: int, version: int, data: bytes, payloads: bool, most_decoded: int) -> bytes:
-    """A whole response, its size included, without what is to be hidden; a larger one is not taken apart."""
+    """A whole response, its size included, without the hidden parts; a larger one is not taken apart."""
     if len(data) > most_decoded:
         is_harmless = payloads and api_key in _WITHOUT_PROOFS
         return data if is_harmless else _blank(data, 8)  # size and correlation id
@@ -87,7 +87,7 @@ def _blank(data: bytes, kept: int) -> bytes:
 
 
 def _hidden(value: Any, payloads: bool, name: str = "") -> Any:
-    """A message, or a part of one, without what is to be hidden; the very same where there is nothing."""
+    """A message, or a part of one, without the hidden parts; the very same where there is nothing."""
     if value is None:
         return None
     if isinstance(value, bytes | bytearray | memoryview):
@@ -129,7 +129,7 @@ def _without_payload(data: bytes, name: str) -> bytes:
 
 
 def _blank_batches(data: bytearray) -> None:
-    """Write zeros over what the records of batches of format 2 hold, in place."""
+    """Write zeros over the contents of records of batches of format 2, in place."""
     start = 0
     while start + _BATCH_HEADER_SIZE <= len(data):
         (length,) = struct.unpack_from(">i", data, start + 8)
@@ -179,7 +179,7 @@ def _blank_part(data: bytearray, position: int, stop: int) -> int:
 
 
 def _varint(data: bytearray, position: int) -> tuple[int, int]:
-    """A zigzag varint and what is behind it."""
+    """A zigzag varint and the position behind it."""
     value = shift = 0
     while True:
         byte = data[position]

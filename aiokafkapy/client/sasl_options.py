@@ -2,9 +2,9 @@
 
 Owns their names, defaults and descriptions; which of them belong together is checked by ``security.sasl``, where the
 mechanism is made. Names are Kafka's with dots as underscores (``SaslConfigs``), but for ``sasl_username`` and
-``sasl_password``, which are librdkafka's and stand for the commonest ``sasl_jaas_config``, and for what has no name in
-Kafka: ``sasl_oauthbearer_token_provider``, ``sasl_oauthbearer_metadata_authentication_type`` with its settings and
-``sasl_oauthbearer_extensions`` (librdkafka's), and ``sasl_aws_msk_iam_…``.
+``sasl_password``, which are librdkafka's and stand for the commonest ``sasl_jaas_config``, and for options without a
+name in Kafka: ``sasl_oauthbearer_token_provider``, ``sasl_oauthbearer_metadata_authentication_type`` with its settings
+and ``sasl_oauthbearer_extensions`` (librdkafka's), and ``sasl_aws_msk_iam_…``.
 """
 
 from __future__ import annotations

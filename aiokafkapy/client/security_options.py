@@ -1,8 +1,8 @@
 """The options of every client for security: the protocol, and those of TLS; those of SASL are in ``sasl_options``.
 
-Owns their names, defaults and descriptions, and whether they fit together; what each is good for is ``security.tls``'s
-and ``security.sasl``'s, which check the rest. Names are Kafka's with dots as underscores (``SslConfigs``), but for what
-Kafka has no name for: ``ssl_crl_location`` and ``ssl_context``.
+Owns their names, defaults and descriptions, and whether they fit together; the use of each is ``security.tls``'s
+and ``security.sasl``'s, which check the rest. Names are Kafka's with dots as underscores (``SslConfigs``), but for
+those that Kafka has no name for: ``ssl_crl_location`` and ``ssl_context``.
 
 Rule: an option that would have no effect is an error. A password is given to be used.
 """
@@ -117,7 +117,7 @@ class SecurityOptions(SaslOptionFields):
         return has_sasl(self.security_protocol)
 
     def new_tls_contexts(self) -> tls.TlsContexts | None:
-        """What makes the TLS contexts of one client; None when connections are not encrypted."""
+        """The maker of one client's TLS contexts; None when connections are not encrypted."""
         return tls.TlsContexts(self) if self.uses_tls else None
 
     def new_sasl_mechanism(self) -> SaslMechanism | None:

@@ -1,7 +1,7 @@
-"""A recording of what goes over the wire: every request and answer of a client, decoded, as lines of JSON, as objects
+"""A recording of the wire: every request and answer of a client, decoded, as lines of JSON, as objects
 for ``async for``, or as it is in a packet capture for Wireshark.
 
-Owns the lines, their bounds, and what in them is hidden. Knows no connection and decides nothing: the client's watch
+Owns the lines, their bounds, and their hidden parts. Knows no connection and decides nothing: the client's watch
 hands it frames. kafka-python's wire debugging and Kafka's ``kafka.request.logger`` are the models.
 
 Rules:
@@ -98,7 +98,7 @@ class WireTap:
         if is_capture:
             self._capture = CaptureFile(descriptor)
         else:
-            # Line by line, so that what led to a crash is there.
+            # Line by line, so that the lines before a crash are there.
             self._file = os.fdopen(descriptor, "w", buffering=1, encoding="utf-8")
 
     @classmethod
@@ -114,7 +114,7 @@ class WireTap:
             return None
 
     def on_close(self, on_close: Callable[[], object]) -> None:
-        """Call ``on_close`` when the tap ends: those who feed it then leave it alone."""
+        """Call ``on_close`` when the tap ends: its sources then leave it alone."""
         self._on_close.append(on_close)
 
     def request(self, entry: InFlightRequest, buffers: Sequence[Buffer], client: int = 0) -> None:
@@ -265,7 +265,7 @@ class CaptureFile:
         return self._packets.frame(entry.request.node_id, client, False, data, time.time_ns())
 
     def write(self, packets: bytes) -> None:
-        """Append. Raises OSError, also for a file that takes only a part: what follows could not be read."""
+        """Append. Raises OSError, also for a file that takes only a part: lines behind it could not be read."""
         if self._file.write(packets) != len(packets):
             raise OSError("the file takes no more")
 
@@ -286,7 +286,7 @@ def _is_capture(target: TapTarget | None, wanted: str | None) -> bool:
 
 
 def described(value: Any, payloads: bool = False, name: str = "") -> Any:
-    """A message, or a part of one, as JSON has it: bounded, and without what is to be hidden."""
+    """A message, or a part of one, as JSON has it: bounded, and without the hidden parts."""
     if value is not None and (name in PROOF_FIELDS or is_secret_name(name)):
         return "<hidden>"
     if dataclasses.is_dataclass(value):

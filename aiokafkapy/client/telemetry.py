@@ -1,6 +1,6 @@
 """Pushes a client's metrics to the brokers, where their operators asked for them (KIP-714).
 
-Owns the subscription, the one task, and what was pushed before, for brokers that want differences. Knows no metric:
+Owns the subscription, the one task, and the numbers pushed before, for brokers that want differences. Knows no metric:
 ``collect`` gives the numbers. Kafka's counterparts are ``ClientTelemetryReporter`` and ``ClientTelemetrySender``.
 
 Rules:
@@ -9,7 +9,7 @@ Rules:
 - The first push comes after 0.5 to 1.5 intervals, so that clients that were started together do not push together.
 - ``close`` makes a last push, which says that it is the last, and takes ``LAST_PUSH`` seconds at most. It waits for one
   that is under way, so that no difference is told twice.
-- Whatever fails here is told in the log and harms no record.
+- A failure here is told in the log and harms no record.
 
 Events: ``telemetry.stopped`` (warning; error), ``telemetry.failed`` (debug; error).
 """
@@ -64,7 +64,7 @@ class AskingClient(Protocol):
 
 
 class TelemetrySender:
-    """Pushes what ``collect`` gives, from ``start`` to ``close``. ``resource`` says whose metrics they are."""
+    """Pushes the metrics of ``collect``, from ``start`` to ``close``. ``resource`` says whose metrics they are."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class TelemetrySender:
         if was_running:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(deadline):
-                    await self._is_idle.wait()  # or what it pushes would be pushed again
+                    await self._is_idle.wait()  # or its metrics would be pushed again
         self.abort()
         await self.settled()
         subscription = self._subscription

@@ -1,6 +1,7 @@
-"""A cluster and its options in one URL, as services are given databases: ``kafka+sasl-ssl://user:pw@host:9093/?acks=all``.
+"""A cluster and its options in one URL, as services are given databases:
+``kafka+sasl-ssl://user:pw@host:9093/?acks=all``.
 
-Owns the grammar; what the options mean is the configuration's. Kafka has no counterpart.
+Owns the grammar; the options' meaning is the configuration's. Kafka has no counterpart.
 
 Rule: no message shows the URL, which may have a password in it.
 """
@@ -29,8 +30,8 @@ _ESCAPES: Final = "a password has %2F for /, %3F for ?, %23 for #"
 def options_of_url(url: str) -> dict[str, str]:
     """The options in a URL, by our names; user and password may be percent-encoded, as its query is.
 
-    ``kafka://`` alone says nothing of the protocol, which the query may. Raises ConfigurationError for what is no such
-    URL, and for an option that it has twice.
+    ``kafka://`` alone says nothing of the protocol, which the query may. Raises ConfigurationError for a text that is
+    no such URL, and for an option that it has twice.
     """
     if not isinstance(url, str):
         raise ConfigurationError(f"the URL of the cluster is a {type(url).__name__}, not a str: {_FORM}")

@@ -1,10 +1,10 @@
-"""What one client's observers and wire tap are told of its connections and requests.
+"""The events of one client's connections and requests, for its observers and its wire tap.
 
-Owns what a request's events have to remember from its sending to its answer. Decides nothing and changes nothing of the
+Owns the memory of a request from its sending to its answer. Decides nothing and changes nothing of the
 client: with nobody to tell, the client has no ``ClientWatch`` at all, and pays for one test a request. It knows no
 clock: ``now`` is an argument. Kafka's counterpart is ``Selector.SelectorMetrics``.
 
-Rules: none of the methods raises, whatever an observer or the tap does; each request that was told as sent is told as
+Rules: none of the methods raises, even where an observer or the tap does; each request that was told as sent is told as
 done, once.
 """
 

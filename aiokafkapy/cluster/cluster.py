@@ -4,7 +4,7 @@ Owns the look-ups. Knows neither how responses are read (``metadata_answer``) an
 to request them (``metadata``), nor any protocol message. Kafka's counterpart is ``org.apache.kafka.common.Cluster``.
 
 Rules: a view never changes, so it may be used across an ``await``; a look-up costs the same with one topic and with ten
-thousand; what few callers need (partitions by node) is computed on first use.
+thousand; the part that few callers need (partitions by node) is computed on first use.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Cluster:
         return self._nodes_by_id.get(node_id)
 
     def partition(self, topic_partition: TopicPartition) -> PartitionInfo | None:
-        """What is known of one partition, or None."""
+        """The partition, or None where it is not known."""
         topic = self._topics.get(topic_partition[0])
         return None if topic is None else topic.partition(topic_partition[1])
 
@@ -182,7 +182,7 @@ class TopicMetadata:
         self.wire = wire
 
     def partition(self, number: int) -> PartitionInfo | None:
-        """What is known of the partition with this number, or None."""
+        """The partition with this number, or None where it is not known."""
         if 0 <= number < len(self.partitions):
             found = self.partitions[number]
             if found.partition == number:

@@ -1,4 +1,4 @@
-"""What is known of the cluster, and when to update it.
+"""The client's knowledge of the cluster, and when to update it.
 
 Owns the current ``Cluster``, the versions that waiters compare, leader epochs, topic ids, and the back-off of metadata
 requests. Knows no socket and no task: ``client.metadata_updater`` sends the requests, listeners wake the waiters.
@@ -7,12 +7,12 @@ Kafka's counterpart is ``org.apache.kafka.clients.Metadata``; ``ProducerMetadata
 Rules:
 
 - ``update_version`` grows with every accepted response; waiters compare it. ``request_version`` grows with every new
-  topic, so a response to an older request does not clear what was requested since.
+  topic, so a response to an older request does not clear later wishes.
 - A failed update only changes the time of the last attempt; a response without brokers is a failed update.
 - An older leader epoch never replaces a newer one, unless the topic's id shows that the topic was recreated.
 - A topic for which a broker may have closed the connection is requested separately, so that it delays no other; see
   ``topics_apart``.
-- Requests are at least the back-off apart, whatever the number of records, topics and callers, except for the first
+- Requests are at least the back-off apart, for any number of records, topics and callers, except for the first
   request for a new topic while the cluster answers.
 """
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ..common import (
     NO_LEADER,
@@ -51,7 +51,7 @@ _APART_BACKOFF_FACTOR: Final = 10
 
 
 class MetadataRequestAndVersion(NamedTuple):
-    """A metadata request to send, and what to pass to ``Metadata.update`` with its response.
+    """A metadata request to send, and the token to pass to ``Metadata.update`` with its response.
 
     ``topics`` are in order; None requests all.
     """
@@ -94,7 +94,7 @@ class Metadata:
         self._bootstrap_nodes: tuple[Node, ...] = ()
         # By topic and partition; a topic's dict may be shared with the response, and is never changed.
         self._leader_epochs: dict[str, dict[int, int]] = {}
-        # What waiters compare.
+        # Waiters compare it.
         self.update_version = 0
         self.request_version = 0
         # When to send requests.
@@ -217,7 +217,7 @@ class Metadata:
 
     # outcomes
 
-    def update(self, request_version: int, response: Any, now: float, *, is_partial: bool) -> None:
+    def update(self, request_version: int, response: object, now: float, *, is_partial: bool) -> None:
         """Take a response, a ``MetadataAnswer`` or kio's message. Calls the listeners.
 
         ``request_version`` and ``is_partial`` are those of its request.

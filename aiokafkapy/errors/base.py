@@ -1,4 +1,6 @@
-"""The root of the error tree, what every error of aiokafkapy carries, and the bases that more than one module needs."""
+"""The root of the error tree, the fields of every error of aiokafkapy, and the bases that more than one module
+needs.
+"""
 
 from __future__ import annotations
 

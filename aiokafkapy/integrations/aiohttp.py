@@ -50,7 +50,7 @@ def setup_kafka(
     """Give the application a producer, ``app[PRODUCER]``, that lives as long as it runs.
 
     The arguments are those of ``KafkaProducer``. When no broker can be reached the application does not start. At
-    clean-up the producer has ``drain_timeout`` seconds to deliver what it has; with ``undelivered_path`` the records
+    clean-up the producer has ``drain_timeout`` seconds to deliver its records; with ``undelivered_path`` the records
     that were not delivered then are added to that file, from which ``aiokafkapy produce --resume`` sends them, and are
     kept in memory until their outcome for it.
     """
@@ -77,7 +77,8 @@ def add_health_routes(
 ) -> None:
     """Two routes for an orchestrator: 200 when all is well, 503 when not, with the reason as JSON.
 
-    Liveness fails only for what a restart would cure. Readiness asks a broker, for ``ping_timeout`` seconds at most.
+    Liveness fails only for a state that a restart would cure. Readiness asks a broker, for ``ping_timeout`` seconds at
+    most.
     """
 
     async def livez(request: web.Request) -> web.Response:
@@ -100,7 +101,7 @@ def request_headers_middleware(headers: Sequence[str] = (), *, request_id: str |
 
     @web.middleware
     async def carry(request: web.Request, handler: Handler) -> web.StreamResponse:
-        # As they came: aiohttp decodes them so, and what is no UTF-8 comes back as it was.
+        # As they came: aiohttp decodes them so, and bytes that are no UTF-8 come back as they were.
         found = selection.of(
             (name, value.encode("utf-8", "surrogateescape")) for name, value in request.headers.items()
         )

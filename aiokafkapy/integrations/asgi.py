@@ -5,8 +5,8 @@
     app = Litestar(..., middleware=[DefineMiddleware(RequestHeadersMiddleware, headers=["x-tenant"])])
     app.add_middleware(DeadlineMiddleware, seconds=5)
 
-Pure ASGI, for any framework: it needs none. What is carried, and the interceptor that the producer needs, are in
-``request_headers``.
+Pure ASGI, for any framework: it needs none. The headers that are carried, and the interceptor that the producer needs,
+are in ``request_headers``.
 
 Rules: HTTP requests and web sockets carry headers as long as they are served; the answer to a request gets the id under
 the same name, unless the application gave one; a request whose time is over is answered with 504, unless its answer

@@ -7,7 +7,7 @@
     async def order(order: Order, producer: ProducerDep) -> int:
         return (await producer.send("orders", order.model_dump_json().encode())).offset
 
-With serializers, the dependency names what they take, for editors and type checkers: ``ProducerDep[str, Order]`` is a
+With serializers, the dependency names their types, for editors and type checkers: ``ProducerDep[str, Order]`` is a
 producer with keys of ``str`` and values of ``Order``; without brackets anything goes.
 
 With a lifespan of one's own, ours goes into it:
@@ -65,7 +65,7 @@ def kafka_lifespan(
     undelivered_path: str | os.PathLike[str] | None = None,
     **options: Unpack[ProducerKeywords],
 ) -> Lifespan:
-    """A lifespan that starts a producer and, at shutdown, gives it ``drain_timeout`` seconds to deliver what it has.
+    """A lifespan that starts a producer and, at shutdown, gives it ``drain_timeout`` seconds to deliver its records.
 
     The arguments are those of ``KafkaProducer``. When no broker can be reached the application does not start: the
     server says so and ends. An application may be started again after it has ended (tests do that).
@@ -112,7 +112,8 @@ def health_router(
 ) -> APIRouter:
     """Two routes for an orchestrator: 200 when all is well, 503 when not, with the reason as JSON.
 
-    Liveness fails only for what a restart would cure. Readiness asks a broker, for ``ping_timeout`` seconds at most.
+    Liveness fails only for a state that a restart would cure. Readiness asks a broker, for ``ping_timeout`` seconds at
+    most.
     """
     router = APIRouter(prefix=prefix, tags=["health"])
 

@@ -46,7 +46,7 @@ ProducerDep: TypeAlias = NamedDependency[KafkaProducer[Any, Any]]
 class KafkaPlugin(InitPlugin):
     """Gives an application a producer for as long as it runs. The first arguments are those of ``KafkaProducer``.
 
-    At shutdown the producer has ``drain_timeout`` seconds to deliver what it has; with ``undelivered_path`` the records
+    At shutdown the producer has ``drain_timeout`` seconds to deliver its records; with ``undelivered_path`` the records
     that were not delivered then are added to that file, from which ``aiokafkapy produce --resume`` sends them. Without
     ``health_prefix`` (None) there are no health routes; readiness asks a broker, for ``ping_timeout`` seconds at most.
     """

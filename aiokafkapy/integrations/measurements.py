@@ -1,7 +1,8 @@
-"""What an exporter of metrics reads off a producer: a table of measurements in base units, and a way to read them.
+"""The metrics that an exporter reads off a producer: a table of measurements in base units, and a way to read them.
 
-Owns the names, kinds, units and explanations of what ``KafkaProducer.metrics()`` has, for Prometheus and OpenTelemetry
-alike, and reading them from any thread. It knows neither of the two. Kafka's counterpart is ``MetricsReporter``.
+Owns the names, kinds, units and explanations of the metrics of ``KafkaProducer.metrics()``, for Prometheus and
+OpenTelemetry alike, and reading them from any thread. It knows neither of the two. Kafka's counterpart is
+``MetricsReporter``.
 
 Rules: a producer is held weakly, and is gone for an exporter once it is closed; its numbers are read on its event loop,
 for they change there; a scrape from another thread waits ``PATIENCE`` seconds for a loop that is busy, and then shows
@@ -47,7 +48,7 @@ _MS: Final = 0.001
 
 
 class Measurement(NamedTuple):
-    """One number: Kafka's name for it, ours without prefix and unit, and what an exporter has to know of it.
+    """One number: Kafka's name for it, ours without prefix and unit, and its kind, for exporters.
 
     ``merge`` says how several producers, or processes, with one ``client_id`` make one number.
     """
@@ -271,7 +272,7 @@ class WatchedProducer:
             self._loop.call_soon_threadsafe(self._answer, answer)
             self._last = answer.result(PATIENCE)
         except (RuntimeError, concurrent.futures.TimeoutError):
-            pass  # the loop has just closed, or is busy: what was known is the best there is
+            pass  # the loop has just closed, or is busy: the last numbers are the best there are
         return self._last
 
     def read_last(self) -> Snapshot | None:

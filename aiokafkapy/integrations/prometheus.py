@@ -73,8 +73,8 @@ def watch(producer: KafkaProducer[Any, Any], registry: CollectorRegistry = REGIS
     """Show a producer's metrics in every scrape of the registry, until it is closed.
 
     Call it on the producer's event loop; raises RuntimeError where none runs. The producer is not kept alive. Calling
-    it again changes nothing. In multiprocess mode the registry is not used: ``exposition()`` has what all processes
-    have.
+    it again changes nothing. In multiprocess mode the registry is not used: ``exposition()`` has the metrics that all
+    processes have.
     """
     if MULTIPROCESS_VARIABLE in os.environ:
         _mirror_of_this_process().watch(producer)
@@ -136,14 +136,14 @@ class KafkaCollector(Collector):
 class MultiprocessMirror:
     """The numbers of this process' producers in prometheus_client's own metrics, which it keeps in files.
 
-    Counters are written as what came since the last time, for they outlive the process; gauges are those of living
+    Counters are written as the increase since the last time, for they outlive the process; gauges are those of living
     processes, and go to zero with the producer.
     """
 
     def __init__(self) -> None:
         self._metrics = {measurement.name: _metric(measurement, labels) for measurement, labels in _FAMILIES}
         self._lock = threading.Lock()  # producers may be on several loops
-        # Each producer with its latest numbers, and what of its counters is in the files already
+        # Each producer with its latest numbers, and the part of its counters that is in the files already
         self._latest: dict[WatchedProducer, Snapshot | None] = {}
         self._written: dict[WatchedProducer, dict[tuple[str, Labels], float]] = {}
         self._gauges: set[tuple[str, Labels]] = set()
@@ -266,7 +266,7 @@ def _family(measurement: Measurement, labels: Labels, samples: Iterable[Sample])
 
 
 def _metric(measurement: Measurement, labels: Labels) -> Counter | Gauge:
-    """prometheus_client's own metric, of no registry: its files are what is read."""
+    """prometheus_client's own metric, of no registry: its files are read."""
     name = _base_name(measurement)
     if measurement.kind == "counter":
         return Counter(name, measurement.help, labels, registry=None)

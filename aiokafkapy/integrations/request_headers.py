@@ -30,7 +30,7 @@ __all__ = ["LONGEST_ID", "LONGEST_VALUE", "MOST_BYTES", "Carried", "RequestHeade
 LONGEST_VALUE: Final = 1024
 """Bytes of one header's value."""
 MOST_BYTES: Final = 4096
-"""Bytes of all names and values: what they add to each record."""
+"""Bytes of all names and values, which they add to each record."""
 LONGEST_ID: Final = 128
 """Characters of a request id."""
 REQUEST_ID: Final = "x-request-id"
@@ -70,7 +70,7 @@ class Selection:
         self._names = tuple(dict.fromkeys([*TRACE, *(name.lower() for name in names)]))
 
     def of(self, headers: Iterable[tuple[str, bytes]]) -> Carried:
-        """What is carried of a request; names are lower-case. A request without an id gets one."""
+        """The headers that are carried of a request; names are lower-case. A request without an id gets one."""
         given: dict[str, bytes] = {}
         for name, value in headers:
             given.setdefault(name.lower(), value)
@@ -106,7 +106,7 @@ def carrying(headers: Carried) -> Iterator[None]:
 # internals
 
 
-def _has_a_name(header: Sequence[Any]) -> bool:
+def _has_a_name(header: Sequence[object]) -> bool:
     return len(header) > 0 and isinstance(header[0], str)
 
 

@@ -2,8 +2,8 @@
 
 Knows no framework: ``fastapi`` and ``aiohttp`` adapt it to theirs.
 
-Rules: liveness fails only for what a restart would cure, so an outage of Kafka never makes an orchestrator kill the
-service; readiness asks a broker whether this instance can deliver now. The drain has a deadline, which should be
+Rules: liveness fails only for a state that a restart would cure, so an outage of Kafka never makes an orchestrator kill
+the service; readiness asks a broker whether this instance can deliver now. The drain has a deadline, which should be
 shorter than the orchestrator's time between SIGTERM and SIGKILL.
 
 Events: ``kafka.drained`` (info; delivered), ``kafka.not_drained`` (warning; delivered, failed, seconds),
@@ -40,8 +40,8 @@ _logger = get_logger(__name__)
 def keeping_undelivered(
     config: ProducerConfig, path: str | os.PathLike[str] | None
 ) -> tuple[ProducerConfig, UndeliveredRecords | None]:
-    """The configuration of a producer whose undelivered records are written to ``path``, and what keeps them for
-    ``drain``; None keeps nothing. Raises ConfigurationError for a path that cannot be written.
+    """The configuration of a producer whose undelivered records are written to ``path``, and the object that keeps them
+    for ``drain``; None keeps nothing. Raises ConfigurationError for a path that cannot be written.
     """
     if path is None:
         return config, None
@@ -53,8 +53,8 @@ def keeping_undelivered(
 async def drain(
     producer: KafkaProducer[Any, Any], timeout: float | None, undelivered: UndeliveredRecords | None = None
 ) -> None:
-    """Close the producer: what it has accepted is delivered within ``timeout`` seconds or failed, and that is logged.
-    What failed, and what was not even accepted, is written to the file of ``undelivered``.
+    """Close the producer: accepted records are delivered within ``timeout`` seconds or failed, and that is logged.
+    Records that failed, or were not even accepted, are written to the file of ``undelivered``.
     """
     if undelivered is not None:
         undelivered.begin_closing()
@@ -118,13 +118,13 @@ async def readiness(producer: KafkaProducer[Any, Any], timeout: float) -> tuple[
     return problem is None, body | ({"problem": problem} if problem else {})
 
 
-def _circuit(circuit: CircuitStatus) -> dict[str, Any]:
-    found: dict[str, Any] = {"topic": circuit.topic, "state": circuit.state, "failures": circuit.failures}
+def _circuit(circuit: CircuitStatus) -> dict[str, object]:
+    found: dict[str, object] = {"topic": circuit.topic, "state": circuit.state, "failures": circuit.failures}
     return found | {"open_for": round(circuit.open_for, 3), "last_error": circuit.last_error}
 
 
-def _broker(broker: BrokerHealth) -> dict[str, Any]:
-    found: dict[str, Any] = {"id": broker.node_id, "address": broker.address, "state": broker.state}
+def _broker(broker: BrokerHealth) -> dict[str, object]:
+    found: dict[str, object] = {"id": broker.node_id, "address": broker.address, "state": broker.state}
     if broker.retry_in:
         found["retry_in"] = round(broker.retry_in, 3)
     if broker.last_error:

@@ -1,4 +1,5 @@
-"""What a service had not delivered when it ended, in a file from which ``aiokafkapy produce --resume FILE`` sends it.
+"""Records that a service had not delivered when it ended, in a file from which ``aiokafkapy produce --resume FILE``
+sends it.
 
 Owns the file's form, and keeping records until their outcome: an interceptor, for a batch has bytes and no records, and
 a failed one not even those. Nothing is kept where no file is asked for. Kafka has no counterpart.
@@ -7,9 +8,9 @@ The file is JSON lines, one for each record, in the order in which they were sen
 
     {"sent": false, "topic": "orders", "partition": null, "key": "ann", "value": {"base64": "/w=="}, "headers": [], ...}
 
-Text is text, what is no UTF-8 is base64, and null is null. ``outcome_unknown`` says that the record may have been
-written nevertheless: sent again, it is there twice. ``sent`` comes first and is marked in place when the record was
-acknowledged, so that a run that ends half-way does not send it again.
+Text is text, bytes that are no UTF-8 are base64, and null is null. ``outcome_unknown`` says that the record may have
+been written nevertheless: sent again, it is there twice. ``sent`` comes first and is marked in place when the record
+was acknowledged, so that a run that ends half-way does not send it again.
 
 Rules: the file is only added to, by one writer at a time, and is on disk when the drain returns; it is the user's data,
 readable by its owner alone (0600), and nothing in it is hidden. A line that a crash has torn harms no other.
@@ -44,7 +45,7 @@ __all__ = ["StoredRecord", "UndeliveredFile", "UndeliveredRecords", "checked_pat
 TOLD_WITHIN: Final = 1.0
 """Seconds, after the producer has closed, in which the outcomes of its records are told: some turns of the loop."""
 SERIALIZED_WITHIN: Final = 5.0
-"""Seconds for all async serializers, whose registry may be what is away."""
+"""Seconds for all async serializers, whose registry may be down."""
 
 # Bytes far behind any file's end, locked while a file is added to, or resumed: the two may be at the same time.
 _ADDING: Final = 2**62
@@ -85,11 +86,12 @@ class UndeliveredRecords:
         return record, partial(self._on_outcome, number)
 
     def begin_closing(self) -> None:
-        """From now on what fails has no caller that could send it again."""
+        """From now on a record that fails has no caller that could send it again."""
         self._is_closing = True
 
     async def write(self) -> int:
-        """Write what failed since ``begin_closing``; call it when the producer is closed. Returns how many records.
+        """Write the records that failed since ``begin_closing``; call it when the producer is closed. Returns how many
+        records.
 
         Raises OSError when the file cannot be written. A record whose serializer fails is not written, nor counted.
         """
@@ -135,7 +137,7 @@ class UndeliveredRecords:
             return _encoded(record, key, value, kept.sent_at, error)
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
-        except Exception:  # a serializer's, or of what is no record: its caller has been told
+        except Exception:  # a serializer's, or of an object that is no record: its caller has been told
             return None
 
 

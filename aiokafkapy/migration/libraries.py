@@ -1,4 +1,4 @@
-"""The producers of other libraries: where each is imported from, and what its calls are here.
+"""The producers of other libraries: where each is imported from, and the counterparts of its calls.
 
 Owns the words for calls; those for options come from ``client.foreign_options``, so that an error at construction, the
 documentation and this say the same. Knows no source code.

@@ -1,13 +1,15 @@
-"""Finds in source code what changes when a program moves over, by its syntax tree; nothing is run, nothing is written.
+"""Finds the lines of source code that change when a program moves over, by its syntax tree; nothing is run, nothing is
+written.
 
-Owns what is looked for: imports and constructors of other clients' producers, their options, calls on what was
+Owns the patterns: imports and constructors of other clients' producers, their options, calls on objects that were
 constructed, imports of their errors, and Spark's ``format("kafka")`` with the options beside it. The words are
 ``libraries``'s and Spark's own.
 
 Rules:
 
 - A producer is known by the name that it was assigned to, as a variable or an attribute, anywhere in the file, or by an
-  annotation. What is handed on under another name is not followed: a change that is not listed may be one all the same.
+  annotation. An object that is handed on under another name is not followed: a change that is not listed may be one all
+  the same.
 - A file that is no Python, or cannot be read, is a finding of its own: the others are still looked at.
 """
 
@@ -38,7 +40,7 @@ _SPARK_JAR: Final = "leave the connector's jar out: pip install 'aiokafkapy[spar
 
 
 class Change(NamedTuple):
-    """A line that changes: what stands there, and what to write."""
+    """A line that changes: its text, and what to write."""
 
     path: str
     line: int
@@ -47,8 +49,8 @@ class Change(NamedTuple):
 
 
 def changes_in_folder(paths: Iterable[Path]) -> Iterator[Change]:
-    """What changes in these files, and in the ``.py`` files below these folders, in order. Environments, caches and
-    hidden folders are passed over, and so is what is no file, such as a link to nothing.
+    """The changes in these files, and in the ``.py`` files below these folders, in order. Environments, caches and
+    hidden folders are passed over, and so are things that are no file, such as a link to nothing.
     """
     for found in changes_by_file(paths):
         yield from found
@@ -105,7 +107,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 class _Program:
-    """One program's tree, with the names that it gives to what is imported and constructed."""
+    """One program's tree, with the names that it gives to imports and to objects it constructs."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._nodes = list(ast.walk(tree))
@@ -144,7 +146,7 @@ class _Program:
                     yield alias.asname or alias.name, f"{node.module}.{alias.name}"
 
     def _full_name(self, node: ast.expr | None) -> str:
-        """``aiokafka.AIOKafkaProducer`` of an expression that names it, by whatever way it was imported."""
+        """``aiokafka.AIOKafkaProducer`` of an expression that names it, imported in any way."""
         if isinstance(node, ast.Subscript):
             return self._full_name(node.value)
         if isinstance(node, ast.Attribute):
@@ -189,7 +191,7 @@ class _Program:
         parts = [] if annotation is None else [node for node in ast.walk(annotation) if isinstance(node, ast.expr)]
         return next((library for part in parts if (library := self._library_of(part)) is not None), None)
 
-    # what changes
+    # changes
 
     def _of_import(self, node: ast.ImportFrom) -> Iterator[_Found]:
         if node.level:

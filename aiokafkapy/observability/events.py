@@ -35,7 +35,7 @@ _METHODS: Final = {
 }
 
 
-def get_logger(name: str = _ROOT, **context: Any) -> EventLogger:
+def get_logger(name: str = _ROOT, **context: object) -> EventLogger:
     """The logger of a module (pass ``__name__``); ``context`` goes into each of its events."""
     return EventLogger(logging.getLogger(name), context)
 
@@ -45,31 +45,31 @@ class EventLogger:
 
     __slots__ = ("_context", "_logger")
 
-    def __init__(self, logger: logging.Logger, context: Mapping[str, Any]) -> None:
+    def __init__(self, logger: logging.Logger, context: Mapping[str, object]) -> None:
         self._logger = logger
         self._context = dict(context)
 
-    def bind(self, **context: Any) -> EventLogger:
+    def bind(self, **context: object) -> EventLogger:
         """A logger with more context."""
         return EventLogger(self._logger, self._context | context)
 
-    def debug(self, event: str, **fields: Any) -> None:
-        """Log what is only of interest when looking for a fault."""
+    def debug(self, event: str, **fields: object) -> None:
+        """Log an event that is only of interest when looking for a fault."""
         self.log(logging.DEBUG, event, fields)
 
-    def info(self, event: str, **fields: Any) -> None:
-        """Log what an operator may want to know."""
+    def info(self, event: str, **fields: object) -> None:
+        """Log an event that an operator may want to know of."""
         self.log(logging.INFO, event, fields)
 
-    def warning(self, event: str, **fields: Any) -> None:
-        """Log what went wrong and is being retried."""
+    def warning(self, event: str, **fields: object) -> None:
+        """Log a failure that is being retried."""
         self.log(logging.WARNING, event, fields)
 
-    def error(self, event: str, **fields: Any) -> None:
-        """Log what went wrong and is not retried, or is a bug."""
+    def error(self, event: str, **fields: object) -> None:
+        """Log a failure that is not retried, or a bug."""
         self.log(logging.ERROR, event, fields)
 
-    def log(self, level: int, event: str, fields: Mapping[str, Any]) -> None:
+    def log(self, level: int, event: str, fields: Mapping[str, object]) -> None:
         """Log at one of these four levels of ``logging``. A field ``exc_info`` keeps its usual meaning."""
         if not self._logger.isEnabledFor(level) and not _has_structlog_configured():
             return
@@ -101,7 +101,7 @@ def is_secret_name(name: str) -> bool:
     return any(word in lowered for word in _SECRET_WORDS)
 
 
-def without_secrets(fields: Mapping[str, Any]) -> dict[str, Any]:
+def without_secrets(fields: Mapping[str, object]) -> dict[str, Any]:
     """The fields, with the values of secrets hidden."""
     return {name: "<hidden>" if is_secret_name(name) else value for name, value in fields.items()}
 

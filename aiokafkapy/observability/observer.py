@@ -1,6 +1,6 @@
-"""What a client does, told as it happens: ``Observer``, whose methods an application or an exporter overrides.
+"""The events of a client, told as they happen: ``Observer``, whose methods an application or an exporter overrides.
 
-Owns the events and the way to those who want them. Knows no connection, request or batch: the client and the producer
+Owns the events and the way to their observers. Knows no connection, request or batch: the client and the producer
 say what happened to them. Kafka's counterparts are its sensors and ``MetricsReporter``; franz-go's hooks are the model.
 
 Rules:
@@ -145,10 +145,11 @@ class BatchDone(NamedTuple):
 
 
 class Observer:
-    """Sees what a client does: override what you want to know of, and pass ``observers=[…]`` to the client.
+    """Sees the events of a client: override the methods of those that you want, and pass ``observers=[…]`` to the
+    client.
 
     Any object that has some of these methods will do. They are called on the event loop, must be quick, and must not
-    wait; what they raise is logged as ``observer.failed`` and has no other effect.
+    wait; their errors are logged as ``observer.failed`` and has no other effect.
     """
 
     def connection_opened(self, event: ConnectionOpened) -> None:
@@ -208,7 +209,7 @@ class Observers:
 
 
 class _Telling:
-    """Calls one method of those observers that have it; contains what they raise."""
+    """Calls one method of those observers that have it; contains their errors."""
 
     __slots__ = ("_hooks", "_name", "_on_error")
 
@@ -219,7 +220,7 @@ class _Telling:
         self._hooks = tuple(hooks)
         self._on_error = on_error
 
-    def __call__(self, event: Any) -> None:
+    def __call__(self, event: object) -> None:
         for hook in self._hooks:
             try:
                 found = hook(event)

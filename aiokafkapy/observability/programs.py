@@ -41,7 +41,7 @@ class LogLevel(StrEnum):
 
 
 def configure_logging(log_format: str = LogFormat.CONSOLE, level: str = LogLevel.INFO) -> Callable[[], None]:
-    """Configure structlog and logging for this process; returns a function that puts back what was there.
+    """Configure structlog and logging for this process; returns a function that puts the old settings back.
 
     Raises ValueError for an unknown format or level.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Any, Final
+from typing import Final
 
 from .events import EventLogger
 
@@ -32,7 +32,7 @@ class RateLimitedLogger:
         self._logger = logger
         self._budgets: OrderedDict[Hashable, _Budget] = OrderedDict()
 
-    def log(self, key: Hashable, now: float, level: int, event: str, **fields: Any) -> bool:
+    def log(self, key: Hashable, now: float, level: int, event: str, **fields: object) -> bool:
         """Log the event unless its key used up its lines; True when it was logged."""
         budget = self._budgets.get(key)
         if budget is None:

@@ -53,7 +53,7 @@ def _hide_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> Eve
 
 def _as_log_record(logger: WrappedLogger, method: str, event: EventDict) -> ProcessorReturnValue:
     """The arguments of a method of ``logging.Logger``."""
-    arguments: dict[str, Any] = {name: event.pop(name) for name in _MEANT_FOR_LOGGING if name in event}
+    arguments: dict[str, object] = {name: event.pop(name) for name in _MEANT_FOR_LOGGING if name in event}
     name = event.pop("event")
     # structlog renders None as ``key=``, which looks like a missing value.
     shown = {name: "None" if value is None else value for name, value in event.items()}

@@ -19,7 +19,7 @@ from ..errors import ConfigurationError
 __all__ = ["CircuitBreaker", "circuit_breaker_of"]
 
 
-def _not_a_bool(value: Any) -> Any:
+def _not_a_bool(value: object) -> Any:
     if isinstance(value, bool):
         raise ValueError("a number is needed, not a bool")
     return value
@@ -30,7 +30,7 @@ class CircuitBreaker(BaseModel):
 
     After ``open_ms`` milliseconds ``probes`` records are let through, and so many again each ``open_ms`` as long as
     none has an outcome; one that is delivered closes the circuit. ``scope``: each "topic" has its own, or the
-    "producer" has one for all. Immutable; raises ConfigurationError for what cannot be meant.
+    "producer" has one for all. Immutable; raises ConfigurationError for values that make no sense.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -42,7 +42,7 @@ class CircuitBreaker(BaseModel):
 
     if not TYPE_CHECKING:  # checkers know the constructor from the fields
 
-        def __init__(self, **options: Any) -> None:
+        def __init__(self, **options: object) -> None:
             for name in options:
                 if name not in CircuitBreaker.model_fields:
                     known = ", ".join(CircuitBreaker.model_fields)
@@ -53,10 +53,10 @@ class CircuitBreaker(BaseModel):
                 raise ConfigurationError("; ".join(_explain(each, options) for each in error.errors())) from None
 
 
-def circuit_breaker_of(value: Any) -> CircuitBreaker | None:
+def circuit_breaker_of(value: object) -> CircuitBreaker | None:
     """The option ``circuit_breaker``: None, a CircuitBreaker, a dict with the same names, or such a dict as JSON.
 
-    Raises ValueError for anything else, and for what CircuitBreaker refuses.
+    Raises ValueError for anything else, and for values that CircuitBreaker refuses.
     """
     if isinstance(value, str):
         if value.strip().lower() in ("", "none"):

@@ -1,7 +1,7 @@
 """The options of the producer, and which of them contradict each other.
 
-Extends ``ClientConfig`` with what Kafka's ``ProducerConfig`` has: its names with dots as underscores, its defaults,
-but for ``linger_ms`` (None adapts), ``batch_size`` (131,072: buffers grow as they fill) and
+Extends ``ClientConfig`` with the options of Kafka's ``ProducerConfig``: its names with dots as underscores, its
+defaults, but for ``linger_ms`` (None adapts), ``batch_size`` (131,072: buffers grow as they fill) and
 ``connections_max_idle_ms``. It knows neither the producer nor the loop.
 
 Rules, as Java's ``postProcessAndValidateIdempotenceConfigs`` and ``configureDeliveryTimeout`` have them: an option left
@@ -48,7 +48,7 @@ def _gzip_level(value: int) -> int:
     return value
 
 
-def _callable_or_none(value: Any) -> Any:
+def _callable_or_none(value: object) -> Any:
     if value is None or callable(value):
         return value
     if isinstance(value, str):
@@ -56,13 +56,13 @@ def _callable_or_none(value: Any) -> Any:
     raise ValueError(f"a function is needed, not {type(value).__name__}")
 
 
-def _kind_of_linger(value: Any) -> str:
+def _kind_of_linger(value: object) -> str:
     if value is None:
         return "none"
     return "auto" if value == AUTO_LINGER else "number"
 
 
-def _partitioner_or_none(value: Any) -> Any:
+def _partitioner_or_none(value: object) -> Any:
     if isinstance(value, str):
         if value in PARTITIONER_NAMES:
             return None if value in MURMUR2_NAMES else value
@@ -76,7 +76,7 @@ def _partitioner_or_none(value: Any) -> Any:
     raise ValueError(f"{type(value).__name__} is neither a function nor an object with partition()")
 
 
-def _folder_or_none(value: Any) -> Any:
+def _folder_or_none(value: object) -> Any:
     if value == "":
         raise ValueError("write the path of a folder, or leave it out")
     return os.fspath(value) if isinstance(value, os.PathLike) else value
@@ -92,7 +92,7 @@ SerializerOption = Annotated[Any, BeforeValidator(_callable_or_none)]
 
 
 class ProducerConfig(ClientConfig):
-    """Everything that can be set on a producer; immutable. Raises ConfigurationError for what cannot be meant."""
+    """Everything that can be set on a producer; immutable. Raises ConfigurationError for values that make no sense."""
 
     environment_prefix: ClassVar[str] = "AIOKAFKAPY_"
 
@@ -392,7 +392,7 @@ class ProducerConfig(ClientConfig):
 
     @model_validator(mode="before")
     @classmethod
-    def _normalize_producer(cls, values: Any) -> Any:
+    def _normalize_producer(cls, values: object) -> Any:
         if not isinstance(values, dict):
             return values
         values = dict(values)

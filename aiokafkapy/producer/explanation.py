@@ -1,9 +1,9 @@
-"""A configuration told in words: what each option is and where it came from, what all of it promises, and what is odd.
+"""A configuration told in words: what each option is and where it came from, what all of it promises, and its oddities.
 
-Owns the words, and which combinations are worth one: those that are allowed and seldom meant. What cannot be meant at
-all is refused by ``ProducerConfig``. Kafka's counterpart is the list of values that ``AbstractConfig`` logs.
+Owns the words, and which combinations are worth one: those that are allowed and seldom meant. Values that make no sense
+at all are refused by ``ProducerConfig``. Kafka's counterpart is the list of values that ``AbstractConfig`` logs.
 
-Rules: a secret's value is not in what is told; a number in a sentence is computed from the options, so that it is
+Rules: a secret's value is never told; a number in a sentence is computed from the options, so that it is
 right for them.
 """
 
@@ -43,7 +43,7 @@ class Sentence(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """The explanation of a configuration: its options, what they imply, and what is odd about them."""
+    """The explanation of a configuration: its options, their consequences, and its oddities."""
 
     options: tuple[OptionInForce, ...]
     implications: tuple[Sentence, ...]
@@ -77,7 +77,7 @@ def _options(config: ProducerConfig, origins: Mapping[str, str]) -> Iterator[Opt
         yield OptionInForce(name, kafka_name, _shown(name, value), origin, " ".join((field.description or "").split()))
 
 
-def _shown(name: str, value: Any) -> Any:
+def _shown(name: str, value: object) -> Any:
     """The value as JSON can have it; of a secret only that there is one."""
     if value is None or isinstance(value, bool | int | float):
         return value
@@ -90,7 +90,7 @@ def _shown(name: str, value: Any) -> Any:
     return repr(value)
 
 
-# internals: what they imply
+# internals: consequences
 
 
 def _implications(config: ProducerConfig) -> Iterator[Sentence]:
@@ -238,7 +238,7 @@ def _transactions(config: ProducerConfig) -> str:
     )
 
 
-# internals: what is odd
+# internals: oddities
 
 
 def _oddities(config: ProducerConfig) -> Iterator[Sentence]:

@@ -1,4 +1,5 @@
-"""Producers and forks: the child's copies are of no use, and must not touch what they share with the parent.
+"""Producers and forks: the child's copies are of no use, and must not touch the resources that they share with the
+parent.
 
 Owns the list of started producers, which are told in the child, and there what they inherited. Java has no counterpart:
 a JVM does not fork. A producer that is not started is not affected: it may be made before a fork and started after it.
@@ -20,7 +21,7 @@ class ForkAware(Protocol):
     """A producer, as seen from here."""
 
     def _forked(self) -> object:
-        """This is the child; return what must be kept alive, and untouched."""
+        """This is the child; return the objects that must be kept alive, and untouched."""
 
 
 _watched: Final[weakref.WeakSet[ForkAware]] = weakref.WeakSet()

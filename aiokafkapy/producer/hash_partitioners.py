@@ -36,7 +36,7 @@ class HashPartitioner:
         self._hashes_empty = hashes_empty
 
     def partition(
-        self, topic: str, key_bytes: Any, value_bytes: Any, key: Any, value: Any, cluster: Cluster
+        self, topic: str, key_bytes: object, value_bytes: object, key: object, value: object, cluster: Cluster
     ) -> int | None:
         """The key's partition; None without a key."""
         if key_bytes is None or not (key_bytes or self._hashes_empty):
@@ -44,13 +44,13 @@ class HashPartitioner:
         return self._hash(key_bytes) % cluster.partition_count(topic)
 
 
-def fnv1a(key: Any) -> int:
+def fnv1a(key: object) -> int:
     """FNV-1a as a signed number without its sign, as Sarama's NewHashPartitioner and librdkafka's ``fnv1a`` have it."""
     hashed = _fnv1a(key)
     return (1 << 32) - hashed if hashed & _SIGN else hashed
 
 
-def fnv1a_reference(key: Any) -> int:
+def fnv1a_reference(key: object) -> int:
     """FNV-1a without the bit of its sign, as Sarama's NewReferenceHashPartitioner has it."""
     return _fnv1a(key) & (_SIGN - 1)
 

@@ -1,8 +1,9 @@
 """``OptionalParts``: the parts of a started producer that only an option asks for, and where they stand among others.
 
-Owns what topics take (``limits``), which circuits are open (``circuits``), and the chosen codecs (``codecs``): their
-making, and their end with the runtime; and it tells ``linger_ms="auto"`` of the round trip. Each knows its business,
-and this knows whom each is told by. Imported where an option asks for one. Java has no counterpart.
+Owns the limits of topics (``limits``), which circuits are open (``circuits``), and the chosen codecs (``codecs``):
+their making, and their end with the runtime; and it tells ``linger_ms="auto"`` of the round trip. Each knows its
+business, and this knows the sources of each one's events. Imported where an option asks for one. Java has no
+counterpart.
 
 Rule: a part that is not asked for is None, and the others are as if it did not exist.
 """
@@ -130,7 +131,7 @@ class OptionalParts:
         self._loop.call_soon(self._refuse_waiting, topic)
 
     def _refuse_waiting(self, topic: str | None) -> None:
-        """The circuit of this topic, or of all, has opened: what waits to be accepted need not wait."""
+        """The circuit of this topic, or of all, has opened: records that wait to be accepted need not wait."""
         circuits, now = self.circuits, self._loop.time()
         if circuits is not None and not self._is_over:
             self._admission.purge(

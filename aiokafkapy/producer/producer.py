@@ -2,7 +2,7 @@
 
 Owns the calls and the life of a producer: it extends ``RecordSender``, which has ``enqueue`` and ``send_nowait``, by
 ``start``, ``close``, ``send`` and the calls for many records. It knows neither how a record is accepted, which is
-``RecordIntake``'s, nor what lives on the event loop, which is in ``ProducerRuntime``, made by ``start()``. Kafka's
+``RecordIntake``'s, nor the parts on the event loop, which are in ``ProducerRuntime``, made by ``start()``. Kafka's
 counterpart has the same name; Java's ``send`` is ``enqueue`` here, and ``send`` waits for the outcome.
 
 Rule: a producer is made anywhere, without a loop or I/O; ``start()`` binds it to the running loop.
@@ -135,8 +135,8 @@ class KafkaProducer(RecordSender[K, V]):
         _logger.info("producer.started", client_id=self._config.client_id, nodes=len(runtime.metadata.cluster.nodes))
 
     async def close(self, timeout: float | None = None) -> None:
-        """Send what was accepted, fail what has no outcome after ``timeout`` seconds (None: no limit of its own, the
-        records' ``delivery_timeout_ms`` holds), and leave no task, timer or socket behind.
+        """Send the accepted records, fail those without an outcome after ``timeout`` seconds (None: no limit of its
+        own, the records' ``delivery_timeout_ms`` holds), and leave no task, timer or socket behind.
 
         Idempotent, also when called twice at once (the earlier deadline counts) and before ``start()``. Returns at the
         deadline, and does not raise for records that fail: each of them tells. Being cancelled, it closes at once.
@@ -182,7 +182,7 @@ class KafkaProducer(RecordSender[K, V]):
         headers: HeadersLike | None = None,
         delivery_timeout_ms: int | None = None,
     ) -> RecordMetadata:
-        """Send one record and wait until it is delivered; returns where it is, raises what went wrong. A record that
+        """Send one record and wait until it is delivered; returns its place, raises its error. A record that
         goes to the spool (``spool_dir``) is waited for until it is on disk: ``metadata.is_spooled`` says so.
 
         ``value`` None is a tombstone. ``timestamp_ms`` is milliseconds or a datetime, None is now; ``headers`` are
@@ -243,8 +243,8 @@ class KafkaProducer(RecordSender[K, V]):
 
         It takes from the iterable only as fast as there is room. A record that fails does not stop the others: with
         ``return_exceptions`` its error stands in its place, otherwise the first error is raised once all have an
-        outcome, with a note of how many failed. Cancelling stops taking; what was accepted stays on its way, but for
-        what ``cancel_takes_back`` takes back.
+        outcome, with a note of how many failed. Cancelling stops taking; accepted records stay on their way, but for
+        those that ``cancel_takes_back`` takes back.
         """
         from .intake.bulk import BulkSend
 
@@ -278,7 +278,7 @@ class KafkaProducer(RecordSender[K, V]):
         timestamp_column: str | None = "timestamp",
         return_exceptions: bool = False,
     ) -> TableMetadata:
-        """Send the rows of a pyarrow Table, or of whatever has the Arrow PyCapsule interface, and wait for all.
+        """Send the rows of a pyarrow Table, or of any object with the Arrow PyCapsule interface, and wait for all.
 
         ``topic`` None takes it from its column; a column that is missing is not used, unless it is the value's or its
         name was chosen. Errors and cancellation are as in ``send_many``; the result tells of partitions, and of rows.
@@ -315,7 +315,8 @@ class KafkaProducer(RecordSender[K, V]):
         return TableSend(self._intake, topic, names)
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Send everything now, without waiting out linger, and wait for the outcome of what was sent before the call.
+        """Send everything now, without waiting out linger, and wait for the outcomes of the records sent before the
+        call.
 
         Raises FlushTimeoutError after ``timeout`` seconds; the records then stay on their way. Errors of records are
         theirs to tell. Records sent meanwhile are not waited for.
@@ -329,7 +330,7 @@ class KafkaProducer(RecordSender[K, V]):
         """Give up the records that were never sent, of all topics, of one, or of one partition; returns how many.
 
         They fail with PurgedError, those too that wait to be accepted, but for a partition's that have none chosen yet.
-        ``in_flight`` gives up what was sent too: its outcome is unknown. A transaction can then only be aborted.
+        ``in_flight`` gives up records in flight too: their outcome is unknown. A transaction can then only be aborted.
         """
         name = None if topic is None else topic_name(topic)
         number = None if partition is None else partition_of(topic, partition)
@@ -340,9 +341,9 @@ class KafkaProducer(RecordSender[K, V]):
     def resume(self, topic: str, partition: int) -> None:
         """Take records for a partition again in which one failed, with ``enable_gapless_guarantee``.
 
-        Call it when the failed records are dealt with: those that are sent next follow what was written. Does nothing
-        for a partition where none failed. Raises IllegalStateError while older records of it have no outcome:
-        ``await flush()`` first.
+        Call it when the failed records are dealt with: those that are sent next follow the records that were written.
+        Does nothing for a partition where none failed. Raises IllegalStateError while older records of it have no
+        outcome: ``await flush()`` first.
         """
         name, number = topic_name(topic), partition_of(topic, partition)
         self._intake.usable_runtime().resume(TopicPartition(name, number))
@@ -353,7 +354,7 @@ class KafkaProducer(RecordSender[K, V]):
         """``async with producer.transaction():`` opens a transaction and commits it; aborts it when an exception, or
         cancellation, leaves the block, which is raised again, and the producer is as good as new.
 
-        Raises what ``begin_transaction`` and ``commit_transaction`` raise; after an error of the commit that is not
+        Raises the errors of ``begin_transaction`` and ``commit_transaction``; after an error of the commit that is not
         fatal the transaction is aborted, unless its outcome is unknown.
         """
         return self._transactions().scope()
@@ -378,12 +379,12 @@ class KafkaProducer(RecordSender[K, V]):
         ``async for batch in …:`` with ``async with batch:`` and ``for record in batch:`` inside.
 
         ``consumer`` is aiokafka's, started, or confluent-kafka's, subscribed, with its own commits off; records are in
-        its form, at most ``max_records`` in a batch. The block's end commits the offsets and what was sent. After an
-        abort the consumer goes back to what is committed, and reads again, if another attempt may mend the error or the
-        group has moved the partitions; ``timeout`` is that of ``transactions``, anew for each batch. Any other
-        exception is raised, with the consumer back at what is committed.
+        its form, at most ``max_records`` in a batch. The block's end commits the offsets and the records. After an
+        abort the consumer goes back to the committed offsets, and reads again, if another attempt may mend the error or
+        the group has moved the partitions; ``timeout`` is that of ``transactions``, anew for each batch. Any other
+        exception is raised, with the consumer back at the committed offsets.
 
-        ``group_metadata`` is what ``send_offsets_to_transaction`` takes, and by default the consumer's own. Raises
+        ``group_metadata`` is as for ``send_offsets_to_transaction``, and by default the consumer's own. Raises
         TypeError for another consumer, and ConfigurationError for one that commits by itself.
         """
         from .transactional.consumed_batches import PARTITIONS_HAVE_MOVED, ConsumedBatches
@@ -410,12 +411,12 @@ class KafkaProducer(RecordSender[K, V]):
         await self._transactions().commit()
 
     async def commit_and_begin_transaction(self) -> None:
-        """Commit the transaction and open the next one at once: what other tasks send meanwhile is not refused, but is
-        the next one's. Being cancelled, it goes on.
+        """Commit the transaction and open the next one at once: records that other tasks send meanwhile are not
+        refused, but are the next one's. Being cancelled, it goes on.
 
-        What was sent before the call is committed. While some of that waits for metadata, a serializer or room, what is
+        Records sent before the call are committed. While some of that waits for metadata, a serializer or room, what is
         sent behind it is too; from then on all is the next transaction's, and is sent when the commit is known. Raises
-        what ``commit_transaction`` raises: then no next transaction is open, and its records fail with
+        the errors of ``commit_transaction``: then no next transaction is open, and its records fail with
         TransactionAbortedError. franz-go: EndAndBeginTransaction.
         """
         await self._transactions().commit_and_begin()
@@ -430,8 +431,8 @@ class KafkaProducer(RecordSender[K, V]):
     async def prepare_transaction(self) -> PreparedTxnState:
         """Wait for the outcome of every record of the transaction, and let its end wait for another system's (KIP-939).
 
-        Keep the text of what is returned in that system's transaction: ``complete_transaction`` takes it after a crash.
-        From here on the transaction takes no records, has no time-out, and stays open over ``close``.
+        Keep the text of the returned name in that system's transaction: ``complete_transaction`` takes it after a
+        crash. From here on the transaction takes no records, has no time-out, and stays open over ``close``.
 
         Raises IllegalStateError without ``transaction_two_phase_commit_enable``, and the error of a record that failed:
         then only ``abort_transaction`` is left. Being cancelled, the transaction is open as before.
@@ -443,7 +444,7 @@ class KafkaProducer(RecordSender[K, V]):
         commit it if it is ``prepared``, and abort it otherwise. True if it was committed, False if it was aborted or
         there was none.
 
-        Raises ValueError for a text that is no prepared transaction's, and what ``commit_transaction`` and
+        Raises ValueError for a text that is no prepared transaction's, and the errors of ``commit_transaction`` and
         ``abort_transaction`` raise.
         """
         if isinstance(prepared, str):
@@ -459,8 +460,8 @@ class KafkaProducer(RecordSender[K, V]):
 
         ``offsets`` are numbers, or any client's objects with ``offset``, by partition, or confluent-kafka's list;
         ``group_metadata`` is a group's id, or an object with ``group_id``, ``generation_id``, ``member_id`` and
-        ``group_instance_id``. Raises TypeError and ValueError for what is neither, and the coordinator's error; after
-        that the transaction can only be aborted.
+        ``group_instance_id``. Raises TypeError and ValueError for an object that is neither, and the coordinator's
+        error; after that the transaction can only be aborted.
         """
         from .transactional.group_offsets import group_of, offsets_of
 
@@ -476,7 +477,7 @@ class KafkaProducer(RecordSender[K, V]):
         """Learn about these topics and connect to the leaders of their partitions, so that the first record of each
         waits for neither.
 
-        Returns when all are connected. Raises what ``partitions_for`` raises, and KafkaTimeoutError after
+        Returns when all are connected. Raises the errors of ``partitions_for``, and KafkaTimeoutError after
         ``max_block_ms``, with the cause; connections that are there stay.
         """
         names = [topics] if isinstance(topics, str) else list(topics)
@@ -577,7 +578,7 @@ class KafkaProducer(RecordSender[K, V]):
     ) -> None:
         """Push a metric of the application's own with the producer's, where brokers subscribe to its name (KIP-1076).
 
-        ``value()`` is asked for at each push, on the event loop, and must be quick; what it raises is logged as
+        ``value()`` is asked for at each push, on the event loop, and must be quick; its errors are logged as
         ``telemetry.metric_failed``. ``is_total``: it only grows. With other ``attributes`` it is another metric; the
         same again takes the place of the first. Call it at any time, also before ``start()``. Raises TypeError, and
         ConfigurationError for a name that is empty or one of the producer's own.
@@ -681,7 +682,7 @@ class KafkaProducer(RecordSender[K, V]):
         return Patience(self._transactions(), seconds, self._config.retry_backoff, also_mended)
 
     def _forked(self) -> object:
-        """This is the child of a fork: return what belongs to the parent, which must be neither touched nor freed."""
+        """This is the child of a fork: return the parent's objects, which must be neither touched nor freed."""
         if self._life.may_become(ProducerState.FORKED):
             self._life.become(ProducerState.FORKED)
             self._intake.unbind()

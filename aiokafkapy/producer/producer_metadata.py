@@ -4,7 +4,7 @@ Kafka's counterpart is ``ProducerMetadata``. It owns which topics are in use and
 back-off, leader epochs) is ``cluster.metadata``'s. It knows no clock: ``now`` is an argument.
 
 Rules: a topic is kept for ``metadata_max_idle_ms`` after its last use; a *new* topic, one that no answer has named yet,
-is kept whatever its age and asked for at once, alone (a partial update). A topic that was never found is forgotten when
+is kept at any age and asked for at once, alone (a partial update). A topic that was never found is forgotten when
 no record waits for it any more, so that a misspelt name is not asked for during five minutes.
 """
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from ..cluster.cluster import TopicMetadata
 from ..cluster.metadata import Metadata
@@ -104,7 +103,7 @@ class ProducerMetadata(Metadata):
             return dict(topics)
         return {name: topic for name, topic in topics.items() if name in expiry_by_topic}
 
-    def update(self, request_version: int, response: Any, now: float, *, is_partial: bool) -> None:
+    def update(self, request_version: int, response: object, now: float, *, is_partial: bool) -> None:
         """As ``Metadata.update``; topics that the answer names, even with an error, are new no longer."""
         # An error asks for a full update, which shows the topic's further fate. After the super call would be
         # too late: the listeners must find the topics settled.

@@ -3,7 +3,7 @@
 Owns which requests are let through, and their way to a node. What a request means is the caller's business. franz-go's
 counterpart is ``Client.Request``; Java has none.
 
-Rules: a request that would interfere with what the producer keeps count of (records, sequences, transactions, sessions)
+Rules: a request that would interfere with the producer's own counts (of records, sequences, transactions, sessions)
 is refused before anything is sent. Nothing is retried, and an error code in the answer is the caller's to read.
 """
 
@@ -62,7 +62,7 @@ async def raw_request(
 # internals
 
 
-def _build(key: ApiKey, body: Mapping[str, Any], version: int) -> Any:
+def _build(key: ApiKey, body: Mapping[str, object], version: int) -> Any:
     return build_request(key, version, **body)
 
 

@@ -40,7 +40,7 @@ INVALID_OFFSET = -1
 
 @dataclass(frozen=True, slots=True)
 class ProducerRecord:
-    """One record to send: what ``send_many`` takes when a bare value is not enough, and what interceptors see.
+    """One record to send: ``send_many`` takes it where a bare value is not enough, and interceptors see it.
 
     ``partition`` None leaves the choice to the partitioner, ``timestamp_ms`` None means the time of the call. Headers
     of an iterator are read when the record is made, so that it can be sent again. Nothing is checked before it is sent.
@@ -79,7 +79,7 @@ class RecordTiming(NamedTuple):
 
 
 class BytesWithHeaders(bytes):
-    """What a serializer returns whose record is to have headers of the serializer's own, behind those of the caller.
+    """The result of a serializer that adds headers of its own to the record, behind those of the caller.
 
     Java's serializers are given the record's headers to add to (KIP-82); these are not shown to interceptors.
     """

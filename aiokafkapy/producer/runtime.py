@@ -5,7 +5,7 @@ what happens when the Sender dies. ``KafkaProducer`` is the face before it; it k
 serializers. Nothing in here refers to the ``KafkaProducer``, so that one dropped without ``close()`` is noticed.
 
 Rules: every accepted record has an outcome when ``close()`` returns, and no task, timer or socket is left; the deadline
-holds, whatever the brokers do; being cancelled while closing means closing at once.
+holds even while no broker answers; being cancelled while closing means closing at once.
 
 Events: ``producer.closed`` (info; delivered, failed), ``producer.crashed`` (error; records, waiting, error),
 ``producer.close_timed_out`` (warning; pending, seconds), ``producer.purged`` (info; topic, partition, records,
@@ -231,7 +231,7 @@ class ProducerRuntime:
             raise KafkaTimeoutError(f"not all leaders were connected within {self._limit}: {cause}") from None
 
     def update_credentials(self, config: ProducerConfig) -> None:
-        """Authenticate with what ``config`` says from now on."""
+        """Authenticate with the credentials of ``config`` from now on."""
         for client in (self.client, self.coordinator):
             mechanism = config.new_sasl_mechanism()
             if client is not None and mechanism is not None:
@@ -273,7 +273,7 @@ class ProducerRuntime:
         return self.sender.in_flight_batches.take_back(places_of(records), self.loop.time()) if self.is_bound else 0
 
     def tap(self, tap: WireTap) -> WireTap:
-        """Let ``tap`` record what goes over the wire, until it or the producer is closed."""
+        """Let ``tap`` record the bytes on the wire, until it or the producer is closed."""
         self.observation.tap(tap, self.client)
         if self.coordinator is not None:
             self.observation.tap(tap, self.coordinator.client)
@@ -305,12 +305,12 @@ class ProducerRuntime:
                 break
 
     def begin_flush(self) -> tuple[Flush, asyncio.Future[None]]:
-        """A flush of what is accepted by now, and a future that is done when it is settled; ``end()`` it."""
+        """A flush of the records accepted by now, and a future that is done when it is settled; ``end()`` it."""
         settled: asyncio.Future[None] = self.loop.create_future()
         return self.accumulator.begin_flush(partial(_resolve, settled)), settled
 
     async def close(self, deadline: float) -> None:
-        """Flush until ``deadline`` (loop time), fail what is left then, and leave nothing behind.
+        """Flush until ``deadline`` (loop time), fail the records that are left then, and leave nothing behind.
 
         When it is cancelled it fails the rest and closes at once.
         """

@@ -1,4 +1,4 @@
-"""What ``producer.statistics()`` and ``producer.health`` return: plain snapshots, made when asked for.
+"""The results of ``producer.statistics()`` and ``producer.health``: plain snapshots, made when asked for.
 
 The classes know nothing of where the numbers come from; the functions read them off the parts, without I/O. Java has no
 counterpart but ``metrics()``; trio's ``statistics()`` is the model.
@@ -82,7 +82,7 @@ class ProducerStatistics:
     spool_records: int = 0
     """Records that are in the spool now, those of an earlier process too; they stay there over ``close()``."""
     spool_bytes: int = 0
-    """Bytes of the spool, of ``spool_max_bytes``; what was sent gives its room back by the file."""
+    """Bytes of the spool, of ``spool_max_bytes``; records that were sent give their room back by the file."""
     spool_replayed: int = 0
     """Records that brokers have out of the spool."""
     spool_repeated: int = 0
@@ -92,7 +92,7 @@ class ProducerStatistics:
     spool_refused: int = 0
     """Records that brokers refused, out of the spool, and that are in ``refused.jsonl`` there."""
     topic_limits: Mapping[str, TopicLimits] = field(default_factory=dict)
-    """What topics take, as far as it was read; empty without the option ``topic_limits``."""
+    """The limits of topics, as far as they were read; empty without the option ``topic_limits``."""
     codecs: Mapping[str, CodecChoice] = field(default_factory=dict)
     """The codec that was chosen for each topic, and why; empty without ``compression_type="auto"``."""
     circuits: tuple[CircuitStatus, ...] = ()

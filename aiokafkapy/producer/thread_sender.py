@@ -56,7 +56,7 @@ class ThreadSender:
         self._room = threading.BoundedSemaphore(MOST_NOT_ACCEPTED)
         self._serializing: set[asyncio.Task[None]] = set()
 
-    def send(self, *arguments: Any) -> concurrent.futures.Future[RecordMetadata]:
+    def send(self, *arguments: object) -> concurrent.futures.Future[RecordMetadata]:
         """See ``KafkaProducer.send_from_thread``; the arguments are those of ``accept_within``, whose time may be None
         and begins when the record has crossed.
         """
@@ -72,7 +72,7 @@ class ThreadSender:
                 self._check()
         sent = _Sent(self._loop)
         self._crossing.append((arguments, sent))
-        # Set before the loop is woken, and unset there before it looks: what was appended by then is seen.
+        # Set before the loop is woken, and unset there before it looks: records appended by then are seen.
         if not self._is_woken:
             self._is_woken = True
             try:
@@ -92,7 +92,7 @@ class ThreadSender:
     # internals: on the loop
 
     def _take(self) -> None:
-        """Accept what has crossed, in order."""
+        """Accept the records that have crossed, in order."""
         self._is_woken = False
         crossing, intake = self._crossing, self._intake
         for _ in range(len(crossing)):

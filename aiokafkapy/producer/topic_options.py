@@ -1,11 +1,11 @@
-"""``TopicOptions``: what may differ from the producer's options for one topic.
+"""``TopicOptions``: the options that one topic may have in place of the producer's.
 
 Owns the names of these options and their checks; ``ProducerConfig.topics`` has them by topic, and says what they mean
 together with the others. It knows no producer. Kafka's producer has no counterpart: librdkafka's topic configuration
 and franz-go's ``ProducerBatchMaxBytesFn`` are.
 
-Rules: an option that is left out is the producer's. What belongs to a request (``acks``, time-outs) is the same for all
-topics, for a Produce request has records of many; so is what belongs to the producer as a whole.
+Rules: an option that is left out is the producer's. Options of a request (``acks``, time-outs) are the same for all
+topics, for a Produce request has records of many; so are those of the producer as a whole.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _LEVEL_RANGES: Final = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
 _OF_REQUESTS: Final = frozenset({"acks", "request_timeout_ms", "max_request_size", "retries", "transactional_id"})
 
 
-def _not_a_bool(value: Any) -> Any:
+def _not_a_bool(value: object) -> Any:
     if isinstance(value, bool):
         raise ValueError("a number is needed, not a bool")
     return value
 
 
 class TopicOptions(BaseModel):
-    """The options of one topic; immutable. Raises ConfigurationError for what cannot be meant."""
+    """The options of one topic; immutable. Raises ConfigurationError for values that make no sense."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -54,7 +54,7 @@ class TopicOptions(BaseModel):
 
     if not TYPE_CHECKING:  # checkers know the constructor from the fields
 
-        def __init__(self, **options: Any) -> None:
+        def __init__(self, **options: object) -> None:
             _check_names(options)
             try:
                 self.__pydantic_validator__.validate_python(options, self_instance=self, strict=True)
@@ -89,7 +89,7 @@ class TopicOptions(BaseModel):
             )
 
 
-def topics_of(value: Any) -> dict[str, TopicOptions]:
+def topics_of(value: object) -> dict[str, TopicOptions]:
     """The option ``topics``: a mapping of TopicOptions, or of dicts with the same names, or such a mapping as JSON.
 
     Raises ValueError for anything else, and the error of a topic's options with its name.
@@ -107,13 +107,13 @@ def topics_of(value: Any) -> dict[str, TopicOptions]:
 # internals
 
 
-def _name(topic: Any) -> str:
+def _name(topic: object) -> str:
     if not isinstance(topic, str) or not topic:
         raise ValueError(f"the name of a topic is a {type(topic).__name__}, not a str that is not empty")
     return topic
 
 
-def _options(topic: str, options: Any) -> TopicOptions:
+def _options(topic: str, options: object) -> TopicOptions:
     if isinstance(options, TopicOptions):
         return options
     if not isinstance(options, Mapping):
@@ -127,7 +127,7 @@ def _options(topic: str, options: Any) -> TopicOptions:
         raise ValueError(f"{topic!r}: {error}") from None
 
 
-def _check_names(options: Mapping[str, Any]) -> None:
+def _check_names(options: Mapping[str, object]) -> None:
     for name in options:
         if name in TopicOptions.model_fields:
             continue

@@ -1,11 +1,11 @@
-"""Imports kio's primitive types, whatever else is loaded or replaced in the process.
+"""Imports kio's primitive types, also where other modules have replaced something in the process.
 
 kio derives types from ``datetime.datetime`` at import. That fails for freezegun's replacement, which has a metaclass of
 its own, if this package is first imported within ``freeze_time``. kio also imports hypothesis where it is installed, to
 register strategies: half of the time that a short program with test tools beside it needs to start. Java has no
 counterpart.
 
-Rule: what was replaced is put back afterwards. Where hypothesis is loaded already kio finds it.
+Rule: a replaced module is put back afterwards. Where hypothesis is loaded already kio finds it.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ __all__ = [
 
 
 PROOF_FIELDS: Final = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})
-"""Fields of requests and responses that prove who somebody is, which no recording may show."""
+"""Fields of requests and responses that prove an identity, which no recording may show."""
 
 
 class ApiKey(IntEnum):

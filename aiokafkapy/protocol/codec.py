@@ -49,7 +49,7 @@ class Message(Protocol):
 
 
 class RequestHeader(NamedTuple):
-    """A request's header, whatever its version."""
+    """A request's header, of any version."""
 
     api_key: int
     api_version: int

@@ -39,18 +39,18 @@ _ZEROS: Final[Mapping[str, Any]] = {
 }
 
 
-def build_request(api_key: int, version: int, **fields: Any) -> Any:
+def build_request(api_key: int, version: int, **fields: object) -> Any:
     """A request's body in one version; raises TypeError for a field that no version of it has."""
     return build(request_class(api_key, version), fields)
 
 
-def build_response(api_key: int, version: int, **fields: Any) -> Any:
+def build_response(api_key: int, version: int, **fields: object) -> Any:
     """A response's body in one version."""
     return build(response_class(api_key, version), fields)
 
 
 def by_topic(partitions: Iterable[tuple[TopicPartition, Any]]) -> list[dict[str, Any]]:
-    """The ``topics`` of most requests: each name once, with what is said of its partitions, in the order given."""
+    """The ``topics`` of most requests: each name once, with the entries of its partitions, in the order given."""
     topics: dict[str, list[Any]] = {}
     for tp, entry in partitions:
         topics.setdefault(tp.topic, []).append(entry)
@@ -122,19 +122,19 @@ def _as_tuple(convert: Callable[[Any], Any], values: Any) -> Any:
     return None if values is None else tuple([convert(value) for value in values])
 
 
-def _as_entity(entity: Any, value: Any) -> Any:
+def _as_entity(entity: object, value: object) -> Any:
     return build(entity, value) if isinstance(value, Mapping) else value
 
 
-def _unchanged(value: Any) -> Any:
+def _unchanged(value: object) -> Any:
     return value
 
 
-def _as_duration(value: Any) -> Any:
+def _as_duration(value: object) -> Any:
     return datetime.timedelta(milliseconds=value) if isinstance(value, int) else value
 
 
-def _as_time(value: Any) -> Any:
+def _as_time(value: object) -> Any:
     if not isinstance(value, int):
         return value
     return None if value < 0 else _EPOCH + datetime.timedelta(milliseconds=value)

@@ -137,7 +137,7 @@ def entity_reader(entity: type[Any]) -> FieldReader:
     names: list[str] = []
     readers: list[FieldReader] = []
     tagged: dict[int, tuple[str, FieldReader]] = {}
-    defaults: dict[str, Any] = {}
+    defaults: dict[str, object] = {}
     for field in dataclasses.fields(entity):
         tag = get_field_tag(field)
         optional = is_optional(field)
@@ -154,7 +154,7 @@ def entity_reader(entity: type[Any]) -> FieldReader:
 
 
 def entity_reader_with(entity: Any, array: str, read_element: FieldReader) -> FieldReader:
-    """As ``entity_reader``, but each element of the untagged field ``array`` is what ``read_element`` returns."""
+    """As ``entity_reader``, but each element of the untagged field ``array`` is the result of ``read_element``."""
     own_reader: Any = entity_reader(entity)
     _, fields, *rest = own_reader.args
     read = partial(_not_null, partial(_read_compact_array if entity.__flexible__ else _read_array, read_element))

@@ -35,7 +35,7 @@ class CompletedFetch:
     """The batches of one partition in one response, from ``position`` on.
 
     ``aborted`` are the transactions to skip, None if everything is visible (read_uncommitted). ``next_offset`` is the
-    position after what ``take`` returned; ``error`` is the reason why decoding stopped before the end of the bytes.
+    position after the records of ``take``; ``error`` is the reason why decoding stopped before the end of the bytes.
     """
 
     __slots__ = (

@@ -125,7 +125,7 @@ class FetchPlan:
             ],
         )
 
-    def topic_of(self, answer: Any) -> str | None:
+    def topic_of(self, answer: object) -> str | None:
         """The name of a topic of the response, by name or by id; None if it was not requested."""
         topic_id = getattr(answer, "topic_id", None)
         if topic_id is None:

@@ -131,7 +131,7 @@ class OffsetLookup:
             async with asyncio.timeout(delay):
                 await self._client.wait_for_change()
 
-    def _topics(self, wanted: Mapping[TopicPartition, int]) -> list[dict[str, Any]]:
+    def _topics(self, wanted: Mapping[TopicPartition, int]) -> list[dict[str, object]]:
         def entry(tp: TopicPartition, time: int) -> dict[str, int]:
             _, epoch = self._metadata.current_leader(tp)
             return {"partition_index": tp.partition, "current_leader_epoch": epoch, "timestamp": time}

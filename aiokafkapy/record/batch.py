@@ -140,7 +140,7 @@ class RecordBatch:
         ) = _HEADER.unpack_from(view)
 
     def validate(self) -> None:
-        """Check the CRC, the codec and the counts; raises CorruptMessageError naming what is wrong."""
+        """Check the CRC, the codec and the counts; raises CorruptMessageError naming the fault."""
         crc = crc32c(self.buffer[_CHECKED_FROM:])
         if crc != self.crc:
             raise CorruptMessageError(
@@ -323,7 +323,7 @@ def _write_crc(buffer: bytearray | memoryview) -> None:
 
 
 def _size_at(view: memoryview, position: int) -> int | None:
-    """Size of the batch at ``position``; None when it is not all there. Raises for what cannot be a batch
+    """Size of the batch at ``position``; None when it is not all there. Raises for bytes that cannot be a batch
     of format 2.
     """
     left = len(view) - position

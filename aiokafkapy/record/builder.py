@@ -265,7 +265,7 @@ class RecordBatchBuilder:
         return self._header, self.records_view() if self._payload is None else self._payload
 
     def records(self) -> Iterator[tuple[int, bytes | None, bytes | None, Headers]]:
-        """Decode what was appended, in order, as (timestamp_ms, key, value, headers); for splitting a batch."""
+        """Decode the appended records, in order, as (timestamp_ms, key, value, headers); for splitting a batch."""
         if self._payload is None:
             data: Buffer = self._storage
         else:

@@ -167,7 +167,7 @@ def inline_limit(codec: int, level: int | None = None) -> int:
     if codec is Compression.GZIP and chosen == _DEFAULT_LEVELS[codec]:
         chosen = GZIP_DEFAULT
     if codec is Compression.ZSTD and chosen == 0:
-        chosen = _DEFAULT_LEVELS[codec]  # what the library takes it for
+        chosen = _DEFAULT_LEVELS[codec]  # the library's name of it
     return next(limit for highest, limit in _INLINE_LIMITS[codec] if chosen <= highest)
 
 

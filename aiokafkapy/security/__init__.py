@@ -1,4 +1,4 @@
-"""Who the peer is: TLS and SASL, for clients and for the dev broker.
+"""The peer's identity: TLS and SASL, for clients and for the dev broker.
 
 In come settings and bytes, out go an ``ssl.SSLContext``, bytes for the peer, and errors that say what to do. ``tls``
 has certificates, ``sasl`` has one file per mechanism with both halves where a broker needs one. The connection's set-up
@@ -7,7 +7,7 @@ drives them; nothing here opens a connection to a broker. Kafka's counterpart is
 Rules:
 
 - No asyncio, no clock and no socket but in ``sasl.tokens``, ``sasl.oidc``, ``sasl.cloud_identity`` and
-  ``sasl.aws_credentials``, which fetch what a mechanism needs.
+  ``sasl.aws_credentials``, which fetch a mechanism's credentials.
 - A secret is held by something whose ``repr`` hides it, and no message names one.
 - Extras (``gssapi``, ``httpx``, ``jwt``, ``botocore``) are imported when a mechanism that needs one is made.
 """

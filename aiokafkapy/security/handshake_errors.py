@@ -1,11 +1,11 @@
-"""What a failed TLS handshake means and what to do about it.
+"""The meaning of a failed TLS handshake, and what to do about it.
 
 Owns the table from OpenSSL's codes, reasons and alerts to words. Knows nothing of contexts and connections. Kafka's
-counterpart is what ``SslTransportLayer`` does with an ``SSLException``; Java leaves the words to the JVM.
+counterpart is the handling of an ``SSLException`` in ``SslTransportLayer``; Java leaves the words to the JVM.
 
-Rules: what trying again cannot cure is an SslAuthenticationFailedError, and one that only may pass is not: a connection
-that ended in the handshake is the sign of TLS spoken to a plaintext port, but also of a broker that went down, so the
-caller finds out which. OpenSSL's own words are in each message, for whoever searches for them.
+Rules: an error that trying again cannot cure is an SslAuthenticationFailedError, and one that may pass is not: a
+connection that ended in the handshake is the sign of TLS spoken to a plaintext port, but also of a broker that went
+down, so the caller finds out which. OpenSSL's own words are in each message, to be searched for.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _meaning(error: BaseException, host: str, is_plaintext: bool) -> tuple[str, 
         # Before SSLError, of which SSLEOFError is one.
         return f"{_NOT_TLS if is_plaintext else _WENT_AWAY} ({said})", is_plaintext
     if isinstance(error, ssl.SSLError):
-        # TLSV1_ALERT_UNKNOWN_CA is what the peer sent; other reasons are of this side.
+        # TLSV1_ALERT_UNKNOWN_CA is the peer's alert; other reasons are of this side.
         _, is_alert, name = f"{error.reason}".rpartition("ALERT_")
         table, default = (_ALERTS, _OTHER_ALERT) if is_alert else (_REASONS, _OTHER_REASON)
         words = table.get(name, default)
@@ -68,7 +68,7 @@ _WENT_AWAY: Final = (
 )
 
 # asyncio and uvloop raise ConnectionResetError where the peer ends, ssl itself SSLEOFError; IncompleteReadError is an
-# EOFError. ConnectionAbortedError is not among them: it is what both raise when a handshake takes too long.
+# EOFError. ConnectionAbortedError is not among them: both raise it when a handshake takes too long.
 _ENDINGS: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, BrokenPipeError, EOFError)
 
 _UNKNOWN_CA: Final = (
@@ -117,8 +117,8 @@ _NO_SUITE: Final = (
 )
 _NOT_TLS: Final = "the other side does not speak TLS: " + _PLAINTEXT
 
-# What the peer found, by the name of its alert: RFC 8446, 6.2. Java's brokers send BAD_CERTIFICATE where there is none,
-# and CERTIFICATE_UNKNOWN whatever is wrong with one.
+# The peer's finding, by the name of its alert: RFC 8446, 6.2. Java's brokers send BAD_CERTIFICATE where there is none,
+# and CERTIFICATE_UNKNOWN for any fault of one.
 _ALERTS: Final = {
     "CERTIFICATE_REQUIRED": "the other side wants a certificate of ours and got none: write ssl_keystore_location=<PEM "
     "file of chain and key>",
@@ -140,7 +140,7 @@ _ALERTS: Final = {
     "UNEXPECTED_MESSAGE": "the other side did not understand us",
 }
 
-# What OpenSSL found on this side.
+# OpenSSL's finding on this side.
 _REASONS: Final = {
     "WRONG_VERSION_NUMBER": _NOT_TLS,
     "UNKNOWN_PROTOCOL": _NOT_TLS,

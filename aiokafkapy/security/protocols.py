@@ -1,4 +1,4 @@
-"""The security protocols, and what each of them has.
+"""The security protocols, and the parts of each.
 
 Owns their names, which a client's options, a listener of the dev broker and one of a real cluster share. Kafka's
 counterpart is ``SecurityProtocol``.

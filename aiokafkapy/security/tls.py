@@ -1,8 +1,8 @@
 """TLS contexts from Kafka's ``ssl.*`` options.
 
-Owns the check of these options, what is read from their files, and when those are read again. Knows nothing of
-connections or of who makes them: clients and the dev broker's listeners use it alike. What a handshake that fails means
-is in ``handshake_errors``. Kafka's counterparts are ``SslFactory`` and ``DefaultSslEngineFactory``.
+Owns the check of these options, the contents of their files, and when those are read again. Knows nothing of
+connections or of their makers: clients and the dev broker's listeners use it alike. The meaning of a handshake that
+fails is in ``handshake_errors``. Kafka's counterparts are ``SslFactory`` and ``DefaultSslEngineFactory``.
 
 Rules:
 
@@ -93,7 +93,7 @@ class TlsSettings(Protocol):
 def check_settings(settings: TlsSettings, *, server_side: bool = False, client_auth: ClientAuth = "none") -> None:
     """Raise ConfigurationError for options that cannot be used: which, its value, and what to write.
 
-    Reads all files that are named, so that what is wrong with them is said when a client is made.
+    Reads all files that are named, so that their faults are told when a client is made.
     """
     _check_choices(settings)
     if settings.ssl_context is not None:
@@ -169,7 +169,7 @@ _READY_EXCLUDES: Final = (
     "ssl_cipher_suites",
     "ssl_crl_location",
 )
-# What OpenSSL must not choose, whatever is written: no authentication, no encryption.
+# Ciphers that OpenSSL must not choose, with any setting: no authentication, no encryption.
 _NEVER: Final = ":!aNULL:!eNULL"
 
 
@@ -243,7 +243,7 @@ def _check_ready_context(settings: TlsSettings, context: object, server_side: bo
 
 # building a context
 
-# What PEM holds between two lines: the label, and base64 in any layout. Properties files have it in one line.
+# The text of PEM between two lines: the label, and base64 in any layout. Properties files have it in one line.
 _PEM_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 _CERTIFICATE: Final = "CERTIFICATE"
 _REVOCATION_LIST: Final = "X509 CRL"
@@ -265,7 +265,7 @@ class _Block(NamedTuple):
 
 
 class _Builder:
-    """Makes a context of settings, each step with the words for what may be wrong with its option."""
+    """Makes a context of settings, each step with the words for the faults of its option."""
 
     def __init__(self, settings: TlsSettings, server_side: bool, client_auth: ClientAuth) -> None:
         self.settings = settings
@@ -341,7 +341,8 @@ class _Builder:
             context.load_verify_locations(cadata="\n".join(dict.fromkeys(trusted)))
         except ssl.SSLError as error:
             raise ConfigurationError(f"{name} has a damaged certificate: {_reason(error)}") from error
-        # As in Java, whatever is in the store is an anchor, be it an intermediate CA or the broker's own certificate.
+        # As in Java, every certificate in the store is an anchor, be it an intermediate CA or the broker's own
+        # certificate.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 
     def _load_revocation_lists(self, context: ssl.SSLContext) -> None:
@@ -462,7 +463,7 @@ _PKCS12: Final = re.compile(rb"\x30(?:\x80|[\x00-\x7f]|\x81.|\x82..|\x83...|\x84
 
 
 def file_version(path: Path) -> FileVersion | None:
-    """What changes when a file is replaced or written to; None while it cannot be looked at."""
+    """A mark that changes when a file is replaced or written to; None while it cannot be looked at."""
     try:
         status = path.stat()
     except OSError:
@@ -489,7 +490,7 @@ def _fingerprint(settings: TlsSettings) -> _Fingerprint:
 
 
 def _files(location: str) -> list[Path]:
-    """The file itself, or the files of a directory; hidden ones are what Kubernetes keeps its own versions in."""
+    """The file itself, or the files of a directory; in hidden ones Kubernetes keeps its own versions."""
     path = Path(location)
     if not path.is_dir():
         return [path]
@@ -497,7 +498,7 @@ def _files(location: str) -> list[Path]:
 
 
 def _blocks_of(option: str, location: str) -> list[_Block]:
-    """What PEM is in a file or in the files of a directory."""
+    """The PEM in a file or in the files of a directory."""
     if "-----BEGIN" in location:  # not shown: it may be a key
         raise ConfigurationError(f"{option} is PEM text: write the path of a file, or {_FOR_TEXT[option]}")
     try:
@@ -517,7 +518,7 @@ def _blocks_of(option: str, location: str) -> list[_Block]:
 
 
 def _refuse_other_formats(option: str, path: str, content: bytes) -> None:
-    """A store of Java's, or DER, by what it holds or else by its name."""
+    """A store of Java's, or DER, by its contents or else by its name."""
     given = f"{option}={path!r}"
     kind = _JAVA_MAGIC.get(content[:4]) or ("PKCS12" if _PKCS12.match(content) else None)
     kind = kind or _JAVA_SUFFIXES.get(Path(path).suffix.lower())

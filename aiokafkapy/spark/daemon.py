@@ -1,6 +1,6 @@
 """`spark.python.daemon.module=aiokafkapy.spark.daemon`: Spark's Python daemon, with our modules loaded beforehand.
 
-Owns what the daemon has imported when it forks its workers. Everything else is `pyspark.daemon`'s, which loads nothing,
+Owns the imports of the daemon before it forks its workers. Everything else is `pyspark.daemon`'s, which loads nothing,
 so that each new worker imports for itself, half a second of CPU for us alone. Spark ends a worker whose task it leaves
 early, as `limit`, `take` and `isEmpty` do, and starts another for the next task.
 
@@ -28,7 +28,7 @@ PRELOADED: Final = (
     "aiokafkapy.spark.source.range_reader",
     "aiokafkapy.spark.source.stream_reader",
 )
-"""What tasks of all kinds import, and by them the producer and the reader."""
+"""The modules that tasks of all kinds import, and by them the producer and the reader."""
 
 
 def preload() -> None:

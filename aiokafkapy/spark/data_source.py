@@ -1,10 +1,10 @@
-"""``KafkaDataSource``: what Spark knows of us.
+"""``KafkaDataSource``: the face to Spark.
 
-Owns the name of the format, the columns of what is read, and which class does what; Spark's counterpart is
+Owns the name of the format, the columns of a read, and the classes of each kind of query; Spark's counterpart is
 ``KafkaSourceProvider``. It knows no Kafka.
 
-Rule: this module is imported wherever a data source of any kind is looked up. What moves rows is imported when it is
-asked for.
+Rule: this module is imported wherever a data source of any kind is looked up. The modules that move rows are imported
+when one is asked for.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 def source_schema(include_headers: bool = False) -> StructType:
     """The columns of Spark's own connector (``KafkaRecordToRowConverter.kafkaSchema``); headers come behind them.
 
-    Not as DDL, in which ``timestamp`` is what ``spark.sql.timestampType`` says.
+    Not as DDL, in which ``spark.sql.timestampType`` decides about ``timestamp``.
     """
     from pyspark.sql import types
 

@@ -1,8 +1,8 @@
 """The options of a query: looked up in any case, checked, and those of Kafka translated.
 
-Owns what reading and writing share: parsing of values, ``OptionError``, the way from ``kafka.*`` to the properties of
-our configurations, and the warning that names ignored options. Spark's counterparts are ``KafkaSourceProvider`` and
-``KafkaConfigUpdater``. It knows neither Spark nor asyncio.
+Owns the part that reading and writing share: parsing of values, ``OptionError``, the way from ``kafka.*`` to the
+properties of our configurations, and the warning that names ignored options. Spark's counterparts are
+``KafkaSourceProvider`` and ``KafkaConfigUpdater``. It knows neither Spark nor asyncio.
 
 Rules:
 
@@ -50,9 +50,9 @@ TABLES: Final = (
 )
 
 _OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
-"""What Spark itself reads, and hands on to us with the rest."""
+"""Options that Spark itself reads, and hands on to us with the rest."""
 
-# Options of Kafka's Java client that would change what is read or written, or how a connection is secured, and that
+# Options of Kafka's Java client that would change the records or the security of a connection, and that
 # cannot be kept outside of a JVM; and what to write instead.
 JAVA_ONLY: Final[Mapping[str, str]] = {
     "interceptor.classes": "nothing: a Java class cannot run here, use a column expression instead",

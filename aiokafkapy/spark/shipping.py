@@ -1,7 +1,7 @@
 """The package for executors that do not have it: one archive, and the settings that make Spark unpack and import it.
 
-Owns what goes in: this package as it is here, compiled core included, and the libraries that it needs. PySpark, PyArrow
-and what they bring must be on the executors, as any Spark job with Python needs them. Spark's own way for whole
+Owns the contents: this package as it is here, compiled core included, and the libraries that it needs. PySpark, PyArrow
+and their dependencies must be on the executors, as any Spark job with Python needs them. Spark's own way for whole
 environments is "Python Package Management" in its manual; this is that, for one package.
 
 Rule: an archive is for executors with this platform and this version of Python: there is compiled code in it.

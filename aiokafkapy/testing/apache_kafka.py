@@ -32,7 +32,7 @@ import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from aiokafkapy.errors import KafkaTimeoutError
 
@@ -60,7 +60,7 @@ _LISTS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
 
 @dataclass(slots=True)
 class _Node:
-    """One node: what its restarts keep, and the process while it runs."""
+    """One node: its lasting parts, and the process while it runs."""
 
     node_id: int
     port: int
@@ -95,7 +95,7 @@ class ApacheKafka:
 
     ``config`` is added to every node's server.properties. ``version`` is any release from 3.9 on in Maven Central.
     ``security`` adds listeners, whose addresses ``bootstrap_servers_of`` returns; PLAINTEXT stays available to tests.
-    ``plugins`` are jars and directories of classes behind Kafka's own jars, for what ``config`` names, such as
+    ``plugins`` are jars and directories of classes behind Kafka's own jars, for classes that ``config`` names, such as
     ``metric.reporters``.
     """
 
@@ -194,7 +194,7 @@ class ApacheKafka:
         try:
             await asyncio.shield(starting)
         except asyncio.CancelledError:
-            # The thread cannot be stopped: let it finish, then undo what it did.
+            # The thread cannot be stopped: let it finish, then undo its work.
             with contextlib.suppress(Exception):
                 await starting
                 await asyncio.to_thread(self.__exit__)
@@ -460,7 +460,7 @@ class ApacheKafka:
             node.process.send_signal(number)
 
 
-def _server_properties(node: _Node, voters: str, voter_count: int) -> dict[str, Any]:
+def _server_properties(node: _Node, voters: str, voter_count: int) -> dict[str, object]:
     """The configuration of a small node: fast start, fast fail-over, little memory, few files."""
     replicas = min(3, voter_count)
     listeners = f"PLAINTEXT://{LOOPBACK}:{node.port}"
@@ -515,7 +515,7 @@ def _new_cluster_id() -> str:
 
 
 def _tail(path: Path, lines: int = 25) -> str:
-    """What a node said last, and its errors before, since a node that fails says much while it shuts down."""
+    """The last lines of a node, and its errors before, since a node that fails says much while it shuts down."""
     try:
         said = path.read_text(errors="replace").splitlines()
     except OSError as error:

@@ -1,10 +1,10 @@
-"""``assert_produced``: whether a record was produced, and if not, what was instead.
+"""``assert_produced``: whether a record was produced, and if not, the nearest ones.
 
 Owns which records are wanted, and the message, which shows those that are nearest. It knows a ``DevBroker`` and a
 ``MockProducer`` by their ``records``, and any other object that has it.
 
-Rule: what is not asked for may be anything; a record that is nearest is one of which most was as asked for, and then
-the one whose bytes are most like what was asked for.
+Rule: a part that is not asked for may be anything; the nearest record is one with most parts as asked for, and then
+the one whose bytes are most like those asked for.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _Wanted:
         return not self.differences(record)
 
     def differences(self, record: ConsumedRecord) -> list[str]:
-        """What of the record is otherwise, a line for each."""
+        """The parts of the record that differ, a line for each."""
         found = []
         for kind, name, wanted in self._parts:
             contents = _contents(record, kind, name)
@@ -162,7 +162,7 @@ def _is(content: bytes | None, wanted: Wanted) -> bool:
     return content is None if wanted is None else content is not None and content == bytes(wanted)
 
 
-def _shown(content: Any) -> str:
+def _shown(content: object) -> str:
     if callable(content):
         return f"what {getattr(content, '__name__', repr(content))} accepts"
     return _cut(repr(bytes(content) if isinstance(content, bytearray | memoryview) else content))

@@ -50,7 +50,7 @@ class PartitionState(NamedTuple):
     in_sync_replicas: tuple[int, ...]
 
 
-def exchange(address: Address, api_key: ApiKey, patience: float, **fields: Any) -> Any:
+def exchange(address: Address, api_key: ApiKey, patience: float, **fields: object) -> Any:
     """Connect, send one request, and return the body of its response; OSError for any failure of the connection.
 
     ``patience`` is the time-out in seconds, not called ``timeout`` because ``fields`` may have one of that name.
@@ -178,7 +178,7 @@ class Admin:
         what = f"the partitions of {name} have not moved to {dict(replicas)}"
         self._wait_until_all_know(name, have_moved, timeout, what)
 
-    def ask_any(self, api_key: ApiKey, patience: float, **fields: Any) -> Any:
+    def ask_any(self, api_key: ApiKey, patience: float, **fields: object) -> Any:
         """The response of the first broker that answers: in KRaft all of them forward requests to the controller."""
         failures = []
         for address in self._addresses():

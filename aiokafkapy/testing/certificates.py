@@ -138,19 +138,19 @@ class TestCertificates:
         self._write_revocations()
         return self.crl_file
 
-    def client_options(self, client: str | os.PathLike[str] | None = None, **options: Any) -> dict[str, Any]:
+    def client_options(self, client: str | os.PathLike[str] | None = None, **options: object) -> dict[str, Any]:
         """The options of a client that trusts the CA, by our own names; ``options`` take precedence.
 
         ``client`` is the file of its certificate, such as ``client_file``; by default it presents none.
         """
-        made: dict[str, Any] = {"security_protocol": "SSL", "ssl_truststore_location": str(self.ca_file)}
+        made: dict[str, object] = {"security_protocol": "SSL", "ssl_truststore_location": str(self.ca_file)}
         if client is not None:
             made["ssl_keystore_location"] = os.fspath(client)
             if (password := self._issued[Path(client)].password) is not None:
                 made["ssl_key_password"] = password
         return made | options
 
-    def inline_client_options(self, client: str | os.PathLike[str] | None = None, **options: Any) -> dict[str, Any]:
+    def inline_client_options(self, client: str | os.PathLike[str] | None = None, **options: object) -> dict[str, Any]:
         """``client_options`` with the PEM text itself instead of paths."""
         made = self.client_options(client)
         del made["ssl_truststore_location"]
@@ -164,7 +164,7 @@ class TestCertificates:
         """The options of a client by the names of Kafka's Java clients."""
         return _dotted(self.client_options(client)) | self._store_types(client is not None)
 
-    def server_options(self, server: str | os.PathLike[str] | None = None, **options: Any) -> dict[str, Any]:
+    def server_options(self, server: str | os.PathLike[str] | None = None, **options: object) -> dict[str, Any]:
         """The options of a listener that presents ``server_file`` or another, and trusts the CA's clients."""
         path = self.server_file if server is None else Path(server)
         return self.client_options(path) | options

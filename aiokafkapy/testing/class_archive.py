@@ -1,7 +1,7 @@
 """Java's archive of Kafka's classes as loaded (JEP 350): with it a node, or a tool, needs half the time to start.
 
-Owns the archive's file, in the folder of the jars that it was made from, one for each Java. It knows no cluster: who
-can start a node makes the archive, by a node that ends of itself.
+Owns the archive's file, in the folder of the jars that it was made from, one for each Java. It knows no cluster: code
+that can start a node makes the archive, by a node that ends of itself.
 
 Rules: an archive is complete or absent. Without one, or with one that does not fit, Java loads the classes as ever.
 """
@@ -21,7 +21,7 @@ __all__ = ["archive_options", "make_archive"]
 def archive_options(version: str) -> tuple[str, ...]:
     """Options of ``java`` that use the archive; none where there is none."""
     path = _path(version)
-    # What does not fit is said on the standard output, where a tool's own is expected.
+    # Faults are told on the standard output, where a tool's own is expected.
     return (f"-XX:SharedArchiveFile={path}", "-Xlog:disable", "-Xlog:all=warning:stderr") if path.exists() else ()
 
 

@@ -1,6 +1,6 @@
 """A lock between processes, on a file.
 
-Owns the lock while it is held. Knows nothing of what it guards. Java's counterpart is ``FileLock``.
+Owns the lock while it is held. Knows nothing of the guarded thing. Java's counterpart is ``FileLock``.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class Listener:
 
 @dataclass(frozen=True)
 class KerberosSettings:
-    """What a broker needs for GSSAPI: a KDC's krb5.conf, and a keytab with the key of its own principal."""
+    """A broker's files for GSSAPI: a KDC's krb5.conf, and a keytab with the key of its own principal."""
 
     krb5_conf: str | os.PathLike[str]
     keytab: str | os.PathLike[str]
@@ -174,7 +174,7 @@ class KafkaSecurity:
         file. OAUTHBEARER and GSSAPI need further options.
         """
         chosen = self.listeners[listener]
-        options: dict[str, Any] = {}
+        options: dict[str, object] = {}
         if chosen.has_tls and self.certificates is not None:
             options |= self.certificates.client_options(certificate)
         options["security_protocol"] = chosen.protocol
@@ -207,7 +207,7 @@ class KafkaSecurity:
         return properties
 
     @staticmethod
-    def unsecured_token(subject: str, *, lifetime: float = 3600.0, **claims: Any) -> str:
+    def unsecured_token(subject: str, *, lifetime: float = 3600.0, **claims: object) -> str:
         """An unsigned JWT, which Kafka's unsecured validator accepts; ``subject`` is the principal's name."""
         now = time.time()
         payload = {"sub": subject, "iat": now, "exp": now + lifetime} | claims

@@ -1,7 +1,7 @@
 """Kafka's own Java command-line tools, run from the fetched jars against any broker, real or ours.
 
-They check independently what we write to the wire: the console consumer, ``ProducerPerformance``, ``DumpLogSegments``.
-This module runs a tool to its end and knows nothing of what it does. Kafka's counterpart is ``bin/kafka-run-class.sh``.
+They check our bytes on the wire independently: the console consumer, ``ProducerPerformance``, ``DumpLogSegments``.
+This module runs a tool to its end and knows nothing of its work. Kafka's counterpart is ``bin/kafka-run-class.sh``.
 
 Rule: a tool ends with its caller, whether that returns, is cancelled or is killed with -9.
 """
@@ -24,7 +24,7 @@ QUICK_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Dj
 
 
 class KafkaToolError(RuntimeError):
-    """A Java tool ended with an error or not at all; the message has the end of what it wrote."""
+    """A Java tool ended with an error or not at all; the message has the end of its output."""
 
 
 class KafkaTools:
@@ -48,7 +48,7 @@ class KafkaTools:
     ) -> str:
         """Run a tool to its end and return its standard output.
 
-        ``class_name`` is what Kafka's scripts run, such as ``org.apache.kafka.tools.ProducerPerformance``. Raises
+        ``class_name`` is as Kafka's scripts have it, such as ``org.apache.kafka.tools.ProducerPerformance``. Raises
         KafkaToolError for an exit status other than 0, unless ``check`` is false, and after ``timeout`` seconds.
         """
         pipe = subprocess.PIPE
@@ -100,7 +100,7 @@ def _communicate(process: subprocess.Popen[bytes], stdin: bytes, timeout: float)
         return process.communicate(stdin, timeout)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.communicate()  # reads what is left and closes the pipes
+        process.communicate()  # reads the rest and closes the pipes
         raise
 
 

@@ -19,7 +19,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from .ports import LOOPBACK
 from .server_process import ServerProcess
@@ -98,7 +98,7 @@ class Kdc(ServerProcess):
     def _command(self) -> Sequence[str]:
         return [_path_of(self.program), "-n", "-r", self.realm, "-P", str(self._directory / "pid")]
 
-    def _surroundings(self) -> dict[str, Any]:
+    def _surroundings(self) -> dict[str, object]:
         return {"env": {**os.environ, **self.environment, "KRB5_KDC_PROFILE": str(self._directory / "kdc.conf")}}
 
     # internals

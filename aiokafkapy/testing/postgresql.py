@@ -19,7 +19,7 @@ import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from .ports import LOOPBACK
 from .server_process import ServerProcess
@@ -89,7 +89,7 @@ class PostgreSQL(ServerProcess):
         options = [part for option in _OPTIONS for part in ("-c", option)]
         return [str(_path_of(self.program)), "-D", str(self._data), "-h", LOOPBACK, "-p", str(self.port), *options]
 
-    def _surroundings(self) -> dict[str, Any]:
+    def _surroundings(self) -> dict[str, object]:
         return {"cwd": self._directory, **_as_another_user()}
 
     def _answers(self) -> bool:
@@ -127,6 +127,6 @@ def _user_for_root() -> pwd.struct_passwd | None:
     return None
 
 
-def _as_another_user() -> dict[str, Any]:
+def _as_another_user() -> dict[str, object]:
     user = _user_for_root()
     return {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}

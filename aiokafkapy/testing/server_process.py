@@ -1,6 +1,6 @@
 """``ServerProcess``: the life of a program that serves a port of this machine, for tests; a KDC, PostgreSQL.
 
-Owns the directory, the port, the process and its console. Knows nothing of what is served: a subclass writes the
+Owns the directory, the port, the process and its console. Knows nothing of the service: a subclass writes the
 configuration, gives the command and says when the server answers.
 
 Rule: nothing outlives the owner: a ``Watchdog`` ends the process and removes the directory.

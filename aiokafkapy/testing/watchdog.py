@@ -46,7 +46,7 @@ class Watchdog:
         self._say(f"-{process_group}")
 
     def close(self, timeout: float = 30.0) -> None:
-        """Kill what is still guarded, remove the directory, and wait until both are done. Idempotent."""
+        """Kill the processes that are still guarded, remove the directory, and wait until both are done. Idempotent."""
         with contextlib.suppress(OSError):
             self._pipe.close()
         self._process.wait(timeout)

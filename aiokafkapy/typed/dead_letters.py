@@ -1,6 +1,6 @@
 """Dead letters: records that are refused for good go to another topic, with the reason in their headers.
 
-Owns which errors are for good, what a dead letter looks like, and how many may be under way. It stands around a
+Owns which errors are for good, the form of a dead letter, and how many may be under way. It stands around a
 producer's calls and needs nothing inside it. Kafka's counterparts are Connect's ``errors.deadletterqueue.topic.name``
 and Streams' dead-letter queue (KIP-1034); its producer has none.
 
@@ -10,11 +10,11 @@ Rules:
 - It goes by a producer of its own, with no serializers, outside any transaction. A dead letter that fails is logged and
   counted, and never a dead letter again; records of a dead-letter topic are none either.
 - Bounded: so many under way, and no more bytes than ``max_payload_bytes`` of key, value and headers each; what is over
-  the bound is left out, and a header says so. What is over the number is dropped, counted and logged.
-- What a schema's rules encrypt is hidden in the dead letter too, and left out where that cannot be; a rule whose action
-  is ``DLQ`` names its topic, and is named in headers.
+  the bound is left out, and a header says so. A letter over the number is dropped, counted and logged.
+- Data that a schema's rules encrypt is hidden in the dead letter too, and left out where that cannot be; a rule whose
+  action is ``DLQ`` names its topic, and is named in headers.
 - Headers have the error's class and its text, of our own words only: what a serializer of the user's says may have the
-  data in it, and is left out. The value itself is what it was, so the topic needs the same rights as the original.
+  data in it, and is left out. The value itself is unchanged, so the topic needs the same rights as the original.
 
 Events: ``dead_letter.written`` (warning; topic, dead_letter_topic, error), ``dead_letter.failed`` (error; topic,
 dead_letter_topic, error), ``dead_letter.dropped`` (error; topic, max_pending); rate-limited by topic.
@@ -97,7 +97,7 @@ class DeadLetterCounts:
 
 
 class DeadLetters:
-    """Sends what other producers were refused for good: ``orders = dead_letters.guard(producer)``.
+    """Sends the records that other producers were refused for good: ``orders = dead_letters.guard(producer)``.
 
     ``topic`` is the name of the dead-letter topic, or a function of the original's; by default ``<original>.dlq``.
     Leaving ``async with`` waits for those under way, see ``drain``.
@@ -445,7 +445,7 @@ def _items(headers: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _message(error: BaseException) -> str:
-    """The error's text without what a caller's code says in it."""
+    """The error's text without the words of a caller's code."""
     cause = error.__cause__
     if isinstance(error, SerializationError) and cause is not None and not isinstance(cause, KafkaError):
         text = f"{type(error).summary()} ({type(cause).__module__}.{type(cause).__qualname__})"

@@ -21,14 +21,16 @@ __all__ = ["JsonForm", "json_form"]
 
 
 class JsonForm(NamedTuple):
-    """Two functions of one type: a value to JSON, and JSON to a value. Both raise for what is not of the type."""
+    """Two functions of one type: a value to JSON, and JSON to a value. Both raise for a value that is not of the
+    type.
+    """
 
     write: Callable[[Any], bytes]
     read: Callable[[bytes], Any]
 
 
 def json_form(model: Any) -> JsonForm:
-    """The form of a type. Raises what pydantic or msgspec raises for a type that it does not know.
+    """The form of a type. Raises the error of pydantic or msgspec for a type that it does not know.
 
     ``write`` and ``read`` raise pydantic's errors, or msgspec's ``ValidationError`` and ``DecodeError``.
     """
@@ -49,7 +51,7 @@ def _pydantic_form(model: Any) -> JsonForm:
     adapter: TypeAdapter[Any] = TypeAdapter(model)
 
     def write(value: Any) -> bytes:
-        # By default pydantic warns of what is of another type, and writes it.
+        # By default pydantic warns of a value of another type, and writes it.
         return adapter.dump_json(value, by_alias=True, warnings="error")
 
     return JsonForm(write, adapter.validate_json)

@@ -1,4 +1,4 @@
-"""Data that becomes bytes later, in its turn: what a typed topic gives the producer in a value's place.
+"""Data that becomes bytes later, in its turn: a typed topic gives the producer this in a value's place.
 
 The producer awaits an awaitable key or value, keeps the order of calls meanwhile, and ends the wait after
 ``max_block_ms``. A coroutine that is never awaited would warn: this one is closed when it is thrown away.

@@ -7,7 +7,7 @@ Rules:
 
 - A topic is made once, at import, with no loop and no producer; ``bind`` ties it to a producer.
 - The producer has no serializers of its own: the topic has them, and data would be serialized twice.
-- A value of another type, and what a function or serializer raises, is a SerializationError of that record alone.
+- A value of another type, and an exception of a function or serializer, is a SerializationError of that record alone.
 - Order is that of the calls, also while a serializer is awaited: the producer sees to it.
 """
 
@@ -74,7 +74,7 @@ class Topic(Generic[M]):
         self._deserializer = deserializer
         self._cloud_events = cloud_events
         if model is not None:
-            _ = self._write  # what is wrong with the model is said here
+            _ = self._write  # errors of the model are told here
 
     @property
     def model(self) -> Any:
@@ -292,7 +292,7 @@ class BoundTopic(Generic[M]):
         return await self._producer.send_many(self.topic.name, records, return_exceptions=return_exceptions)
 
     async def tombstone(self, key: Key, *, partition: int | None = None) -> RecordMetadata:
-        """Delete what a key has in a compacted topic: a record with the key and no value."""
+        """Delete the value of a key in a compacted topic: a record with the key and no value."""
         return await self._producer.send(self.topic.name, None, key=_key_bytes(key), partition=partition)
 
     # internals
@@ -329,7 +329,7 @@ def _inherited(kind: type) -> tuple[Any, ...]:
 
 
 def _type_check(model: Any) -> Callable[[Any], None]:
-    """What raises for a value of another type, where a type says that by itself."""
+    """A function that raises for a value of another type, where a type says that by itself."""
     try:
         isinstance(None, model)
     except TypeError:

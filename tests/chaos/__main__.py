@@ -1,7 +1,7 @@
 """``python -m tests.chaos``: three real Kafka nodes under load and under faults; exit status 1 when a promise broke.
 
 Faults are kill -9, SIGSTOP, restarts, elections and reassignments, the same ones for the same seed. Afterwards every
-record is read back: whatever was acknowledged must be there once, in order, where the producer said. With
+record is read back: each acknowledged record must be there once, in order, where the producer said. With
 --transactions copiers meanwhile consume one topic and produce to another, are themselves killed, cancelled and
 overtaken, and the copy must have each record once, in order.
 """
@@ -20,7 +20,7 @@ from .run import Report, run
 
 
 def main() -> int:
-    """Run what the command line asks for: 0 is well, 1 a finding, 2 no Kafka."""
+    """Run the command line: 0 is well, 1 a finding, 2 no Kafka."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0, metavar="M", help="of faults (default 5)")
     parser.add_argument("--seed", type=int, metavar="N", help="of the faults (default: any, which is printed)")

@@ -21,7 +21,7 @@ _EXAMPLES = 3
 
 
 class LogRecord(Protocol):
-    """What is looked at of a record that was read back."""
+    """The fields of a record that was read back."""
 
     @property
     def partition(self) -> int: ...
@@ -50,7 +50,7 @@ class Account:
         self._progress = asyncio.Event()
 
     def take(self) -> int:
-        """The number of the next record; whoever takes it sends it before anybody else can take one."""
+        """The number of the next record; its taker sends it before anybody else can take one."""
         self.sent += 1
         return self.sent - 1
 
@@ -132,7 +132,7 @@ def _identify(record: LogRecord, accounts: Mapping[str, Account]) -> tuple[Accou
 
 
 class Findings:
-    """Counts by what is wrong, with the first examples of each."""
+    """Counts by fault, with the first examples of each."""
 
     def __init__(self) -> None:
         self._examples: dict[str, list[str]] = defaultdict(list)

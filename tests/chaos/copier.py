@@ -122,7 +122,7 @@ class _Life:
         )
         self._copying: asyncio.Task[None] | None = None
         self._in_the_middle: Way | None = None
-        """What the block does next."""
+        """The next step of the block."""
         self._is_stalled = False
         self._goes_on = False
 
@@ -220,7 +220,7 @@ class _Life:
 
 
 async def _close(consumer: Any) -> None:
-    """It blocks; who is cancelled meanwhile waits all the same, for its connections would be taken for ours."""
+    """It blocks; a cancelled caller waits all the same, for its connections would be taken for ours."""
     closing = asyncio.ensure_future(asyncio.to_thread(consumer.close))
     try:
         await asyncio.shield(closing)

@@ -1,6 +1,6 @@
-"""What copiers did, and the comparison of a copy with what was copied.
+"""The work of copiers, and the comparison of a copy with its source.
 
-A copy has the records of its source, each once, in the same partition and in the same order: whatever happened to the
+A copy has the records of its source, each once, in the same partition and in the same order, with any faults of the
 copiers, for each of their transactions has records and offsets together or neither. All of it is pure, and independent
 of how the logs were read.
 """
@@ -19,14 +19,14 @@ __all__ = ["CopyAccount", "Ends", "check_copy", "check_ends"]
 
 
 class Ends(NamedTuple):
-    """Of a partition: where a reader of what is committed comes to an end, and where the log does."""
+    """Of a partition: the last stable offset, and the end of the log."""
 
     stable: int
     end: int
 
 
 class CopyAccount:
-    """What the copiers of one source were told."""
+    """The outcomes that the copiers of one source were told."""
 
     def __init__(self) -> None:
         self.committed = 0
@@ -96,7 +96,9 @@ def check_copy(source: Logs, copy: Logs) -> list[str]:
 
 
 def check_ends(ends: Mapping[str, Mapping[int, Ends]]) -> Iterator[str]:
-    """The partitions in which a transaction is open, by topic: a reader of what is committed does not come further."""
+    """The partitions in which a transaction is open, by topic: a reader with ``read_committed`` does not come
+    further.
+    """
     for topic, partitions in ends.items():
         for partition, (stable, end) in partitions.items():
             if stable != end:

@@ -31,11 +31,11 @@ COPIERS = 2
 BURST = 10
 """Records of the load at a time: moderate, so that the copiers keep up."""
 PROGRESS = 120.0
-"""Seconds for the copy to come up to what its source has, in a whole cluster; some of the time copiers are struck."""
+"""Seconds for the copy to come up to its source, in a whole cluster; some of the time copiers are struck."""
 ENDING = 120.0
 """Seconds for the copiers to end, and for markers to be written."""
 LOOKS = 0.2
-"""Seconds between two looks at what may come soon."""
+"""Seconds between two looks for an event that may come soon."""
 
 
 class Copying(Workload):
@@ -85,7 +85,7 @@ class Copying(Workload):
         self.journal.log(f"copied up to there after {took:.2f} s; {self._account.committed:,} transactions")
 
     async def stop(self) -> None:
-        """End the load, let the copiers copy what is left of it, and end them."""
+        """End the load, let the copiers copy the rest of it, and end them."""
         if self._striking is not None:
             self._striking.cancel()
             await asyncio.wait([self._striking])

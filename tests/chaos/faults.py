@@ -24,7 +24,7 @@ __all__ = ["Faults"]
 HEALING = 120.0
 """Seconds for the cluster to be whole again once the last node is back."""
 PATIENCE = 20.0
-"""Seconds until it is asked once more for what it may have missed."""
+"""Seconds until it is asked once more for events that it may have missed."""
 
 
 class Faults:

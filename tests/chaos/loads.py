@@ -1,6 +1,6 @@
 """The producers of a run: each sends in its own way, as fast as its pace allows, and keeps the account of it.
 
-Knows nothing of faults. A load goes on sending until it is stopped, whatever the outcomes.
+Knows nothing of faults. A load goes on sending until it is stopped, with any outcomes.
 
 Rules: a record's number is assigned when it is given to the producer, so that numbers are in call order; every outcome
 is recorded, errors too.

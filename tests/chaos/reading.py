@@ -1,4 +1,4 @@
-"""What readers of what is committed see, and how far: by a client that is not ours, librdkafka."""
+"""The records that readers with ``read_committed`` see, and how far: by a client that is not ours, librdkafka."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def _read_committed(servers: str, topic: str, partitions: int) -> Mapping[int, S
 
 
 async def ends_of(servers: str, topic: str, partitions: int) -> Mapping[int, Ends]:
-    """Where each partition ends, for readers of what is committed and at all."""
+    """Where each partition ends, for readers with ``read_committed`` and at all."""
     return await asyncio.to_thread(_ends_of, servers, topic, partitions)
 
 
 def _ends_of(servers: str, topic: str, partitions: int) -> Mapping[int, Ends]:
     group = f"reads-{topic}"
     places = [TopicPartition(topic, number) for number in range(partitions)]
-    # In this order, so that what is committed meanwhile does not look open.
+    # In this order, so that a transaction committed meanwhile does not look open.
     with _consumer(servers, group, "read_uncommitted") as consumer:
         ends = [consumer.get_watermark_offsets(place, SECONDS)[1] for place in places]
     with _consumer(servers, group) as consumer:

@@ -1,4 +1,4 @@
-"""What a run did and found, and the lines that it says meanwhile.
+"""The work and the findings of a run, and the lines that it says meanwhile.
 
 Knows nothing of Kafka: ``faults`` and the workloads fill it.
 """
@@ -20,7 +20,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class Report:
-    """What a run did and what it found; it is well when there are no findings."""
+    """A run's work and its findings; it is well when there are none."""
 
     seed: int
     seconds: float = 0.0
@@ -54,7 +54,7 @@ class Report:
 
 
 class Journal:
-    """Says what happens, with the seconds of the run, and writes findings into the report."""
+    """Tells events, with the seconds of the run, and writes findings into the report."""
 
     def __init__(self, report: Report, say: Say) -> None:
         self.report = report

@@ -3,7 +3,7 @@
 Owns the sequence of steps; ``faults`` does the faults, a workload (``sending``, ``copying``) works and checks.
 
 Rules: the seed is printed first. Every wait has a time-out, whose expiry is a finding. Before a run returns, stopped
-nodes are resumed and killed nodes restarted, whatever happens.
+nodes are resumed and killed nodes restarted, in any case.
 """
 
 from __future__ import annotations

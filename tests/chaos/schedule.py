@@ -4,7 +4,7 @@ Pure: knows the numbers of nodes and partitions, no clock and no Kafka. How long
 cluster, so a fault has no start time: it has a quiet time before it and a duration.
 
 Rules: each round has all kinds once, in random order, so that a short run has them all. At most one fault is active,
-and it undoes at its end what it did. Two nodes of three, and so the majority of the controllers, may be down at once.
+and it undoes its work at its end. Two nodes of three, and so the majority of the controllers, may be down at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Fault", "Kind", "Move", "Strike", "Way", "schedule", "strikes"]
 
 
 class Kind(StrEnum):
-    """What a fault does; the values are as they stand in a report."""
+    """Kinds of faults; the values are as they stand in a report."""
 
     KILL = "kill -9"
     PAUSE = "SIGSTOP"
@@ -28,7 +28,7 @@ class Kind(StrEnum):
 
 
 class Way(StrEnum):
-    """What a strike does to a copier in the middle of a transaction."""
+    """Kinds of strikes against a copier in the middle of a transaction."""
 
     FAIL = "exception"
     """Its block raises; the same producer and consumer go on."""
@@ -44,7 +44,7 @@ class Way(StrEnum):
     """Its block lasts longer than a transaction may."""
 
 
-# Seconds between what goes down and what brings it back. A broker is given up after five: pauses lie on both sides.
+# Seconds between the fall of a node and its return. A broker is given up after five: pauses lie on both sides.
 _LASTS = {
     Kind.KILL: (0.0, 4.0),
     Kind.PAUSE: (0.5, 9.0),

@@ -99,7 +99,7 @@ def test_an_account_knows_how_far_the_copy_has_come() -> None:
     assert account.behind({0: 5, 1: 8}) == {1: 7}
 
 
-def test_an_account_says_what_was_done() -> None:
+def test_an_account_tells_of_the_work() -> None:
     account = CopyAccount()
     account.commit({0: 5}, 1_005)
     account.begun_again.update(a=2, b=1)

@@ -1,4 +1,4 @@
-"""What a run asks of the work that goes on during its faults."""
+"""The work that goes on during a run's faults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Workload"]
 
 
 class Workload(abc.ABC):
-    """Clients that work on topics of a run. What goes wrong is a finding in the journal, never an exception."""
+    """Clients that work on topics of a run. A failure is a finding in the journal, never an exception."""
 
     PARTITIONS: ClassVar[tuple[int, ...]]
     """Of each topic."""
@@ -38,4 +38,4 @@ class Workload(abc.ABC):
 
     @abc.abstractmethod
     async def check(self) -> None:
-        """Look for what was left behind, and compare what was told with the brokers' logs."""
+        """Look for leftovers, and compare the outcomes told with the brokers' logs."""

@@ -1,4 +1,4 @@
-"""The pages of the documentation: what is written by hand, what is generated from the code, and their snippets.
+"""The pages of the documentation: the ones written by hand, the parts generated from the code, and their snippets.
 
 ``python -m tests.documents`` writes the generated parts anew: state machines from their ``StateTable``s, and tables of
 options from the configuration's fields. ``test_pages.py`` fails when a page is out of date.
@@ -126,7 +126,7 @@ def _state_machines() -> str:
 
 
 def _errors() -> str:
-    """Every error with what it means and its remedy: those of this side, then those of brokers, by code."""
+    """Every error with its meaning and its remedy: those of this side, then those of brokers, by code."""
     found: dict[str, type[errors.KafkaError]] = {name: getattr(errors, name) for name in REMEDIES}
     ordered = sorted(found.items(), key=lambda pair: (pair[1].code is not None, pair[1].code or 0, pair[0]))
     lines = ["| error | code | | what to do |", "|---|---|---|---|"]

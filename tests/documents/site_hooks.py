@@ -1,11 +1,11 @@
 """The pages as a site: hooks of MkDocs, which ``mkdocs.yml`` names.
 
-Owns what the site has beside docs/: the README as its first page, the other pages of the root, pictures, and the
-reference, whose pages name objects for mkdocstrings. Links between pages are written for whoever reads the repository,
+Owns the site's parts beside docs/: the README as its first page, the other pages of the root, pictures, and the
+reference, whose pages name objects for mkdocstrings. Links between pages are written for readers of the repository,
 and lead to the same pages here; those to code and tests, which the site has not, become their text.
 
 Rule: the site is read from the disk: no page makes a browser fetch anything from elsewhere. So state machines, diagrams
-in Mermaid where a server draws them, are tables of what follows what.
+in Mermaid where a server draws them, are tables of states and their successors.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["on_config", "on_files", "on_page_markdown"]
 
 ROOT: Final = Path(__file__).parents[2]
 GUIDES: Final = "How to"
-"""The section of the navigation for what readers want to do."""
+"""The section of the navigation for readers' tasks."""
 OF_THE_ROOT: Final = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -131,7 +131,7 @@ def _transitions(diagram: str) -> str:
 
 
 def _reference(title: str, objects: list[str]) -> str:
-    # What a class has from its private bases is its own to whoever calls it.
+    # Members of a class's private bases are its own to its callers.
     blocks = (f"::: {name}\n    options:\n      inherited_members: true" for name in objects)
     return "\n\n".join([f"# {title}", *blocks])
 
@@ -149,7 +149,7 @@ def _options() -> str:
 
 
 def _errors() -> str:
-    """The errors of the package, each with the first line of what it says."""
+    """The errors of the package, each with the first line of its docstring."""
     rows = []
     for name in sorted(dir(errors)):
         error = getattr(errors, name)

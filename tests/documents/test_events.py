@@ -8,7 +8,7 @@ from .events import dynamic_events, events_in_code, events_in_page
 
 PAGE = events_in_page()
 NO_EVENTS = {"aiokafkapy/producer/accumulator/producer_batch.py"}
-"""Logs a line for those who look for a fault in the state machine, through ``logging`` alone."""
+"""Logs a line for the search of a fault in the state machine, through ``logging`` alone."""
 
 
 def test_every_event_of_the_code_is_in_the_table_and_no_other() -> None:

@@ -1,4 +1,4 @@
-"""The pages say what is so: generated parts are current, links lead somewhere, and what is named exists."""
+"""The pages are true: generated parts are current, links lead somewhere, and named things exist."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 from .pages import ROOT, generated, pages, snippets
 
 LONGEST_README = 200
-"""Lines: what a newcomer reads in five minutes."""
+"""Lines, as many as a newcomer reads in five minutes."""
 
 PAGES = pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 
 
 @pytest.mark.parametrize(("place", "text"), generated().items(), ids=lambda value: "")
-def test_a_generated_part_is_what_the_code_says(place: tuple[Path, str], text: str) -> None:
+def test_a_generated_part_agrees_with_the_code(place: tuple[Path, str], text: str) -> None:
     page, name = place
     assert f"<!-- {name} -->\n{text}\n<!-- /{name} -->" in page.read_text(), "run `python -m tests.documents`"
 

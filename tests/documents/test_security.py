@@ -16,7 +16,7 @@ from aiokafkapy.testing import TestCertificates
 from .pages import snippets
 
 TO_OTHERS: Final = ("AWS_MSK", "EVENT_HUBS_WITH_ENTRA_ID")
-"""What a broker here cannot stand in for: credentials are asked for elsewhere."""
+"""Settings for which no broker here can stand in: credentials are asked for elsewhere."""
 
 
 def clusters() -> dict[str, dict[str, Any]]:

@@ -68,7 +68,7 @@ def _runner(snippet: Snippet) -> Runner:
 
 
 async def _run_script(path: Path, broker: DevBroker) -> None:
-    await _succeed(sys.executable, str(path), place=path.parent)  # what it writes is no part of this repository
+    await _succeed(sys.executable, str(path), place=path.parent)  # its files are no part of this repository
     assert broker.records("orders")
 
 

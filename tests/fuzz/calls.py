@@ -1,9 +1,9 @@
-"""The producer's public calls with odd arguments and hostile hooks: what ``Calls`` in ``targets`` runs, and what both
+"""The producer's public calls with odd arguments and hostile hooks: ``Calls`` in ``targets`` runs them, and both
 forms are compared by.
 
 An input seeds a plan: a producer with hooks that raise or return nonsense for one topic, and some calls, each with an
 argument or two that no type checker would let pass, or with such that only a broker refuses. ``played`` makes the calls
-against a dev broker, ``made`` against any; they raise for a finding, and return what became of each.
+against a dev broker, ``made`` against any; they raise for a finding, and return the outcome of each.
 
 Rules: everything follows from the input; no outcome tells of a time, an address or an order of bytes, so that the
 tables of both forms, and the errors of both brokers, can be compared. ``python -m tests.fuzz.calls SEED …`` prints
@@ -41,11 +41,11 @@ TOPICS: Final[dict[str, dict[str, Any]]] = {
     SMALL: {"max_message_bytes": 300},
     STAMPED: {"message_timestamp_type": "LogAppendTime"},
 }
-"""What there must be, with two partitions each, and their configuration."""
+"""Topics that must exist, with two partitions each, and their configuration."""
 MAX_BLOCK_MS: Final = 1_000
-"""For what is never found: neither the topic nor the partition."""
+"""For calls that never find their topic or partition."""
 PATIENCE: Final = 20.0
-"""Seconds within which a good record must be delivered, whatever came before it."""
+"""Seconds within which a good record must be delivered, after any others."""
 
 
 class Index:
@@ -61,7 +61,7 @@ class Index:
 
 
 class Hostile:
-    """Whatever is asked of it, it raises."""
+    """Raises for every question."""
 
     def _raise(self, *_: Any) -> Any:
         raise LookupError("hostile")
@@ -117,7 +117,7 @@ _EDGES: Final[dict[str, tuple[Any, ...]]] = {
     "timestamp_ms": (None, 0, 1_700_000_000_000, 4_000_000_000_000, 2**63 - 1),
     "headers": (None, [("", b"")], [("a" * 40_000, None)], [("", None)] * 1_000, [("ü", b"x" * 150)]),
 }
-"""What every type checker lets pass, and a producer too; a broker may not."""
+"""Arguments that every type checker lets pass, and a producer too; a broker may not."""
 _MISSING: Final = ({"topic": "missing"}, {"partition": 2}, {"topic": "mis.sing"}, {"partition": 2**31 - 1})
 _TOLD_BY_A_BROKER: Final = (RecordTooLargeError, InvalidRecordError, InvalidTimestampError)
 """Their words tell of a time, or of a partition that chance has chosen."""
@@ -170,7 +170,7 @@ class Hooks:
 
 
 def outcomes_of(seed: int) -> list[str]:
-    """What becomes of the calls of one plan."""
+    """The outcomes of the calls of one plan."""
     return asyncio.run(played(b"%d" % seed))
 
 
@@ -185,7 +185,7 @@ async def played(data: bytes) -> list[str]:
 async def made(data: bytes, bootstrap_servers: str, shown: Callable[[BaseException], str] | None = None) -> list[str]:
     """Make the calls of a plan against a broker that has ``TOPICS``, and see that they harmed nothing.
 
-    ``shown`` says what is told of an error: its type and message, unless given.
+    ``shown`` has the text of an error: its type and message, unless given.
     """
     chance = random.Random(data)
     told: list[dict[str, Any]] = []
@@ -247,7 +247,7 @@ def _table() -> Any:
 
 
 async def _outcome(call: Callable[[], Any], shown: Callable[[BaseException], str]) -> str:
-    """In words: what was returned, or the type and message of what was raised."""
+    """In words: the result, or the type and message of the exception."""
     try:
         found = call()
         for _ in range(2):  # a call may return a delivery

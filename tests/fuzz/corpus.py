@@ -1,6 +1,6 @@
 """The inputs that are kept: one file of hexadecimal digits each, under ``corpus/<target>/``.
 
-What fuzzing found is put there under a name that says what was wrong, and every run of the tests replays it.
+Findings of fuzzing are put there under a name that tells the fault, and every run of the tests replays it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Damage done to valid bytes: deterministic, by a seeded ``random.Random``, and knowing nothing of what the bytes mean.
+"""Damage done to valid bytes: deterministic, by a seeded ``random.Random``, and knowing nothing of the bytes' meaning.
 
-What it does is what breaks readers of lengths and counts: flipped bits, extreme integers of each width and as varints,
-pieces cut out, doubled, swapped in from another input, and an early end.
+It does the damage that breaks readers of lengths and counts: flipped bits, extreme integers of each width and as
+varints, pieces cut out, doubled, swapped in from another input, and an early end.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""SASL's halves, whose peer may be anybody: an input is what the peer says, message by message.
+"""SASL's halves, whose peer may be anybody: an input has the peer's words, message by message.
 
 Each message has its length before it, in two bytes. A half ends complete, or fails with the one error that says so;
-once it has failed it stays so, whatever follows; and nobody is a principal who has not proved it. GSSAPI's are
+once it has failed it stays so, after any message; and nobody is a principal who has not proved it. GSSAPI's are
 around a context that is ours: tokens themselves are read by the system's library.
 
-Rule: what a password turns into is not computed anew for each input: a million iterations are no finding.
+Rule: the keys of a password are not computed anew for each input: a million iterations are no finding.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _messages(data: bytes) -> list[bytes]:
 
 
 class _Half(Target):
-    """What both kinds of halves are judged by."""
+    """The rules for both kinds of halves."""
 
     def _said(self, half: SaslClientExchange | SaslServerExchange, message: bytes) -> bool:
         """Whether the half goes on."""
@@ -120,7 +120,7 @@ class _Client(_Half):
         raise NotImplementedError
 
     _PROOF: ClassVar[bytes] = b""
-    """What only a broker that knows the secret can say; empty where this is not judged."""
+    """The bytes that only a broker with the secret can send; empty where this is not judged."""
 
     def run(self, data: bytes) -> None:
         half = self._exchange()
@@ -140,7 +140,7 @@ class _Server(_Half):
     _principal: ClassVar[str] = f"User:{USER}"
 
     def _proof(self) -> bytes:
-        """What nobody can make who does not know the secret: who is complete has sent it."""
+        """The bytes that nobody can make without the secret: a complete exchange has sent them."""
         raise NotImplementedError
 
     def run(self, data: bytes) -> None:
@@ -283,7 +283,7 @@ class _KerberosError(Exception):
 
 
 class _KerberosContext:
-    """What GSSAPI's library would be, with a MAC for a ticket, and for an envelope."""
+    """In place of GSSAPI's library, with a MAC for a ticket, and for an envelope."""
 
     complete = False
     initiator_name = ""
@@ -322,7 +322,7 @@ _KERBEROS: Final = SimpleNamespace(
 
 
 class GssapiClient(_Client):
-    """Reads what a broker answers to a ticket, and its offer of security layers."""
+    """Reads a broker's answer to a ticket, and its offer of security layers."""
 
     name = "sasl_gssapi_client"
     _PROOF = bytes(_KerberosContext().wrap(b"kafka", False).message)
@@ -339,7 +339,7 @@ class GssapiClient(_Client):
 
 
 class GssapiServer(_Server):
-    """Reads what comes when a ticket was taken: nothing, and the choice of a security layer."""
+    """Reads the messages after a ticket was taken: nothing, and the choice of a security layer."""
 
     name = "sasl_gssapi_server"
 

@@ -1,6 +1,6 @@
-"""What every target of fuzzing is: ``Target``, and ``check``, the whole judgement on one input.
+"""The base of every target of fuzzing: ``Target``, and ``check``, the whole judgement on one input.
 
-Rule: knows none of what is fuzzed, so that each file of targets may know this one.
+Rule: knows none of the fuzzed code, so that each file of targets may know this one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Target(abc.ABC):
 
     name: ClassVar[str]
     most_bytes: ClassVar[int] = MEBIBYTE
-    """What any input may cost, however small."""
+    """The bytes that any input may cost, however small."""
     most_bytes_per_byte: ClassVar[int] = 100
     """And each byte of it."""
 
@@ -41,7 +41,7 @@ class Target(abc.ABC):
         """Read ``data``; raises for a finding only."""
 
     def session(self) -> AbstractContextManager[object]:
-        """What is around all inputs."""
+        """The surroundings of all inputs."""
         return contextlib.nullcontext()
 
 

@@ -1,6 +1,7 @@
-"""What is fuzzed: a ``Target`` makes valid inputs, takes any bytes at all, and says how much memory those may cost.
+"""The targets of fuzzing: a ``Target`` makes valid inputs, takes any bytes at all, and says how much memory those may
+cost.
 
-``check`` is the whole judgement on one input. A target raises for whatever is a finding: an exception that is not the
+``check`` is the whole judgement on one input. A target raises for each finding: an exception that is not the
 project's own word for bad bytes, two forms of a kernel that disagree, a future that stays pending. That an input ends
 is the caller's to watch (pytest-timeout, or the alarm of ``python -m tests.fuzz``).
 
@@ -120,7 +121,7 @@ class Responses(Target):
 
 
 class Client(Target):
-    """Whatever a broker sends to a network client that has requests in flight: each of them ends, once."""
+    """Any bytes of a broker to a network client that has requests in flight: each of them ends, once."""
 
     name = "client"
     most_bytes = 4 * MEBIBYTE
@@ -217,7 +218,7 @@ class Batches(Target):
 
 
 class Codecs(Target):
-    """Compressed bytes: what they say they are, or refused, and never more than the bound."""
+    """Compressed bytes: read as they say, or refused, and never more than the bound."""
 
     name = "codecs"
     most_bytes = 2 * MEBIBYTE

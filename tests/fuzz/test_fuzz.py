@@ -1,6 +1,6 @@
 """Untrusted bytes: every past finding, and some seconds of new inputs for each target.
 
-``python -m tests.fuzz`` is the long form of the same, and keeps what it finds.
+``python -m tests.fuzz`` is the long form of the same, and keeps its findings.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def target(request: pytest.FixtureRequest) -> Iterator[Target]:
         yield found
 
 
-def test_what_was_kept_is_read_without_a_finding(target: Target) -> None:
+def test_kept_inputs_are_read_without_a_finding(target: Target) -> None:
     paths = kept(target.name)
     assert paths, "each target has a corpus"
     for path in paths:
@@ -54,7 +54,7 @@ def test_each_corpus_has_its_target() -> None:
 
 
 def test_damaged_messages_are_read_without_a_finding(target: Target) -> None:
-    """Hypothesis chooses what is damaged, and shrinks what it finds."""
+    """Hypothesis chooses the damage, and shrinks its findings."""
 
     @settings(max_examples=examples_of(target), suppress_health_check=list(HealthCheck), database=None)
     @given(seed=st.integers(0, 2**32), damage=st.integers(0, 2**32))
@@ -101,7 +101,7 @@ def test_a_bomb_and_a_wrong_exception_are_findings() -> None:
             check(broken, b"\xee")
 
 
-def test_the_command_writes_what_it_finds_and_says_so(
+def test_the_command_writes_its_findings_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(TARGETS, "frames", Broken)

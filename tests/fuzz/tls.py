@@ -1,7 +1,7 @@
 """Strangers' bytes where TLS is spoken: to a listener of the dev broker, and to a client of ours.
 
 The first byte of an input says how far the stranger is honest (``Honest``); the rest is what he sends then. Sockets and
-OpenSSL are real, so that what is judged is what runs. Java has no counterpart.
+OpenSSL are real, so that the running code is judged. Java has no counterpart.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ __all__ = ["TLS_TARGETS"]
 END: Final = 10.0
 """Seconds in which a connection has to end."""
 TURNS: Final = 20
-"""Of the loop, which the other side shares, before the stranger says that there is no more: what came is acted upon."""
+"""Of the loop, which the other side shares, before the stranger says that there is no more: the bytes that came are
+acted upon.
+"""
 ALERT, CHANGE_CIPHER_SPEC, HANDSHAKE, DATA, HEARTBEAT = 21, 20, 22, 23, 24
 HELLO_REQUEST: Final = b"\0\0\0\0"
 """RFC 5246's, for a renegotiation."""
@@ -49,7 +51,7 @@ class Honest(IntEnum):
     FIRST_FLIGHT = 1
     HANDSHAKE = 2
     RECORDS = 3
-    """All of TLS; what is in it is damaged."""
+    """All of TLS; its contents are damaged."""
 
 
 class Side:
@@ -71,7 +73,7 @@ class Side:
         return True
 
     async def shake_hands(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Until it is done; raises what OpenSSL raises."""
+        """Until it is done; raises OpenSSL's errors."""
         while not self.advance():
             writer.write(self.outgoing.read())
             self.incoming.write(await reader.read(65_536) or b"")
@@ -105,7 +107,9 @@ async def misbehave(side: Side, reader: asyncio.StreamReader, writer: asyncio.St
 
 
 class TlsTarget(Target):
-    """What both sides have: certificates, a loop that must have nothing to complain of, and the form of an input."""
+    """The common part of both sides: certificates, a loop that must have nothing to complain of, and the form of an
+    input.
+    """
 
     most_bytes: ClassVar[int] = 4 * MEBIBYTE
 
@@ -134,7 +138,7 @@ class TlsTarget(Target):
 
     @contextlib.asynccontextmanager
     async def standing(self) -> AsyncIterator[None]:
-        """What is there for all inputs."""
+        """The fixtures of all inputs."""
         yield
 
     async def exchange(self, data: bytes) -> None:

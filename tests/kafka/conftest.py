@@ -50,6 +50,6 @@ def kdc(kdc_if_any: Kdc | None) -> Kdc:
 
 @pytest.fixture(scope="module")
 def ticket(kdc: Kdc) -> Iterator[None]:
-    """This process is alice to whoever asks Kerberos."""
+    """This process is alice to Kerberos."""
     with kdc.in_environment(kdc.tickets_of("alice", kdc.add_principal("alice"))):
         yield

@@ -1,6 +1,6 @@
-"""What is on the brokers, read by a client that is not ours: librdkafka through confluent-kafka.
+"""The records on the brokers, read by a client that is not ours: librdkafka through confluent-kafka.
 
-Tests compare what the producer was told with what stands here.
+Tests compare the producer's outcomes with these.
 """
 
 from __future__ import annotations

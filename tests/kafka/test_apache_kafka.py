@@ -1,4 +1,4 @@
-"""``ApacheKafka`` itself: it starts, answers Kafka's own tools, survives what is done to it and leaves
+"""``ApacheKafka`` itself: it starts, answers Kafka's own tools, survives its faults and leaves
 nothing behind.
 """
 
@@ -42,7 +42,7 @@ async def test_the_console_consumer_ends_when_there_is_nothing_to_read(kafka: Ap
     assert await kafka.console_consumer(topic, timeout_ms=500) == []
 
 
-async def test_a_tool_that_fails_says_what_it_wrote(kafka: ApacheKafka) -> None:
+async def test_a_tool_that_fails_repeats_its_output(kafka: ApacheKafka) -> None:
     with pytest.raises(KafkaToolError, match=r"(?s)DumpLogSegments ended with 1:.*--version"):
         await kafka.tool("kafka.tools.DumpLogSegments")
     assert await kafka.tool("kafka.tools.DumpLogSegments", check=False) == ""

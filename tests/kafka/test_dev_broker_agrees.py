@@ -1,6 +1,6 @@
 """The same requests to the dev broker and to real Kafka: the answers must agree in all that clients act upon.
 
-Each scenario is a function that is given a connection and a topic and returns what it was told, as plain values.
+Each scenario is a function that is given a connection and a topic and returns the answers, as plain values.
 """
 
 from __future__ import annotations
@@ -299,7 +299,7 @@ NAMES = {
 
 
 def of_all_names(ask: Callable[[RawClient, int, str], Awaitable[Any]], *versions: int) -> Scenario:
-    """Each name on a connection of its own: what was told, or that the connection was closed.
+    """Each name on a connection of its own: the answer, or that the connection was closed.
 
     The first version is the last one before the flexible ones.
     """

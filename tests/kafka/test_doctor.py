@@ -1,4 +1,4 @@
-"""The check-up of a real Kafka: what it takes the broker for, TLS, credentials, rights, and the wrong language."""
+"""The check-up of a real Kafka: its guess of the version, TLS, credentials, rights, and the wrong language."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The producer on one real Apache Kafka: Kafka's own tools read what it writes, and it recovers from every fault."""
+"""The producer on one real Apache Kafka: Kafka's own tools read its records, and it recovers from every fault."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_batches_of_every_block_size_are_read_by_java_and_librdkafka(
 
 
 async def test_a_stalled_broker_makes_retries_that_are_written_once(kafka: ApacheKafka) -> None:
-    """The broker is stopped over the request time-out: what it got before is answered late and sent again."""
+    """The broker is stopped over the request time-out: earlier requests are answered late and sent again."""
     topic = unique("retried")
     await kafka.create_topic(topic, partitions=2)
     async with KafkaProducer(

@@ -41,7 +41,7 @@ WAYS = [
 def _producer(
     kafka: ApacheKafka, listener: str, mechanism: str | None = None, user: str | None = None, **options: Any
 ) -> KafkaProducer:
-    """A producer that gets in, but for what ``options`` change."""
+    """A producer that gets in, unless ``options`` keep it out."""
     security = kafka.security
     assert security is not None
     assert security.certificates is not None
@@ -158,7 +158,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], type[AuthenticationFailedError], str]]
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-async def test_who_does_not_get_in_is_told_why_at_once(
+async def test_a_client_that_does_not_get_in_is_told_why_at_once(
     refusal: str, secure_kafka: ApacheKafka, certificates: TestCertificates
 ) -> None:
     options, kind, words = REFUSALS[refusal]

@@ -1,4 +1,4 @@
-"""``ApacheKafka(security=…)``: other people's clients get in by each way, and nobody does who should not."""
+"""``ApacheKafka(security=…)``: other people's clients get in by each way, and no others do."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _librdkafka(
 
 
 def _produce(options: Mapping[str, Any], topic: str) -> list[confluent_kafka.KafkaError | None]:
-    """What became of each of ten records."""
+    """The outcomes of ten records."""
     outcomes: list[confluent_kafka.KafkaError | None] = []
     producer = confluent_kafka.Producer({**options, "message.timeout.ms": 20_000})
     for number in range(10):
@@ -112,7 +112,7 @@ async def test_aiokafka_and_kafka_python_get_in(
         "ssl_certfile": client,
         "ssl_keyfile": client,
     }
-    # A process of its own: it uses what Python deprecates, and its threads outlive it.
+    # A process of its own: it uses things that Python deprecates, and its threads outlive it.
     program = "import json, sys, kafka\nproducer = kafka.KafkaProducer(**json.loads(sys.argv[1]))\n"
     program += "producer.send(sys.argv[2], b'kafka-python').get(30)\nproducer.close()"
     command = [sys.executable, "-c", program, json.dumps(options), topic]
@@ -149,7 +149,9 @@ async def test_a_wrong_password_is_refused(mechanism: str, secure_kafka: ApacheK
     assert refused[0].code() == confluent_kafka.KafkaError._AUTHENTICATION
 
 
-async def test_who_is_not_allowed_is_told_so_until_a_rule_allows_it(secure_kafka: ApacheKafka, topic: str) -> None:
+async def test_a_client_without_the_right_is_told_so_until_a_rule_allows_it(
+    secure_kafka: ApacheKafka, topic: str
+) -> None:
     await secure_kafka.create_topic(topic)
     bob = _librdkafka(secure_kafka, "SASL_SSL", "SCRAM-SHA-256", "bob")
     denied = confluent_kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED

@@ -79,7 +79,7 @@ async def _values(kafka: ApacheKafka, topic: str) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize(("listener", "mechanism"), WAYS)
-async def test_who_is_let_in_writes_in_order_once_a_rule_allows_it(
+async def test_a_client_that_is_let_in_writes_in_order_once_a_rule_allows_it(
     listener: str, mechanism: str | None, kafka_3_9: ApacheKafka, topic: str, request: pytest.FixtureRequest
 ) -> None:
     if mechanism == "GSSAPI":
@@ -107,7 +107,7 @@ async def test_who_is_let_in_writes_in_order_once_a_rule_allows_it(
         ),
     ],
 )
-async def test_who_does_not_get_in_is_told_so(
+async def test_a_client_that_does_not_get_in_is_told_so(
     listener: str, mechanism: str | None, changes: dict[str, Any], error: type[Exception], kafka_3_9: ApacheKafka
 ) -> None:
     producer = _producer(kafka_3_9, listener, mechanism, **changes)

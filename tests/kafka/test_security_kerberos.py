@@ -15,7 +15,7 @@ from tests.clusters import started
 from .oracle import read_back
 
 
-async def test_who_has_a_ticket_gets_in_and_nobody_else(kdc: Kdc, topic: str) -> None:
+async def test_a_client_with_a_ticket_gets_in_and_nobody_else(kdc: Kdc, topic: str) -> None:
     service = KerberosSettings(kdc.configuration, kdc.add_principal("kafka/localhost"), f"kafka/localhost@{kdc.realm}")
     # A session ends with its ticket at the latest; these are renewed with what time a broker gives them.
     listener = Listener("SASL_PLAINTEXT", ["GSSAPI"], max_reauth_ms=1300)

@@ -1,4 +1,4 @@
-"""Tables on a real Apache Kafka: what ``send_arrow`` writes is what a stock consumer reads."""
+"""Tables on a real Apache Kafka: a stock consumer reads the rows of ``send_arrow``."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Query:
         return await asyncio.to_thread(run)
 
     async def rows(self) -> list[bytes | None]:
-        """What a reader of what is committed sees."""
+        """The records that a reader with ``read_committed`` sees."""
         partition = TopicPartition(self.topic, 0)
         async with PartitionReader(self.kafka.bootstrap_servers) as reader:
             (end,) = (await reader.end_offsets([partition])).values()
@@ -114,7 +114,7 @@ async def test_places_do_not_hinder_each_other(query: Query) -> None:
     assert sorted(await query.rows()) == [b"%d" % n for n in range(6)]  # type: ignore[type-var]
 
 
-async def test_what_a_failed_attempt_sent_is_never_seen(query: Query) -> None:
+async def test_records_of_a_failed_attempt_are_never_seen(query: Query) -> None:
     def broken() -> Iterator[Any]:
         yield batch(b"a")
         raise LookupError("the task's own")
@@ -157,7 +157,7 @@ async def test_an_attempt_that_is_overtaken_finds_that_all_is_written(query: Que
 
 
 async def test_a_commit_that_is_under_way_is_waited_for(query: Query) -> None:
-    """A transaction is open in the topic of the markers: its end decides what the next attempt sees."""
+    """A transaction is open in the topic of the markers: its end decides about the next attempt's view."""
     await query.write([batch(b"a")])
     async with KafkaProducer(query.kafka.bootstrap_servers, transactional_id=f"other-{query.name}") as other:
         await other.begin_transaction()

@@ -1,5 +1,5 @@
 """Our metrics at a real Kafka whose operators subscribe to them (KIP-714): brokers offer the two APIs only where a
-plug-in receives what clients push, which ``FileTelemetry.java`` is.
+plug-in receives the pushes of clients, which ``FileTelemetry.java`` is.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class Push:
 
 
 class Receiver:
-    """A broker with the plug-in, and what was pushed to it."""
+    """A broker with the plug-in, and the pushes to it."""
 
     def __init__(self, kafka: ApacheKafka, path: Path) -> None:
         self.kafka = kafka
         self._path = path
 
     def pushes(self, client_id: str) -> list[Push]:
-        """The pushes of a client, oldest first; what is being written is not there yet."""
+        """The pushes of a client, oldest first; one that is being written is not there yet."""
         text = self._path.read_text() if self._path.exists() else ""
         lines = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
         return [_push(line) for line in lines if line["client_id"] == client_id]
@@ -97,7 +97,7 @@ def receiver(
         yield Receiver(kafka, path)
 
 
-async def test_what_is_subscribed_to_arrives_and_opentelemetry_reads_it(receiver: Receiver, topic: str) -> None:
+async def test_subscribed_metrics_arrive_and_opentelemetry_reads_them(receiver: Receiver, topic: str) -> None:
     pushed: list[dict[str, Any]] = []
     answered: list[dict[str, Any]] = []
 
@@ -158,7 +158,7 @@ async def test_a_transactional_id_is_told(receiver: Receiver, topic: str) -> Non
     assert {push.resource["transactional_id"] for push in pushes} == {f"{topic}-x"}
 
 
-async def test_who_opts_out_pushes_nothing(receiver: Receiver, topic: str) -> None:
+async def test_a_client_that_opts_out_pushes_nothing(receiver: Receiver, topic: str) -> None:
     servers, apis = receiver.kafka.bootstrap_servers, set()
     async with (
         KafkaProducer(servers, client_id=topic, enable_metrics_push=False) as producer,

@@ -37,7 +37,7 @@ def kafka_3_9() -> Iterator[ApacheKafka]:
 
 
 class Node(Protocol):
-    """What these tests need of a cluster."""
+    """The cluster of these tests."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -98,7 +98,7 @@ def numbered(count: int, name: str = "") -> list[bytes]:
     return [b"%s%d" % (name.encode(), number) for number in range(count)]
 
 
-async def test_what_is_committed_is_seen_whole_and_what_is_aborted_never(
+async def test_committed_transactions_are_seen_whole_and_aborted_ones_never(
     node: Node, topic: str, producer: KafkaProducer
 ) -> None:
     for turn in range(3):
@@ -193,7 +193,7 @@ async def test_without_a_transactional_id_there_are_none(kafka: ApacheKafka) -> 
         KafkaProducer(kafka.bootstrap_servers, transactional_id="x", enable_idempotence=False)
 
 
-async def test_a_later_producer_fences_the_earlier_and_ends_what_it_left(
+async def test_a_later_producer_fences_the_earlier_and_ends_its_open_transaction(
     node: Node, topic: str, producer: KafkaProducer
 ) -> None:
     await producer.begin_transaction()
@@ -284,7 +284,7 @@ async def test_closing_in_a_transaction_aborts_it(node: Node, topic: str) -> Non
 
 
 @pytest.mark.parametrize("steps", range(8))
-async def test_whoever_is_cancelled_at_any_step_sees_whole_transactions_only(
+async def test_a_cancellation_at_any_step_leaves_whole_transactions_only(
     node: Node, topic: str, producer: KafkaProducer, steps: int
 ) -> None:
     """Cancelled so many turns of the loop after the first record has its outcome; the next begins where it ended."""
@@ -310,7 +310,7 @@ async def test_whoever_is_cancelled_at_any_step_sees_whole_transactions_only(
 
 
 class TestOpenForTooLong:
-    """The broker aborts what is open for longer than ``transaction_timeout_ms``."""
+    """The broker aborts a transaction that is open for longer than ``transaction_timeout_ms``."""
 
     @pytest.fixture
     async def late(self, node: Node, topic: str) -> AsyncIterator[KafkaProducer]:

@@ -51,7 +51,7 @@ async def cluster3(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
 
 @pytest.fixture
 async def dev_cluster() -> AsyncIterator[DevCluster]:
-    """One node of the dev broker, for what cannot be provoked or need not be repeated on Apache Kafka."""
+    """One node of the dev broker, for faults that cannot be provoked or need not be repeated on Apache Kafka."""
     async with open_dev(1) as found:
         yield found
 

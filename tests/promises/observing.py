@@ -1,6 +1,6 @@
 """Observes a producer from outside: remaining tasks, sockets and timers, callbacks that ran, record accounting.
 
-Knows nothing of the tests. Only what belongs to the producer is counted; it is distinguished from the broker's and the
+Knows nothing of the tests. Only the producer's own objects are counted; it is distinguished from the broker's and the
 test's by the source file of the code, or by the port that a socket is connected to.
 """
 

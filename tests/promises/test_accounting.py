@@ -119,7 +119,7 @@ async def test_the_account_balances_at_every_moment(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("how", ["close", "close at once", "crash", "cancel"])
-async def test_whatever_ends_the_producer_leaves_no_future_pending(cluster: Cluster, how: str) -> None:
+async def test_no_end_of_the_producer_leaves_a_future_pending(cluster: Cluster, how: str) -> None:
     topic = await cluster.create_topic(partitions=2)
     async with cluster.producer(**SMALL) as producer:
         await producer.send(topic, b"first")
@@ -197,7 +197,7 @@ async def test_counts_survive_the_producer_and_start_again_with_it(cluster: Clus
 
 @pytest.mark.parametrize("turns", [0, 1, 3, 10, 30, 100])
 async def test_close_that_races_with_a_thousand_sends_settles_each_of_them(cluster: Cluster, turns: int) -> None:
-    """Each is delivered or told that the producer was closed; what is delivered is what is in the log."""
+    """Each is delivered or told that the producer was closed; the delivered ones are those in the log."""
     topic = await cluster.create_topic(partitions=3)
     options = {"buffer_memory": 60_000, "max_request_size": 60_000, "batch_size": 4_000}
     producer = cluster.producer(**options, linger_ms=1)

@@ -1,5 +1,5 @@
 """Promise 5: cancelling ``send`` before the record is accepted means that it is never sent, and its room is given back;
-afterwards delivery goes on and the account stays exact. Cancelling any task of ours fails what is pending."""
+afterwards delivery goes on and the account stays exact. Cancelling any task of ours fails pending records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def cancelled(task: asyncio.Future[Any]) -> None:
 
 
 def warnings_in(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was logged at all that an operator would see."""
+    """The lines logged that an operator would see."""
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
@@ -194,7 +194,7 @@ async def test_cancel_at_every_turn_of_the_loop_is_exact(cluster: Cluster) -> No
     assert set(log) <= expected
 
 
-async def test_send_many_that_is_cancelled_stops_taking_and_delivers_what_it_took(cluster: Cluster) -> None:
+async def test_send_many_that_is_cancelled_stops_taking_and_delivers_its_records(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
     taken = 0
 
@@ -288,7 +288,7 @@ async def test_partitions_for_and_ping_can_be_cancelled(cluster3: Cluster) -> No
 
 
 @pytest.mark.parametrize("how", ["cancelled", "crashed"])
-async def test_the_senders_end_fails_what_is_pending_at_once_and_what_comes_later(
+async def test_the_senders_end_fails_pending_records_at_once_and_later_ones_too(
     cluster: Cluster, how: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = await cluster.create_topic()

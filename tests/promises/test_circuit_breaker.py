@@ -114,7 +114,7 @@ async def test_a_circuit_is_its_topics_alone_or_the_producers(dev_cluster: DevCl
             assert producer.statistics().circuit_openings == 1
 
 
-async def test_what_is_wrong_with_a_record_opens_nothing(dev_cluster: DevCluster) -> None:
+async def test_a_fault_of_a_record_opens_nothing(dev_cluster: DevCluster) -> None:
     topic = await dev_cluster.create_topic(config={"max.message.bytes": "1000"})
     async with dev_cluster.producer(circuit_breaker=breaker()) as producer:
         for _ in range(5):

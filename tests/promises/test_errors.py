@@ -224,7 +224,7 @@ async def test_a_full_buffer_says_how_full_and_of_what(cluster: Cluster) -> None
     assert_says(raised.value, topic, "buffer_memory", "of 20000 bytes", r"\d+ batches", topic=topic, retriable=True)
 
 
-async def test_close_and_flush_say_what_they_left(cluster: Cluster) -> None:
+async def test_close_and_flush_name_the_records_they_left(cluster: Cluster) -> None:
     topic = await cluster.create_topic(partitions=3)
     producer = cluster.producer()
     await producer.start()
@@ -303,7 +303,7 @@ async def test_the_outcome_is_unknown_exactly_when_it_is(cluster: Cluster) -> No
     ]
 
 
-def test_options_that_cannot_be_meant_say_what_to_write() -> None:
+def test_options_that_make_no_sense_say_what_to_write() -> None:
     for options, words in [
         ({"linger": 5}, "linger_ms"),
         ({"bufer_memory": 5}, "buffer_memory"),

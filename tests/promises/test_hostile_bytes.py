@@ -239,7 +239,7 @@ BROKER_HOSTILE = {
 
 
 @pytest.mark.parametrize("name", BROKER_HOSTILE)
-async def test_the_dev_broker_drops_who_is_hostile_and_serves_the_others(dev_cluster: DevCluster, name: str) -> None:
+async def test_the_dev_broker_drops_hostile_clients_and_serves_the_others(dev_cluster: DevCluster, name: str) -> None:
     topic = await dev_cluster.create_topic()
     async with dev_cluster.producer() as producer:
         await producer.send(topic, b"before")

@@ -417,7 +417,7 @@ async def test_a_whole_life_is_clean_with_warnings_as_errors_and_debug_mode(clus
     assert (status, out, slow.sub("", err).strip()) == (0, "True True\n", "")
 
 
-async def test_a_program_that_ends_with_sends_pending_says_only_what_it_did_wrong(
+async def test_a_program_that_ends_with_sends_pending_is_told_only_of_its_mistake(
     cluster: Cluster, program: Any
 ) -> None:
     """``asyncio.run`` cancels all tasks, ours too. Nothing hangs, and nothing is "never retrieved"."""
@@ -443,7 +443,7 @@ async def test_a_program_that_ends_with_sends_pending_says_only_what_it_did_wron
 
 
 @pytest.mark.parametrize("how", ["SIGINT", "SIGTERM"])
-async def test_a_program_that_is_interrupted_delivers_what_it_accepted(
+async def test_a_program_that_is_interrupted_delivers_accepted_records(
     cluster: Cluster, program: Any, how: str
 ) -> None:
     """Ctrl-C cancels the main task, whose ``async with`` closes: all that was accepted is on the broker."""

@@ -71,7 +71,7 @@ async def test_a_stalled_broker_holds_no_more_than_buffer_memory(
     assert 0 <= producer.statistics().delivered - (offered + 6) <= 6, "one may get in where another gave up"
 
 
-async def test_tiny_records_with_large_headers_are_counted_for_what_they_hold(cluster: Cluster) -> None:
+async def test_tiny_records_with_large_headers_are_counted_with_their_headers(cluster: Cluster) -> None:
     """tracemalloc, for this is about bytes that Python gives out; the compiled core's are in ``buffered_bytes``."""
     topic = await cluster.create_topic()
     limit = 4 * MEBIBYTE
@@ -182,7 +182,7 @@ async def test_no_room_is_an_error_at_once_for_send_nowait_and_in_time_for_other
         assert_accounts_balance(producer, settled=True)
 
 
-async def test_memory_comes_back_whatever_becomes_of_the_records(cluster: Cluster) -> None:
+async def test_memory_comes_back_with_any_outcome_of_the_records(cluster: Cluster) -> None:
     """Delivered, split, refused by name, failed, expired: in the end nothing is held."""
     topic = await cluster.create_topic(config={"max.message.bytes": "4000"})
     options: dict[str, Any] = {"request_timeout_ms": 300, "delivery_timeout_ms": 700, "linger_ms": 10}

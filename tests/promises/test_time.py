@@ -44,7 +44,7 @@ class Stopwatch:
         return round(self._time() - self._start, 6)
 
 
-async def test_flush_takes_one_round_trip_whatever_linger_is(cluster: Cluster) -> None:
+async def test_flush_takes_one_round_trip_with_any_linger(cluster: Cluster) -> None:
     topic = await cluster.create_topic(partitions=3)
     async with cluster.producer(linger_ms=60_000, delivery_timeout_ms=120_000) as producer:
         await producer.partitions_for(topic)
@@ -62,7 +62,7 @@ async def test_flush_takes_one_round_trip_whatever_linger_is(cluster: Cluster) -
             await asyncio.wait_for(asyncio.gather(*tasks), SLACK)
 
 
-async def test_close_takes_one_round_trip_whatever_linger_is(cluster: Cluster) -> None:
+async def test_close_takes_one_round_trip_with_any_linger(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
     producer = cluster.producer(linger_ms=60_000, delivery_timeout_ms=120_000)
     await producer.start()
@@ -78,7 +78,7 @@ async def test_close_takes_one_round_trip_whatever_linger_is(cluster: Cluster) -
     assert [metadata.offset for metadata in await asyncio.gather(*tasks)] == list(range(30))
 
 
-async def test_flush_waits_for_what_came_before_it_and_not_for_what_comes_after(cluster: Cluster) -> None:
+async def test_flush_waits_for_records_before_it_and_not_for_later_ones(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
     async with cluster.producer(linger_ms=60_000, delivery_timeout_ms=120_000) as producer:
         await producer.enqueue(topic, b"the first batch of a partition goes alone")

@@ -45,7 +45,7 @@ async def alter(producer: KafkaProducer[Any, Any], topic: str, **options: Any) -
     assert not answer.responses[0].error_code
 
 
-async def test_what_the_topic_cannot_take_fails_at_its_call_and_all_else_is_written(cluster: Cluster) -> None:
+async def test_a_record_that_the_topic_cannot_take_fails_at_its_call_and_all_else_is_written(cluster: Cluster) -> None:
     topic = await cluster.create_topic(config={"max.message.bytes": str(LIMIT)})
     values = [b"%06d" % number * 20 for number in range(200)]
     async with cluster.producer(topic_limits=True, linger_ms=50) as producer:
@@ -86,7 +86,7 @@ async def test_the_largest_record_that_fits_is_written(cluster: Cluster) -> None
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
-async def test_what_compression_makes_fit_is_written(cluster: Cluster, codec: Any) -> None:
+async def test_a_row_that_compression_makes_fit_is_written(cluster: Cluster, codec: Any) -> None:
     topic = await cluster.create_topic(config={"max.message.bytes": str(LIMIT)})
     async with cluster.producer(topic_limits=True, compression_type=codec) as producer:
         await producer.send(topic, b"first")
@@ -184,7 +184,7 @@ async def test_without_the_option_nothing_is_asked(dev_cluster: DevCluster) -> N
     assert dev_cluster.broker.controls.request_count(ApiKey.DESCRIBE_CONFIGS) == 0
 
 
-async def test_who_may_not_read_configurations_has_no_limits(dev_cluster: DevCluster) -> None:
+async def test_a_client_that_may_not_read_configurations_has_no_limits(dev_cluster: DevCluster) -> None:
     topic = await dev_cluster.create_topic(config={"max.message.bytes": str(LIMIT)})
     controls = dev_cluster.broker.controls
     controls.fail_next(ApiKey.DESCRIBE_CONFIGS, TopicAuthorizationFailedError, times=1)

@@ -85,7 +85,7 @@ async def fails_alone(cluster: Cluster, send: Send, is_known: bool, **options: A
 
 @WAYS
 @KNOWN
-async def test_what_a_partitioner_raises_is_its_records_error(
+async def test_an_exception_of_a_partitioner_is_its_records_error(
     dev_cluster: Cluster, send: Send, raised: type[BaseException], is_known: bool
 ) -> None:
     found = await fails_alone(dev_cluster, send, is_known, partitioner=Failing(raised))
@@ -99,7 +99,7 @@ async def test_what_a_partitioner_raises_is_its_records_error(
 
 @WAYS
 @pytest.mark.parametrize("part", ["key", "value"])
-async def test_what_a_serializer_raises_is_its_records_error(
+async def test_an_exception_of_a_serializer_is_its_records_error(
     dev_cluster: Cluster, send: Send, raised: type[BaseException], part: str
 ) -> None:
     found = await fails_alone(dev_cluster, send, True, **{f"{part}_serializer": Failing(raised)})
@@ -109,7 +109,7 @@ async def test_what_a_serializer_raises_is_its_records_error(
 
 @pytest.mark.parametrize("send", [by_send, by_enqueue, by_send_many])
 @pytest.mark.parametrize("raised", [ZeroDivisionError, asyncio.CancelledError])
-async def test_what_an_async_serializer_raises_is_its_records_error(
+async def test_an_exception_of_an_async_serializer_is_its_records_error(
     dev_cluster: Cluster, send: Send, raised: type[BaseException]
 ) -> None:
     class Later(Failing):
@@ -126,7 +126,7 @@ async def test_what_an_async_serializer_raises_is_its_records_error(
 
 
 @WAYS
-async def test_what_an_interceptor_raises_stops_no_record(
+async def test_an_exception_of_an_interceptor_stops_no_record(
     dev_cluster: Cluster, send: Send, raised: type[BaseException]
 ) -> None:
     class Both(Failing):

@@ -35,7 +35,7 @@ _loops: list[tuple[int, weakref.ref[SimulatedLoop]]] = []
 
 
 def run(seed: int, *, keep_trace: bool = False, has_transactions: bool | None = None) -> Report:
-    """Run one seed to its end, with transactions if the seed says so. Raises nothing: what goes wrong is a finding."""
+    """Run one seed to its end, with transactions if the seed says so. Raises nothing: a failure is a finding."""
     if has_transactions is None:
         has_transactions = random.Random(f"{seed}/transactions").random() < SHARE_WITH_TRANSACTIONS
     scenario = (TransactionalScenario if has_transactions else Scenario)(seed, keep_trace)

@@ -1,4 +1,4 @@
-"""What happens in one seed: a cluster, producers and their users, a schedule of faults, and the checks afterwards."""
+"""The events of one seed: a cluster, producers and their users, a schedule of faults, and the checks afterwards."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RECOVERY = 60.0
 
 @dataclass
 class Report:
-    """What one seed did. ``findings`` are broken promises: none, if all is well."""
+    """The record of one seed. ``findings`` are broken promises: none, if all is well."""
 
     seed: int
     findings: list[str] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Scenario:
         self.report.findings.append(f"{self.loop.time():.4f} s: {finding}")
 
     def abandon(self) -> None:
-        """Let go of what a failed run left behind."""
+        """Let go of the leftovers of a failed run."""
         self.network.reset()
         for task in asyncio.all_tasks(self.loop):
             task.cancel()
@@ -121,7 +121,7 @@ class Scenario:
         await cluster.stop()
         self._check_nothing_is_left()
 
-    # what a kind of scenario has of its own
+    # parts that a kind of scenario has of its own
 
     def _new_cluster(self, chance: random.Random) -> SimulatedCluster:
         return SimulatedCluster(self.network, chance, self._trace)
@@ -139,7 +139,7 @@ class Scenario:
         return Workload(number, producer, self._users, self._cluster.partitions, self._duration, hooks)
 
     async def _end(self) -> None:
-        """Wait for what happens after the last producer is closed."""
+        """Wait for events after the last producer is closed."""
 
     def _check_producers_live(self) -> None:
         for number, workload in enumerate(self._workloads):
@@ -218,7 +218,7 @@ class Scenario:
         counts["produce requests"] += self._cluster.controls.request_count(ApiKey.PRODUCE)
         counts["truncated records"] += self._cluster.replication.truncated_records
         for number, workload in enumerate(self._workloads):
-            if workload.producer.metrics()["log-truncation-total"]:  # what is acknowledged is never cut here
+            if workload.producer.metrics()["log-truncation-total"]:  # acknowledged records are never cut here
                 self.find(f"producer {number} said that acknowledged records were lost")
         for hooks in self._hooks:
             hooks.check()

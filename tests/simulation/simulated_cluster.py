@@ -80,7 +80,7 @@ class SimulatedCluster:
         return self.broker.nodes[node_id - 1].port
 
     def stop_node(self, node_id: int, *, is_crash: bool) -> None:
-        """Stop a node; ``is_crash``: what only it had is gone."""
+        """Stop a node; ``is_crash``: records that only it had are gone."""
         if is_crash:
             self.replication.truncate(node_id)
         self.controls.stop_node(node_id)
@@ -108,7 +108,7 @@ class SimulatedCluster:
             self.controls.move_coordinator(key, node_id)
 
     def expire_transactions(self) -> None:
-        """Abort what is open, as if its time were over."""
+        """Abort open transactions, as if their time were over."""
         self.expired_transactions += self.controls.expire_transactions()
 
     def heal(self) -> None:
@@ -127,7 +127,7 @@ class SimulatedCluster:
                 self.move_leader(partition.index, 1)
 
     def values(self) -> dict[int, list[bytes]]:
-        """What is in the logs, by partition and offset; where a transaction's end is marked there is nothing."""
+        """The records in the logs, by partition and offset; where a transaction's end is marked there is nothing."""
         found: dict[int, list[bytes]] = {}
         for partition in self._partitions():
             values = found[partition.index] = []
@@ -138,7 +138,9 @@ class SimulatedCluster:
         return found
 
     def committed_values(self) -> dict[int, list[bytes]]:
-        """What readers see that read what is committed, by partition and in order; from the markers in the logs."""
+        """The records that readers with ``read_committed`` see, by partition and in order; from the markers in the
+        logs.
+        """
         found: dict[int, list[bytes]] = {}
         for partition in self._partitions():
             pending: dict[int, list[tuple[int, bytes]]] = {}
@@ -155,7 +157,7 @@ class SimulatedCluster:
         return found
 
     def headers(self) -> dict[bytes, Headers]:
-        """What is in the logs, by the values, which are all different."""
+        """The records in the logs, by the values, which are all different."""
         return {
             record.value or b"": tuple(record.headers)
             for partition in range(self.partitions)
@@ -176,7 +178,7 @@ class SimulatedCluster:
         ]
 
     def committed_offset(self, group_id: str) -> int | None:
-        """What a group has committed for the first partition."""
+        """A group's committed offset of the first partition."""
         found = self.broker.state.groups.offsets.get(group_id).get(TopicPartition(TOPIC, 0))
         return None if found is None else found.offset
 

@@ -26,11 +26,11 @@ MOST_TURNS = 100_000
 
 
 class Deadlock(Exception):
-    """Nothing can happen any more, and what was awaited has not."""
+    """Nothing can happen any more, and the awaited event has not."""
 
 
 class Network(Protocol):
-    """What the loop needs of a network."""
+    """A network as the loop uses it."""
 
     async def connect(self, sock: socket.socket, address: Any) -> None:
         """As ``loop.sock_connect``."""
@@ -116,7 +116,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # threads
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
-        """Run it here, a little later. What runs cannot be cancelled any more, as in a thread."""
+        """Run it here, a little later. Work that runs cannot be cancelled any more, as in a thread."""
         outcome: asyncio.Future[Any] = self.create_future()
 
         def run() -> None:

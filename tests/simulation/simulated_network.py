@@ -63,7 +63,7 @@ class SimulatedNetwork:
         self.trace = trace
         self.listeners: dict[int, SimulatedListener] = {}
         self.connections: list[Connection] = []
-        # what is wrong
+        # faults
         self.delay = (0.0002, 0.002)
         self.largest_piece = 1 << 20
         self.refusing: set[int] = set()
@@ -100,7 +100,7 @@ class SimulatedNetwork:
         return len(chosen)
 
     def vanish(self, port: int | None = None) -> int:
-        """From now on the open connections to a port, or all, swallow what is sent."""
+        """From now on the open connections to a port, or all, swallow all that is sent."""
         chosen = [each for each in self.connections if port in (None, each.port)]
         for connection in chosen:
             connection.has_vanished = True
@@ -196,7 +196,7 @@ class _End(asyncio.Transport):
         self._protocol: asyncio.Protocol | None = None
         self._sock: Any = None
         # sending
-        self._buffer = bytearray()  # what the window has no room for
+        self._buffer = bytearray()  # bytes that the window has no room for
         self._on_its_way = 0
         self._high_water = 65_536
         self._is_paused = False
@@ -261,14 +261,14 @@ class _End(asyncio.Transport):
         return self._protocol
 
     def close(self) -> None:
-        """What is in the buffer is sent first; nobody here needs more than that."""
+        """The buffer is sent first; nobody here needs more than that."""
         self.abort()
 
     def abort(self) -> None:
         if not self._is_closing:
             self.fail(None)
             if not self._connection.has_vanished:
-                # What was sent before arrives before the end of it; what the peer still sends meets a closed socket.
+                # Bytes sent before arrive before the end; those that the peer still sends meet a closed socket.
                 self._network.loop.call_at(self._arrival(), self.peer.reach_end)
 
     # the network's verbs
@@ -283,7 +283,7 @@ class _End(asyncio.Transport):
         self._network.loop.call_soon(self._lose, error)
 
     def arrive(self, piece: bytes) -> None:
-        """A piece of what the peer sent."""
+        """A piece of the peer's bytes."""
         self.peer._on_its_way -= len(piece)
         if not self._is_closing and not self._connection.has_vanished:
             self._unread += piece
@@ -291,7 +291,7 @@ class _End(asyncio.Transport):
         self.peer._send()
 
     def reach_end(self) -> None:
-        """The peer closed; what it sent has arrived."""
+        """The peer closed; its bytes have arrived."""
         self._reached_end = True
         self._read()
 
@@ -314,7 +314,7 @@ class _End(asyncio.Transport):
         self._update_writing()
 
     def _arrival(self) -> float:
-        """When what is sent now arrives: later than what was sent earlier (timers that are due together may swap)."""
+        """When bytes sent now arrive: later than those sent earlier (timers that are due together may swap)."""
         network = self._network
         self._next_arrival = max(
             self._next_arrival + 1e-7, network.loop.time() + network.chance.uniform(*network.delay)

@@ -375,7 +375,7 @@ def test_the_checker_tells_each_broken_promise(records: list[Sent], log: list[by
     assert len(found) == 1 or records[0].refused  # one that should have been refused breaks more than one promise
 
 
-def test_the_checker_takes_what_is_promised() -> None:
+def test_the_checker_takes_promised_histories() -> None:
     in_doubt = KafkaTimeoutError("late", outcome_unknown=True)
     records = [
         sent(0, at(0, 0)),
@@ -394,7 +394,7 @@ def test_the_checker_takes_what_is_promised() -> None:
     assert list(check_records(records, {0: [b"0", b"1", b"3", b"5"], 1: [b"11"]}, OPTIONS)) == []
 
 
-def test_headers_are_what_was_given() -> None:
+def test_headers_are_those_given() -> None:
     (found,) = check_headers([sent(0, headers=(("a", b""),)), sent(1)], {b"0": (), b"1": (("b", None),)})
     assert found == "record 0/0 has headers (), and was given (('a', b''),)"
     assert not list(check_headers([sent(0, headers=(("a", b""),))], {}))

@@ -1,4 +1,4 @@
-"""The simulation's transactions: a checker that finds what is broken, in the product and sentence by sentence."""
+"""The simulation's transactions: a checker that finds each broken promise, in the product and sentence by sentence."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def take_a_commit_without_an_answer_for_undone(monkeypatch: pytest.MonkeyPatch) 
 
 
 def wait_for_no_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table whose rows go into whatever transaction is open."""
+    """A table whose rows go into the open transaction."""
     opening = property(lambda self: self._intake.opening, lambda self, opening: None)
     monkeypatch.setattr(ArrowSend, "_opening", opening, raising=False)
 
@@ -198,5 +198,5 @@ def test_the_checker_knows_the_last_offset(transactions: list[Tried], log: list[
         (tried(C, AT, commit_began=3.5, instance=SECOND), False),
     ],
 )
-def test_the_checker_knows_who_is_fenced(transaction: Tried, is_found: bool) -> None:
+def test_the_checker_knows_the_fenced_user(transaction: Tried, is_found: bool) -> None:
     assert bool(list(check_fencing([transaction], [FIRST, SECOND]))) is is_found

@@ -1,7 +1,7 @@
-"""What holds for transactions, whatever faults there were: each is whole or not there, as its user was told; an older
+"""The promises of transactions, under all faults: each is whole or not there, as its user was told; an older
 producer of an id commits nothing once a newer one is ready.
 
-Knows neither loop nor network: what users tried, and what readers see that read what is committed.
+Knows neither loop nor network: the users' attempts, and the records that readers with ``read_committed`` see.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A seed with transactions: one or two transactional ids, of which one may have two users who fence each other."""
+"""A seed with transactions: one or two transactional ids, of which one may have two users that fence each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .workload import Workload
 __all__ = ["TransactionalScenario"]
 
 LONGEST_TRANSACTION = 61.0
-"""Seconds after which the brokers have ended whatever was left open."""
+"""Seconds after which the brokers have ended all that was left open."""
 FAULTS_THAT_MAY_FENCE = ("fatal error", "error of a new batch", "expire transactions")
 """Whose errors a producer may take for the end of its own."""
 

@@ -1,7 +1,7 @@
-"""What users do with a transactional producer: transactions one after another, ended in every way, with records sent in
+"""The users of a transactional producer: transactions one after another, ended in every way, with records sent in
 every way; cancelled anywhere, and begun anew with another producer when one can only be closed.
 
-Each transaction is a ``Tried``, with what its user knows of it. Which records belong to it is known from the time of
+Each transaction is a ``Tried``, with its user's knowledge of it. Which records belong to it is known from the time of
 the call: the next one is open, for the user, when the one before has an outcome.
 """
 
@@ -28,7 +28,7 @@ __all__ = ["Instance", "Outcome", "TransactionalWorkload", "Tried", "transaction
 
 
 class Outcome(enum.Enum):
-    """What a user knows of a transaction."""
+    """A user's knowledge of a transaction."""
 
     COMMITTED = "committed"
     NOT_COMMITTED = "not committed"
@@ -45,7 +45,7 @@ class Instance:
 
 @dataclass(eq=False)
 class Tried:
-    """One transaction. ``offset`` is what it was to commit for its group, and ``has_offset`` whether that succeeded."""
+    """One transaction. ``offset`` is the one to commit for its group, and ``has_offset`` whether that succeeded."""
 
     instance: Instance
     number: int
@@ -60,7 +60,7 @@ class Tried:
 
 
 class Enough(Exception):
-    """What a user's code raises inside of a transaction."""
+    """An exception of a user's code inside of a transaction."""
 
 
 def transactional_options(chance: random.Random) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class TransactionalWorkload(Workload):
             await asyncio.wait(self._children)
 
     async def recover(self, partitions: int, deadline: float) -> KafkaError | None:
-        """Commit a transaction with a record for each partition, whatever has become of the producer."""
+        """Commit a transaction with a record for each partition, in any state of the producer."""
         self._hooks.is_calm = True
         self._may_restart = True
         while self._loop.time() < deadline:
@@ -208,7 +208,7 @@ class TransactionalWorkload(Workload):
 
     @contextlib.contextmanager
     def _telling_of(self, tried: Tried) -> Iterator[None]:
-        """What a transaction's error, or cancellation, tells."""
+        """The meaning of a transaction's error, or cancellation."""
         try:
             yield
         except Enough:

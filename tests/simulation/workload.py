@@ -1,4 +1,4 @@
-"""What users do with a producer, drawn from one ``random.Random``: every way of sending, many tasks, cancelled
+"""The users of a producer, drawn from one ``random.Random``: every way of sending, many tasks, cancelled
 anywhere, with some calls whose arguments are odd, and through hooks of which some are hostile.
 
 Each record has a unique value, and a ``Sent`` with the time and order of its call and the reported outcome. A cancelled
@@ -133,7 +133,7 @@ class Workload:
         duration: float,
         hooks: Hooks,
     ) -> None:
-        """Users who are at it for about ``duration`` seconds, or are done at once."""
+        """Users that are at it for about ``duration`` seconds, or are done at once."""
         self.sent: list[Sent] = []
         # When each partition was resumed
         self.resumed: dict[int, list[float]] = defaultdict(list)
@@ -181,7 +181,7 @@ class Workload:
         return None
 
     async def close(self, timeout: float | None) -> None:
-        """Close the producer, whatever its users are doing."""
+        """Close the producer in the middle of its users' work."""
         await self.producer.close(timeout)
 
     def send_inside(self, chance: random.Random) -> None:

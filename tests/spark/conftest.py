@@ -1,6 +1,6 @@
 """Spark for the tests: one session, two slots, and brokers that its tasks can reach.
 
-The session is started when first asked for, and ends with the run, its JVM too. Whoever runs the tests from a clone has
+The session is started when first asked for, and ends with the run, its JVM too. A run from a clone has
 no ``pyspark_aiokafkapy`` installed: it is laid out beside, as ``setup.py`` lays it out, and Spark finds it by itself.
 
 Rules: every test here is marked ``java``; without Java they are skipped with the reason, or fail under CI. A test makes
@@ -175,7 +175,7 @@ class LoopThread:
 
 @pytest.fixture(scope="session")
 def loop_thread() -> Iterator[LoopThread]:
-    """The loop of what is asynchronous in these tests."""
+    """The loop of the asynchronous parts of these tests."""
     thread = LoopThread()
     yield thread
     thread.close()
@@ -192,7 +192,7 @@ class Broker:
         self.bootstrap_servers = self.dev.bootstrap_servers
 
     def call(self, function: Callable[[DevBroker], T]) -> T:
-        """Whatever has to be called on the broker's own loop: ``broker.call(lambda dev: dev.controls.clear())``."""
+        """For calls on the broker's own loop: ``broker.call(lambda dev: dev.controls.clear())``."""
         return self._thread.call(lambda: function(self.dev))
 
     def create_topic(self, name: str, partitions: int = 1, **options: Any) -> None:
@@ -200,7 +200,7 @@ class Broker:
         self.call(lambda dev: dev.create_topic(name, partitions=partitions, **options))
 
     def records(self, topic: str, partition: int | None = None) -> list[Any]:
-        """What is in a topic."""
+        """The records of a topic."""
         return self.call(lambda dev: dev.records(topic, partition))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:

@@ -4,7 +4,7 @@ The first attempt of Spark partition 0 ends in micro-batch n at the nth of ``STE
 or, at ``RAISES``, by an exception. At ``ASKED`` it only says so, in a file with its process id: who kills it is the
 broker, when the request for the commit has come.
 
-Rule: nothing of the product is changed but where it is killed; whatever was awaited before a step is done.
+Rule: nothing of the product is changed but where it is killed; all that was awaited before a step is done.
 """
 
 from __future__ import annotations

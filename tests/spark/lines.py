@@ -1,6 +1,6 @@
 """A stream of lines from text files, a file a micro-batch, and its query: the cheapest stream there is.
 
-Owns the files and the running of a query over them to its end; what is written, and where, is the tests'.
+Owns the files and the running of a query over them to its end; the lines and their places are the tests'.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Lines:
 def start(
     frame: DataFrame, checkpoint: str, servers: str, name: str = "aiokafkapy", mode: str = "append", **options: str
 ) -> Any:
-    """The query that writes what there is now, and ends."""
+    """The query that writes the present lines, and ends."""
     writer = (
         frame.writeStream.outputMode(mode).format(name).option("kafka.bootstrap.servers", servers).options(**options)
     )
@@ -44,7 +44,7 @@ def start(
 
 
 def run(frame: DataFrame, checkpoint: str, servers: str, *arguments: str, **options: str) -> None:
-    """Write what there is now, and end; raises what the query failed of. Arguments are those of ``start``."""
+    """Write the present lines, and end; raises the query's error. Arguments are those of ``start``."""
     query = start(frame, checkpoint, servers, *arguments, **options)
     try:
         assert query.awaitTermination(120)

@@ -5,7 +5,7 @@ is killed: two queries over the same source, one of them with ``exactlyOnce``. A
 topic to read, and for each query the topic to write and a folder: for the checkpoint, and for what the halted task and
 the test tell one another. The first folder is Spark's, too.
 
-Rules: one task of a query halts once, whatever becomes of it: of the second micro-batch, when two Arrow batches have
+Rules: one task of a query halts once, in any case: of the second micro-batch, when two Arrow batches have
 been given to the sink. Rows keep the number of their partition.
 """
 
@@ -42,7 +42,7 @@ def once_options(topic: str) -> dict[str, str]:
 
 
 class Signals:
-    """What the halted task and the test tell one another, as files."""
+    """Signals between the halted task and the test, as files."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -69,7 +69,7 @@ class Signals:
         return int(self._wait_for("worker").read_text())
 
     def go_on(self) -> None:
-        """Let it, and whoever comes after it."""
+        """Let it go on, and all after it."""
         (self._folder / "go").touch()
 
     def _wait_for(self, name: str) -> Path:
@@ -111,7 +111,9 @@ def halting_source(folder: Path) -> type[KafkaDataSource]:
 def start_pipeline(
     session: SparkSession, bootstrap_servers: str, source: str, sink: str, folder: Path, **options: str
 ) -> Any:
-    """The query; it ends when it has written what was in the source when it started. ``options``: the sink's."""
+    """The query; it ends when it has written the records that were in the source when it started. ``options``: the
+    sink's.
+    """
     format_ = halting_source(folder)
     session.dataSource.register(format_)
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", IN_ARROW_BATCH)
@@ -133,7 +135,7 @@ def main(bootstrap_servers: str, source: str, sink: str, folder: Path, once_sink
     session = start_session(scratch, SESSION | {"spark.master": "local[4,3]"})
     try:
         first = start_pipeline(session, bootstrap_servers, source, sink, folder)
-        # Not both at once: what Spark serializes for one query may be changed by another that starts.
+        # Not both at once: a query that starts may change objects that Spark serializes for another.
         while not Signals(folder).is_halted and not first.awaitTermination(1):
             pass
         options = once_options(once_sink)

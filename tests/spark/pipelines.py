@@ -1,7 +1,7 @@
 """A pipeline of ``pipeline_program`` on three real nodes, as the tests of crashes see it: ``Pipeline``.
 
-Owns the topics of one query, what is in them, and how a query is run in the session of all tests or in a driver of its
-own. What is killed, and when, is the tests'.
+Owns the topics of one query, their records, and how a query is run in the session of all tests or in a driver of its
+own. The kills, and their times, are the tests'.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from .pipeline_program import (
 __all__ = ["Pipeline", "driver", "running", "wait_until"]
 
 SIZE = 1_000
-"""Bytes of a value: an Arrow batch is more than what stays in a buffer between Spark and its workers."""
+"""Bytes of a value: an Arrow batch is more than stays in a buffer between Spark and its workers."""
 MARK = "AIOKAFKAPY_TEST_PIPELINE"
 """In the environment of every process of a driver that is killed, so that they can be found."""
 
 
 class Pipeline:
-    """The two topics, what is in them, and the signals of the task that halts; ``once``: with ``exactlyOnce``."""
+    """The two topics, their records, and the signals of the task that halts; ``once``: with ``exactlyOnce``."""
 
     def __init__(
         self, kafka: ApacheKafka, loop_thread: LoopThread, read_back: Any, topic: str, folder: Path, *, once: bool

@@ -1,4 +1,4 @@
-"""Spark's own connector, ``spark-sql-kafka-0-10``, reads what we write and writes what we read, on real Kafka."""
+"""Spark's own connector, ``spark-sql-kafka-0-10``, reads our records and writes records for us, on real Kafka."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read(spark: SparkSession, kind: str, kafka: ApacheKafka, topic: str) -> list
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("writer", [OURS, JVM])
-def test_both_read_the_same_whoever_wrote(
+def test_both_read_the_same_from_either_writer(
     spark: SparkSession, kafka: ApacheKafka, topic: str, loop_thread: LoopThread, writer: str, codec: str
 ) -> None:
     loop_thread.run(kafka.create_topic(topic, 3))

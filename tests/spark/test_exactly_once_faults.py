@@ -1,4 +1,4 @@
-"""A stream with ``exactlyOnce`` goes through crashes: readers of what is committed see each row once, counted.
+"""A stream with ``exactlyOnce`` goes through crashes: readers with ``read_committed`` see each row once, counted.
 
 Held here: a Python worker killed at each step of a write, a task that fails and is tried again, a query that is stopped
 in the middle of a micro-batch, and a node of Kafka that is killed. Elsewhere, because they share something expensive: a
@@ -63,7 +63,7 @@ def in_two(lines: Lines) -> DataFrame:
 
 
 def committed(read_back: Any, broker: Broker, topic: str = "t") -> Counter[int]:
-    """How often each line is seen by a reader of what is committed."""
+    """How often each line is seen by a reader with ``read_committed``."""
     found = read_back(broker.bootstrap_servers, topic, isolation_level="read_committed")
     return Counter(int(record.value) for records in found.values() for record in records)
 
@@ -79,7 +79,7 @@ def test_a_worker_that_is_killed_at_any_step_writes_each_row_once(
     told.mkdir()
 
     def kill(_: object, request: Any) -> None:
-        """Who asks dies before it is answered; the broker commits."""
+        """The task that asks dies before it is answered; the broker commits."""
         is_of_partition_0 = request.transactional_id.endswith("-0")
         if is_of_partition_0 and (asked := told / ASKED).exists() and not (told / "killed").exists():
             os.kill(int(asked.read_text()), signal.SIGKILL)

@@ -17,7 +17,7 @@ from .conftest import LoopThread
 
 ROWS = 60_000
 SIZE = 1_000
-"""Bytes of a value: sixty megabytes are more than what a source fetches ahead of Spark."""
+"""Bytes of a value: sixty megabytes are more than a source fetches ahead of Spark."""
 LONGEST_WAIT = 120
 
 

@@ -42,7 +42,7 @@ def test_the_demo_ends_with_the_pipeline_s_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_java")
-def test_on_a_cluster_the_executors_use_what_was_shipped_to_them(broker: Broker, tmp_path: Path) -> None:
+def test_on_a_cluster_the_executors_use_the_shipped_package(broker: Broker, tmp_path: Path) -> None:
     out = tmp_path / "out"
     servers = ["--bootstrap-servers", broker.bootstrap_servers]
     report, _ = run(
@@ -63,7 +63,7 @@ def test_on_a_cluster_the_executors_use_what_was_shipped_to_them(broker: Broker,
 
 
 @pytest.mark.usefixtures("_java")
-def test_what_fails_in_spark_is_told_in_a_few_lines(broker: Broker, tmp_path: Path) -> None:
+def test_a_failure_in_spark_is_told_in_a_few_lines(broker: Broker, tmp_path: Path) -> None:
     arguments = ["--bootstrap-servers", broker.bootstrap_servers, "--limit", "100", "--out", str(tmp_path)]
     _, said = run("pipeline", *arguments, "--master", "local[many]", code=1)
     assert said.startswith("error: the Spark job failed")

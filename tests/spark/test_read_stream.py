@@ -22,8 +22,8 @@ Batches = dict[int, list[int]]
 
 
 class Query:
-    """A query with a checkpoint, whose sink keeps what each micro-batch brought; a batch that is done again replaces
-    what it brought before, as an idempotent sink does."""
+    """A query with a checkpoint, whose sink keeps the rows of each micro-batch; a batch that is done again replaces
+    its earlier rows, as an idempotent sink does."""
 
     def __init__(self, spark: SparkSession, servers: str, checkpoint: Path) -> None:
         self._spark = spark
@@ -87,7 +87,7 @@ def servers(request: pytest.FixtureRequest, loop_thread: Any, topic: str) -> str
 
 
 def committed(servers: str, group: str, topic: str, partitions: int) -> list[int]:
-    """What a stock client sees of a group."""
+    """A group as a stock client sees it."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
     try:
         return [place.offset for place in consumer.committed([Place(topic, n) for n in range(partitions)], timeout=30)]
@@ -122,7 +122,7 @@ def test_a_query_goes_on_where_it_failed_and_a_group_sees_it(
     assert query.values == list(range(110))
 
 
-def test_a_query_of_what_is_new_loses_nothing_when_its_first_batches_fail(
+def test_a_query_of_new_records_loses_nothing_when_its_first_batches_fail(
     spark: SparkSession, send: Any, broker: Any, tmp_path: Path
 ) -> None:
     servers = broker.bootstrap_servers

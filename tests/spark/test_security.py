@@ -99,7 +99,7 @@ def test_a_wrong_password_is_said_on_the_driver_and_not_shown(
     assert "hunter2" not in str(raised.value)
 
 
-def test_no_secret_is_in_what_spark_shows_of_a_query(
+def test_no_secret_is_shown_by_spark_s_pages_of_a_query(
     spark: SparkSession, secured: Broker, certificates: TestCertificates, capsys: pytest.CaptureFixture[str]
 ) -> None:
     secured.create_topic("shown", 1)

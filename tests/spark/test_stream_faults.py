@@ -6,7 +6,7 @@ killed runs a second query, with ``exactlyOnce``, which writes none twice; other
 ``test_exactly_once_faults``.
 
 Rule: first appearances keep their order in a partition, since a task reads its partition in order, sends it in order,
-and what is done again begins at or before the first row that is not there yet.
+and a batch that is done again begins at or before the first row that is not there yet.
 """
 
 from __future__ import annotations
@@ -106,6 +106,6 @@ def test_a_driver_that_is_killed_in_mid_stream_goes_on_from_its_checkpoint_and_c
     # The micro-batch is done again as a whole, of which one task had not sent its last rows.
     assert 0 < repeated <= IN_MICRO_BATCH - IN_ARROW_BATCH
     assert once.judge() == 0
-    # What the open transaction had is there, and never seen; the tasks that had committed wrote nothing again.
+    # The open transaction's rows are there, and never seen; the tasks that had committed wrote nothing again.
     aborted = sum(map(len, once.written().values())) - PARTITIONS * ROWS
     assert 0 < aborted < IN_TASK

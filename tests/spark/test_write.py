@@ -131,7 +131,7 @@ def refused(frame: DataFrame, mode: str | None, **options: str) -> str:
     return str(caught.value)
 
 
-def test_what_cannot_be_meant_is_refused_before_a_task_runs(spark: SparkSession, broker: Broker) -> None:
+def test_a_value_that_makes_no_sense_is_refused_before_a_task_runs(spark: SparkSession, broker: Broker) -> None:
     servers = {"kafka.bootstrap.servers": broker.bootstrap_servers}
     ok = servers | {"topic": "t"}
     frame = numbers(spark, 3)
@@ -232,7 +232,7 @@ def test_a_broker_that_goes_and_comes_back_in_mid_job_loses_no_row(
 @pytest.mark.usefixtures("_java")
 @pytest.mark.skipif(sys.platform != "linux", reason="needs two addresses of this machine")
 def test_a_task_that_is_run_twice_at_once_loses_no_row(broker: Broker, read_back: Any, tmp_path: Path) -> None:
-    """Nor, with ``exactlyOnce``, does a reader of what is committed see one twice."""
+    """Nor, with ``exactlyOnce``, does a reader with ``read_committed`` see one twice."""
     for name in ("t", "t-once"):
         broker.create_topic(name, 2)
     arguments = [broker.bootstrap_servers, "t", "60000", str(tmp_path)]

@@ -89,7 +89,7 @@ def test_a_batch_with_a_job_s_name_is_written_once(
 
 
 class ToldWriter(KafkaStreamWriter):
-    """Writes into a file what the driver is told."""
+    """Writes the driver's reports into a file."""
 
     told: Path
 
@@ -156,14 +156,16 @@ def test_a_stream_runs_until_it_is_stopped(rates: DataFrame, broker: Broker, tmp
             assert query.exception() is None
     finally:
         query.stop()
-    # Stopped between two micro-batches or in one: what was reported is there, once.
+    # Stopped between two micro-batches or in one: reported rows are there, once.
     reported = sum(progress["numInputRows"] for progress in query.recentProgress)
     found = {int(record.value) for record in broker.records("t")}
     assert found >= set(range(reported))
     assert broker.call(lambda dev: dev.metrics())["connections_accepted"] <= 8
 
 
-def test_what_cannot_be_meant_is_refused(spark: SparkSession, rates: DataFrame, broker: Broker, tmp_path: Path) -> None:
+def test_a_value_that_makes_no_sense_is_refused(
+    spark: SparkSession, rates: DataFrame, broker: Broker, tmp_path: Path
+) -> None:
     def refused(frame: DataFrame, mode: str = "append", **options: str) -> str:
         writer = frame.writeStream.format("aiokafkapy").options(**options).outputMode(mode)
         with pytest.raises(PySparkException) as caught:

@@ -1,7 +1,7 @@
 """Run by `test_security`: all kinds of queries on a secured listener, in a Spark with its web interface and event log.
 
 Argument: a folder for Spark. Standard input: JSON with `settings` of Spark's, `options`, the sets of options to use in
-turn, and the topics `source` and `sink`. What Spark shows is left in the folder `shown`: each page of the interface and
+turn, and the topics `source` and `sink`. Spark's pages are left in the folder `shown`: each page of the interface and
 each answer of its REST API, the event log, plans, the progress of the streams and their checkpoints. Prints how many
 pages there were.
 """
@@ -43,7 +43,7 @@ REST: Final = (
 
 
 class Shown:
-    """The files that keep what Spark shows."""
+    """The files that keep Spark's pages."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -51,7 +51,7 @@ class Shown:
         folder.mkdir()
 
     def keep(self, name: str, text: str) -> None:
-        """Under a name that says what it is."""
+        """Under a telling name."""
         self._count += 1
         (self.folder / f"{self._count:04}-{re.sub('[^A-Za-z0-9]+', '-', name)[:80]}").write_text(text)
 
@@ -144,7 +144,7 @@ def keep_pages(address: str, application: str, shown: Shown) -> int:
 
 
 def new_links(page: str, text: str, seen: set[str]) -> Sequence[str]:
-    """What a page leads to, on the same host."""
+    """The links of a page, on the same host."""
     links = (urljoin(page, unescape(found)).partition("#")[0] for found in re.findall(r'href="([^"#][^"]*)"', text))
     host = urlsplit(page).netloc
     return [
@@ -155,7 +155,7 @@ def new_links(page: str, text: str, seen: set[str]) -> Sequence[str]:
 
 
 def main(folder: Path, given: Mapping[str, Any]) -> None:
-    """Run everything, and keep what is shown of it."""
+    """Run everything, and keep the pages of it."""
     events = folder / "events"
     events.mkdir()
     settings = SESSION | {

@@ -1,4 +1,4 @@
-"""What tests of secured listeners share, and those of outboxes."""
+"""Fixtures that tests of secured listeners share, and those of outboxes."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ async def relay(outbox: TestOutbox, order: dict[str, Any], at: Callable[[str], A
 
 
 async def act(order: dict[str, Any]) -> None:
-    """What a child does."""
+    """The work of a child."""
     outbox = TestOutbox(order["url"], order["name"], shards=order["shards"])
     reached: list[str] = []
 

@@ -1,7 +1,7 @@
 """A client that is no client: one connection, frames out, frames in, nothing retried and nothing hidden; and sockets
 that nobody reads.
 
-For tests of the dev broker that must see exactly what it does with one request, or with bytes that are no request.
+For tests of the dev broker that must see its exact answer to one request, or with bytes that are no request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["RawClient", "connected", "write_while_served"]
 
 METADATA_OF_ALL_TOPICS = struct.pack(">ihhihi", 14, ApiKey.METADATA, 1, 1, -1, -1)
 ENDLESS = 1_000
-"""Answers to clients who read none."""
+"""Answers to clients that read none."""
 
 
 class RawClient:

@@ -1,7 +1,7 @@
 """Other people's clients against listeners with TLS and SASL, each as a process: ``python <this> <name> <settings>``.
 
 The settings are JSON: servers, topic, protocol; ca, certificate; mechanism, user, password, token. Each program writes
-ten records, reads them as a member of a group, and prints what it read; ``..._acls`` make, list and remove ACLs.
+ten records, reads them as a member of a group, and prints them; ``..._acls`` make, list and remove ACLs.
 """
 
 from __future__ import annotations

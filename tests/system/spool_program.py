@@ -1,6 +1,6 @@
 """A service with a spool in a process of its own, which tests kill.
 
-It sends numbers until it is killed, several at a time, and says of each what became of it: lines of ``number outcome``.
+It sends numbers until it is killed, several at a time, and tells the outcome of each: lines of ``number outcome``.
 With ``torn_at`` it kills itself in that write of the spool, when half of the bytes are in the file, within a record.
 """
 

@@ -1,6 +1,6 @@
 """Other people's clients, each run as its own process against the dev broker: ``python <this> <name> <arguments>``.
 
-Processes and not threads: the broker lives in the test's event loop, and what a foreign client does on its way out
+Processes and not threads: the broker lives in the test's event loop, and the work of a foreign client on its way out
 (threads, sockets left to the garbage collector) is none of ours. Each prints one line of JSON.
 """
 

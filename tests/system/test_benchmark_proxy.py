@@ -1,4 +1,4 @@
-"""The proxy of the benchmarks: it delays, it stalls, and clients who ask for the broker's address come back to it."""
+"""The proxy of the benchmarks: it delays, it stalls, and clients that ask for the broker's address come back to it."""
 
 from __future__ import annotations
 

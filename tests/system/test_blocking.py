@@ -109,7 +109,9 @@ class TestSendFromThread:
         await asyncio.sleep(0)
         assert (await asyncio.wrap_future(producer.send_from_thread("t", b""))).offset == 1_001
 
-    async def test_what_has_not_crossed_can_be_cancelled(self, broker: DevBroker, producer: KafkaProducer) -> None:
+    async def test_a_record_that_has_not_crossed_can_be_cancelled(
+        self, broker: DevBroker, producer: KafkaProducer
+    ) -> None:
         sent: list[Any] = []
         thread = threading.Thread(target=lambda: sent.append(producer.send_from_thread("t", b"never")))
         thread.start()
@@ -119,7 +121,7 @@ class TestSendFromThread:
         assert sent[0].cancelled()
         assert await values(broker) == [b"after"]
 
-    async def test_who_is_too_fast_waits(self, broker: DevBroker) -> None:
+    async def test_a_client_that_is_too_fast_waits(self, broker: DevBroker) -> None:
         sent = 0
         async with KafkaProducer(
             broker.bootstrap_servers, buffer_memory=100_000, max_request_size=100_000, max_block_ms=60_000
@@ -140,7 +142,7 @@ class TestSendFromThread:
             await task
         assert len(await values(broker)) == 5_000
 
-    async def test_a_closed_producer_refuses_and_fails_what_waits(self, broker: DevBroker) -> None:
+    async def test_a_closed_producer_refuses_and_fails_waiting_records(self, broker: DevBroker) -> None:
         producer = KafkaProducer(broker.bootstrap_servers)
         with pytest.raises(errors.KafkaError, match="start"):
             producer.send_from_thread("t", b"")
@@ -293,7 +295,7 @@ async def test_ctrl_c_ends_a_wait(broker: DevBroker) -> None:
     code = await ran(
         broker,
         """
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in what a shell runs in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for programs in the background
         threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
             producer.send_many("t", [b""])

@@ -132,7 +132,7 @@ def test_a_csv_has_keys_times_and_headers_and_its_bad_lines_go_to_a_file(cluster
     assert found == [("a", None, 1_357_034_400_000, [["who", "x"]]), ("b", "yes", 5, [["who", "y"]])]
 
 
-def test_what_the_producer_refuses_goes_to_the_file_too(cluster: Cluster, tmp_path: Path) -> None:
+def test_records_that_the_producer_refuses_go_to_the_file_too(cluster: Cluster, tmp_path: Path) -> None:
     failed = tmp_path / "failed.jsonl"
     options = ["--config", "max.request.size=200", "--failed", str(failed)]
     cluster.run("produce", "refused", *options, given="short\n" + "x" * 500 + "\nlast\n", code=1)
@@ -264,7 +264,7 @@ def test_a_port_that_is_taken_is_said_with_what_to_do(cluster: Cluster) -> None:
     assert done.stderr.startswith(f"error: port {port} of 127.0.0.1 is in use: give another --port")
 
 
-def test_a_broker_with_tls_and_users_says_what_clients_need() -> None:
+def test_a_broker_with_tls_and_users_prints_the_options_of_clients() -> None:
     process, servers = start_broker("--port", "0", "--tls", "--user", "alice=alice-secret", "--super-user", "alice")
     needed: dict[str, str] = {}
     try:
@@ -314,7 +314,7 @@ def test_a_broker_listens_where_it_is_told() -> None:
     assert "listener 'INSIDE': which protocol?" in refused.stderr
 
 
-def test_a_broker_says_what_clients_need_at_each_listener() -> None:
+def test_a_broker_prints_the_options_of_clients_for_each_listener() -> None:
     inside = "INSIDE=SASL_SSL://127.0.0.1:0"
     process, servers = start_broker(
         *("-l", "PLAINTEXT://127.0.0.1:0", "-l", inside, "--tls", "--user", "al ice=alice-secret"),

@@ -23,7 +23,7 @@ from aiokafkapy.errors import KafkaError
 from aiokafkapy.producer.producer import KafkaProducer
 from aiokafkapy.protocol.api import ApiKey
 
-# What follows in Spark is tests/spark/test_pipeline.py's.
+# The part in Spark is tests/spark/test_pipeline.py's.
 PROGRAM = [sys.executable, "-m", "aiokafkapy", "demo", "--no-pipeline"]
 TIMEOUT = 120
 
@@ -166,7 +166,7 @@ def children_of(process: asyncio.subprocess.Process) -> list[Path]:
     return [Path(f"/proc/{pid}") for pid in listed.read_text().split()] if listed.exists() else []
 
 
-async def test_ctrl_c_ends_cleanly_with_what_was_acknowledged(broker: DevBroker, flights: Path) -> None:
+async def test_ctrl_c_ends_cleanly_with_the_acknowledged_records(broker: DevBroker, flights: Path) -> None:
     produced = Produced(broker, 50)
     process = await start_demo(broker, "--data", str(flights), "--http-flights", "4000", "--clients", "2")
     await produced.wait()
@@ -203,7 +203,7 @@ async def test_another_ctrl_c_ends_it_though_the_broker_does_not_answer(broker: 
     assert not [child for child in children if child.exists()]
 
 
-async def test_a_given_cluster_is_used_and_what_is_in_the_topic_already_does_not_count(
+async def test_a_given_cluster_is_used_and_records_already_in_the_topic_do_not_count(
     broker: DevBroker, flights: Path
 ) -> None:
     arguments = ["--bootstrap-servers", broker.bootstrap_servers, "--data", str(flights), "--limit", "900"]

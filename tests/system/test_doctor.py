@@ -1,4 +1,4 @@
-"""The check-up of a cluster: what is well is said to be, and what is not has a finding that says what to do."""
+"""The check-up of a cluster: a good part is said to be so, and a bad one has a finding that says what to do."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def test_a_broker_that_advertises_a_name_nobody_knows_is_told_of_by_that_n
 
 
 @pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 70_000), ("127.0.0.1", -1), ("no\0host", 9092)])
-async def test_a_broker_that_advertises_what_is_no_address_is_told_of(host: str, port: int) -> None:
+async def test_a_broker_that_advertises_no_valid_address_is_told_of(host: str, port: int) -> None:
     async with DevBroker() as broker:
         servers = broker.bootstrap_servers
         broker.state.advertised["PLAINTEXT"][1] = Node(1, host, port)
@@ -249,7 +249,7 @@ async def run(*arguments: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-async def test_the_command_prints_lines_or_json_and_exits_by_what_it_found() -> None:
+async def test_the_command_prints_lines_or_json_and_exits_by_its_findings() -> None:
     async with DevBroker() as broker:
         broker.create_topic("orders")
         # A producer's own properties are taken too.
@@ -268,7 +268,7 @@ async def test_the_command_prints_lines_or_json_and_exits_by_what_it_found() -> 
         assert "unknown option" in said
 
 
-async def test_a_broker_that_advertises_this_machine_to_who_asked_elsewhere_is_warned_of(
+async def test_a_broker_that_advertises_this_machine_to_a_remote_client_is_warned_of(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As behind a tunnel, whose end here is stood in for by an address that is taken for another machine's."""

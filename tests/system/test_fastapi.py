@@ -168,7 +168,7 @@ async def test_readiness_says_which_broker_is_away() -> None:
     assert lost["address"] == f"{away.host}:{away.port}"
 
 
-async def test_what_was_accepted_is_delivered_before_the_application_has_ended(
+async def test_accepted_records_are_delivered_before_the_application_has_ended(
     kafka_broker: DevBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "aiokafkapy")
@@ -180,7 +180,7 @@ async def test_what_was_accepted_is_delivered_before_the_application_has_ended(
     assert "kafka.drained delivered=100" in caplog.text
 
 
-async def test_the_drain_ends_at_its_deadline_and_says_what_is_left(
+async def test_the_drain_ends_at_its_deadline_and_counts_the_rest(
     kafka_broker: DevBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = asyncio.get_running_loop()

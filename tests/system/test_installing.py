@@ -1,4 +1,6 @@
-"""What installing promises: a wheel's own test passes, and the configuration of wheels says what the classifiers do."""
+"""The promises of installing: a wheel's own test passes, and the configuration of wheels says what the classifiers
+do.
+"""
 
 from __future__ import annotations
 

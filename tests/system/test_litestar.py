@@ -84,7 +84,7 @@ async def test_request_headers_go_along(kafka_broker: DevBroker) -> None:
     assert dict(kafka_broker.records("t", 0)[0].headers) == {"x-request-id": b"7", "x-tenant": b"blue"}
 
 
-async def test_what_was_not_delivered_is_in_the_file(kafka_broker: DevBroker, tmp_path: Path) -> None:
+async def test_undelivered_records_are_in_the_file(kafka_broker: DevBroker, tmp_path: Path) -> None:
     path = tmp_path / "file"
     app = Litestar(
         [send], plugins=[KafkaPlugin(kafka_broker.bootstrap_servers, drain_timeout=0.2, undelivered_path=path)]

@@ -1,4 +1,4 @@
-"""What reaches the stderr of programs that configured no logging, and of our own, which do."""
+"""Lines on the stderr of programs that configured no logging, and of our own, which do."""
 
 from __future__ import annotations
 

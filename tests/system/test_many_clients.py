@@ -91,7 +91,7 @@ async def test_clients_that_never_read_cost_one_answer_each() -> None:
         await until(lambda: broker.metrics()["connections"] == 0)
 
 
-async def test_clients_that_drip_cost_what_they_have_sent() -> None:
+async def test_clients_that_drip_cost_no_more_than_the_bytes_they_sent() -> None:
     """Slow-loris: each announces the largest request there may be, and sends it byte by byte."""
     async with DevBroker() as broker:
         loop = asyncio.get_running_loop()

@@ -24,7 +24,7 @@ def bootstrap_servers() -> Iterator[str]:
     owner.flush(1)
 
 
-async def test_what_is_produced_to_it_is_read_back(bootstrap_servers: str) -> None:
+async def test_records_produced_to_it_are_read_back(bootstrap_servers: str) -> None:
     async with KafkaProducer(bootstrap_servers) as producer:
         sent = [await producer.enqueue("t", b"%d" % number, key=b"k%d" % (number % 7)) for number in range(200)]
         metadata = await asyncio.gather(*sent)

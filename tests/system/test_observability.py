@@ -1,4 +1,4 @@
-"""What a producer tells of itself, against the dev broker over real sockets."""
+"""A producer's numbers and events, against the dev broker over real sockets."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class TestObservers:
         assert batch.throttled == pytest.approx(0.020)
         assert Throttled(produce.node_id, "PRODUCE", 0.02) in recorder.pauses
 
-    async def test_a_batch_is_told_once_whatever_becomes_of_it(self, broker: DevBroker) -> None:
+    async def test_a_batch_is_told_once_with_any_outcome(self, broker: DevBroker) -> None:
         recorder = Recorder()
         async with KafkaProducer(broker.bootstrap_servers, observers=[recorder], retry_backoff_ms=1) as producer:
             broker.controls.fail_next(ApiKey.PRODUCE, errors.NotEnoughReplicasError, times=2)
@@ -253,7 +253,7 @@ class TestConnections:
 
 
 class TestTap:
-    async def test_a_file_has_what_goes_over_the_wire_without_the_records(
+    async def test_a_file_has_the_bytes_on_the_wire_without_the_records(
         self, broker: DevBroker, tmp_path: Path
     ) -> None:
         path = tmp_path / "wire.jsonl"

@@ -1,4 +1,4 @@
-"""The outbox on the dev broker, with SQLite and with a real PostgreSQL: what is committed is published, in order."""
+"""The outbox on the dev broker, with SQLite and with a real PostgreSQL: committed rows are published, in order."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def broker(kafka_broker: DevBroker) -> DevBroker:
 
 
 def values(broker: DevBroker, topic: str = "t") -> list[bytes | None]:
-    """All that was written, whoever may see it."""
+    """All that was written, aborted records too."""
     return [record.value for record in broker.records(topic, None)]
 
 
@@ -48,7 +48,7 @@ class TestWriting:
     """Records as rows of the caller's own transaction."""
 
     @MODES
-    async def test_what_is_committed_is_published_as_it_is_and_what_is_rolled_back_is_not(
+    async def test_committed_rows_are_published_as_they_are_and_rolled_back_ones_are_not(
         self, outbox: TestOutbox, broker: DevBroker, mode: dict[str, Any]
     ) -> None:
         async with outbox.relay(broker.bootstrap_servers, **mode):
@@ -213,7 +213,7 @@ class TestRefused:
         assert "TooLarge" in parked.error
         assert [row.value for row in waiting] == ([b"behind"] if on_error == "stop" else [])
 
-    async def test_it_is_published_when_it_was_dealt_with_and_what_waits_follows(
+    async def test_it_is_published_when_it_was_dealt_with_and_waiting_rows_follow(
         self, outbox: TestOutbox, broker: DevBroker
     ) -> None:
         await outbox.add(b"x" * 3_000, b"behind", key=b"k")
@@ -358,7 +358,7 @@ class TestOutages:
         assert values(broker) == [b"%d" % number for number in range(20)]
 
     @MODES
-    async def test_another_relay_takes_over_what_one_leaves(
+    async def test_another_relay_takes_over_the_shards_that_one_leaves(
         self, outbox: TestOutbox, broker: DevBroker, mode: dict[str, Any]
     ) -> None:
         first, second = (outbox.relay(broker.bootstrap_servers, **mode) for _ in range(2))
@@ -373,7 +373,7 @@ class TestOutages:
             await eventually(lambda: len(second.statistics().shards) == 3)
         assert await committed_values(broker.bootstrap_servers, "t") == [*(b"%d" % n for n in range(10)), b"ten"]
 
-    async def test_whoever_is_fenced_publishes_nothing(self, outbox: TestOutbox, broker: DevBroker) -> None:
+    async def test_a_fenced_relay_publishes_nothing(self, outbox: TestOutbox, broker: DevBroker) -> None:
         """A relay that lost its shard without knowing it, as after a pause: its transaction is not committed."""
         config = ProducerConfig(bootstrap_servers=broker.bootstrap_servers, **QUICK)
         late, owner = (TransactionalPublisher(config, "service", "markers", "stop") for _ in range(2))
@@ -534,7 +534,7 @@ class TestLife:
             ({"lingerms": 5}, "linger_ms"),
         ],
     )
-    async def test_what_cannot_work_is_said_at_once(self, options: dict[str, Any], text: str) -> None:
+    async def test_options_that_cannot_work_are_refused_at_once(self, options: dict[str, Any], text: str) -> None:
         with pytest.raises(errors.ConfigurationError, match=text):
             TestOutbox("sqlite+aiosqlite:///never.db", "outbox").relay("localhost:9092", **options)
 
@@ -547,7 +547,7 @@ class TestLife:
 
 
 class TestSqlite:
-    """What only a file does."""
+    """For databases in a file only."""
 
     async def test_a_service_that_writes_for_long_delays_the_relay_and_costs_nothing(
         self, outbox: TestOutbox, broker: DevBroker

@@ -131,7 +131,7 @@ def broker(kafka_broker: DevBroker) -> DevBroker:
 
 
 async def orders_of(shop: TestOutbox) -> list[bytes]:
-    """What is committed in the service's own table."""
+    """The committed rows of the service's own table."""
     async with shop.engine.connect() as connection:
         found = await connection.execute(sa.select(shop.orders.c.value).order_by(shop.orders.c.value))
         return list(found.scalars())
@@ -145,7 +145,7 @@ def assert_in_order(seen: list[bytes | None]) -> None:
 
 
 @pytest.mark.parametrize("step", SERVICE_STEPS)
-async def test_a_service_that_is_killed_publishes_what_it_committed_and_no_more(
+async def test_a_service_that_is_killed_publishes_its_commits_and_no_more(
     shop: TestOutbox, broker: DevBroker, programs: Programs, step: str
 ) -> None:
     service = programs.start(shop, "service", first=0, count=5, halt=step)

@@ -1,4 +1,4 @@
-"""What an outbox does on PostgreSQL alone: it is woken, relays share its shards, and the server may be killed."""
+"""An outbox on PostgreSQL alone: it is woken, relays share its shards, and the server may be killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is buffered, against the dev broker: bounds, policies, purging, deadlines of records, manual flush, topics."""
+"""The buffer, against the dev broker: bounds, policies, purging, deadlines of records, manual flush, topics."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class TestBoundInRecords:
 
 
 class TestPurge:
-    async def test_what_was_not_sent_fails_and_the_rest_is_delivered_without_a_gap(self, broker: DevBroker) -> None:
+    async def test_unsent_records_fail_and_the_rest_is_delivered_without_a_gap(self, broker: DevBroker) -> None:
         async with held(broker) as producer:
             first = await producer.enqueue("orders", b"first")
             await producer.flush()
@@ -99,7 +99,7 @@ class TestPurge:
         assert values(broker, "clicks") == [b"again"]
         assert producer.statistics().producer_epoch == 0
 
-    async def test_those_who_wait_for_room_or_metadata_are_purged_too(self, broker: DevBroker) -> None:
+    async def test_records_that_wait_for_room_or_metadata_are_purged_too(self, broker: DevBroker) -> None:
         async with held(broker, buffer_records=2) as producer:
             await producer.enqueue("orders", b"1")
             await producer.enqueue("orders", b"2")
@@ -142,7 +142,7 @@ class TestPurge:
                 await producer.enqueue("orders", b"committed")
         assert values(broker, "orders") == [b"committed"]
 
-    async def test_what_cannot_be_meant_is_refused(self, broker: DevBroker) -> None:
+    async def test_a_value_that_makes_no_sense_is_refused(self, broker: DevBroker) -> None:
         producer = held(broker)
         with pytest.raises(KafkaError, match="not started"):
             producer.purge()

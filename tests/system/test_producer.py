@@ -66,7 +66,7 @@ def our_tasks() -> set[str]:
 
 
 class TestSending:
-    """What a user sees first."""
+    """A user's first calls."""
 
     async def test_everything_of_a_record_arrives_as_it_was_given(self, broker: DevBroker) -> None:
         broker.create_topic("t", partitions=3)
@@ -89,7 +89,7 @@ class TestSending:
                 started = time.perf_counter()
                 await producer.send("t", b"x")
                 times.append(time.perf_counter() - started)
-        # The least: one that lingered would take 5 ms, whatever else the machine does.
+        # The least: one that lingered would take 5 ms, on any machine.
         assert min(times) < 0.004, times
 
     async def test_send_many_tells_every_outcome_in_order_and_one_failure_stops_nobody(self, broker: DevBroker) -> None:
@@ -193,7 +193,7 @@ class TestSending:
 
 
 class TestAccounting:
-    """Promise 1: accepted = delivered + failed, whatever happens, and no future is left pending."""
+    """Promise 1: accepted = delivered + failed, under all faults, and no future is left pending."""
 
     async def test_numbers_agree_when_some_records_fail(self, broker: DevBroker) -> None:
         broker.create_topic("t", partitions=1)
@@ -441,7 +441,7 @@ class TestOrder:
 
 
 class TestOnce:
-    """Promise 4: a retry never duplicates; no gap stays; a bump rewrites only what it must."""
+    """Promise 4: a retry never duplicates; no gap stays; a bump rewrites only the batches it must."""
 
     async def test_lost_answers_duplicate_nothing(self, broker: DevBroker) -> None:
         broker.create_topic("t", partitions=1)
@@ -599,7 +599,7 @@ class TestGaplessGuarantee:
             producer.resume("t", 0)
 
     @pytest.mark.parametrize("option", [{"acks": 1}, {"enable_idempotence": False}, {"transactional_id": "one"}])
-    def test_without_what_it_needs_it_is_refused(self, option: Any) -> None:
+    def test_without_its_requirements_it_is_refused(self, option: Any) -> None:
         with pytest.raises(errors.ConfigurationError, match="enable_gapless_guarantee=True"):
             KafkaProducer("localhost:9092", enable_gapless_guarantee=True, **option)
 
@@ -922,7 +922,7 @@ class TestLife:
         await producer.close()
         await producer.close()
 
-    async def test_close_delivers_what_was_accepted(self, broker: DevBroker) -> None:
+    async def test_close_delivers_accepted_records(self, broker: DevBroker) -> None:
         broker.create_topic("t", partitions=1)
         async with KafkaProducer(broker.bootstrap_servers, linger_ms=1000) as producer:
             deliveries = [await producer.enqueue("t", value) for value in numbered(5000)]

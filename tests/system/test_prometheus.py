@@ -34,7 +34,7 @@ def workers(directory: Path) -> set[str]:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="gunicorn needs fork")
-async def test_a_scrape_of_any_gunicorn_worker_has_what_all_have_sent(kafka_broker: DevBroker, tmp_path: Path) -> None:
+async def test_a_scrape_of_any_gunicorn_worker_has_the_counts_of_all(kafka_broker: DevBroker, tmp_path: Path) -> None:
     async with web_service(
         kafka_broker, COMMAND.split(), PROMETHEUS_MULTIPROC_DIR=str(tmp_path), AIOKAFKAPY_CLIENT_ID="shop"
     ) as (service, _):

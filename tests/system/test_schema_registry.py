@@ -404,7 +404,7 @@ async def test_confluents_deserializers_read_ours(
 
 
 @pytest.mark.parametrize("place", ["prefix", IN_HEADERS])
-async def test_ours_read_what_confluents_serializers_wrote(
+async def test_ours_read_the_bytes_of_confluents_serializers(
     client: confluent.SchemaRegistryClient, registry: SchemaRegistryClient, place: str
 ) -> None:
     order_type, label_type = message_types()

@@ -73,7 +73,9 @@ async def test_a_failure_is_not_remembered(server: SchemaRegistry, client: Schem
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-async def test_what_passes_is_tried_again(server: SchemaRegistry, client: SchemaRegistryClient, status: int) -> None:
+async def test_a_failure_that_passes_is_tried_again(
+    server: SchemaRegistry, client: SchemaRegistryClient, status: int
+) -> None:
     server.fail_next(status, times=3)
     assert (await client.register("a", SCHEMA)).id == 1
     assert len(server.requests) == 4
@@ -118,7 +120,7 @@ async def test_a_question_ends_in_its_time(server: SchemaRegistry) -> None:
             await client.latest("a")
 
 
-async def test_closing_ends_what_is_under_way(server: SchemaRegistry) -> None:
+async def test_closing_ends_requests_under_way(server: SchemaRegistry) -> None:
     server.hold()
     client = SchemaRegistryClient(server.url)
     question = asyncio.ensure_future(client.latest("a"))
@@ -204,7 +206,7 @@ async def test_an_answer_that_is_no_registrys_is_told_so() -> None:
         b"[" * 100_000,
     ],
 )
-async def test_whatever_comes_is_an_error_of_the_registrys(body: bytes) -> None:
+async def test_every_failure_is_an_error_of_the_registrys(body: bytes) -> None:
     async with answering(body) as client:
         questions: list[Awaitable[object]] = [
             client.register("a", SCHEMA),
@@ -263,7 +265,7 @@ async def test_closing_ends_a_question_that_nobody_shares(server: SchemaRegistry
         (f"schemas/ids/{'9' * 5000}", None),
     ],
 )
-async def test_the_registry_for_tests_refuses_whatever_it_cannot_read(
+async def test_the_registry_for_tests_refuses_all_that_it_cannot_read(
     server: SchemaRegistry, path: str, body: str | None
 ) -> None:
     async with httpx.AsyncClient(base_url=server.url) as client:

@@ -96,7 +96,7 @@ WAYS_IN: list[tuple[str, str | None, str]] = [
 
 
 @pytest.mark.parametrize(("protocol", "mechanism", "user"), WAYS_IN)
-async def test_what_is_sent_is_there_and_can_be_read(
+async def test_sent_records_are_there_and_can_be_read(
     certificates: TestCertificates, protocol: str, mechanism: str | None, user: str
 ) -> None:
     sent = [b"%d" % number for number in range(1_000)]

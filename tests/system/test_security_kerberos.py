@@ -65,7 +65,7 @@ async def test_a_ticket_lets_its_owner_in(realm: Realm, certificates: TestCertif
 
 
 @pytest.mark.usefixtures("alice")
-async def test_rules_say_who_a_principal_is(realm: Realm) -> None:
+async def test_rules_make_a_principal_of_a_name(realm: Realm) -> None:
     rules = ["RULE:[1:$1](bob)s/bob/carol/", "RULE:[1:$1@$0](alice@.*)s/@.*//U"]
     async with kerberized(realm, sasl_kerberos_principal_to_local_rules=rules) as broker, client_of(broker) as producer:
         with pytest.raises(TopicAuthorizationFailedError):
@@ -100,7 +100,7 @@ class TestKeptOut:
             assert time.monotonic() - started < 15, "not only when max_block_ms is over"
         return str(raised.value)
 
-    async def test_who_has_no_ticket(self, realm: Realm) -> None:
+    async def test_a_client_without_a_ticket(self, realm: Realm) -> None:
         with realm.kdc.in_environment({**realm.kdc.environment, "KRB5_CLIENT_KTNAME": "/nonexistent"}):
             assert "kinit makes tickets" in await self.refusal(kerberized(realm))
 
@@ -110,7 +110,7 @@ class TestKeptOut:
         with realm.kdc.in_environment({**variables, "KRB5_CLIENT_KTNAME": "/nonexistent"}):
             assert "expired" in await self.refusal(kerberized(realm))
 
-    async def test_who_is_not_known_to_the_realm(self, realm: Realm, tmp_path: Path) -> None:
+    async def test_a_client_that_the_realm_does_not_know(self, realm: Realm, tmp_path: Path) -> None:
         keytab = tmp_path / "mallory.keytab"
         with Kdc() as another:
             keytab.write_bytes(another.add_principal("mallory").read_bytes())

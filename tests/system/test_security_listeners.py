@@ -318,7 +318,7 @@ async def test_another_request_before_ends_the_connection_unanswered(api: ApiKey
         assert broker.controls.request_count(api) == 0
 
 
-async def test_who_is_nobody_yet_may_send_little() -> None:
+async def test_a_client_that_is_nobody_yet_may_send_little() -> None:
     async with DevBroker(listeners=SASL, sasl_users=USERS, sasl_server_max_receive_size=1_000) as broker:
         async with RawClient(broker.nodes[0]) as client:
             client.writer.write((50_000_000).to_bytes(4, "big") + bytes(2_000))

@@ -224,7 +224,7 @@ class TestTables:
 
     @settings(max_examples=15)
     @given(st.data())
-    def test_whatever_is_sent_is_read_back(self, data: st.DataObject) -> None:
+    def test_all_that_is_sent_is_read_back(self, data: st.DataObject) -> None:
         field = st.none() | st.binary(max_size=300)
         rows = data.draw(st.lists(st.tuples(field, field, st.none() | st.integers(0, 2)), max_size=300))
         options: dict[str, Any] = {"batch_size": data.draw(st.sampled_from([1, 200, 5000])), "linger_ms": 0}
@@ -353,7 +353,7 @@ class TestWhatIsWrong:
         with pytest.raises(errors.ProducerClosedError):
             await producer.send_arrow("t", pa.table({"value": ["a"]}))
 
-    async def test_what_a_stream_raises_is_raised_and_what_was_read_is_sent(self, broker: DevBroker) -> None:
+    async def test_an_exception_of_a_stream_is_raised_and_the_rows_read_are_sent(self, broker: DevBroker) -> None:
         schema = pa.schema([("value", pa.string())])
 
         def batches() -> Any:
@@ -590,7 +590,7 @@ class TestWaiting:
 
 
 class TestEnds:
-    async def test_cancelling_stops_the_taking_and_what_was_accepted_is_delivered(self, broker: DevBroker) -> None:
+    async def test_cancelling_stops_the_taking_and_accepted_records_are_delivered(self, broker: DevBroker) -> None:
         options: dict[str, Any] = {"buffer_memory": 20_000, "max_request_size": 10_000, "batch_size": 5_000}
         async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
             await producer.partitions_for("one")

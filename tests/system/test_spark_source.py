@@ -307,7 +307,7 @@ async def test_a_stream_is_planned_from_end_to_end(broker: DevBroker, driver_of:
     assert driver.latest == {T0: 5, T1: 2, T2: 0}
 
 
-async def test_a_stream_of_what_is_new_has_its_start_in_the_checkpoint_before_any_row(
+async def test_a_stream_of_new_records_has_its_start_in_the_checkpoint_before_any_row(
     broker: DevBroker, driver_of: Any
 ) -> None:
     await send(broker, 0, 5)
@@ -408,7 +408,7 @@ async def test_a_micro_batch_waits_for_enough_or_for_long_enough(broker: DevBrok
     assert (await hasty.advance(start, UNLIMITED, False))[T0] == 5
 
 
-async def test_available_now_is_what_there_was_at_the_start(broker: DevBroker, driver_of: Any) -> None:
+async def test_available_now_reads_to_the_ends_at_the_start(broker: DevBroker, driver_of: Any) -> None:
     await send(broker, 0, 10)
     driver = driver_of(startingOffsets="earliest", minOffsetsPerTrigger="1000")
     await driver.set_target()

@@ -117,7 +117,7 @@ async def test_all_is_there_in_order_and_once_when_the_broker_is_back(
     assert "buffer_records is full" in caplog.text
 
 
-async def test_in_an_outage_what_is_in_memory_is_spooled_too_though_there_is_room(
+async def test_in_an_outage_records_in_memory_are_spooled_too_though_there_is_room(
     broker: DevBroker, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     pyarrow = pytest.importorskip("pyarrow")
@@ -192,7 +192,7 @@ async def test_a_service_that_ends_in_an_outage_leaves_its_memory_on_disk(broker
     assert values(broker) == [b"before", *numbers(50)]
 
 
-async def test_what_a_broker_may_have_is_not_spooled(broker: DevBroker, folder: Path) -> None:
+async def test_a_record_that_a_broker_may_have_is_not_spooled(broker: DevBroker, folder: Path) -> None:
     options = {"spool_after_ms": 50, "request_timeout_ms": 300, "delivery_timeout_ms": 600, "linger_ms": 0}
     async with producer_of(broker, folder, **options) as producer:
         await producer.send("orders", b"before")
@@ -225,7 +225,7 @@ async def test_a_full_buffer_goes_along_when_brokers_are_gone(broker: DevBroker,
     assert values(broker) == [b"before", *numbers(2 * FEW)]
 
 
-async def test_newer_records_go_behind_those_of_the_spool_whatever_the_call(broker: DevBroker, folder: Path) -> None:
+async def test_newer_records_go_behind_those_of_the_spool_by_every_call(broker: DevBroker, folder: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     async with producer_of(broker, folder) as producer:
         waiting = await sent_in_an_outage(producer, broker, 10)
@@ -264,7 +264,7 @@ async def test_keys_keep_their_partition_and_order(broker: DevBroker, folder: Pa
     assert found == {b"%d" % key: [b"%d" % number for number in range(key, 3_000, 7)] for key in range(7)}
 
 
-async def test_what_is_left_is_sent_by_the_next_producer_before_newer_records(
+async def test_records_left_are_sent_by_the_next_producer_before_newer_ones(
     broker: DevBroker, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     producer = producer_of(broker, folder)
@@ -338,7 +338,7 @@ async def test_a_full_spool_waits_as_without_one_and_says_the_bound(broker: DevB
     assert values(broker) == [b"before", *numbers(count + FEW), b"after"]
 
 
-async def test_those_who_wait_for_a_full_spool_go_on_in_order(broker: DevBroker, folder: Path) -> None:
+async def test_callers_that_wait_for_a_full_spool_go_on_in_order(broker: DevBroker, folder: Path) -> None:
     options = {"spool_max_bytes": 8_000, "max_request_size": 8_000, "max_block_ms": 20_000}
     async with producer_of(broker, folder, **options) as producer:
         await producer.send("orders", b"before")
@@ -371,7 +371,7 @@ async def test_a_topic_of_another_policy_keeps_to_its_own(broker: DevBroker, fol
 
 
 @pytest.mark.parametrize("fsync", ["always", "every_second", "never"])
-async def test_a_full_disk_fails_what_it_refuses_and_the_producer_goes_on(
+async def test_a_full_disk_fails_the_records_it_refuses_and_the_producer_goes_on(
     broker: DevBroker, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fsync: str
 ) -> None:
     async with producer_of(broker, folder, spool_fsync=fsync, max_block_ms=300) as producer:
@@ -442,7 +442,7 @@ async def test_a_forked_child_does_not_keep_the_folder(broker: DevBroker, folder
     os.close(writing)
 
 
-async def test_what_brokers_refuse_is_set_aside_and_can_be_resumed(broker: DevBroker, folder: Path) -> None:
+async def test_records_that_brokers_refuse_are_set_aside_and_can_be_resumed(broker: DevBroker, folder: Path) -> None:
     async with producer_of(broker, folder, batch_size=0) as producer:
         waiting = await sent_in_an_outage(producer, broker, 10)
         await producer.enqueue("gone", b"\xff")  # is not known, nor can be
@@ -465,7 +465,7 @@ async def test_what_brokers_refuse_is_set_aside_and_can_be_resumed(broker: DevBr
     assert sorted(filter(None, values(broker))) == sorted([b"before", *numbers(11)])
 
 
-async def test_what_a_cancelled_caller_spooled_is_sent_all_the_same(broker: DevBroker, folder: Path) -> None:
+async def test_a_record_spooled_by_a_cancelled_caller_is_sent_all_the_same(broker: DevBroker, folder: Path) -> None:
     async with producer_of(broker, folder) as producer:
         waiting = await sent_in_an_outage(producer, broker, FEW)
         send = asyncio.create_task(producer.send("orders", b"%d" % FEW))

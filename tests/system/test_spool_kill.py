@@ -151,7 +151,7 @@ async def test_killed_anywhere_again_and_again_while_brokers_come_and_go(broker:
     assert_in_order(found)
 
 
-async def test_killed_while_it_replays_what_is_sent_twice_is_counted(broker: DevBroker, service: Service) -> None:
+async def test_killed_while_it_replays_records_sent_twice_are_counted(broker: DevBroker, service: Service) -> None:
     broker.controls.stop_node(1)
     await service.live(2_000)
     broker.controls.start_node(1)

@@ -142,7 +142,7 @@ class Storm:
 
 
 @pytest.mark.timeout(180)
-async def test_what_was_told_is_true_and_the_order_that_of_the_calls(tmp_path: Path) -> None:
+async def test_outcomes_are_true_and_the_order_is_that_of_the_calls(tmp_path: Path) -> None:
     spooled = 0
     for seed in range(SEEDS):
         async with DevBroker() as broker:

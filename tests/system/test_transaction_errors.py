@@ -17,7 +17,8 @@ from aiokafkapy.broker import DevBroker
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import FaultProxy
-from tests.reading import committed_values
+
+from .transactional import committed, transactional
 
 VALUES = [b"%d" % number for number in range(100)]
 
@@ -34,15 +35,6 @@ async def broker(request: pytest.FixtureRequest) -> AsyncIterator[DevBroker]:
 async def producer(broker: DevBroker) -> AsyncIterator[KafkaProducer]:
     async with transactional(broker) as producer:
         yield producer
-
-
-def transactional(broker: DevBroker, **options: Any) -> KafkaProducer[Any, Any]:
-    options = {"linger_ms": 0, "retry_backoff_ms": 1, "retry_backoff_max_ms": 10} | options
-    return KafkaProducer(broker.bootstrap_servers, transactional_id="one", **options)
-
-
-async def committed(broker: DevBroker) -> list[bytes | None]:
-    return await committed_values(broker.bootstrap_servers, "t")
 
 
 async def has_a_new_transaction(broker: DevBroker, producer: KafkaProducer) -> None:
@@ -91,7 +83,7 @@ class TestWhatIsNotAccepted:
             producer.send_nowait("t", b"1")
         assert await committed(broker) == [b"1"]
 
-    async def test_what_a_serializer_refuses_harms_nothing(self, broker: DevBroker) -> None:
+    async def test_a_value_that_a_serializer_refuses_harms_nothing(self, broker: DevBroker) -> None:
         def to_bytes(value: str) -> bytes:
             return value.encode()
 
@@ -106,7 +98,7 @@ class TestWhatIsNotAccepted:
 class TestAfterAnError:
     """From the error on nothing more is taken, and what is not sent fails at once."""
 
-    async def test_what_waits_is_not_waited_for(self, broker: DevBroker) -> None:
+    async def test_waiting_records_are_not_waited_for(self, broker: DevBroker) -> None:
         async with transactional(broker, linger_ms=60_000, max_block_ms=60_000) as producer:
             await producer.begin_transaction()
             in_a_batch = await producer.enqueue("t", b"never")
@@ -231,7 +223,7 @@ class TestLateNews:
                 await producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "group")
             await has_a_new_transaction(broker, producer)
 
-    async def test_what_fails_while_the_commit_is_on_its_way_does_not_call_it_off(
+    async def test_a_failure_while_the_commit_is_on_its_way_does_not_call_it_off(
         self, broker: DevBroker, producer: KafkaProducer
     ) -> None:
         await producer.begin_transaction()

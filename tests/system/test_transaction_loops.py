@@ -18,6 +18,8 @@ from aiokafkapy.testing import FaultProxy
 from aiokafkapy.testing.fault_proxy import Answer
 from tests.reading import committed_values
 
+from .transactional import committed, transactional
+
 IN, OUT = "in", "out"
 
 
@@ -36,15 +38,6 @@ async def producer(broker: DevBroker) -> AsyncIterator[KafkaProducer]:
         yield producer
 
 
-def transactional(broker: DevBroker, name: str = "one", **options: Any) -> KafkaProducer:
-    options = {"linger_ms": 0, "retry_backoff_ms": 1, "retry_backoff_max_ms": 10} | options
-    return KafkaProducer(broker.bootstrap_servers, transactional_id=name, **options)
-
-
-async def committed(broker: DevBroker, topic: str = OUT) -> list[bytes | None]:
-    return await committed_values(broker.bootstrap_servers, topic)
-
-
 class TestAttempts:
     """``producer.transactions()``."""
 
@@ -52,7 +45,7 @@ class TestAttempts:
         "error",
         [errors.TransactionAbortableError, errors.InvalidProducerEpochError, errors.OutOfOrderSequenceNumberError],
     )
-    async def test_what_another_attempt_may_mend_runs_the_block_again(
+    async def test_an_error_that_another_attempt_may_mend_runs_the_block_again(
         self, broker: DevBroker, producer: KafkaProducer, error: type[errors.KafkaError]
     ) -> None:
         broker.controls.fail_next(ApiKey.PRODUCE, error, topic=OUT, partition=0)
@@ -62,13 +55,13 @@ class TestAttempts:
                 runs += 1
                 await producer.enqueue(OUT, b"a")
                 await producer.enqueue(OUT, b"b")
-        assert (await committed(broker), runs) == ([b"a", b"b"], 2)
+        assert (await committed(broker, OUT), runs) == ([b"a", b"b"], 2)
         async with producer.transaction():
             await producer.send(OUT, b"c")
-        assert await committed(broker) == [b"a", b"b", b"c"]
+        assert await committed(broker, OUT) == [b"a", b"b", b"c"]
 
     @pytest.mark.parametrize("error", [LookupError("mine"), errors.RecordTooLargeError("mine")])
-    async def test_what_would_come_again_is_raised_at_once_and_aborts(
+    async def test_an_error_that_would_come_again_is_raised_at_once_and_aborts(
         self, broker: DevBroker, producer: KafkaProducer, error: Exception
     ) -> None:
         runs = 0
@@ -79,7 +72,7 @@ class TestAttempts:
                     await producer.send(OUT, b"never")
                     raise error
         assert raised.value is error
-        assert (await committed(broker), runs) == ([], 1)
+        assert (await committed(broker, OUT), runs) == ([], 1)
         async with producer.transaction():
             await producer.send(OUT, b"next")
 
@@ -95,7 +88,7 @@ class TestAttempts:
                 async with attempt:
                     runs += 1
                     await producer.send(OUT, b"once")
-        assert (await committed(broker), runs) == ([b"once"], 1)
+        assert (await committed(broker, OUT), runs) == ([b"once"], 1)
         assert broker.controls.request_count(ApiKey.END_TXN) >= 3
 
     async def test_it_is_given_up_when_its_time_is_over(self, broker: DevBroker, producer: KafkaProducer) -> None:
@@ -109,7 +102,7 @@ class TestAttempts:
         async for attempt in producer.transactions(timeout=0):
             async with attempt:
                 await producer.send(OUT, b"a healthy one needs no time")
-        assert await committed(broker) == [b"a healthy one needs no time"]
+        assert await committed(broker, OUT) == [b"a healthy one needs no time"]
 
     async def test_a_fenced_producer_does_not_try_again(self, broker: DevBroker, producer: KafkaProducer) -> None:
         with pytest.raises(errors.ProducerFencedError):
@@ -118,7 +111,7 @@ class TestAttempts:
                     await producer.send(OUT, b"never")
                     async with transactional(broker):
                         pass
-        assert await committed(broker) == []
+        assert await committed(broker, OUT) == []
 
     async def test_each_turn_of_the_loop_enters_its_attempt_once(self, producer: KafkaProducer) -> None:
         with pytest.raises(errors.IllegalStateError, match="async with attempt:"):
@@ -147,7 +140,7 @@ class TestAttempts:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert await committed(broker) == []
+        assert await committed(broker, OUT) == []
 
     async def test_a_closed_producer_ends_the_attempts(self, broker: DevBroker) -> None:
         producer = transactional(broker)
@@ -266,12 +259,12 @@ class TestConsumeTransformProduce:
         words = await filled(broker, 100)
         async with made(broker) as consumer:
             await copied(producer, consumer, len(words))
-        assert sorted(await committed(broker)) == sorted(words)  # type: ignore[type-var]
+        assert sorted(await committed(broker, OUT)) == sorted(words)  # type: ignore[type-var]
         async with made(broker) as consumer:
             begun = asyncio.create_task(copied(producer, consumer, len(words) + 1))
             await filled(broker, 1)
             await begun
-        assert len(await committed(broker)) == len(words) + 1
+        assert len(await committed(broker, OUT)) == len(words) + 1
 
     async def test_what_fails_is_read_again(self, broker: DevBroker, producer: KafkaProducer, made: Made) -> None:
         words = await filled(broker, 100)
@@ -284,9 +277,9 @@ class TestConsumeTransformProduce:
         async with made(broker) as consumer:
             await copied(producer, consumer, len(words), lambda turn: faults.pop()() if faults else None)
         assert not faults
-        assert sorted(await committed(broker)) == sorted(words)  # type: ignore[type-var]
+        assert sorted(await committed(broker, OUT)) == sorted(words)  # type: ignore[type-var]
 
-    async def test_after_an_exception_the_consumer_is_at_what_is_committed(
+    async def test_after_an_exception_the_consumer_is_at_the_committed_offsets(
         self, broker: DevBroker, producer: KafkaProducer, made: Made
     ) -> None:
         words = await filled(broker, 100)
@@ -300,7 +293,7 @@ class TestConsumeTransformProduce:
                 with pytest.raises(LookupError, match="mine"):
                     await copied(producer, consumer, len(words), fail)
             await copied(producer, consumer, len(words))
-        assert sorted(await committed(broker)) == sorted(words)  # type: ignore[type-var]
+        assert sorted(await committed(broker, OUT)) == sorted(words)  # type: ignore[type-var]
 
     async def test_after_a_cancellation_too(self, broker: DevBroker, producer: KafkaProducer, made: Made) -> None:
         words = await filled(broker, 100)
@@ -316,7 +309,7 @@ class TestConsumeTransformProduce:
                 with pytest.raises(asyncio.CancelledError):
                     await asyncio.create_task(copied(producer, consumer, len(words), cancel))
             await copied(producer, consumer, len(words))
-        assert sorted(await committed(broker)) == sorted(words)  # type: ignore[type-var]
+        assert sorted(await committed(broker, OUT)) == sorted(words)  # type: ignore[type-var]
 
     @pytest.mark.parametrize("api", [ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN])
     async def test_after_a_cancellation_at_the_end_of_a_batch(
@@ -336,7 +329,7 @@ class TestConsumeTransformProduce:
                     await copying
                 broker.controls.delay(api, 0)
             await copied(producer, consumer, len(words))
-        assert sorted(await committed(broker)) == sorted(words)  # type: ignore[type-var]
+        assert sorted(await committed(broker, OUT)) == sorted(words)  # type: ignore[type-var]
 
     async def test_after_a_cancellation_while_it_reads(
         self, broker: DevBroker, producer: KafkaProducer, made: Made
@@ -354,7 +347,7 @@ class TestConsumeTransformProduce:
                 with pytest.raises(asyncio.CancelledError):
                     await copying
             await copied(producer, consumer, len(words) + 1)
-        assert sorted(await committed(broker)) == sorted([b"0", *words])  # type: ignore[type-var]
+        assert sorted(await committed(broker, OUT)) == sorted([b"0", *words])  # type: ignore[type-var]
 
     async def test_after_a_commit_whose_outcome_is_not_known(
         self, broker: DevBroker, producer: KafkaProducer, made: Made
@@ -379,7 +372,7 @@ class TestConsumeTransformProduce:
             await cut_off.abort_transaction()
         async with made(broker) as consumer:
             await copied(producer, consumer, len(words))
-        assert sorted(await committed(broker)) == sorted(words)  # type: ignore[type-var]
+        assert sorted(await committed(broker, OUT)) == sorted(words)  # type: ignore[type-var]
 
     async def test_a_poll_that_ends_with_an_error_is_read_again(
         self, broker: DevBroker, producer: KafkaProducer
@@ -390,7 +383,7 @@ class TestConsumeTransformProduce:
             with pytest.raises(errors.KafkaError, match="the consumer says"):
                 await copied(producer, consumer, len(words))
             await copied(producer, consumer, len(words))
-        assert sorted(await committed(broker)) == sorted(words)  # type: ignore[type-var]
+        assert sorted(await committed(broker, OUT)) == sorted(words)  # type: ignore[type-var]
 
     async def test_the_group_s_members_may_change(self, broker: DevBroker, made: Made) -> None:
         """Three members come one by one, and the first goes: each record once."""
@@ -412,14 +405,14 @@ class TestConsumeTransformProduce:
                 await asyncio.wait(members, timeout=1)
             members[0].cancel()
             async with asyncio.timeout(60):
-                while len(await committed(broker)) < len(words):
+                while len(await committed(broker, OUT)) < len(words):
                     await asyncio.wait(members[1:], timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
                     assert not any(task.done() for task in members[1:])
         finally:
             for task in members:
                 task.cancel()
             await asyncio.wait(members)
-        assert sorted(await committed(broker)) == sorted(words)  # type: ignore[type-var]
+        assert sorted(await committed(broker, OUT)) == sorted(words)  # type: ignore[type-var]
 
     async def test_a_consumer_that_commits_by_itself_is_refused(
         self, broker: DevBroker, producer: KafkaProducer

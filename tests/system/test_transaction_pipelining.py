@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,8 @@ from aiokafkapy.broker import DevBroker
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.protocol.api import ApiKey
 from tests.reading import committed_values
+
+from .transactional import committed, transactional
 
 
 @pytest.fixture(params=[1, 2])
@@ -30,15 +31,6 @@ async def producer(broker: DevBroker) -> AsyncIterator[KafkaProducer]:
         yield producer
 
 
-def transactional(broker: DevBroker, **options: Any) -> KafkaProducer[Any, Any]:
-    options = {"linger_ms": 0, "retry_backoff_ms": 1, "retry_backoff_max_ms": 10} | options
-    return KafkaProducer(broker.bootstrap_servers, transactional_id="one", **options)
-
-
-async def committed(broker: DevBroker) -> list[bytes | None]:
-    return await committed_values(broker.bootstrap_servers, "t")
-
-
 async def committed_so_far(broker: DevBroker) -> list[bytes | None]:
     return await committed_values(broker.bootstrap_servers, "t", up_to="what is open")
 
@@ -51,7 +43,7 @@ async def in_the_commit(producer: KafkaProducer) -> asyncio.Task[None]:
     return task
 
 
-async def test_who_sends_all_the_time_is_never_refused(broker: DevBroker, producer: KafkaProducer) -> None:
+async def test_a_client_that_sends_all_the_time_is_never_refused(broker: DevBroker, producer: KafkaProducer) -> None:
     counts = [0] * 4
     is_over = False
 
@@ -74,7 +66,7 @@ async def test_who_sends_all_the_time_is_never_refused(broker: DevBroker, produc
         assert mine == [b"%d/%d" % (number, n) for n in range(count)]
 
 
-async def test_what_comes_after_the_cut_is_sent_when_the_commit_is_known(
+async def test_records_after_the_cut_are_sent_when_the_commit_is_known(
     broker: DevBroker, producer: KafkaProducer
 ) -> None:
     await producer.send("t", b"written")
@@ -101,7 +93,7 @@ async def test_an_empty_transaction_is_followed_by_another(broker: DevBroker, pr
     assert await committed(broker) == [b"1"]
 
 
-async def test_when_the_commit_fails_so_does_what_came_after_the_cut(
+async def test_when_the_commit_fails_so_do_the_records_after_the_cut(
     broker: DevBroker, producer: KafkaProducer
 ) -> None:
     await producer.send("t", b"never")
@@ -169,7 +161,7 @@ async def test_a_commit_without_an_answer_is_asked_about_again(broker: DevBroker
         await commits_one_more(broker, producer, [b"1"])
 
 
-async def test_who_is_cancelled_finds_the_next_transaction_open(broker: DevBroker, producer: KafkaProducer) -> None:
+async def test_a_cancelled_caller_finds_the_next_transaction_open(broker: DevBroker, producer: KafkaProducer) -> None:
     await producer.send("t", b"1")
     broker.controls.delay(ApiKey.END_TXN, 0.1)
     commit = await in_the_commit(producer)
@@ -181,7 +173,9 @@ async def test_who_is_cancelled_finds_the_next_transaction_open(broker: DevBroke
     assert await committed(broker) == [b"1", b"2"]
 
 
-async def test_who_is_cancelled_in_one_that_fails_finds_it_aborted(broker: DevBroker, producer: KafkaProducer) -> None:
+async def test_a_caller_cancelled_in_one_that_fails_finds_it_aborted(
+    broker: DevBroker, producer: KafkaProducer
+) -> None:
     await producer.send("t", b"never")
     broker.controls.delay(ApiKey.END_TXN, 0.1)
     broker.controls.fail_next(ApiKey.END_TXN, errors.TransactionAbortableError)

@@ -38,7 +38,7 @@ async def committed(broker: DevBroker) -> list[bytes | None]:
     return await committed_values(broker.bootstrap_servers, "t", up_to="what is open")
 
 
-async def test_what_is_prepared_waits_for_its_end(broker: DevBroker) -> None:
+async def test_a_prepared_transaction_waits_for_its_end(broker: DevBroker) -> None:
     async with two_phase(broker) as producer:
         await producer.begin_transaction()
         await producer.enqueue("t", b"1")
@@ -83,7 +83,7 @@ async def test_the_next_producer_of_the_name_completes_it(broker: DevBroker, res
     assert await committed(broker) == [b"1", b"2"]
 
 
-async def test_what_was_open_and_not_prepared_is_aborted_by_whatever_was_stored(broker: DevBroker) -> None:
+async def test_an_open_transaction_that_is_not_prepared_is_aborted_with_any_stored_name(broker: DevBroker) -> None:
     crashed = two_phase(broker)
     await crashed.start()
     state = await prepared(crashed, b"1")
@@ -132,7 +132,7 @@ async def test_a_record_that_failed_cannot_be_prepared(broker: DevBroker) -> Non
         assert await producer.complete_transaction(await prepared(producer, b"1"))
 
 
-async def test_whoever_is_cancelled_while_it_is_prepared_has_it_open_as_before(broker: DevBroker) -> None:
+async def test_a_caller_cancelled_while_it_is_prepared_has_it_open_as_before(broker: DevBroker) -> None:
     async with two_phase(broker) as producer:
         await producer.begin_transaction()
         broker.controls.stall_connections()

@@ -233,7 +233,7 @@ async def letters(kafka_broker: DevBroker) -> AsyncIterator[DeadLetters]:
         yield letters
 
 
-async def test_what_a_serializer_refuses_is_a_dead_letter_with_its_reason(
+async def test_a_value_that_a_serializer_refuses_is_a_dead_letter_with_its_reason(
     kafka_broker: DevBroker, letters: DeadLetters
 ) -> None:
     def refuses(order: Any) -> bytes:
@@ -262,7 +262,7 @@ async def test_what_a_serializer_refuses_is_a_dead_letter_with_its_reason(
 
 
 @pytest.mark.parametrize("call", ["send", "enqueue", "send_nowait", "send_many"])
-async def test_what_the_broker_refuses_for_good_is_a_dead_letter_in_every_call(
+async def test_a_record_that_the_broker_refuses_for_good_is_a_dead_letter_in_every_call(
     kafka_broker: DevBroker, letters: DeadLetters, kafka_producer: KafkaProducer, call: str
 ) -> None:
     await kafka_producer.partitions_for("orders")
@@ -283,7 +283,7 @@ async def test_what_the_broker_refuses_for_good_is_a_dead_letter_in_every_call(
     assert headers_of(kafka_broker, "orders.dlq")["dead_letter.partition"] == b"0"
 
 
-async def test_what_may_work_later_is_no_dead_letter(kafka_broker: DevBroker, letters: DeadLetters) -> None:
+async def test_a_record_that_may_work_later_is_no_dead_letter(kafka_broker: DevBroker, letters: DeadLetters) -> None:
     async with KafkaProducer(kafka_broker.bootstrap_servers, retries=0, enable_idempotence=False) as producer:
         kafka_broker.controls.fail_next(ApiKey.PRODUCE, NotEnoughReplicasError, topic="orders")
         with pytest.raises(NotEnoughReplicasError):
@@ -303,7 +303,7 @@ async def test_a_registry_that_is_away_makes_no_dead_letters(kafka_broker: DevBr
         assert letters.counts == type(letters.counts)()
 
 
-async def test_what_is_too_large_leaves_its_value_out(kafka_broker: DevBroker) -> None:
+async def test_a_record_that_is_too_large_leaves_its_value_out(kafka_broker: DevBroker) -> None:
     async with (
         KafkaProducer(kafka_broker.bootstrap_servers, max_request_size=2_000) as producer,
         DeadLetters(producer, "dead", max_payload_bytes=1_000) as letters,

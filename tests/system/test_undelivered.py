@@ -37,7 +37,7 @@ async def resume(broker: DevBroker, path: Path, *options: str, code: int = 0) ->
     return found
 
 
-async def test_what_fastapi_could_not_deliver_is_sent_later_and_only_once(
+async def test_records_that_fastapi_could_not_deliver_are_sent_later_and_only_once(
     kafka_broker: DevBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "undelivered.jsonl"
@@ -69,7 +69,7 @@ async def test_what_fastapi_could_not_deliver_is_sent_later_and_only_once(
     assert all(json.loads(line)["sent"] for line in path.read_text().splitlines())
 
 
-async def test_after_a_kill_what_was_acknowledged_is_not_sent_again(kafka_broker: DevBroker, tmp_path: Path) -> None:
+async def test_after_a_kill_acknowledged_records_are_not_sent_again(kafka_broker: DevBroker, tmp_path: Path) -> None:
     path = tmp_path / "file"
     keeper = UndeliveredRecords(path, ProducerConfig(bootstrap_servers="h:1"))
     keeper.begin_closing()

@@ -29,7 +29,9 @@ def typed_fields(source: str) -> dict[str, set[str]]:
 
 
 def plain_fields(source: str) -> dict[str, set[str]]:
-    """The fields of each class of a module: its slots or, where it has none, what its ``__init__`` sets."""
+    """The fields of each class of a module: its slots or, where it has none, the attributes that its ``__init__``
+    sets.
+    """
     found = {}
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ClassDef):

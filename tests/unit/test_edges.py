@@ -13,7 +13,7 @@ import aiokafkapy
 PACKAGE = Path(aiokafkapy.__file__).parent
 EDGES = ("cli", "demo", "integrations", "spark", "testing", "typed")
 ROOMS = ("accumulator", "bulk", "identity", "intake", "sender", "runtime")
-"""Of the producer; what else is in it belongs to its face: its options, its states, and what it hands out."""
+"""Of the producer; the rest of it belongs to its face: its options, its states, and its results."""
 
 
 def modules_of(edge: str) -> Iterator[tuple[Path, ast.Module]]:

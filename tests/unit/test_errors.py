@@ -92,7 +92,7 @@ def test_errors_survive_pickling(error: errors.KafkaError) -> None:
     assert vars(twin) == vars(error)
 
 
-def test_errors_are_also_what_python_would_raise() -> None:
+def test_errors_are_also_the_ones_that_python_would_raise() -> None:
     assert issubclass(errors.DeliveryTimeoutError, TimeoutError)
     assert issubclass(errors.DisconnectedError, ConnectionError)
     assert issubclass(errors.ConfigurationError, ValueError)

@@ -40,7 +40,7 @@ def test_the_variable_may_say_no(value: str) -> None:
     assert probe(**{INTERPRETED_VARIABLE: value})[2] is False
 
 
-def test_without_the_variable_what_is_compiled_runs_compiled() -> None:
+def test_without_the_variable_compiled_modules_run_compiled() -> None:
     compiled_form("aiokafkapy.record.builder")
     assert probe() == [True, False, False]
 

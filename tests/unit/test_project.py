@@ -1,4 +1,4 @@
-"""Rules that hold for the whole tree: linters, types, layers, public names, and what importing costs."""
+"""Rules that hold for the whole tree: linters, types, layers, public names, and the cost of importing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "aiokafkapy"
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 
-# What no user pays for by ``import aiokafkapy``, nor by making a producer.
+# Modules that neither ``import aiokafkapy`` nor making a producer loads.
 NOT_IMPORTED = (
     "aiohttp",
     "aiokafkapy.broker",
@@ -245,7 +245,7 @@ def test_importing_the_package_imports_no_edge_and_no_extra() -> None:
     assert done.stdout.split() == []
 
 
-def test_what_spark_imports_in_every_session_is_little() -> None:
+def test_spark_imports_little_in_every_session() -> None:
     program = (
         "import sys, pyspark.sql.datasource\n"
         "known = set(sys.modules)\n"
@@ -276,7 +276,7 @@ def test_the_testing_names_are_looked_up_when_used() -> None:
 
 
 def test_the_compiled_core_is_not_older_than_its_sources() -> None:
-    """An extension in the tree shadows the ``.py`` beside it: an old one would be tested instead of what is written."""
+    """An extension in the tree shadows the ``.py`` beside it: an old one would be tested instead of the source."""
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     stale = []
     for extension in PACKAGE.rglob(f"*{suffix}"):
@@ -313,7 +313,8 @@ def test_a_wheel_has_the_module_where_spark_looks_for_data_sources(kind: str, tm
         source = (PACKAGE / "spark" / "_register" / "__init__.py").read_bytes()
         assert wheel.read("pyspark_aiokafkapy/__init__.py") == source
         assert b"\npyspark_aiokafkapy/__init__.py,sha256=" in b"\n" + wheel.read(record)
-        # An editable install is a line in one file: Spark lists files, and would not find what an import hook gives.
+        # An editable install is a line in one file: Spark lists files, and would not find the modules of an import
+        # hook.
         assert any(name.endswith(".pth") for name in wheel.namelist()) == (kind == "editable")
 
 

@@ -1,4 +1,4 @@
-"""The public names, and what importing them costs."""
+"""The public names, and the cost of importing them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_names_are_these() -> None:
         aiokafkapy.nonsense  # noqa: B018
 
 
-def test_those_of_the_design_are_what_they_should_be() -> None:
+def test_those_of_the_design_are_as_they_should_be() -> None:
     assert KafkaProducer.__name__ == "KafkaProducer"
     assert ProducerConfig(bootstrap_servers="h:1").linger_ms is None
     assert ProducerRecord("t").topic == "t"
@@ -73,11 +73,13 @@ LIGHT = {
     # Cython's own, of the compiled core
     "": {"cython_runtime", "_cython", "cython"},
 }  # fmt: skip
-"""What importing the producer's class may import: of the package, of two of its parts, and of other libraries."""
+"""The modules that the import of the producer's class may load: of the package, of two of its parts, and of other
+libraries.
+"""
 
 
 def modules_after(program: str) -> set[str]:
-    """What a program of its own has imported, the standard library apart."""
+    """The imports of a program of its own, the standard library apart."""
     show = "\nimport sys\nprint(*(name for name in sys.modules if name not in before))"
     program = f"import sys\nbefore = set(sys.modules)\n{program}{show}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -101,10 +103,10 @@ def test_importing_the_producer_imports_no_other_library() -> None:
     assert others <= LIGHT[""]
 
 
-def test_importing_the_producer_does_without_what_is_slow_in_the_standard_library() -> None:
+def test_importing_the_producer_does_without_slow_modules_of_the_standard_library() -> None:
     slow = ["importlib.metadata", "importlib.resources", "argparse", "uuid", "json", "email"]
     program = f"from aiokafkapy import KafkaProducer\nimport sys\nprint(*(set({slow}) & set(sys.modules)))"
-    # Without ``site``, whose path files import what they like.
+    # Without ``site``, whose path files may import anything.
     path = repr([entry for entry in sys.path if entry])
     command = [sys.executable, "-S", "-c", f"import sys\nsys.path[:] = {path}\n{program}"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == []

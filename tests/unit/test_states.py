@@ -23,7 +23,7 @@ def test_a_legal_change_returns_the_new_state() -> None:
     assert TABLE.transition(Door.OPEN, Door.SHUT) is Door.SHUT
 
 
-def test_an_illegal_change_says_what_was_allowed() -> None:
+def test_an_illegal_change_names_the_allowed_ones() -> None:
     with pytest.raises(IllegalTransitionError, match=r"door: OPEN → WALLED_UP is not allowed \(after OPEN: SHUT\)"):
         TABLE.transition(Door.OPEN, Door.WALLED_UP)
     with pytest.raises(IllegalTransitionError, match="it is final"):

@@ -1,6 +1,6 @@
 """The offsets that groups have committed, and those that wait for the end of a transaction.
 
-Owns group → topic-partition → offset, and what its journal says of them; does not check whether a member may commit,
+Owns group → topic-partition → offset, and their entries in the journal; does not check whether a member may commit,
 which ``groups`` does. Kafka's counterparts are ``OffsetMetadataManager`` and the topic ``__consumer_offsets``.
 
 Rules:
@@ -97,7 +97,9 @@ class OffsetStore:
             self._pending.setdefault((group_id, producer_id), {}).update(offsets)
 
     def end_pending(self, group_id: str, producer_id: int, *, is_commit: bool) -> None:
-        """Commit or forget what a producer's transaction has. Raises KafkaStorageError; then nothing has changed."""
+        """Commit or forget the offsets of a producer's transaction. Raises KafkaStorageError; then nothing has
+        changed.
+        """
         offsets = self._pending.get((group_id, producer_id))
         if offsets is None:
             return
@@ -147,7 +149,7 @@ class OffsetStore:
                 offsets[TopicPartition(topic, partition)] = CommittedOffset(offset, epoch, metadata, identity)
 
 
-def _document(group_id: str, offsets: Offsets) -> dict[str, Any]:
+def _document(group_id: str, offsets: Offsets) -> dict[str, object]:
     entries = [
         [tp.topic, tp.partition, o.offset, o.leader_epoch, o.metadata, None if o.topic_id is None else str(o.topic_id)]
         for tp, o in offsets.items()

@@ -7,7 +7,7 @@ checks of a request, which ``groups`` has, nor committed offsets. Kafka's counte
 Rules:
 
 - a rebalance ends when all members have joined or its time-out is over, and then drops the members that did not join;
-- a member whose JoinGroup or SyncGroup waits here is alive, whatever its session timer says;
+- a member whose JoinGroup or SyncGroup waits here is alive, even when its session timer has run out;
 - the members of an empty group are waited for ``group.initial.rebalance.delay.ms`` at least, each of them anew.
 """
 

@@ -1,6 +1,6 @@
 """One transactional id: its producer, its state and its open transaction. Pure: every time is an argument.
 
-Owns the state table and what each step does to producer id and epoch; must not know which step is allowed when
+Owns the state table and the effect of each step on producer id and epoch; must not know which step is allowed when
 (``transactions`` decides), nor disk nor partitions' logs. Kafka's counterparts are ``TransactionState`` and
 ``TransactionMetadata``.
 
@@ -112,7 +112,7 @@ class TransactionMetadata:
         return self.producer_id, self.producer_epoch
 
     def bump(self, timeout_ms: int, last_epoch: int) -> None:
-        """A new epoch, for a new producer or one that asked for it; what it had is ``last_epoch`` (-1: nothing)."""
+        """A new epoch, for a new producer or one that asked for it; its earlier one is ``last_epoch`` (-1: none)."""
         self.last_producer_epoch = last_epoch
         self.producer_epoch += 1
         self._begin_empty(timeout_ms)

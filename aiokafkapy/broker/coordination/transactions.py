@@ -1,6 +1,6 @@
 """The transaction coordinator: who may write under a transactional id, and how its transactions end.
 
-Owns every transactional id and decides each request on one; ``transaction`` has what a step does to an id,
+Owns every transactional id and decides each request on one; ``transaction`` has the effect of a step on an id,
 ``transaction_markers`` how an outcome reaches the partitions and groups. It knows no message class, no socket and no
 node; ``now`` is an argument. Kafka's counterparts are ``TransactionCoordinator`` and ``TransactionStateManager``.
 
@@ -9,7 +9,7 @@ Rules:
 - a change is in the journal before anybody hears of it, and before any marker is written; so after ``kill -9`` an
   outcome that was decided is carried out, and a transaction that was open is still open, with its whole time-out;
 - a change that the journal does not take has not happened: KafkaStorageError, and the id is as it was;
-- the answer to an end comes when it is decided; who comes again before the markers are written gets
+- the answer to an end comes when it is decided; a producer that comes again before the markers are written gets
   CONCURRENT_TRANSACTIONS;
 - an abort by time, or by a second producer of the same id, raises the epoch: in version 1 first, and in version 2 as
   every end does, so that the producer is told of an abort that it asks for then.
@@ -68,7 +68,7 @@ class TransactionCoordinator:
         now: float,
         data_dir: Path | str | None = None,
     ) -> None:
-        """Reads the ids in ``data_dir``; ``resume`` carries out what was decided. DamagedFileError, OSError."""
+        """Reads the ids in ``data_dir``; ``resume`` carries out the decisions. DamagedFileError, OSError."""
         self._config = config
         self._markers = markers
         self._new_producer_id = new_producer_id
@@ -243,7 +243,7 @@ class TransactionCoordinator:
             raise InvalidTxnStateError
         return transaction.next_producer
 
-    # time, and what comes later
+    # time, and later steps
 
     def next_deadline(self) -> float | None:
         """When the next open transaction is over its time; None when none is open."""
@@ -269,7 +269,7 @@ class TransactionCoordinator:
             self.resume()
 
     def resume(self) -> None:
-        """Carry out what is decided: at start, and whenever a partition has a leader again. KafkaStorageError."""
+        """Carry out the decisions: at start, and whenever a partition has a leader again. KafkaStorageError."""
         for transactional_id in tuple(self._ending):
             self._carry_out(self._transactions[transactional_id])
 

@@ -124,5 +124,5 @@ def error_message(error: KafkaError) -> str:
     return text
 
 
-def _top_level_error(context: RequestContext, body: Any, error: KafkaError) -> Body:
+def _top_level_error(context: RequestContext, body: object, error: KafkaError) -> Body:
     return context.respond(error_code=error.code)

@@ -4,7 +4,7 @@ versions: 0-5
 kept: producers' requests (v0-3); brokers' batches of transactions (v4+), which add or verify (KIP-890)
 dropped: nothing
 notes: v4+ needs the right CLUSTER_ACTION. A partition that may not be written, or does not exist, keeps all others of
-    its transaction out: OPERATION_NOT_ATTEMPTED. Before v2 who is fenced hears of it as INVALID_PRODUCER_EPOCH.
+    its transaction out: OPERATION_NOT_ATTEMPTED. Before v2 a fenced producer hears of it as INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations

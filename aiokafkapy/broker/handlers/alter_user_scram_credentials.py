@@ -69,7 +69,7 @@ def _checked(context: RequestContext, user: str, changes: list[Any]) -> ScramCha
     return user, change.mechanism, credential
 
 
-def _result(user: str, error: KafkaError | None) -> dict[str, Any]:
+def _result(user: str, error: KafkaError | None) -> dict[str, object]:
     return {
         "user": user,
         "error_code": error.code if error else 0,

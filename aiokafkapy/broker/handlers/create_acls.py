@@ -1,7 +1,7 @@
 """CreateAcls (30): add ACLs.
 
 versions: 1-3
-kept: all of it, and Kafka's checks of what an ACL may be
+kept: all of it, and Kafka's checks of an ACL
 dropped: nothing
 notes: each ACL by itself; one that is there already is no error. Any node answers, and all nodes know at once.
 """
@@ -62,5 +62,5 @@ def _binding(creation: Any) -> AclBinding:
     )
 
 
-def _result(error: KafkaError | None) -> dict[str, Any]:
+def _result(error: KafkaError | None) -> dict[str, object]:
     return {"error_code": error.code if error else 0, "error_message": error_message(error) if error else None}

@@ -71,7 +71,7 @@ def _create(context: RequestContext, requested: Any, validate_only: bool) -> Top
     )
 
 
-def _created(context: RequestContext, topic: Topic) -> dict[str, Any]:
+def _created(context: RequestContext, topic: Topic) -> dict[str, object]:
     made = {"name": topic.name, "topic_id": topic.topic_id, "error_code": 0, "error_message": None}
     if not context.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
         return {**made, "topic_config_error_code": TopicAuthorizationFailedError.code, "configs": None}
@@ -86,5 +86,5 @@ def _created(context: RequestContext, topic: Topic) -> dict[str, Any]:
     }
 
 
-def _failed(name: str, error: KafkaError) -> dict[str, Any]:
+def _failed(name: str, error: KafkaError) -> dict[str, object]:
     return {"name": name, "error_code": error.code, "error_message": error_message(error), "configs": ()}

@@ -52,7 +52,7 @@ def _checked(requested: Any) -> AclFilter | KafkaError:
         return error
 
 
-def _matching(acls: list[AclBinding]) -> dict[str, Any]:
+def _matching(acls: list[AclBinding]) -> dict[str, object]:
     return {
         "error_code": 0,
         "matching_acls": [
@@ -71,5 +71,5 @@ def _matching(acls: list[AclBinding]) -> dict[str, Any]:
     }
 
 
-def _failed(error: KafkaError) -> dict[str, Any]:
+def _failed(error: KafkaError) -> dict[str, object]:
     return {"error_code": error.code, "error_message": error_message(error), "matching_acls": []}

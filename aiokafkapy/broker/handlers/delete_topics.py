@@ -8,7 +8,6 @@ notes: a partition's waiting fetches are answered when it goes. Any node answers
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from ...errors import KafkaError, TopicDeletionDisabledError, UnknownTopicIdError
@@ -38,7 +37,7 @@ def _requested(body: Body) -> list[tuple[str | None, UUID | None]]:
     return [(topic.name, topic.topic_id) for topic in body.topics]
 
 
-def _delete(context: RequestContext, name: str | None, topic_id: UUID | None) -> dict[str, Any]:
+def _delete(context: RequestContext, name: str | None, topic_id: UUID | None) -> dict[str, object]:
     topics = context.state.topics
     try:
         if not context.state.config.delete_topic_enable:
@@ -61,7 +60,7 @@ def _delete(context: RequestContext, name: str | None, topic_id: UUID | None) ->
     return _result(name, topic_id, None)
 
 
-def _result(name: str | None, topic_id: UUID | None, error: KafkaError | None) -> dict[str, Any]:
+def _result(name: str | None, topic_id: UUID | None, error: KafkaError | None) -> dict[str, object]:
     return {
         "name": name,
         "topic_id": topic_id,

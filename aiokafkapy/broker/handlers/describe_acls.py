@@ -8,8 +8,6 @@ notes: Any node answers.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
@@ -55,7 +53,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     )
 
 
-def _description(acl: AclBinding) -> dict[str, Any]:
+def _description(acl: AclBinding) -> dict[str, object]:
     return {
         "principal": acl.principal,
         "host": acl.host,

@@ -62,7 +62,8 @@ def _describe(context: RequestContext, resource: Any) -> dict[str, Any]:
             context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
             entries = _of_broker(context.state.config)
         else:
-            # As KafkaApis, which knows these types: who may not ask does not learn that they have no options here.
+            # As KafkaApis, which knows these types: a client that may not ask does not learn that they have no options
+            # here.
             if resource.resource_type in _OF_CLUSTER:
                 context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
             elif resource.resource_type == _GROUP:
@@ -81,7 +82,7 @@ def _of_topic(context: RequestContext, name: str) -> list[dict[str, Any]]:
     return topic_configs(topic.config)
 
 
-def _of_broker(config: BrokerConfig) -> list[dict[str, Any]]:
+def _of_broker(config: BrokerConfig) -> list[dict[str, object]]:
     return [
         _entry(
             name.replace("_", "."),
@@ -103,7 +104,7 @@ def _text(value: object) -> str:
 
 def _entry(
     name: str, value: str | None, source: int, type_code: int, *, is_read_only: bool, is_sensitive: bool = False
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         "name": name,
         "value": value,

@@ -8,7 +8,7 @@ notes: a group that does not exist is "Dead" up to v5 and GROUP_ID_NOT_FOUND in 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from ...errors import GroupIdNotFoundError, KafkaError
 from ...protocol.api import ApiKey
@@ -34,7 +34,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     return context.respond(groups=[_describe(context, body, group_id) for group_id in body.groups])
 
 
-def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, Any]:
+def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, object]:
     try:
         check_group(context, Operation.DESCRIBE, group_id)
         group = context.state.groups.get(group_id)
@@ -58,7 +58,7 @@ def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, A
     }
 
 
-def _member(group: Group, member: Member) -> dict[str, Any]:
+def _member(group: Group, member: Member) -> dict[str, object]:
     is_stable = group.state is GroupState.STABLE
     return {
         "member_id": member.member_id,
@@ -70,7 +70,7 @@ def _member(group: Group, member: Member) -> dict[str, Any]:
     }
 
 
-def _failed(group_id: str, error: KafkaError) -> dict[str, Any]:
+def _failed(group_id: str, error: KafkaError) -> dict[str, object]:
     return {
         "group_id": group_id,
         "error_code": error.code,

@@ -8,8 +8,6 @@ notes: the leader answers.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
@@ -44,7 +42,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     )
 
 
-def _describe(context: RequestContext, name: str, index: int) -> dict[str, Any]:
+def _describe(context: RequestContext, name: str, index: int) -> dict[str, object]:
     try:
         partition = find_partition(find_topic(context, Operation.READ, name), index)
         context.check_topic(name, index)
@@ -68,7 +66,7 @@ def _describe(context: RequestContext, name: str, index: int) -> dict[str, Any]:
     }
 
 
-def _failed(index: int, error: KafkaError) -> dict[str, Any]:
+def _failed(index: int, error: KafkaError) -> dict[str, object]:
     return {
         "partition_index": index,
         "error_code": error.code,

@@ -35,7 +35,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     names = sorted({topic.name for topic in body.topics} or _all_names(context))
     first_name, first_index = (body.cursor.topic_name, body.cursor.partition_index) if body.cursor else ("", 0)
     room = max(1, min(body.response_partition_limit, MAX_PARTITIONS))
-    described: list[dict[str, Any]] = []
+    described: list[dict[str, object]] = []
     for name in names:
         if name < first_name:
             continue

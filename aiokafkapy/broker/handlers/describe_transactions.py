@@ -1,4 +1,4 @@
-"""DescribeTransactions (65): what a coordinator knows of transactional ids.
+"""DescribeTransactions (65): the coordinator's view of transactional ids.
 
 versions: 0-0
 kept: all of it
@@ -7,8 +7,6 @@ notes: topics that the client may not see are left out.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
@@ -31,7 +29,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     return context.respond(transaction_states=[_describe(context, each) for each in body.transactional_ids])
 
 
-def _describe(context: RequestContext, transactional_id: str) -> dict[str, Any]:
+def _describe(context: RequestContext, transactional_id: str) -> dict[str, object]:
     try:
         check_transactional_id(context, Operation.DESCRIBE, transactional_id)
         transaction = context.state.transactions.get(transactional_id)
@@ -53,7 +51,7 @@ def _describe(context: RequestContext, transactional_id: str) -> dict[str, Any]:
     }
 
 
-def _failed(transactional_id: str, error: KafkaError) -> dict[str, Any]:
+def _failed(transactional_id: str, error: KafkaError) -> dict[str, object]:
     return {
         "error_code": error.code,
         "transactional_id": transactional_id,

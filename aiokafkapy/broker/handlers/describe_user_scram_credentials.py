@@ -10,7 +10,6 @@ notes: no users, or null, means all. A user without credentials is RESOURCE_NOT_
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from ...errors import DuplicateResourceError, KafkaError, ResourceNotFoundError
 from ...protocol.api import ApiKey
@@ -37,7 +36,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     return context.respond(error_code=0, results=[_describe(context, name, names[name]) for name in sorted(names)])
 
 
-def _describe(context: RequestContext, user: str, occurrences: int) -> dict[str, Any]:
+def _describe(context: RequestContext, user: str, occurrences: int) -> dict[str, object]:
     scram = context.state.authentication.scram
     credentials = [
         {"mechanism": code, "iterations": scram[mechanism][user].iterations}

@@ -182,9 +182,9 @@ class _Fetch:
             each.partition for each in self.wanted if each.partition is not None and isinstance(each.error, MISROUTED)
         ]
 
-    def _partition(self, each: _Wanted, records: bytes) -> dict[str, Any]:
+    def _partition(self, each: _Wanted, records: bytes) -> dict[str, object]:
         if each.error is not None or each.partition is None:
-            answer: dict[str, Any] = {
+            answer: dict[str, object] = {
                 "partition_index": each.index,
                 "error_code": -1 if each.error is None or each.error.code is None else each.error.code,
                 "high_watermark": -1,

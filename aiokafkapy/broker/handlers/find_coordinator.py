@@ -40,7 +40,7 @@ def _keys(context: RequestContext, body: Body) -> list[str]:
     return list(body.coordinator_keys) if context.api_version >= BATCHED_FROM_VERSION else [body.key]
 
 
-def _find(context: RequestContext, key: str, key_type: int) -> dict[str, Any]:
+def _find(context: RequestContext, key: str, key_type: int) -> dict[str, object]:
     try:
         if key_type == SHARE:
             context.check_right(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
@@ -58,7 +58,7 @@ def _find(context: RequestContext, key: str, key_type: int) -> dict[str, Any]:
     return {"key": key, "node_id": node.node_id, "host": address.host, "port": address.port, "error_code": 0}
 
 
-def _failed(key: str, error: KafkaError) -> dict[str, Any]:
+def _failed(key: str, error: KafkaError) -> dict[str, object]:
     return {
         "key": key,
         "node_id": -1,

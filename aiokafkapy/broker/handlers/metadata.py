@@ -63,7 +63,7 @@ def cluster_operations(context: RequestContext, is_wanted: bool) -> int:
     return context.authorized_operations(ResourceType.CLUSTER)
 
 
-def _cluster(context: RequestContext) -> dict[str, Any]:
+def _cluster(context: RequestContext) -> dict[str, object]:
     return {
         "brokers": [{"node_id": node.node_id, "host": node.host, "port": node.port} for node in context.nodes()],
         "cluster_id": context.state.cluster_id,
@@ -109,7 +109,7 @@ def _failed(name: str | None, topic_id: Any, error: KafkaError) -> dict[str, Any
     return {"error_code": error.code, "name": name, "topic_id": topic_id}
 
 
-def _topic(context: RequestContext, body: Body, topic: Topic) -> dict[str, Any]:
+def _topic(context: RequestContext, body: Body, topic: Topic) -> dict[str, object]:
     wants_operations = getattr(body, "include_topic_authorized_operations", False)
     return {
         "error_code": 0,

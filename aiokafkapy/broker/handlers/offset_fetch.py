@@ -84,7 +84,9 @@ def _may_see(context: RequestContext, topic: str) -> bool:
     return context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic)
 
 
-def _answer(context: RequestContext, group_id: str, place: TopicPartition, *, must_be_stable: bool) -> dict[str, Any]:
+def _answer(
+    context: RequestContext, group_id: str, place: TopicPartition, *, must_be_stable: bool
+) -> dict[str, object]:
     if not _may_see(context, place.topic):
         return _partition(place.partition, NOTHING, TopicAuthorizationFailedError.code)
     if must_be_stable and context.state.groups.offsets.is_pending(group_id, place):
@@ -99,7 +101,7 @@ def _committed(context: RequestContext, group_id: str, place: TopicPartition) ->
     return context.state.groups.offsets.fetch(group_id, place, topic.topic_id)
 
 
-def _partition(index: int, committed: CommittedOffset, code: int | None) -> dict[str, Any]:
+def _partition(index: int, committed: CommittedOffset, code: int | None) -> dict[str, object]:
     return {
         "partition_index": index,
         "committed_offset": committed.offset,

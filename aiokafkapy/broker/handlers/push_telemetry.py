@@ -3,7 +3,7 @@
 versions: 0
 kept: the subscription's id, the codec and the limit in bytes are checked; the metrics are decoded and kept
 dropped: the check that a client keeps to its interval, so that tests need not wait
-notes: what came is in ``DevBroker.telemetry.pushes``.
+notes: the pushes are in ``DevBroker.telemetry.pushes``.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ __all__ = ["handle"]
 
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
-    """The error, and what is enabled."""
+    """The error, and the enabled mechanisms."""
     session = context.connection.session
     return context.respond(error_code=error.code, mechanisms=[] if session is None else session.mechanism_names)
 

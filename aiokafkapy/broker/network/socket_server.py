@@ -83,7 +83,9 @@ class SocketServer:
         endpoints: Sequence[Endpoint],
         new_session: NewSession = lambda listener: None,
     ) -> None:
-        """``new_session`` makes what authenticates a connection of the listener of this name; None where nobody is."""
+        """``new_session`` makes the session that authenticates a connection of the listener of this name; None where
+        nobody is authenticated.
+        """
         limits = {endpoint.name: endpoint.config.listener_max_connections for endpoint in endpoints}
         self.request_channel = request_channel
         self.quotas = ConnectionQuotas(config, limits)

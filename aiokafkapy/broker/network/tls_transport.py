@@ -3,9 +3,9 @@
 Owns the TLS state of a single connection. It must not know requests nor quotas: to the connection it is a transport, to
 the socket's transport a protocol. Kafka's counterpart is ``SslTransportLayer``.
 
-Why not asyncio's own TLS: when a handshake fails, asyncio and uvloop close the socket and drop what OpenSSL still has
-to say. That is the alert, by which a client knows that its certificate was refused, and why; without one it can but try
-again. As Kafka, this layer writes the alert and then closes.
+Why not asyncio's own TLS: when a handshake fails, asyncio and uvloop close the socket and drop the bytes that OpenSSL
+still has to say. That is the alert, by which a client knows that its certificate was refused, and why; without one it
+can but try again. As Kafka, this layer writes the alert and then closes.
 
 Rules:
 
@@ -66,8 +66,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
 
     # a transport, to the ClientConnection
 
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """``peercert``, and what the socket's transport knows."""
+    def get_extra_info(self, name: str, default: object = None) -> Any:
+        """``peercert``, and all that the socket's transport knows."""
         return self._tls.getpeercert() if name == "peercert" else self._transport.get_extra_info(name, default)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:

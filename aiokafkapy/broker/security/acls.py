@@ -1,4 +1,4 @@
-"""What an ACL is: who may, or may not, do which operation on which resources, from where; and filters of ACLs.
+"""ACLs: a principal may, or may not, do an operation on some resources, from a host; and filters of ACLs.
 
 Owns the codes of Kafka's ACL APIs and the match of a filter. It must not know how ACLs decide, which ``authorizer``
 does, nor where they are kept. Kafka's counterparts are ``AclBinding``, ``AclBindingFilter``, ``AclEntry`` and their
@@ -103,7 +103,7 @@ SUPPORTED_OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = Mapp
         ),
     }
 )
-"""What ``authorized_operations`` of a response tells of each kind of resource."""
+"""The operations of each kind of resource in ``authorized_operations`` of a response."""
 
 
 class AclBinding(NamedTuple):

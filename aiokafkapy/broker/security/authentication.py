@@ -1,4 +1,4 @@
-"""Who the broker's users are, and how each listener lets them in.
+"""The broker's users, and how each listener lets them in.
 
 Owns the credentials of all mechanisms and makes the sessions of connections. It must not know sockets nor requests;
 the mechanisms themselves are ``aiokafkapy.security.sasl``'s. Kafka's counterparts are ``CredentialProvider``,
@@ -6,7 +6,7 @@ the mechanisms themselves are ``aiokafkapy.security.sasl``'s. Kafka's counterpar
 
 Rules:
 
-- ``sasl_users`` may log in by PLAIN and by SCRAM. What is changed by AlterUserScramCredentials is SCRAM's only, is kept
+- ``sasl_users`` may log in by PLAIN and by SCRAM. A change by AlterUserScramCredentials is SCRAM's only, is kept
   in the data folder, and counts before ``sasl_users`` after a restart too;
 - all nodes and listeners have the same users; which mechanisms are enabled is each listener's own.
 """
@@ -68,7 +68,7 @@ class Authentication:
         self._token_keys: list[TokenKeys] = []
 
     async def settings_for(self, endpoint: Endpoint) -> ListenerAuthentication | None:
-        """What the sessions of a listener need; None for a listener without SASL.
+        """The settings of a listener's sessions; None for a listener without SASL.
 
         Asks for the keys of tokens where the listener takes such. Raises ConfigurationError.
         """
@@ -98,7 +98,7 @@ class Authentication:
                 store[user] = credential
 
     def check_scram_user(self, user: str, code: int) -> ScramCredentialStore:
-        """The store of a mechanism's code. Raises what Kafka answers to a name or a code that is none."""
+        """The store of a mechanism's code. Raises Kafka's error for a name or a code that is none."""
         if not user:
             raise UnacceptableCredentialError("Username must not be empty")
         if code not in SCRAM_CODES:

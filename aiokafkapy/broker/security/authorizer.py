@@ -5,7 +5,7 @@ must not know requests. Kafka's counterparts are ``StandardAuthorizer`` with ``S
 ``AclControlManager``.
 
 Rules, as there:
-- a super user may do everything, whatever the ACLs say;
+- a super user may do everything, even against the ACLs;
 - one ACL that denies outweighs all that allow;
 - READ, WRITE, DELETE and ALTER imply DESCRIBE, and ALTER_CONFIGS implies DESCRIBE_CONFIGS; that is of ACLs that allow,
   for to deny READ does not deny DESCRIBE;
@@ -103,7 +103,7 @@ class Authorizer:
         return [acl for acl in self._bindings if wanted.matches(acl)]
 
     def create(self, bindings: Iterable[AclBinding]) -> None:
-        """Add ACLs; those that are there already stay. Raises what ``save`` raises, and then nothing has changed."""
+        """Add ACLs; those that are there already stay. Raises the errors of ``save``, and then nothing has changed."""
         self._replace({**self._bindings, **dict.fromkeys(bindings)})
 
     def delete(self, filters: Sequence[AclFilter]) -> list[list[AclBinding]]:

@@ -1,7 +1,7 @@
 """The ACLs and the SCRAM credentials of a cluster in its data folder.
 
 Owns the file ``acls``, one ACL a line, as JSON, and the file ``scram-credentials``, which its owner alone may read: a
-line has the mechanism, the user and the credential as Kafka writes it. Knows nothing of what they mean. Kafka's
+line has the mechanism, the user and the credential as Kafka writes it. Knows nothing of their meaning. Kafka's
 counterparts are the ``AccessControlEntryRecord`` and ``UserScramCredentialRecord`` of its metadata log.
 """
 

@@ -1,4 +1,4 @@
-"""One connection's authentication by SASL on the broker's side: what may come next, and when the session is over.
+"""One connection's authentication by SASL on the broker's side: the requests that may come next, and the session's end.
 
 Owns the state of one connection and its re-authentications. Pure: bytes and times are passed in. It must not know
 sockets, nor any mechanism's bytes, which ``aiokafkapy.security.sasl`` does. Kafka's counterparts are
@@ -92,7 +92,7 @@ class SessionSettings(Protocol):
 
 
 class SaslSession:
-    """The state of one connection. ``principal`` is who it was authenticated as last, None before."""
+    """The state of one connection. ``principal`` is that of its last authentication, None before."""
 
     __slots__ = (
         "_exchange",

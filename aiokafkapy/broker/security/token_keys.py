@@ -1,6 +1,6 @@
 """The keys that a listener's OAUTHBEARER tokens are signed with: a JWKS in a file or at a URL, which may be replaced.
 
-Owns reading it, at the start and again later, and when. What a token is worth is ``security.sasl.json_web_tokens``'s.
+Owns reading it, at the start and again later, and when. Tokens are checked by ``security.sasl.json_web_tokens``.
 Kafka's counterparts are ``JwksFileVerificationKeyResolver`` and ``RefreshingHttpsJwks``.
 
 Rules:
@@ -135,7 +135,7 @@ class UrlKeys:
             self._ask(validator)
 
     def close(self) -> None:
-        """Cancel what is asked for."""
+        """Cancel the request under way."""
         if self._asking is not None:
             self._asking.cancel()
 

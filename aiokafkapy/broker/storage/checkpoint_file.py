@@ -29,7 +29,7 @@ class DamagedFileError(KafkaStorageError):
     """A file of the data folder is not as the broker wrote it; the broker does not start on it."""
 
     def __init__(self, path: Path, damage: str, remedy: str) -> None:
-        """``remedy`` says how to start without the file's content, for a user who has no copy of it."""
+        """``remedy`` says how to start without the file's content, for a user without a copy of it."""
         super().__init__(f"{path} is damaged: {damage}. Restore the file from a copy, or {remedy}.")
         self.path = path
 

@@ -3,8 +3,9 @@
 Owns the files ``.lock`` and ``meta.properties`` and nothing else of the folder. Kafka's counterparts are ``FileLock``
 on the ``.lock`` of each log directory, and ``MetaProperties``.
 
-Rules: two brokers that write to one folder would each destroy what the other acknowledged, so the second is refused.
-The lock belongs to the open file: it ends with the process, whatever kills it. A system without ``flock`` has no lock.
+Rules: two brokers that write to one folder would each destroy records that the other acknowledged, so the second is
+refused. The lock belongs to the open file: it ends with the process, even with one that is killed. A system without
+``flock`` has no lock.
 """
 
 from __future__ import annotations

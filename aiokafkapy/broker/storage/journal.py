@@ -9,7 +9,8 @@ Rules:
 - a line is a checksum (CRC-32C) and a document; a last line that was cut short by a crash is moved into a file beside
   it, for no client was told of it; any other line that does not fit its checksum is damage, and the broker does not
   start on it;
-- the owner says what is still worth telling; with that the file is rewritten at start, and when most of it is stale.
+- the owner says which entries are still worth telling; with that the file is rewritten at start, and when most of it is
+  stale.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Journal:
             logger.warning("broker.journal_truncated", file=str(path), bytes=len(torn), kept_in=str(kept_in))
         return documents
 
-    def append(self, document: Any) -> None:
+    def append(self, document: object) -> None:
         """Add one document. Raises KafkaStorageError; then it is not there."""
         if self._path is None:
             return
@@ -93,7 +94,7 @@ class Journal:
         """Whether most lines say nothing any more, when ``things`` lines could say it all."""
         return self._lines >= REWRITE_FROM and self._lines > 2 * things
 
-    def rewrite(self, documents: Iterable[Any]) -> None:
+    def rewrite(self, documents: Iterable[object]) -> None:
         """Replace the content by these documents. Raises OSError."""
         if self._path is None:
             return
@@ -111,7 +112,7 @@ class Journal:
             self._descriptor = -1
 
 
-def _line(document: Any) -> bytes:
+def _line(document: object) -> bytes:
     data = b" " + json.dumps(document).encode()
     return b"%08x%s\n" % (crc32c(data), data)
 

@@ -9,7 +9,7 @@ Rules:
 - a batch is copied at most once, into the storage; the stamp (offset, epoch) lies outside its CRC, so nothing is
   computed again but on a LogAppendTime topic; no record is decoded on append, unless one of them is to be refused;
 - ``append`` either has the batch with the storage and remembers its sequences, or raises and changes nothing;
-- what is before the last stable offset belongs to no open transaction; which of it was aborted is kept in memory, and
+- a record before the last stable offset belongs to no open transaction; those that were aborted are kept in memory, and
   found again by recovery, as the producers' state is;
 - ``read`` gives whole batches, so the first may begin below the offset asked for, as clients expect;
 - recovery reads all batches: each must have a sound CRC and begin at the offset at which the one before it ends. A
@@ -122,7 +122,7 @@ class PartitionLog:
         producer_id_expiration_ms: int = 86_400_000,
         newest_epoch: int = MAX_LEADER_EPOCH,
     ) -> None:
-        """Recovers what the storage has, which was written under leader epochs up to ``newest_epoch``.
+        """Recovers the records of the storage, which were written under leader epochs up to ``newest_epoch``.
 
         Raises DamagedFileError, and OSError when the storage cannot be read.
         """
@@ -150,7 +150,7 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to where consumers read that read what is committed."""
+        """Up to where consumers with ``read_committed`` read."""
         unstable = self.producers.first_unstable_offset
         return self.end_offset if unstable is None else max(unstable, self.start_offset)
 
@@ -236,7 +236,7 @@ class PartitionLog:
 
     def read(self, offset: int, max_bytes: int, *, minimum_one: bool = True, before: int | None = None) -> list[Buffer]:
         """Whole batches from the one that holds ``offset``, of at most ``max_bytes`` in sum; the first one comes
-        whatever its size with ``minimum_one`` (KIP-74). ``before`` is where a batch begins that is not read any more.
+        of any size with ``minimum_one`` (KIP-74). ``before`` is where a batch begins that is not read any more.
         Raises OffsetOutOfRangeError.
         """
         if not self.start_offset <= offset <= self.end_offset:

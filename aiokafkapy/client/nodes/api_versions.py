@@ -4,7 +4,7 @@ Owns the ranges of one broker (``NodeApiVersions``) and of all connected ones (`
 network client asks the broker. Kafka's counterparts have the same names.
 
 Rules: the version used is the highest that both sides support, within the request's own limits; if there is none,
-UnsupportedVersionError is raised before any I/O. Exceptions to what a broker advertises:
+UnsupportedVersionError is raised before any I/O. Exceptions to a broker's advertisement:
 
 - Produce 13 and Fetch 13 name topics by id. Azure Event Hubs advertises Produce 13, but no Metadata version with topic
   ids (10 or later): then Produce is limited to 12.
@@ -86,7 +86,7 @@ class OfferedVersions(Protocol):
 
 
 class ApiVersionsAnswer(Protocol):
-    """What all versions of kio's ApiVersions response have in common; later ones have features too."""
+    """The fields that all versions of kio's ApiVersions response have; later ones have features too."""
 
     @property
     def error_code(self) -> int:

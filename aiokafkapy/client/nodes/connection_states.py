@@ -195,7 +195,7 @@ class ClusterConnectionStates:
         self._connecting.discard(node_id)
 
     def answered(self, node_id: int) -> None:
-        """The node answered a request that a listener with SASL takes from those alone whom it knows."""
+        """The node answered a request that a listener with SASL takes from authenticated clients alone."""
         state = self._states.get(node_id)
         if state is not None:
             state.is_known_without_sasl = True
@@ -276,7 +276,7 @@ def format_address(host: str, port: int) -> str:
 
 
 class NodeConnectionState:
-    """What is known of the connection to one node at one host and port."""
+    """The client's record of the connection to one node at one host and port."""
 
     __slots__ = (
         "_address_index",
@@ -303,7 +303,7 @@ class NodeConnectionState:
     def __init__(self, host: str, port: int) -> None:
         self.host = host
         self.port = port
-        self.peer_name = host  # what the broker must prove; canonicalization may replace it
+        self.peer_name = host  # the name that the broker must prove; canonicalization may replace it
         self.state = CONNECTION_STATES.initial
         # Attempts.
         self.last_attempt = -math.inf
@@ -321,7 +321,7 @@ class NodeConnectionState:
         self.was_closed_unanswered = False
         self.is_listener_known = False
         # The last connection ended when it was used, after the broker had told its versions: so a listener with SASL
-        # ends those of whom it does not know. That is looked at once too.
+        # ends unknown ones. That is looked at once too.
         self.was_closed_at_request = False
         self.is_known_without_sasl = False
         # Refusals.

@@ -117,7 +117,7 @@ class InFlightRequests:
 
 
 class InFlightRequest:
-    """A request with what completes it; makes its own ``ClientResponse``."""
+    """A request with its callback; makes its own ``ClientResponse``."""
 
     __slots__ = ("correlation_id", "deadline", "future", "is_internal", "is_written", "request", "sent_at", "version")
 

@@ -37,7 +37,7 @@ class LeastLoadedNode(NamedTuple):
 
 
 class NodeChooser(Protocol):
-    """What the choice depends on; ``NodeReadiness`` implements it."""
+    """The grounds of the choice; ``NodeReadiness`` implements it."""
 
     def can_send_request(self, node_id: int, now: float) -> bool:
         """True when a request may be written to the node now."""

@@ -75,7 +75,7 @@ class NodeReadiness:
         )
 
     def is_connection_ready(self, node_id: int, now: float) -> bool:
-        """True when the node is READY and does not throttle us, whatever is in flight."""
+        """True when the node is READY and does not throttle us, with any number of requests in flight."""
         return self.states.is_ready(node_id, now)
 
     def is_preparing_connection(self, node_id: int) -> bool:

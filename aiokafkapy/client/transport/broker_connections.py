@@ -49,7 +49,7 @@ class BrokerConnections:
         self._on_address_failure = on_address_failure
         self.current = current
         self._attempts: dict[int, _Attempt] = {}
-        # What wait_closed waits for.
+        # wait_closed waits for these.
         self._open: set[BrokerConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed_one = ChangeSignal(loop)
@@ -75,7 +75,8 @@ class BrokerConnections:
         """Make a new connection its node's current one; if its attempt was given up, abort it and return False."""
         attempt = self._attempts.get(connection.node_id)
         if attempt is None or attempt.connection is not connection:
-            # Not to be waited for: uvloop never calls connection_lost for what is aborted in connection_made.
+            # Not to be waited for: uvloop never calls connection_lost for a transport that is aborted in
+            # connection_made.
             connection.abort()
             return False
         self._open.add(connection)

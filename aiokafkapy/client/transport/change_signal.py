@@ -1,6 +1,6 @@
 """A condition variable: coroutines wait until the client's state has changed, then check it again.
 
-Owns the waiting futures. Does not know what changed. Replaces ``Object.wait`` and ``notifyAll`` of Java's clients.
+Owns the waiting futures. Does not know the change. Replaces ``Object.wait`` and ``notifyAll`` of Java's clients.
 
 Rule: ``notify`` wakes all current waiters, each once; a cancelled waiter leaves nothing behind.
 """

@@ -19,7 +19,7 @@ _logger = get_logger(__name__)
 
 
 class ConnectionLog:
-    """Logs what happens to the connections of one client; ``now`` is loop time."""
+    """Logs the events of one client's connections; ``now`` is loop time."""
 
     __slots__ = ("_limited",)
 

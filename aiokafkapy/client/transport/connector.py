@@ -1,6 +1,6 @@
 """Makes a connection: has a name's addresses race, and does the TLS handshake where one is wanted.
 
-Owns which addresses are tried, and what a handshake that failed is called. Knows neither time-outs (the network
+Owns which addresses are tried, and the errors of failed handshakes. Knows neither time-outs (the network
 client cancels an attempt that takes too long) nor back-off; sockets are opened by a ``Dialer``. Kafka's counterpart is
 ``SslTransportLayer``, as far as the handshake goes.
 
@@ -190,7 +190,7 @@ class Connector:
 
 
 class _Attempt:
-    """What was tried of a host's addresses in one attempt, and what came of it."""
+    """The addresses of a host that were tried in one attempt, and the results."""
 
     def __init__(self, state: NodeConnectionState, on_address_failure: AddressFailure) -> None:
         self._state = state

@@ -1,6 +1,7 @@
 """One ``call_at`` handle, armed for the earliest of many deadlines.
 
-Owns the handle. Does not know what is due: its callback finds out. Replaces the time-out of Java's ``poll(timeout)``.
+Owns the handle. Does not know the work that is due: its callback finds out. Replaces the time-out of Java's
+``poll(timeout)``.
 
 Rules: arming for a later time than the armed one does nothing; a deadline that has become void is left armed, causes
 one spurious wake-up and is then replaced, which is cheaper than a new handle for each request; nothing fires after
@@ -49,7 +50,7 @@ class DeadlineTimer:
     # asyncio callbacks
 
     def _fire(self) -> None:
-        # A loop may call early by its clock's resolution: whatever is due at the deadline is due now.
+        # A loop may call early by its clock's resolution: work that is due at the deadline is due now.
         now = max(self._loop.time(), self.deadline)
         self._handle = None
         self.deadline = math.inf

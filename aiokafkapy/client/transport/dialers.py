@@ -1,6 +1,6 @@
 """How a connected socket comes about: straight to an address, through a proxy, or by a function of the user's.
 
-Owns name resolution, the options of sockets, and what a proxy is told. Knows neither TLS nor which address is tried
+Owns name resolution, the options of sockets, and the talk with a proxy. Knows neither TLS nor which address is tried
 next. Kafka's counterparts are ``ClientUtils.resolve`` and ``Selector.connect``; proxies and hooks are not in Java.
 
 Rules:
@@ -148,7 +148,7 @@ class _ProxyDialer(_UnresolvedDialer):
 
 
 class _OwnDialer(_UnresolvedDialer):
-    """Asks a function of the user's for connections, over whatever they go."""
+    """Asks a function of the user's for connections of any kind."""
 
     def __init__(self, connector: Callable[[str, int], Any], config: ClientConfig) -> None:
         self._connector = connector
@@ -189,7 +189,7 @@ class _SocketOptions:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
 
     def set(self, sock: socket.socket) -> None:
-        """Set what makes sense once a socket is connected; on one that is not of TCP, nothing of TCP's."""
+        """Set the options of a connected socket; on one that is not of TCP, nothing of TCP's."""
         if sock.family in (socket.AF_INET, socket.AF_INET6):
             self._set_tcp(sock)
         for level, option, value in self._more:

@@ -27,7 +27,7 @@ from ..nodes.connection_states import Address
 __all__ = ["CONNECTION_ATTEMPT_DELAY", "Race", "interleave_families"]
 
 CONNECTION_ATTEMPT_DELAY: Final = 0.25
-"""Seconds; what RFC 8305 recommends."""
+"""Seconds, as RFC 8305 recommends."""
 
 
 def interleave_families(addresses: Iterable[Address]) -> list[Address]:

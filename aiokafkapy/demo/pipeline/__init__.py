@@ -3,7 +3,7 @@
 - ``results``: the four results, as Spark computes them: delays by carrier, by hour, by route, and rolling by airport
 - ``expected``: the same by pandas, from the data file
 - ``job``: the Spark program: batch and stream, to Kafka and Parquet, and back
-- ``comparison``: what was read back against what pandas says, to the row
+- ``comparison``: the results read back against those of pandas, to the row
 - ``pictures``, ``page``: a PNG for each result, and the HTML page with all of it
 - ``runner``: starts the job in a process of its own and follows it
 

@@ -1,6 +1,6 @@
-"""What the pipeline read back, against what pandas says: equal to the row, or the rows that are not.
+"""The results that the pipeline read back, against those of pandas: equal to the row, or the rows that are not.
 
-Owns what equal means: the same rows by their key columns, in any order, and every value the same; no tolerance.
+Owns the meaning of equal: the same rows by their key columns, in any order, and every value the same; no tolerance.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The results as pandas computes them from the data file: what the pipeline is checked against.
+"""The results as pandas computes them from the data file: the pipeline is checked against them.
 
 Owns the arithmetic, deliberately written a second time: it shares no line with the Spark job.
 """

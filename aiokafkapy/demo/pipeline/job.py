@@ -1,7 +1,7 @@
 """The Spark program: the flights' topic in, four results out, to Kafka and to Parquet, and both read back.
 
-Owns the Spark session and the order of its work; what is computed is in ``results``. Runs as a process of its own,
-``python -m aiokafkapy.demo.pipeline.job JOB_JSON FD``, and writes what happens as a JSON object a line to that file
+Owns the Spark session and the order of its work; the results are in ``results``. Runs as a process of its own,
+``python -m aiokafkapy.demo.pipeline.job JOB_JSON FD``, and writes its events as a JSON object a line to that file
 descriptor: ``step`` when one begins, ``progress`` with its rows so far, and in the end ``done`` with the ``Outcome``,
 or ``failed`` with the reason.
 
@@ -10,8 +10,8 @@ Rules:
 - the batch results are written by the batch sink; the rolling one is a stream to the streaming sink, and a second
   stream takes it from its topic to Parquet;
 - results are read back from where their topics ended before, as committed: a topic may have been there;
-- every sink has ``exactlyOnce``: a task that is tried again writes nothing twice. What is there twice all the same is
-  counted, and is a check that fails.
+- every sink has ``exactlyOnce``: a task that is tried again writes nothing twice. A row that is there twice all the
+  same is counted, and is a check that fails.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ REASON_LINES: Final = 30
 MARKERS: Final = "batches"
 """The topic of the sinks' markers, beside that of the flights."""
 TRANSACTION_TIMEOUT_MS: Final = 60_000
-"""Results are small; and what a run that was killed left open hides the next one's from readers for so long."""
+"""Results are small; and a transaction that a killed run left open hides the next one's from readers for so long."""
 
 Tell = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is to be done. ``starting_offsets`` is Spark's JSON, or earliest; ``result_offsets``, the same for each
+    """The work to do. ``starting_offsets`` is Spark's JSON, or earliest; ``result_offsets``, the same for each
     result's topic, says where it ended before.
     """
 
@@ -75,7 +75,7 @@ class Job:
 
 @dataclass(slots=True)
 class Outcome:
-    """What the job did; times are seconds."""
+    """The report of the job; times are seconds."""
 
     spark_version: str = ""
     master: str = ""
@@ -91,7 +91,7 @@ class Outcome:
 
 
 def run_job(job: Job, tell: Tell) -> Outcome:
-    """Do all of it. What was read back is in ``out/read-back/*.parquet``, by result and by the way it took."""
+    """Do all of it. The rows read back are in ``out/read-back/*.parquet``, by result and by the way it took."""
     import pyspark
 
     outcome = Outcome()
@@ -135,7 +135,7 @@ class _Steps:
 def _session(job: Job) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's own choice is whatever python3 is
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's own choice is the python3 that is
     ours = {
         "spark.master": job.master,
         "spark.app.name": "aiokafkapy pipeline",
@@ -227,14 +227,14 @@ def _stream(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -> N
     with steps.step(f"{ROLLING.name}: a stream from Kafka to Parquet"):
         start = job.result_offsets.get(ROLLING.name, "earliest")
         found = from_records(ROLLING, _source(job, spark.readStream, topic, start))
-        # The streaming file sink only adds: what an earlier run left would be found again.
+        # The streaming file sink only adds: files of an earlier run would be found again.
         copied = found.writeStream.format("parquet").outputMode("append").option("path", _parquet(job, ROLLING))
         query = copied.option("checkpointLocation", str(checkpoints / "copy")).trigger(availableNow=True).start()
         _follow(query, steps)
 
 
 def _follow(query: Any, steps: _Steps) -> None:
-    """Wait for the stream's end, which raises what ended it, and tell how far it is."""
+    """Wait for the stream's end, which raises its error, and tell how far it is."""
     told = -1
     while not query.awaitTermination(0.5):
         rows = sum(progress.numInputRows for progress in query.recentProgress)
@@ -274,7 +274,7 @@ def main() -> None:
 
 
 def _reason(error: Exception) -> str:
-    """What Spark says, and the innermost cause, without its Java stack, which is in the log."""
+    """Spark's error, and the innermost cause, without its Java stack, which is in the log."""
     text = str(error)
     lines = [line for line in text.partition("JVM stacktrace:")[0].splitlines() if line.strip()]
     said = [line for line in lines if not line.startswith(("\tat ", "Caused by:"))]

@@ -1,6 +1,6 @@
 """A picture for each result, as PNG.
 
-Owns how a result is drawn. What is drawn was read back from Kafka, not what was computed on the way.
+Owns how a result is drawn. Results are drawn as read back from Kafka, not as computed on the way.
 """
 
 from __future__ import annotations

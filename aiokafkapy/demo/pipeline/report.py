@@ -1,4 +1,4 @@
-"""``PipelineReport``: what the pipeline did and found, in numbers and words.
+"""``PipelineReport``: the pipeline's work and findings, in numbers and words.
 
 Owns nothing but these; the page and the command line show them.
 """

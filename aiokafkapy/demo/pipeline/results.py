@@ -1,4 +1,4 @@
-"""The results of the pipeline: what each is called, its columns, and how Spark computes it.
+"""The results of the pipeline: each one's name, its columns, and how Spark computes it.
 
 Owns the definitions; ``expected`` has the same in pandas. Knows neither where flights come from nor where results go.
 
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 LATE_AFTER: Final = 15
-"""Minutes; what the US Department of Transportation calls late."""
+"""Minutes; late by the definition of the US Department of Transportation."""
 WINDOW: Final = "7 days"
 SLIDE: Final = "1 day"
 WATERMARK: Final = "7 days"
@@ -123,7 +123,7 @@ def to_records(result: Result, rows: DataFrame) -> DataFrame:
 
 
 def from_records(result: Result, records: DataFrame) -> DataFrame:
-    """Rows again, from what our source read."""
+    """Rows again, from the records that our source read."""
     from pyspark.sql import functions as f
 
     row = f.from_json(f.col("value").cast("string"), result.schema).alias("row")

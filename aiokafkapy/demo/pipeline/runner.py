@@ -5,7 +5,7 @@ this process's loop, so Spark and the comparison run elsewhere.
 
 Rules:
 
-- what Spark writes to its terminal goes to ``out/spark.log``, and its end is in the error when the job fails;
+- Spark's output goes to ``out/spark.log``, and its end is in the error when the job fails;
 - Ctrl-C ends the job's process and its JVM; nothing is left running.
 """
 
@@ -55,7 +55,7 @@ class PipelineError(KafkaError):
 
 @dataclass(frozen=True, slots=True)
 class PipelineOptions:
-    """What the command line says. ``limit``: only so many flights are in the topic."""
+    """The options of the command line. ``limit``: only so many flights are in the topic."""
 
     bootstrap_servers: str
     data: Path
@@ -99,7 +99,7 @@ async def run_pipeline(
     try:
         outcome = await _run_job(job, options.out / "spark.log", stop, progress)
     finally:
-        shutil.rmtree(options.out / "shipped", ignore_errors=True)  # what the executors were sent
+        shutil.rmtree(options.out / "shipped", ignore_errors=True)  # the package as the executors were sent it
     if outcome is None:
         return None
     with progress("checking against pandas, drawing", None):
@@ -183,7 +183,7 @@ async def _follow(events: asyncio.StreamReader, progress: Progress, log: Path) -
 
 @contextlib.asynccontextmanager
 async def _job_process(job: Job, log: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, asyncio.StreamReader]]:
-    """The job's process and what it tells; with its JVM and workers it is gone at the end."""
+    """The job's process and its events; with its JVM and workers it is gone at the end."""
     loop = asyncio.get_running_loop()
     reading, writing = os.pipe()
     events = asyncio.StreamReader(limit=LINE_LIMIT)

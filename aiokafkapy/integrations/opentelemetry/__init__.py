@@ -1,5 +1,5 @@
-"""Producers in OpenTelemetry: spans for what is sent and processed (``KafkaTracing``), and metrics (``watch``, and
-``KafkaDurations`` for a histogram).
+"""Producers in OpenTelemetry: spans for records that are sent and processed (``KafkaTracing``), and metrics (``watch``,
+and ``KafkaDurations`` for a histogram).
 
 It needs the API alone, the extra ``opentelemetry``; an SDK is the application's choice, and without one nothing is
 recorded. Names and attributes are those of the semantic conventions for messaging, in the form in which

@@ -1,7 +1,7 @@
 """``watch(producer)``: a producer's metrics as OpenTelemetry's observable instruments.
 
 Owns their names (``kafka.producer.…``), units and attributes, and the callbacks that read producers when a reader
-collects. What is measured is in ``measurements``; the instruments are those of a meter, made once for each provider.
+collects. The measurements are in ``measurements``; the instruments are those of a meter, made once for each provider.
 
 Rules: nothing is done between two collections; one collection reads a producer once; a closed producer is no longer
 observed. Attributes are the client id, and a broker's id, an error's class or, with ``metrics_topics_max``, a topic,
@@ -36,7 +36,7 @@ __all__ = ["watch"]
 
 PREFIX: Final = "kafka.producer."
 FRESH: Final = 0.1
-"""Seconds for which what was read of a producer is good: the callbacks of one collection come within."""
+"""Seconds for which the numbers read from a producer are good: the callbacks of one collection come within."""
 
 _UNITS: Final = {"seconds": "s", "bytes": "By", "": "1"}
 

@@ -41,7 +41,7 @@ class ContextInHeaders:
         return any(name in fields for name, _ in _pairs(headers))
 
     def read(self, headers: Iterable[Any] | None, context: Context | None = None) -> Context:
-        """``context``, or the running one, with what the headers carry."""
+        """``context``, or the running one, with the values that the headers carry."""
         return self._current.extract(list(_pairs(headers)), context, _GETTER)
 
     @property

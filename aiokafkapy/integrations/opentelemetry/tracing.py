@@ -88,7 +88,7 @@ class KafkaTracing:
     def track(
         self, record: ProducerRecord
     ) -> tuple[ProducerRecord, Callable[[RecordMetadata | None, BaseException | None], None] | None]:
-        """The record with the context of its span in its headers, and what ends the span."""
+        """The record with the context of its span in its headers, and the function that ends the span."""
         batch = _batch.get()
         has_context = self._headers.is_in(record.headers)
         operation = self._operation("send" if batch is None else "create", str(record.topic))
@@ -113,13 +113,13 @@ class KafkaTracing:
         self,
         producer: KafkaProducer[Any, Any],
         topic: str,
-        values_or_records: Iterable[Any],
+        values_or_records: Iterable[object],
         *,
         return_exceptions: bool = False,
     ) -> Sequence[RecordMetadata | BaseException]:
         """As ``producer.send_many``, in one span that links to a span of each record.
 
-        The producer needs this tracing among its interceptors, or the records have no spans. What fails is the span's
+        The producer needs this tracing among its interceptors, or the records have no spans. A failure is the span's
         error, also where it is returned.
         """
         operation = self._operation("send", topic)
@@ -143,7 +143,7 @@ class KafkaTracing:
         """A span for the processing of a record, or of a list of them, as any Python consumer gives them.
 
         One record is processed in the trace that it was sent in, with its baggage, unless ``new_trace``; several are
-        linked to in a span of the running trace. What the block raises is the span's error, and is raised again.
+        linked to in a span of the running trace. An exception of the block is the span's error, and is raised again.
         """
         is_batch = isinstance(record_or_records, list | tuple) and not hasattr(record_or_records, "topic")
         records = [_Consumed.of(each) for each in (record_or_records if is_batch else [record_or_records])]
@@ -199,7 +199,7 @@ class KafkaTracing:
         )
         return [Link(found) for found in contexts if found.is_valid]
 
-    def _describe(self, span: Span, key: Any, is_tombstone: bool, partition: Any) -> None:
+    def _describe(self, span: Span, key: object, is_tombstone: bool, partition: object) -> None:
         """The attributes of a record before it is sent, or when it is processed."""
         text = _text_of(key) if self._with_keys else None
         if text is not None:
@@ -228,7 +228,7 @@ class _Consumed(NamedTuple):
     headers: Any
 
     @classmethod
-    def of(cls, record: Any) -> _Consumed:
+    def of(cls, record: object) -> _Consumed:
         """confluent-kafka's messages have methods, others' records have attributes."""
         topic, partition, offset, key, value, headers = (
             found() if callable(found := getattr(record, name, None)) else found
@@ -237,7 +237,7 @@ class _Consumed(NamedTuple):
         return cls(topic or "", partition, offset, key, value is None, headers)
 
 
-def _text_of(key: Any) -> str | None:
+def _text_of(key: object) -> str | None:
     """The key as text, when it has that form without doubt."""
     if isinstance(key, bytes) and len(key) <= 4 * LONGEST_KEY:
         try:

@@ -1,6 +1,6 @@
-"""``RelayDatabase``: the relay's one connection, and what it asks of the table in any database.
+"""``RelayDatabase``: the relay's one connection, and its statements, for any database.
 
-Owns the connection and the statements; who owns which shard, and how a relay is woken, is ``postgresql``'s and
+Owns the connection and the statements; the shards' owners, and how a relay is woken, are ``postgresql``'s and
 ``sqlite``'s.
 
 Rules:
@@ -69,7 +69,7 @@ class RelayDatabase:
             await self._prepare()
 
     async def close(self) -> None:
-        """End the connection, and with it the locks; raises nothing, whatever state it is in."""
+        """End the connection, and with it the locks; raises nothing, in any state."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(*self.errors):
@@ -78,11 +78,11 @@ class RelayDatabase:
                     await connection.close()
 
     async def own(self) -> frozenset[int]:
-        """The shards that are this relay's now: it takes those that are free, and gives up what is not its share."""
+        """The shards that are this relay's now: it takes those that are free, and gives up those beyond its share."""
         raise NotImplementedError
 
     async def pending(self, shards: Collection[int], held: Collection[Held], limit: int) -> list[OutboxRow]:
-        """The first rows of these shards that are to be published, by id, without what is held."""
+        """The first rows of these shards that are to be published, by id, without those that are held."""
         query = self._pending.where(self._table.c.shard.in_(sorted(shards))).limit(limit)
         for column, kind in ((self._table.c.topic, "topic"), (self._table.c.lane, "lane")):
             names = sorted(each.name for each in held if each.kind == kind)
@@ -132,7 +132,7 @@ class RelayDatabase:
 
 
 async def backlog_of(engine: AsyncEngine, table: sa.Table) -> OutboxBacklog:
-    """What waits in the table, on a connection of its own. Raises the database's errors."""
+    """The rows that wait in the table, on a connection of its own. Raises the database's errors."""
     c = table.c
     is_pending = c.published_at.is_(None) & c.error.is_(None)
     query = sa.select(

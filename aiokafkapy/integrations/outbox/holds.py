@@ -1,8 +1,8 @@
-"""``Holds``: what is not tried now since it failed, and until when.
+"""``Holds``: topics, lanes and shards that failed and are not tried for now, and until when.
 
 Pure: ``now`` is an argument. It stands for the back-off of Kafka's clients, by topic.
 
-Rules: each failure in a row holds longer, up to a limit; a success forgets all of them. What is held keeps nothing else
+Rules: each failure in a row holds longer, up to a limit; a success forgets all of them. A hold keeps nothing else
 from being published.
 """
 

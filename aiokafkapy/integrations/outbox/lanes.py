@@ -4,7 +4,7 @@ Pure. There is no counterpart in Kafka, whose order is that of a partition: a la
 partition, and holds when the number of partitions changes.
 
 Rules: the same topic and key have the same lane in every process and version; two lanes may share a number, which costs
-parallelism and no order. With a partition named in the row the lane is that partition, whatever the key.
+parallelism and no order. With a partition named in the row the lane is that partition, for every key.
 """
 
 from __future__ import annotations

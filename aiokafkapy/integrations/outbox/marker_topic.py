@@ -1,9 +1,9 @@
 """``MarkerTopic``: the compacted topic of the markers, made where it is missing, and read to its end.
 
-Owns its readers for the time of one look. What a marker says is ``markers``'.
+Owns its readers for the time of one look. The content of a marker is ``markers``'.
 
-Rules: ``find`` returns what was committed before it was called. It reads what is committed, up to the end of the log,
-and so waits for transactions that are just being committed there, of other shards too; not longer than
+Rules: ``find`` returns markers that were committed before it was called. It reads committed records, up to the end of
+the log, and so waits for transactions that are just being committed there, of other shards too; not longer than
 ``MOST_SECONDS``. A topic that forgets records after a time is refused: its relay would publish twice.
 """
 

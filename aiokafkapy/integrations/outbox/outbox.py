@@ -7,7 +7,7 @@ Rules:
 
 - A record exists when the caller's transaction is committed, and not before.
 - On PostgreSQL a transaction waits for others that have added a record of one of its keys and are not ended
-  (``orders_keys``): ids of a key are in the order of commits. Add last, or always in the same order as what the
+  (``orders_keys``): ids of a key are in the order of commits. Add last, or always in the same order as the
   transaction locks else, or two of them may wait for each other; PostgreSQL then ends one of them with an error.
 - Keys share 4,096 locks, so that a transaction with any number of keys has room for them.
 - A notification wakes the relay at the commit (``notifies``). PostgreSQL lets transactions that notify commit one by
@@ -33,7 +33,7 @@ from .table import shards_of
 __all__ = ["Outbox", "channel_of"]
 
 MAX_RECORD_BYTES: Final = 1_000_000
-"""Below Kafka's default of 1 MiB for a request, with room for what is around a record."""
+"""Below Kafka's default of 1 MiB for a request, with room for the bytes around a record."""
 
 Transaction: TypeAlias = "AsyncSession | async_scoped_session[AsyncSession] | AsyncConnection"
 BlockingTransaction: TypeAlias = "Session | scoped_session[Session] | sa.Connection"
@@ -77,16 +77,16 @@ class Outbox:
         self,
         transaction: Transaction,
         topic: str,
-        value: Any = None,
+        value: object = None,
         *,
-        key: Any = None,
+        key: object = None,
         headers: HeadersLike | None = None,
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,
     ) -> None:
         """Write one record in the transaction of this session or connection.
 
-        Raises what ``producer.send`` raises for arguments, before anything is written, and the database's errors.
+        Raises the errors of ``producer.send`` for arguments, before anything is written, and the database's errors.
         """
         await self.add_many(transaction, [ProducerRecord(topic, value, key, partition, timestamp_ms, headers)])
 
@@ -111,9 +111,9 @@ class Outbox:
         self,
         transaction: BlockingTransaction,
         topic: str,
-        value: Any = None,
+        value: object = None,
         *,
-        key: Any = None,
+        key: object = None,
         headers: HeadersLike | None = None,
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,
@@ -199,14 +199,14 @@ class _Statements(NamedTuple):
     channel: str | None
 
     def before(self, dialect: str) -> list[tuple[sa.TextClause, dict[str, Any]]]:
-        """What comes before the insert: on PostgreSQL the locks, since ids must be drawn under them."""
+        """The statements before the insert: on PostgreSQL the locks, since ids must be drawn under them."""
         if dialect != "postgresql":
             return []
         statements = [(_LOCK, {"numbers": self.locks})] if self.locks else []
         return statements + ([(_NOTIFY, {"channel": self.channel})] if self.channel is not None else [])
 
 
-def _with(record: ProducerRecord, key: Any, value: Any) -> ProducerRecord:
+def _with(record: ProducerRecord, key: object, value: object) -> ProducerRecord:
     return ProducerRecord(record.topic, value, key, record.partition, record.timestamp_ms, record.headers)
 
 

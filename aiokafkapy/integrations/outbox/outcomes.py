@@ -1,11 +1,11 @@
-"""What becomes of the rows of a batch: published, refused, to be tried alone, or to be tried later.
+"""The outcomes of the rows of a batch: published, refused, to be tried alone, or to be tried later.
 
 Pure: it judges errors and knows neither database nor producer. Kafka's producer has the like in ``Errors`` as
 retriable or not; an outbox asks another question, whose fault it is.
 
 Rules:
 
-- A row is refused only for what is wrong with its record. Everything else, an outage, missing rights, a topic that is
+- A row is refused only for a fault of its record. Everything else, an outage, missing rights, a topic that is
   missing, may pass: its topic is held for a time, and nothing behind it overtakes it.
 - A broker refuses a batch for one of its records. The refused one is found by sending each of them alone.
 - A row that failed only because a record before it did is left as it is.
@@ -59,7 +59,7 @@ class Verdict(Enum):
 
 
 class Held(NamedTuple):
-    """What is tried later: a ``topic``, a ``lane`` or a ``shard``, or all of ``kafka``."""
+    """The scope that is tried later: a ``topic``, a ``lane`` or a ``shard``, or all of ``kafka``."""
 
     kind: Literal["kafka", "shard", "topic", "lane"]
     name: str | int
@@ -87,7 +87,7 @@ class Outcome:
         return bool(self.published or self.refused or self.suspected or self.held)
 
     def add(self, other: Outcome) -> None:
-        """Take in what became of other rows."""
+        """Take in the outcomes of other rows."""
         self.published += other.published
         self.refused += other.refused
         self.suspected |= other.suspected
@@ -104,7 +104,9 @@ def judge(error: BaseException) -> Verdict:
 
 
 def held_by(row: OutboxRow) -> Held:
-    """What is held when this row could not be sent: a partition that does not exist does not hold its topic."""
+    """The scope that is held when this row could not be sent: a partition that does not exist does not hold its
+    topic.
+    """
     return Held("topic", row.topic) if row.partition is None else Held("lane", row.lane)
 
 

@@ -1,13 +1,13 @@
 """``PostgresDatabase``: shards by advisory locks, and LISTEN, on PostgreSQL.
 
-Owns the locks that say whose a shard is. They belong to the session: a relay that ends in whatever way gives them up
+Owns the locks that say whose a shard is. They belong to the session: a relay that ends in any way gives them up
 with its connection. So it needs a connection to the server itself, not to a pooler that changes sessions between
 transactions.
 
 Rules:
 
 - Each relay also holds one lock that all of them share. Counting its holders tells each relay its share of the shards:
-  it gives up what is more, between two batches, and takes what is free up to it. So relays may come and go.
+  it gives up shards beyond it, between two batches, and takes free ones up to it. So relays may come and go.
 - The locks have the table's oid in their number: outboxes of one database do not meet.
 - With asyncpg a commit that notifies wakes the relay. Another driver, and a notification that was lost, is what
   polling is for.
@@ -81,7 +81,7 @@ class PostgresDatabase(RelayDatabase):
 
     async def _prepare(self) -> None:
         self._owned.clear()
-        # What is marked as published must not be forgotten by a crash of the server: it would be published again.
+        # The mark of a published row must not be lost by a crash of the server: the row would be published again.
         await self._execute(sa.text("SET synchronous_commit = on"))
         name = self._engine.dialect.identifier_preparer.format_table(self._table)
         self._oid = (await self._execute(_OID, {"name": name})).scalar_one()

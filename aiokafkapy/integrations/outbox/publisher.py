@@ -3,8 +3,8 @@
 Owns a producer: with ``enable_gapless_guarantee``, so that behind a record that failed nothing of its partition is
 written, and the rows of a whole batch can be on their way at once without one overtaking another.
 
-Rules: a producer that cannot be used any more is closed and made anew. When a batch is over, the partitions of what
-failed take records again: what comes next begins with the first row that failed.
+Rules: a producer that cannot be used any more is closed and made anew. When a batch is over, the partitions of failed
+rows take records again: the next batch begins with the first row that failed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Publisher(Protocol):
 
     async def take_over(self, shards: Collection[int]) -> tuple[Mapping[int, UUID], Outcome]:
         """Own these shards and no others. Returns rows of new ones that are known to be published, to be marked before
-        the next call, and in an outcome what is held: the shards that cannot be published yet.
+        the next call, and an outcome holds the shards that cannot be published yet.
         """
 
     async def publish(self, rows: Sequence[OutboxRow]) -> Outcome:
@@ -48,7 +48,7 @@ class PlainPublisher:
         self._suspected: set[int] = set()
 
     async def take_over(self, shards: Collection[int]) -> tuple[Mapping[int, UUID], Outcome]:
-        """Nothing is known of what others have published."""
+        """Nothing is known of rows that others have published."""
         return {}, Outcome()
 
     async def publish(self, rows: Sequence[OutboxRow]) -> Outcome:
@@ -88,7 +88,7 @@ class PlainPublisher:
         return self._producer
 
 
-def with_options(config: ProducerConfig, **options: Any) -> ProducerConfig:
+def with_options(config: ProducerConfig, **options: object) -> ProducerConfig:
     """The configuration with other values of some options. Raises ConfigurationError where they contradict."""
     given = {name: getattr(config, name) for name in config.model_fields_set}
     return ProducerConfig(**{**given, **options})

@@ -1,14 +1,15 @@
 """``OutboxRelay``: publishes the rows of an outbox, as a task of the service or as a process of its own.
 
-Owns the loop: take shards, read a batch, publish it, mark it; its back-off, its end, and what it tells. The database is
-``database``'s, Kafka ``publisher``'s; what may be tried when is ``holds``'.
+Owns the loop: take shards, read a batch, publish it, mark it; its back-off, its end, and its statistics. The database
+is ``database``'s, Kafka ``publisher``'s; the times of further attempts are ``holds``'.
 
 Rules:
 
 - Rows that are published are remembered until the database was told: after an outage it is told first.
 - An outage of the database, of Kafka, or of one topic ends nothing: it is tried again, after longer and longer times.
-  What is no outage ends the relay, which says so at once in the log, and to whoever leaves it or waits for ``run``.
-- ``stop`` lets the batch under way come to its end. A relay that is cancelled leaves at once, and what it had under way
+  Any other error ends the relay, which says so at once in the log, and to the caller that leaves it or waits for
+  ``run``.
+- ``stop`` lets the batch under way come to its end. A relay that is cancelled leaves at once, and its rows under way
   is published again, or, exactly once, is found in the marker.
 
 Events: ``outbox.shards`` (info; table, shards, of), ``outbox.found_published`` (info; table, rows), ``outbox.refused``
@@ -60,7 +61,9 @@ IMPATIENT: Final[dict[str, Any]] = {
     "request_timeout_ms": 10_000,
     "delivery_timeout_ms": 30_000,
 }
-"""Options where none are given: what is not sent is still in the table, and other topics wait for it meanwhile."""
+"""Options where none are given: rows that are not sent are still in the table, and other topics wait for it
+meanwhile.
+"""
 BACKOFF: Final = ExponentialBackoff(0.1, 10.0)
 """Seconds between attempts to use the database."""
 OWNING_SECONDS: Final = 1.0
@@ -74,16 +77,16 @@ _logger = get_logger(__name__)
 class OutboxRelay:
     """``async with OutboxRelay(engine, table, "kafka:9092"): ...``, or ``asyncio.run(relay.run())``.
 
-    ``engine`` is of PostgreSQL or SQLite; ``table`` is made by ``outbox_table``. What follows is as for
+    ``engine`` is of PostgreSQL or SQLite; ``table`` is made by ``outbox_table``. The other options are as for
     ``KafkaProducer``: the relay has producers of its own, because it needs some options of its own. With a
     ``transactional_id``, of this outbox alone, each row is published exactly once; without, at least once.
 
-    ``on_error``: a record that is refused for good is parked with its error; ``"stop"``: what is behind it in its lane
+    ``on_error``: a record that is refused for good is parked with its error; ``"stop"``: the rows behind it in its lane
     (its key) waits until it is dealt with, ``"skip"``: it does not. ``keep_published``: seconds for which published
     rows stay in the table; None: they are deleted at once. ``poll_interval``: seconds after which an idle relay looks
     for rows though nothing has woken it. ``database_timeout``: seconds for one statement.
 
-    Raises ConfigurationError for what cannot work.
+    Raises ConfigurationError for options that cannot work.
     """
 
     def __init__(
@@ -152,7 +155,7 @@ class OutboxRelay:
     async def stop(self, timeout: float | None = None) -> None:
         """Let the batch under way come to its end, and end; after ``timeout`` seconds without that. Idempotent.
 
-        Raises what has ended the relay, if it was not this.
+        Raises the error that has ended the relay, if it was not this.
         """
         self._is_stopping = True
         self.wake()
@@ -173,7 +176,7 @@ class OutboxRelay:
                 raise
 
     async def run(self, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
-        """Start, and return when the relay was stopped, which these signals do. Raises what has ended it."""
+        """Start, and return when the relay was stopped, which these signals do. Raises the error that has ended it."""
         loop = asyncio.get_running_loop()
         given = list(signals)
         for each in given:
@@ -202,7 +205,7 @@ class OutboxRelay:
         """Look for rows now; for a caller that has just committed some in this process, on this event loop."""
         self._news.set()
 
-    # what it tells
+    # statistics
 
     def statistics(self) -> OutboxStatistics:
         """The relay as it is now; no I/O."""
@@ -361,7 +364,7 @@ class OutboxRelay:
         return asyncio.get_running_loop().time()
 
 
-def _impatient(options: Mapping[str, Any]) -> dict[str, Any]:
+def _impatient(options: Mapping[str, object]) -> dict[str, object]:
     # A request's time-out of one's own may be too long for ours of a delivery: then the producer's rules count.
     missing = {name: value for name, value in IMPATIENT.items() if name not in options}
     if "request_timeout_ms" in options:

@@ -2,9 +2,9 @@
 
 Pure. Kafka's counterpart is ``ProducerRecord``, whose constructor checks.
 
-Rules: what could never be published is refused before it is written, by the errors that ``producer.send`` has for it;
-its transaction is the caller's to roll back. A record without a time stamp has that of its ``add``, so that it is the
-same however often it is published.
+Rules: a record that could never be published is refused before it is written, by the errors that ``producer.send`` has
+for it; its transaction is the caller's to roll back. A record without a time stamp has that of its ``add``, so that it
+is the same however often it is published.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def encode_headers(headers: Iterable[tuple[str, bytes | None]]) -> str | None:
 
 
 def decode_headers(text: str | None) -> tuple[tuple[str, bytes | None], ...] | None:
-    """What ``encode_headers`` was given."""
+    """The opposite of ``encode_headers``."""
     if text is None:
         return None
     return tuple((name, None if data is None else base64.b64decode(data)) for name, data in json.loads(text))
@@ -128,7 +128,7 @@ def _pairs_of(topic: str, headers: HeadersLike | None) -> list[tuple[str, bytes 
     return pairs
 
 
-def _number(topic: str, name: str, given: Any, most: int) -> int:
+def _number(topic: str, name: str, given: object, most: int) -> int:
     if isinstance(given, bool) or not isinstance(given, int):
         raise TypeError(f"topic {topic!r}: {name} is a {type(given).__name__}, not an int")
     if not 0 <= given <= most:

@@ -54,7 +54,7 @@ class SqliteDatabase(RelayDatabase):
 
     async def _prepare(self) -> None:
         await asyncio.to_thread(_use_write_ahead_log, str(self._engine.url.database))
-        # What is marked as published must not be forgotten when the power fails: it would be published again.
+        # The mark of a published row must not be lost when the power fails: the row would be published again.
         await self._execute(sa.text("PRAGMA synchronous = FULL"))
 
 

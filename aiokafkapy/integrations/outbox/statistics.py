@@ -1,4 +1,4 @@
-"""What ``relay.statistics()`` and ``relay.backlog()`` return: plain snapshots.
+"""The results of ``relay.statistics()`` and ``relay.backlog()``: plain snapshots.
 
 Rule: the statistics are read without I/O, and count since the relay was made.
 """
@@ -28,7 +28,7 @@ class OutboxStatistics:
     unmarked: int = 0
     """Rows that are published, and that the database was not told of yet."""
     held: tuple[str, ...] = ()
-    """What is not tried at this moment, since it failed: topics, lanes, shards, or ``kafka``."""
+    """Scopes that failed and are not tried at this moment: topics, lanes, shards, or ``kafka``."""
     database_failures: int = 0
     last_error: str | None = None
     """Of the database, of Kafka or of a record, whichever was last."""
@@ -41,4 +41,4 @@ class OutboxBacklog:
     pending: int
     refused: int
     oldest_timestamp_ms: int | None
-    """The lowest time stamp of what is pending: by default the time of its ``add``."""
+    """The lowest time stamp of a pending row: by default the time of its ``add``."""

@@ -5,12 +5,12 @@ consume, transform and produce, with a consumer group's offsets in the place of 
 
 Rules:
 
-- Who takes a shard takes its transactional id first, which fences whoever had it and ends its transaction, and then
-  reads the marker: whatever was committed is seen, and nothing is committed after.
+- A relay that takes a shard takes its transactional id first, which fences the last owner and ends its transaction, and
+  then reads the marker: all commits are seen, and none comes after.
 - The relay marks a batch in the database before it gives the next one of its shard, so that one marker is enough.
-- Whatever goes wrong with a transaction, but for a record's own fault, ends this producer: the shard is taken anew, and
+- Any failure of a transaction, but for a record's own fault, ends this producer: the shard is taken anew, and
   the marker says whether the batch was committed.
-- Readers with ``read_committed`` see each row once; others see what was aborted too.
+- Readers with ``read_committed`` see each row once; others see aborted ones too.
 """
 
 from __future__ import annotations

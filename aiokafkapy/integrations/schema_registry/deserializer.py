@@ -1,7 +1,7 @@
-"""What the deserializers of all formats share: which schema a record was written with.
+"""The part that the deserializers of all formats share: a record's writer schema.
 
 Owns the way from a record's bytes and headers to its writer's schema, and the decoders that are remembered for each.
-What a format adds is a ``Decoder``. Confluent's counterpart is ``AbstractKafkaSchemaSerDe``.
+A format adds a ``Decoder``. Confluent's counterpart is ``AbstractKafkaSchemaSerDe``.
 
 Rules: None stays None (a tombstone); the id of a header comes before that of the first bytes, as in Confluent's; bytes
 that cannot be read are a ``DeserializationError`` that shows none of them. The rules for readers of the writer's schema

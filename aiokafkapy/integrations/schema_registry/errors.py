@@ -1,4 +1,4 @@
-"""What goes wrong with a schema registry, one class for each thing that a caller can do about it.
+"""The failures of a schema registry, one class for each thing that a caller can do about it.
 
 ::
 
@@ -48,7 +48,7 @@ _SHOWN: Final = 2_000
 
 
 class SchemaRegistryError(KafkaError):
-    """A schema registry refused something, or answered what cannot be read.
+    """A schema registry refused something, or gave an answer that cannot be read.
 
     ``status`` is the HTTP status, ``registry_code`` the registry's own; None where it did not answer.
     """
@@ -81,7 +81,7 @@ class RegistryUnavailableError(SchemaRegistryError):
 
 
 class RegistryAuthenticationError(SchemaRegistryError):
-    """The registry refused the credentials, or what they may do."""
+    """The registry refused the credentials, or their rights."""
 
 
 class SubjectNotFoundError(SchemaRegistryError):
@@ -165,7 +165,7 @@ def error_for(
     schema_id: int | str | None = None,
     problems: Sequence[str] = (),
 ) -> SchemaRegistryError:
-    """The error for a registry's answer. ``doing`` says what was asked, in words that name subject or id."""
+    """The error for a registry's answer. ``doing`` is the question, in words that name subject or id."""
     kind = _BY_CODE.get(code or 0) or _BY_CODE.get(status) or SchemaRegistryError
     if kind is SchemaRegistryError and (status == 429 or status >= 500):
         kind = RegistryUnavailableError

@@ -1,4 +1,4 @@
-"""What the serializers of all formats share: which schema id a record gets, and where it stands.
+"""The part that the serializers of all formats share: a record's schema id, and its place.
 
 Owns the way from topic to schema id: subject, registration or look-up, latest version, remembered for each topic. What
 a format adds is an ``Encoder`` for a schema. Confluent's counterpart is ``AbstractKafkaSchemaSerDe``.
@@ -11,8 +11,8 @@ Rules:
   production a schema is registered by a deployment, which can be refused, and not by the record that comes first.
 - The rules of a schema's data contract are run, those of ``rules``; one that nobody runs is refused, unless
   ``ignore_rules``: a field to be encrypted would go out as it is. A schema without rules costs nothing of it.
-- What fails is asked again with the next record: no failure is remembered. While no registry answers, the version that
-  was the latest stays in use.
+- A failed question is asked again with the next record: no failure is remembered. While no registry answers, the
+  version that was the latest stays in use.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def topic_name_strategy(topic: str, is_key: bool, record_name: str | None) -> st
 
 
 def record_name_strategy(topic: str, is_key: bool, record_name: str | None) -> str:
-    """The type's full name: one schema for a type, in whatever topics it is sent to."""
+    """The type's full name: one schema for a type, in all topics it is sent to."""
     return _named(topic, record_name)
 
 

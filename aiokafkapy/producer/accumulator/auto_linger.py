@@ -9,7 +9,7 @@ Rules:
 - Few arrivals, no linger: a record that comes alone leaves at once, also beside others that are in flight.
 - With more it grows, up to the measured round trip, so that a record's time is not more than doubled, and up to
   ``LONGEST``: a distant broker gets fewer and larger requests.
-- What came more than a few milliseconds ago does not count: after ``LONGEST_MEMORY`` of quiet it is 0 again.
+- Records older than a few milliseconds do not count: after ``LONGEST_MEMORY`` of quiet it is 0 again.
 - Batches are looked at again each ``RECHECK`` while they gather, and not once it is quiet.
 """
 

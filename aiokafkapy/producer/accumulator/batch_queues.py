@@ -87,7 +87,7 @@ class BatchQueues:
     # finding
 
     def topic(self, topic: str) -> TopicInfo:
-        """What is known of a topic, made when first asked for."""
+        """The state of a topic, made when first asked for."""
         info = self._topics.get(topic)
         if info is None:
             settings = self._settings_by_topic.get(topic, self._settings)
@@ -196,7 +196,7 @@ class BatchQueues:
             self._deactivate(queue)
 
     def take_behind(self, batch: ProducerBatch) -> list[ProducerBatch]:
-        """Take out what is younger than ``batch`` in its partition."""
+        """Take out the batches younger than ``batch`` in its partition."""
         queued = self.queue(batch.topic_partition).batches
         behind = [follower for follower in queued if follower.order > batch.order]
         for follower in behind:
@@ -204,7 +204,7 @@ class BatchQueues:
         return behind
 
     def take_expired(self, now: float) -> list[ProducerBatch]:
-        """Take out what is older than the delivery time-out, oldest first in each partition."""
+        """Take out the batches older than the delivery time-out, oldest first in each partition."""
         expired: list[ProducerBatch] = []
         if now < self.next_expiry_time:
             return expired

@@ -5,7 +5,7 @@ from here, has them compressed, and tells when that has ended. Java has no count
 
 Rules: a thread's work is paid for beforehand, with as many bytes as the records have. When there is no memory for that,
 the batch waits for one that is with a thread; when there is none, it goes without paying, so that a pool full of
-records empties, and the loop never compresses a large batch itself. What sealing saves is given back.
+records empties, and the loop never compresses a large batch itself. Memory that sealing saves is given back.
 
 A thread needs the GIL before and after its work: it competes with the loop for it, and waits while the loop is busy
 (5 ms each time, by Python's default). So a batch that records fill one by one is compressed on the loop when that is

@@ -54,7 +54,7 @@ class BufferPool:
         return True
 
     def charge(self, size: int) -> None:
-        """Count ``size`` bytes that are in use already; negative for what shrank."""
+        """Count ``size`` bytes that are in use already; negative when a batch shrank."""
         self._add(size)
 
     def release(self, size: int) -> None:

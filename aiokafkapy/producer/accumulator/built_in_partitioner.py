@@ -117,7 +117,7 @@ class BuiltInPartitioner:
 
     def _next_of_round(self, candidates: Sequence[PartitionInfo]) -> int:
         if candidates is not self._candidates:
-            # Other metadata: what has no leader any more is left out, what is new comes with the next round.
+            # Other metadata: partitions without a leader are left out, new ones come with the next round.
             self._candidates = candidates
             numbers = {info.partition for info in candidates}
             self._round = [partition for partition in self._round if partition in numbers]

@@ -26,7 +26,7 @@ class IncompleteBatches:
         self._batches: dict[ProducerBatch, None] = {}
         self.delivered = 0
         self.failed = 0
-        # What wakes the tasks that wait for a batch; without it they are woken all at once.
+        # It wakes the tasks that wait for a batch; without it they are woken all at once.
         self.teller: Teller | None = None
 
     def add(self, batch: ProducerBatch) -> None:

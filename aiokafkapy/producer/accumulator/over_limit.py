@@ -3,8 +3,8 @@
 Owns how small a record's batch can be at least. It knows no batches and no time. Java has no counterpart: there a
 broker refuses the batch.
 
-Rule: only what cannot fit has an error. A compressed record may be much smaller than it is, so that only its codec's
-highest possible ratio counts.
+Rule: only a batch that cannot fit has an error. A compressed record may be much smaller than it is, so that only its
+codec's highest possible ratio counts.
 """
 
 from __future__ import annotations

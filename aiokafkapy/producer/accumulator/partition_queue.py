@@ -1,4 +1,4 @@
-"""The batches of one partition in their order, and what the accumulator knows of one topic.
+"""The batches of one partition in their order, and the accumulator's state of one topic.
 
 Owns the order within a partition: batches are sent as they were filled, and those that come back find their old
 place. It knows no memory, no time and no broker. Kafka's counterparts are the ``Deque<ProducerBatch>`` and
@@ -55,7 +55,7 @@ class PartitionQueue:
         # How many bytes of records the batch had that left last: what the next one is made for
         self.last_size = 0
         self.is_muted = False
-        # What ``cluster``, the view looked at last, says of the partition
+        # The partition in ``cluster``, the view looked at last
         self.cluster: Any = None
         self.leader = NO_LEADER
         self.leader_epoch = NO_LEADER_EPOCH
@@ -81,7 +81,7 @@ class PartitionQueue:
     def pop_first(self) -> ProducerBatch:
         """Take the oldest batch out."""
         batch = self.batches[0]
-        del self.batches[0]  # compiled it is half of what pop(0) costs
+        del self.batches[0]  # compiled it costs half as much as pop(0)
         self.last_size = batch.builder.records_size
         if self.open_batch is batch:
             self.open_batch = None
@@ -121,7 +121,7 @@ class TopicInfo:
     def __init__(self, topic: str, partitioner: Any, settings: TopicSettings = TopicSettings()) -> None:  # noqa: B008
         self.topic = topic
         self.batch_size, self.compression, self.compression_level, self.linger = settings
-        # What the topic takes in a batch, where that is known, and until when that counts (``topic_limits``)
+        # The topic's limit for a batch, where that is known, and until when that counts (``topic_limits``)
         self.own_batch_size = self.batch_size
         self.max_message_bytes = NO_LIMIT
         self.limit_until = 0.0

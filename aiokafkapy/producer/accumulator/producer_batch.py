@@ -152,7 +152,7 @@ class ProducerBatch:
         self._incomplete = incomplete
         self.produce_result = ProduceRequestResult(topic_partition)
         self.state = BATCH_STATES.initial
-        # What it holds. ``wanted`` is the memory without which the last record did not go in, 0 when the batch was
+        # Its memory. ``wanted`` is the memory without which the last record did not go in, 0 when the batch was
         # full.
         self.is_writable = True
         self.record_count = 0
@@ -189,7 +189,7 @@ class ProducerBatch:
         """Encode one record (bytes-like or None) and return its delivery; None when the batch is full or closed, or
         when it needs more memory than its builder's ``allowance``, which ``wanted`` then tells.
 
-        An empty batch takes a record of any size. Raises what the builder raises for a key, value or header that has
+        An empty batch takes a record of any size. Raises the builder's error for a key, value or header that has
         no bytes; the batch is then as it was.
         """
         if not self.is_writable:
@@ -244,7 +244,9 @@ class ProducerBatch:
         return self.builder.size
 
     def settle_memory(self) -> int:
-        """Note in ``memory`` what the builder really holds, and allow it no more; returns by how much it has grown."""
+        """Note in ``memory`` the bytes that the builder really holds, and allow it no more; returns by how much it has
+        grown.
+        """
         capacity = self.builder.capacity
         grown = capacity - self.memory
         self.memory = self.builder.allowance = capacity
@@ -458,7 +460,7 @@ class ProducerBatch:
     def tell_early(self, errors: Mapping[int, BaseException]) -> None:
         """Tell some records' outcomes now, by index, which are not the batch's: it stays on its way with all of them.
 
-        Who asks for the batch's own outcome, as a flush does, still hears that.
+        A waiter for the batch's own outcome, as a flush is, still hears that.
         """
         indexes = sorted(errors)
         told, own = ProduceRequestResult(self.topic_partition), ProduceRequestResult(self.topic_partition)

@@ -10,12 +10,13 @@ Rules:
   partitions have data that sending a batch of each takes longer. A batch costs us and the broker the same however few
   records it holds: sent every 5 ms to ten thousand partitions, most would hold one.
 - With an ``auto_linger`` the time behind a request in flight is what that says, anew at each look.
-- What is ready at ``ready`` is taken by ``drain`` (but for its size bound), and what is not has its time in
+- A batch that is ready at ``ready`` is taken by ``drain`` (but for its size bound), and another has its time in
   ``next_ready_check_delay``: call ``ready`` again after each drain and at that time, and never in between. A batch
   that is opened meanwhile needs no look either, while older ones of its leader gather.
 - A topic may have a linger of its own, which its batches wait out even when a request to their leader could take them
-  along; or an endless one: then only a flush sends them, however full they are, and what was sent once is sent again.
-- Only the first batch of a partition is looked at, so those behind it wait for whatever it waits for.
+  along; or an endless one: then only a flush sends them, however full they are, and a batch that was sent once is sent
+  again.
+- Only the first batch of a partition is looked at, so those behind it wait as long as it does.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _RECHECK: Final = RECHECK
 
 
 class ReadyCheckResult:
-    """What ``ready`` found: node ids to send to, seconds until something else is ready (or infinity), topics to look
+    """The result of ``ready``: node ids to send to, seconds until something else is ready (or infinity), topics to look
     up.
     """
 

@@ -9,9 +9,9 @@ Rules:
 
 - Order: a partition's batches leave in the order they were filled, one for each visit; one that comes back finds its
   old place. While records wait for memory no other record overtakes them.
-- Memory: ``buffer_memory`` bounds what the batches really hold, from their first record until ``deallocate``, and
-  ``buffer_records`` the records without an outcome. Whenever there is room again while records wait for it, ``on_room``
-  is called in the same step.
+- Memory: ``buffer_memory`` bounds the bytes that the batches really hold, from their first record until ``deallocate``,
+  and ``buffer_records`` the records without an outcome. Whenever there is room again while records wait for it,
+  ``on_room`` is called in the same step.
 - Accounts: accepted = delivered + failed + pending, at every moment.
 - Costs: an append costs the same with ten thousand partitions and waiters; ``ready`` and ``drain`` cost by the
   partitions that have data.
@@ -119,7 +119,7 @@ class RecordAccumulator:
 
     @property
     def auto_linger(self) -> AutoLinger | None:
-        """What says how long batches gather, with ``linger_ms="auto"``."""
+        """It says how long batches gather, with ``linger_ms="auto"``."""
         return self._ready_batches.auto_linger
 
     @property
@@ -204,7 +204,7 @@ class RecordAccumulator:
         self._tell_of_room()
         self.wakeup()
 
-    # what came back
+    # batches that came back
 
     def reenqueue(self, batch: ProducerBatch, now: float) -> None:
         """Queue a drained batch again, at its old place, to be sent after a back-off."""
@@ -228,7 +228,7 @@ class RecordAccumulator:
         return len(successors)
 
     def limit_topic(self, topic: str, max_message_bytes: int | None, until: float) -> None:
-        """The topic takes batches of so many bytes, as sent; None: nothing is known. What is queued is made to fit.
+        """The topic takes batches of so many bytes, as sent; None: nothing is known. Queued batches are made to fit.
 
         Records that can never fit are refused until ``until``, and batches are filled no further. One that was sent, or
         is to be compressed, is left to the broker.
@@ -400,8 +400,8 @@ class RecordAccumulator:
     def begin_flush(self, on_settled: Callable[[], object]) -> Flush:
         """Make everything ready at once, and call ``on_settled`` when the batches of this moment have outcomes.
 
-        It is not called when there are none (``Flush.is_settled``). What is appended later is not waited for. ``end()``
-        it in any case.
+        It is not called when there are none (``Flush.is_settled``). Records appended later are not waited for.
+        ``end()`` it in any case.
         """
         self._flushes += 1
         self.wakeup()

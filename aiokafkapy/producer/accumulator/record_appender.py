@@ -10,7 +10,7 @@ Rules:
   When memory is freed, ``grant`` appends the waiting records that fit, oldest first, and returns their deliveries.
 - Records: each one takes of a credit, which is looked at anew, against ``buffer_records``, only when it is used up. It
   is taken away while records wait, so that one comparison tells an append both.
-- While records wait for memory no other record overtakes them, whatever its partition.
+- While records wait for memory no other record overtakes them, of any partition.
 - A record that is refused changes neither the batch nor the accounts.
 - An append costs the same with ten thousand partitions and waiters: the path of a record that fits is ``append`` and
   ``ProducerBatch.try_append``; everything else happens once per batch or per growth of it.
@@ -344,7 +344,7 @@ class RecordAppender:
     # end
 
     def close_open_batches(self) -> None:
-        """Let what comes next begin batches of its own."""
+        """Let the next records begin batches of their own."""
         was_in_bulk, self._is_in_bulk = self._is_in_bulk, True
         try:
             for queue in self._queues.with_batches():
@@ -354,7 +354,7 @@ class RecordAppender:
             self._is_in_bulk = was_in_bulk
 
     def close_batch(self, queue: PartitionQueue) -> None:
-        """Let what comes next for this partition begin a batch of its own."""
+        """Let the next record for this partition begin a batch of its own."""
         if queue.open_batch is not None:
             self._close_open_batch(queue, queue.open_batch)
 

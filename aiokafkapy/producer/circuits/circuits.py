@@ -6,9 +6,9 @@ It!").
 
 Rules:
 
-- A success closes a circuit, whatever its state: also that of a record that was accepted before it opened.
-- Failures count in a row, by batch, and only those that say something of the cluster: not what is wrong with a record,
-  and not what the user has given up.
+- A success closes a circuit in any state: also that of a record that was accepted before it opened.
+- Failures count in a row, by batch, and only those that say something of the cluster: not a record's own faults,
+  and not records that the user has given up.
 - A probe whose outcome does not come, since it was cancelled or refused, does not keep the circuit half open for ever:
   others are let through after another ``open_ms``.
 - A transaction is a probe as a whole: with some of its records refused it could never be committed.

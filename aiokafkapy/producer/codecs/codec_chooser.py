@@ -1,4 +1,4 @@
-"""``CodecChooser``: the codec and level of one topic, from what samples of its records have cost.
+"""``CodecChooser``: the codec and level of one topic, from the costs of samples of its records.
 
 Owns the measurements of each candidate, the price of a byte, and when the next sample is due. It compresses nothing and
 knows no clock: figures and ``now`` are arguments, so that the same figures give the same choice. Java has no
@@ -8,7 +8,7 @@ Rules:
 
 - The cost of a candidate is its CPU time for a byte plus ``BYTE_PRICE`` for each byte that it leaves; the lowest wins.
 - A new choice must be better by ``MARGIN``: two codecs that are alike do not take turns.
-- Samples are frequent at first and rare later; a topic without traffic has none. What was measured before counts for
+- Samples are frequent at first and rare later; a topic without traffic has none. Older measurements count for
   half of each new sample.
 - A call has its cost, so a small batch says little of larger ones: it is a sample only when no larger one comes.
 """
@@ -49,7 +49,7 @@ class Candidate(NamedTuple):
 
 
 class Measurement(NamedTuple):
-    """What compressing a sample took."""
+    """The cost of compressing a sample."""
 
     bytes_in: int
     bytes_out: int
@@ -102,7 +102,9 @@ class CodecChooser:
         self._due_at = now + INTERVALS[min(self.samples + 1, len(INTERVALS) - 1)]
 
     def measured(self, results: Mapping[Candidate, Measurement], usable: Iterable[Candidate] = CANDIDATES) -> bool:
-        """Add a sample, and choose among what is ``usable`` and was measured. True when the choice has changed."""
+        """Add a sample, and choose among the codecs that are ``usable`` and measured. True when the choice has
+        changed.
+        """
         for candidate, (bytes_in, bytes_out, cpu_seconds) in results.items():
             if bytes_in > 0:
                 fresh = bytes_out / bytes_in, max(0.0, cpu_seconds) / bytes_in
@@ -122,7 +124,7 @@ class CodecChooser:
         return cpu + BYTE_PRICE * ratio
 
     def choice(self) -> CodecChoice:
-        """What is in force, and why."""
+        """The codec in force, and why."""
         ratio, cpu = self._figures(self.chosen)
         codec, level = self.chosen
         name = Compression(codec).codec_name

@@ -3,7 +3,7 @@
 It is a ``PassingWatch``; ``CodecChooser`` decides. It knows neither requests nor answers. Java has no counterpart.
 
 Rules: one sample at a time, of ``SAMPLE`` bytes at most, never on the loop, and with pauses: all topics together take a
-few hundredths of a processor. What fails here leaves the codec as it is. zstd is used where all brokers take it.
+few hundredths of a processor. A failure here leaves the codec as it is. zstd is used where all brokers take it.
 
 Events: ``codec.chosen`` (debug; topic, codec, level, ratio), ``codec.sample_failed`` (debug; topic, error).
 """
@@ -31,7 +31,7 @@ AUTO: Final = "auto"
 SAMPLE: Final = 64 * 1024
 """Bytes: more than the window that matters to lz4, and some 3 ms for all candidates."""
 LEAST_PAUSE: Final = 0.1
-"""Seconds between two samples, of whatever topics."""
+"""Seconds between two samples, of all topics together."""
 MOST_TOPICS: Final = 10_000
 """Topics with a choice of their own; records of others are not compressed."""
 
@@ -141,7 +141,7 @@ class CodecSampler(PassingWatch):
 def measure(
     codec: int, records: Any, size: int, candidates: Collection[Candidate] = CANDIDATES
 ) -> dict[Candidate, Measurement]:
-    """What each candidate makes of a batch's records, compressed with ``codec``, of which there are ``size`` bytes.
+    """The result of each candidate for a batch's records, compressed with ``codec``, of which there are ``size`` bytes.
     A codec whose library is missing is left out. To be run in a thread: it takes milliseconds.
     """
     data = bytes(memoryview(decompress(codec, records, size))[:SAMPLE])
@@ -156,6 +156,6 @@ def measure(
             continue
         began = time.thread_time()
         compressed = compress(candidate.codec, data, candidate.level)
-        # What would be longer is sent as it is.
+        # A batch that would be longer is sent as it is.
         results[candidate] = Measurement(len(data), min(len(data), len(compressed)), time.thread_time() - began)
     return results

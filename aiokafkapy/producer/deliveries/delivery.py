@@ -68,7 +68,7 @@ class Delivery:
 
     def result(self) -> RecordMetadata:
         """Where the record is; raises the record's error, or ``asyncio.InvalidStateError`` without an outcome."""
-        if self._result.status != SUCCEEDED:  # asked first, for it is what nearly all come to
+        if self._result.status != SUCCEEDED:  # asked first, for nearly all come to it
             if not self.done():
                 raise waiting().no_outcome_error()
             if self._result.status == FAILED:
@@ -136,7 +136,7 @@ def new_delivery(
 
 
 def waiter_for(delivery: Delivery) -> Any:
-    """What the running task awaits until a delivery that has no outcome has one, whichever it is."""
+    """An awaitable for the running task, until any delivery without an outcome has one."""
     waiter = waiting().new_waiter()
     delivery._result.add_waiter(delivery._index, waiter)
     return waiter

@@ -1,8 +1,8 @@
 """Errors that are kept until somebody asks for them, and the copies that are given out.
 
 A traceback holds the frames that an error came through, and these whatever was being worked on: deliveries, tables,
-tasks. What keeps such an error keeps all that; and where it is kept by what the cyclic collector does not see (see
-``produce_request_result``), for good. Java has no counterpart.
+tasks. An object that keeps such an error keeps all that; and where it is kept by what the cyclic collector does not see
+(see ``produce_request_result``), for good. Java has no counterpart.
 """
 
 from __future__ import annotations

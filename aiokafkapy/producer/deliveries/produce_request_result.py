@@ -1,8 +1,8 @@
-"""``ProduceRequestResult``: what became of one batch, told once and read by all its deliveries.
+"""``ProduceRequestResult``: the outcome of one batch, told once and read by all its deliveries.
 
-Owns the outcome of a batch's records, and what waits for it: tasks, callbacks, counters. It knows neither bytes nor
+Owns the outcome of a batch's records, and its waiters: tasks, callbacks, counters. It knows neither bytes nor
 brokers, and no event loop: tasks are woken through the port of ``waiting.py``. Kafka's counterpart has the same name;
-``SettlementCounter`` is what Java's ``ProduceRequestResult.await`` does for ``flush``.
+``SettlementCounter`` has the place of Java's ``ProduceRequestResult.await`` in ``flush``.
 
 Rules:
 
@@ -48,7 +48,7 @@ RecordErrors = Callable[[int], BaseException]
 
 
 class Teller:
-    """What spreads the waking of many tasks over turns of the loop: ``OutcomeTeller``. This one spreads nothing."""
+    """Spreads the waking of many tasks over turns of the loop: ``OutcomeTeller``. This one spreads nothing."""
 
     __slots__ = ()
 
@@ -103,7 +103,7 @@ class ProduceRequestResult:
         self._starts: list[int] | None = None
         self._moves: list[tuple[int, ProduceRequestResult, int]] | None = None
         self.timing: BatchTiming | None = None
-        # What waits for it. Waiters stand beside the indexes of their records in two lists: a tuple for each would be
+        # Its waiters. They stand beside the indexes of their records in two lists: a tuple for each would be
         # one more object for the cyclic collector to visit, which is what tens of thousands of awaiting tasks spend
         # their time on. There are no indexes as long as each waiter's is its place in the list, as with records that
         # are awaited one after the other.
@@ -290,7 +290,7 @@ class ProduceRequestResult:
 
 
 class SettlementCounter:
-    """Calls ``on_settled`` once every result it watches has an outcome: what ``flush`` and ``send_many`` wait for."""
+    """Calls ``on_settled`` once every result it watches has an outcome: ``flush`` and ``send_many`` wait for that."""
 
     __slots__ = ("on_settled", "remaining")
 

@@ -1,6 +1,6 @@
 """``raise_all``: the errors of many records as one ExceptionGroup, so that ``except*`` deals with each kind (PEP 654).
 
-Owns which outcomes are errors, and what the group says of them. It knows no producer. Java has no counterpart: there
+Owns which outcomes are errors, and the group's words for them. It knows no producer. Java has no counterpart: there
 each record's future, or callback, tells.
 """
 

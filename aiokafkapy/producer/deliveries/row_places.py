@@ -1,4 +1,4 @@
-"""``RowPlaces``: where the rows of a table went, and what became of them, without an object for each row.
+"""``RowPlaces``: where the rows of a table went, and their outcomes, without an object for each row.
 
 Owns the way from a row's number to its place in a batch and back. It knows no batches, only their results, and neither
 tables nor topics. Java has no counterpart.
@@ -65,7 +65,7 @@ class RowPlaces:
         self._window_rows = array("q")
         self._window_lanes: list[Sequence[int] | None] = []
         self.row_count = 0
-        # What is still on its way, and the rows that failed, once all have their outcome
+        # Rows still on their way, and those that failed, once all have their outcome
         self._outstanding = Outstanding()
         self.failed = array("q")
         # The order of the window that was looked at last

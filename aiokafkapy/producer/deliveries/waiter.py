@@ -1,11 +1,11 @@
-"""``Waiter``: what a task awaits while its record has no answer yet. It is the task's own, and only wakes it.
+"""``Waiter``: a task awaits it while its record has no answer yet. It is the task's own, and only wakes it.
 
 - ``new_waiter(loop)``: for one task of that loop, to be awaited once; ``done()`` when it was woken or cancelled.
 - ``wake(waiter)``: let the task go on, on its loop; nothing happens when it was cancelled or its loop is closed.
 
 Java has no counterpart: there a thread sleeps. Interpreted it is an ``asyncio.Future``; the compiled twin,
 ``waiter.pyx``, is lighter, and nothing to the cyclic collector, which walks over each future and the iterator that
-awaits it: with tens of thousands of tasks waiting that is most of what waiting costs.
+awaits it: with tens of thousands of tasks waiting that is most of the cost of waiting.
 """
 
 from __future__ import annotations

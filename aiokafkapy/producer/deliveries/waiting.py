@@ -1,6 +1,6 @@
 """``Waiting``: how a task waits for an outcome, without saying on what kind of event loop.
 
-Owns the port between what became of a record, which is pure, and the event loop. ``asyncio_waiting`` installs itself
+Owns the port between a record's outcome, which is pure, and the event loop. ``asyncio_waiting`` installs itself
 behind it, once for the process; ``OutcomeTeller``, which every started producer has, imports it. Without it outcomes
 can be read, but not awaited. Java has no counterpart: its threads wait on the latch of ``ProduceRequestResult``.
 """
@@ -15,7 +15,7 @@ __all__ = ["Waiting", "install", "waiting"]
 
 
 class Waiting:
-    """The port. This class is what stands there while no event loop does."""
+    """The port. This class stands there while no event loop does."""
 
     __slots__ = ()
 
@@ -24,7 +24,7 @@ class Waiting:
         raise RuntimeError("no running event loop")
 
     def new_waiter(self) -> Any:
-        """What the running task awaits; ``done()`` when it was woken or its task was cancelled."""
+        """An awaitable for the running task; ``done()`` when it was woken or its task was cancelled."""
         return self.running_loop()
 
     def wake(self, waiter: Any) -> None:
@@ -44,7 +44,7 @@ _installed: Waiting = Waiting()
 
 
 def waiting() -> Waiting:
-    """What is behind the port now."""
+    """The class behind the port now."""
     return _installed
 
 

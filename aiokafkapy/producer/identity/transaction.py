@@ -2,7 +2,8 @@
 
 Owns the states of Kafka's ``TransactionManager`` that the idempotent producer has not, the partitions and groups of the
 open transaction, and what an error means for it. It knows no sockets, no clock and no asyncio:
-``TransactionCoordinator`` sends what is due, the accumulator asks at drain, the Sender tells which batches failed.
+``TransactionCoordinator`` sends the requests that are due, the accumulator asks at drain, the Sender tells which
+batches failed.
 
 Rules, KIP-98, KIP-360, KIP-588, KIP-890, KIP-1050:
 
@@ -12,7 +13,7 @@ Rules, KIP-98, KIP-360, KIP-588, KIP-890, KIP-1050:
 - An error of a record or of a request makes the transaction *abortable*: it cannot be committed any more, and the
   producer is as good as new after ``abort``. A broker's error whose class is ``fatal`` (another producer has taken over
   the id, or a right is missing) is so for the producer: it can only be closed.
-- A *prepared* transaction (KIP-939) waits for its end, whoever asks for it: this producer, or the next of its name,
+- A *prepared* transaction (KIP-939) waits for an end that this producer asks for, or the next of its name,
   which is told the identity that it was prepared with.
 - An end that was asked for stays asked for until its answer is there: a commit whose answer was lost is never taken for
   done, nor for undone.
@@ -168,7 +169,9 @@ class Transaction:
         self._become(_S.INITIALIZING)
 
     def initialized(self, kept: PreparedTxnState | None = None) -> None:
-        """The producer id is there, and what an earlier producer with this id left open has been ended, or ``kept``."""
+        """The producer id is there, and the transaction that an earlier producer with this id left open has been ended,
+        or ``kept``.
+        """
         self.prepared = kept
         self._become(_S.READY if kept is None else _S.PREPARED_TRANSACTION)
 
@@ -257,7 +260,7 @@ class Transaction:
     def fail(self, error: KafkaError) -> None:
         """A record or a request failed: the transaction can only be aborted, or the producer be closed.
 
-        Once a commit is sent, what becomes of the transaction is told by nobody but the coordinator.
+        Once a commit is sent, only the coordinator tells the outcome of the transaction.
         """
         if self._state is _S.FATAL_ERROR:
             return

@@ -526,12 +526,12 @@ class TxnPartitionEntry:
         return sequence == increment_sequence(self.last_acked_sequence, 1)
 
     def start_sequences_at_beginning(self, identity: ProducerIdAndEpoch) -> None:
-        """Take a new identity and number what is in flight from 0."""
+        """Take a new identity and number the batches in flight from 0."""
         self.identity = identity
         self.reset_sequences()
 
     def reset_sequences(self) -> None:
-        """Number what is in flight from 0 under the partition's identity."""
+        """Number the batches in flight from 0 under the partition's identity."""
         self.next_sequence = self._renumber(self.in_flight)
         self.last_acked_sequence = NO_LAST_ACKED_SEQUENCE
 

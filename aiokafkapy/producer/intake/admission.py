@@ -10,9 +10,9 @@ Rules:
 - Nothing overtakes: while records of a topic wait here, every later record of that topic waits behind them. Records
   for a partition that does not exist (yet) wait by themselves, so that they hold up no others.
 - A record for which there is no room moves on to the accumulator's line, first in, first out for all topics; the
-  accumulator calls ``on_room`` when memory came back. Of a topic with another policy it does what ``Overflow`` says.
+  accumulator calls ``on_room`` when memory came back. For a topic with another policy ``Overflow`` decides.
 - The partition is chosen once for each record, when its turn has come.
-- A record that was cancelled before it was accepted is never sent, and what waited behind it moves up.
+- A record that was cancelled before it was accepted is never sent, and those behind it move up.
 - A topic that we had no right to is asked for again before the next record for it is refused.
 - Every record is gone after ``max_block_ms``, with an error that names the cause. One timer serves all.
 - An error of a record, or of the user's partitioner for it, is raised where the record is awaited: the callers here are
@@ -225,7 +225,7 @@ class Admission:
         purged = [record for record in self._by_deadline if is_meant(record) and not record.done()]
         for record in purged:
             error = make_error(record.topic)
-            self._appender.leave(record)  # first, for whoever is in the line has its data
+            self._appender.leave(record)  # first, for records in the line have their data
             record.refuse(error)
             self.settled(record)
             self.on_refusal(error)

@@ -56,7 +56,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 class EarlyTime(int):
     """A row's time stamp before 1970. Callers may give none, as in Java's ``ProducerRecord``; a table may have some: of
-    records that were read, with what their writers gave them.
+    records that were read, with their writers' headers.
     """
 
 

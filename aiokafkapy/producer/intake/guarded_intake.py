@@ -1,7 +1,7 @@
 """``GuardedIntake``: a ``RecordIntake`` that takes no records for topics to which deliveries keep failing.
 
 Owns the order of the two: a circuit is asked first, and a record that is let through is accepted as any other. It knows
-neither what opens a circuit nor what becomes of a record. Java has no counterpart.
+neither the rules of circuits nor the outcomes of records. Java has no counterpart.
 
 Rule: while no circuit is open a record pays for one look.
 """
@@ -59,7 +59,7 @@ class GuardedIntake(RecordIntake):
 
 
 class GuardedInterceptedIntake(InterceptedIntake):
-    """The same behind interceptors, which are told of what is refused."""
+    """The same behind interceptors, which are told of refused records."""
 
     __slots__ = ("_circuits",)
 
@@ -108,7 +108,7 @@ def _accept(
 
 
 def _let_through(intake: RecordIntake, circuits: Any, topic: Any) -> str:
-    """Ask the topic's circuit; returns the topic's name. Raises what a call raises that cannot be served."""
+    """Ask the topic's circuit; returns the topic's name. Raises the error of a call that cannot be served."""
     runtime = intake.accepting_runtime()
     name = topic_name(topic)
     try:

@@ -46,7 +46,9 @@ class RecordTracker(Protocol):
     """An interceptor that follows single records, as a span of tracing does."""
 
     def track(self, record: ProducerRecord) -> tuple[ProducerRecord, Outcome | None]:
-        """As ``on_send``, and beside the record what is to be called with its outcome; None to be told of nothing."""
+        """As ``on_send``, and beside the record a function to be called with its outcome; None to be told of
+        nothing.
+        """
 
 
 class ProducerInterceptors:
@@ -157,7 +159,7 @@ class ProducerInterceptors:
         return _NOTHING if hook is None else self._contained(interceptor, name, hook, *arguments)
 
     def _contained(self, interceptor: object, name: str, hook: Callable[..., Any], *arguments: Any) -> Any:
-        """What a hook returns; ``_NOTHING`` when it fails.
+        """The result of a hook; ``_NOTHING`` when it fails.
 
         A CancelledError is a failure too: neither the caller was cancelled nor the callback that this runs in.
         """

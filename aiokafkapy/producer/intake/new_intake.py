@@ -72,7 +72,7 @@ def new_partitioner(config: ProducerConfig) -> Partitioner:
 
 
 def new_interceptors(config: ProducerConfig) -> ProducerInterceptors:
-    """The chain of a configuration; what fails in it is logged, rate-limited."""
+    """The chain of a configuration; its failures are logged, rate-limited."""
     return ProducerInterceptors(config.interceptors, partial(_log_error, RateLimitedLogger(_logger)))
 
 

@@ -1,15 +1,15 @@
-"""``Overflow``: what becomes of a record for which there is no room, by topic.
+"""``Overflow``: the fate of a record for which there is no room, by topic.
 
-Owns the policies other than waiting, and the count of what they dropped. It knows neither calls nor callers:
+Owns the policies other than waiting, and the count of the records they dropped. It knows neither calls nor callers:
 ``Admission`` asks it instead of putting a record into the line. Java has only the wait, and librdkafka only the error.
 
 Rules:
 
-- Dropped is what was never sent: a batch in a request, or one that waits for its retry, is not.
+- Only unsent records are dropped: a batch in a request, or one that waits for its retry, is not.
 - ``drop_oldest`` gives up whole batches, the oldest of all topics with that policy; their batches are small for that
   (``DROPPED_AT_ONCE``). The room goes first to the records of other topics that wait for it, and then to the new one.
   When nothing is left that could be dropped, the new record is.
-- What ``spool`` does is ``SpoolingAdmission``'s; here it is only a name.
+- The work of ``spool`` is ``SpoolingAdmission``'s; here it is only a name.
 - Each dropped record has an outcome, RecordDroppedError; it is counted, and told in the log now and then.
 
 Events: ``producer.records_dropped`` (warning; topic, policy, records, total, reason).
@@ -47,7 +47,7 @@ _logger = get_logger(__name__)
 
 
 class OverflowQueue(Protocol):
-    """What ``Admission`` asks: ``Overflow``."""
+    """The policy that ``Admission`` asks: ``Overflow``."""
 
     def waits(self, topic: str) -> bool:
         """True when the topic's records wait for room."""
@@ -56,7 +56,7 @@ class OverflowQueue(Protocol):
         """True when they are dropped, so that no call need fail."""
 
     def append(self, record: WaitingRecord, now: float, cluster: Cluster) -> Delivery:
-        """Accept the record, or do what is done without room."""
+        """Accept the record, or treat it as one without room."""
 
 
 class Overflow:
@@ -92,7 +92,7 @@ class Overflow:
         if delivery is not None:
             return delivery
         appender, policy = self._accumulator.appender, self.policy(record.topic)
-        appender.check_record(record, now)  # what can never be accepted makes no room
+        appender.check_record(record, now)  # a record that can never be accepted makes no room
         if policy == RAISE:
             raise appender.buffer_exhausted_error(record.topic, _partition_of(record))
         while policy == DROP_OLDEST and self._drop_oldest(now):

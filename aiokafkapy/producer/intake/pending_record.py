@@ -27,7 +27,7 @@ class WaitingLine(Protocol):
         """Accept the record here and now, if its topic's policy lets it."""
 
     def why_not_at_once(self, record: PendingRecord) -> KafkaError:
-        """What the record would wait for."""
+        """The event that the record would wait for."""
 
     def proceed(self, record: PendingRecord, now: float) -> None:
         """The record has been serialized."""

@@ -1,7 +1,7 @@
 """``RecordIntake``: the fast path from a call to the accumulator.
 
 Owns the steps that every record takes in its caller's turn: the check of its arguments, serializers, the choice of a
-partition, the append. It knows no sockets, and not what becomes of a record. Kafka's counterpart is
+partition, the append. It knows neither sockets nor outcomes. Kafka's counterpart is
 ``KafkaProducer.doSend``.
 
 Rules:
@@ -140,7 +140,7 @@ class RecordIntake:
         not.
         """
         if opening is not None and opening != self.opening:
-            # Before the gate is looked at: what shut it since is the matter of another transaction.
+            # Before the gate is looked at: an event that shut it since is the matter of another transaction.
             self.usable_runtime()
             raise IllegalStateError("the transaction that this call began in has ended without this record")
         if running_loop() is not self._loop:

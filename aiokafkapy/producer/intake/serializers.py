@@ -63,7 +63,7 @@ class TopicSerializer(Protocol[T_contra]):
 
 
 Serializer: TypeAlias = PlainSerializer[T_contra] | TopicSerializer[T_contra]
-"""What ``key_serializer`` and ``value_serializer`` take."""
+"""The type of ``key_serializer`` and ``value_serializer``."""
 
 SyncSerializer: TypeAlias = Callable[[str, Any], Any]
 """The one form that the producer calls, with topic and data, whichever the user's is."""

@@ -1,4 +1,4 @@
-"""``LimitsInForce``: what topics take, brought to where records are checked.
+"""``LimitsInForce``: the limits of topics, brought to where records are checked.
 
 Owns which places are told of a topic's limits: the accumulator, whose batches they bound, and the topic's state, which
 checks the times that calls give. ``LimitsReader`` learns them. Java has no counterpart.

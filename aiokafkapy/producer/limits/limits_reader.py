@@ -1,10 +1,10 @@
-"""``LimitsReader``: reads what topics take from DescribeConfigs, in the background, and hands it on.
+"""``LimitsReader``: reads the limits of topics from DescribeConfigs, in the background, and hands it on.
 
-Owns the timer and the one task that asks; ``LimitsBook`` says about which topics and when, and ``apply`` gets what was
-learnt. It knows neither batches nor records. Java's producer has no counterpart.
+Owns the timer and the one task that asks; ``LimitsBook`` says about which topics and when, and ``apply`` gets the
+limits that were learnt. It knows neither batches nor records. Java's producer has no counterpart.
 
 Rules: nothing waits for it; one request at a time, to any broker, about many topics; without the right, or where no
-broker has the API, there are no limits, and one event says so; whatever fails here harms no record.
+broker has the API, there are no limits, and one event says so; a failure here harms no record.
 
 Events: ``topic_limits.unavailable`` (debug; topic, error), ``topic_limits.acks_mismatch`` (warning; topic, problem).
 """
@@ -75,14 +75,14 @@ class LimitsReader:
         self._log = RateLimitedLogger(_logger)
         self._warned: set[str] = set()
         self._is_silent = False  # it was said that there are no limits
-        # What runs
+        # Tasks and timers
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._task: asyncio.Task[None] | None = None
         self._is_over = False
 
     def use(self, topic: str, now: float) -> TopicLimits | None:
-        """A record is for ``topic``; returns what is known of it."""
+        """A record is for ``topic``; returns its limits, as far as they are known."""
         limits = self.book.use(topic, now)
         self._rearm()
         return limits

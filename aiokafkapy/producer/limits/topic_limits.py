@@ -1,4 +1,4 @@
-"""What a topic takes, as its configuration says, and when that has to be read again.
+"""The limits of a topic, from its configuration, and when that has to be read again.
 
 ``TopicLimits`` are the figures of one topic, ``LimitsBook`` those of all topics in use, with the time at which each is
 due. It sends nothing and knows no clock: ``now`` is an argument. Java's producer has no counterpart: it hears of a
@@ -9,10 +9,10 @@ Rules:
 - A figure is used for ``max_age`` at most, ``metadata_max_age_ms``, and is read again before that: what was raised
   meanwhile is refused no longer than so. A refusal, by us or by a broker, has it read again at once, and a topic that
   was made anew loses its figures.
-- Only what a broker is sure to refuse is refused: its clock may differ from ours, and a record may wait before it is
-  sent.
+- Only a record that a broker is sure to refuse is refused: its clock may differ from ours, and a record may wait before
+  it is sent.
 - A topic is asked about some time after its first record, together with others: that record's request goes first.
-- Who may not read a topic's configuration has no limits, and is not asked again.
+- A client that may not read a topic's configuration has no limits for it, and does not ask again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 ASK_DELAY: Final = 0.1
 """Seconds from a topic's first record to the question: brokers answer the requests of a connection in their order."""
 LEAST_INTERVAL: Final = 1.0
-"""Seconds between two questions about a topic, whatever is refused meanwhile."""
+"""Seconds between two questions about a topic, even while records are refused."""
 RENEWED_AT: Final = 0.9
 """The part of ``max_age`` after which a figure is read again."""
 GATHERED: Final = 0.1
@@ -63,7 +63,7 @@ _NEVER: Final = float("inf")
 
 
 class TopicLimits(NamedTuple):
-    """What a topic takes; None where its configuration does not say, or sets no bound. ``until`` is loop time: the
+    """The limits of a topic; None where its configuration does not say, or sets no bound. ``until`` is loop time: the
     figures may be used before. ``read_at`` is loop time too.
     """
 
@@ -86,7 +86,7 @@ class TopicLimits(NamedTuple):
 
 
 def limits_of(entries: Iterable[tuple[str, str | None]], now: float, max_age: float) -> TopicLimits:
-    """The limits that these options of a topic are, by Kafka's names; what is no number sets no limit."""
+    """The limits that these options of a topic are, by Kafka's names; a value that is no number sets no limit."""
     values = {name: value for name, value in entries if value is not None}
     either = _bound(values.get("message.timestamp.difference.max.ms"))
     before = values.get("message.timestamp.before.max.ms")
@@ -103,7 +103,7 @@ def limits_of(entries: Iterable[tuple[str, str | None]], now: float, max_age: fl
 
 
 def acks_problem(limits: TopicLimits, required_acks: int, partitions: Iterable[PartitionInfo]) -> str | None:
-    """What is odd about ``acks`` and the replicas of a topic, or None."""
+    """An oddity of ``acks`` and the replicas of a topic, in words, or None."""
     needed = limits.min_insync_replicas
     if needed is None or needed < 2:
         return None
@@ -135,7 +135,7 @@ def time_error(
 
 
 class LimitsBook:
-    """The topics in use, and what is known of each."""
+    """The topics in use, and the limits that are known of each."""
 
     def __init__(self, max_age: float, backoff: ExponentialBackoff) -> None:
         """``max_age`` in seconds, LEAST_INTERVAL at least; ``backoff`` is that after a question that failed."""
@@ -144,7 +144,7 @@ class LimitsBook:
         self._topics: dict[str, _Topic] = {}
 
     def use(self, topic: str, now: float) -> TopicLimits | None:
-        """A record is for ``topic``; returns what is known of it. A topic that is new here is due."""
+        """A record is for ``topic``; returns its limits, as far as they are known. A topic that is new here is due."""
         found = self._topics.get(topic)
         if found is None:
             found = self._topics[topic] = _Topic(now + ASK_DELAY)
@@ -197,14 +197,14 @@ class LimitsBook:
         return anew
 
     def learned(self, topic: str, limits: TopicLimits, topic_id: UUID | None, now: float) -> None:
-        """A broker has said what the topic, which has this id, takes."""
+        """A broker has told the limits of the topic, which has this id."""
         found = self._topics.get(topic)
         if found is not None:
             found.limits, found.topic_id, found.attempts, found.is_asked = limits, topic_id, 0, False
             found.due_at = now + RENEWED_AT * self.max_age
 
     def failed(self, topic: str, now: float, *, is_final: bool) -> bool:
-        """The question had no answer. True when what was known of the topic is too old by now, and is forgotten."""
+        """The question had no answer. True when the limits of the topic are too old by now, and are forgotten."""
         found = self._topics.get(topic)
         if found is None:
             return False
@@ -217,7 +217,7 @@ class LimitsBook:
         return True
 
     def known(self) -> dict[str, TopicLimits]:
-        """What is known, by topic."""
+        """The limits that are known, by topic."""
         return {name: topic.limits for name, topic in self._topics.items() if topic.limits is not None}
 
 

@@ -2,7 +2,7 @@
 
 Kafka's counterpart has the same name (``org.apache.kafka.clients.producer.MockProducer``). It is for tests of what a
 service does when a record fails, or is late; ``DevBroker`` is for all the rest, since there the producer is the real
-one. ``aiokafkapy.testing`` has it for those who write tests.
+one. ``aiokafkapy.testing`` exports it for an application's tests.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class MockLine:
         return
 
     def why_not_at_once(self, record: PendingRecord) -> KafkaError:
-        """What a record that must not wait would have waited for."""
+        """The condition that a record would have waited for, had it been allowed to."""
         topic = record.topic
         return MetadataNotReadyError(
             f"topic {topic!r}: send_nowait() cannot wait for metadata: await producer.partitions_for({topic!r}) first",
@@ -132,7 +132,7 @@ class MockLine:
             self._pump(record.topic)
 
     def _pump(self, topic: str) -> None:
-        """Accept what is at the head of the topic's line, as far as it can be."""
+        """Accept records from the head of the topic's line, as many as can be."""
         for record in [each for each in self._waiting if each.topic == topic]:
             if not record.is_serialized:
                 return

@@ -1,4 +1,5 @@
-"""What a ``MockProducer`` was given, and what became of it: Java's ``sent``, ``uncommittedSends`` and ``completions``.
+"""The records that a ``MockProducer`` was given, and their outcomes: Java's ``sent``, ``uncommittedSends`` and
+``completions``.
 
 Owns the records in the order in which they were accepted, their offsets and their outcomes. It knows no event loop and
 no arguments; whether a transaction is open is its caller's to say.
@@ -135,7 +136,7 @@ class MockLog:
         self.next = []
 
     def clear(self) -> None:
-        """Forget everything but the partitions' ends; what has no outcome gets none."""
+        """Forget everything but the partitions' ends; records without an outcome get none."""
         for sent in (*self._incomplete, *self.next):
             sent.result.abandon()
         self._incomplete.clear()

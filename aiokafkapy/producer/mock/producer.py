@@ -1,6 +1,6 @@
-"""``MockProducer``: the face. It is a ``KafkaProducer``, so that whatever takes one takes it.
+"""``MockProducer``: the face. It is a ``KafkaProducer``, so that code which takes one takes it.
 
-Owns what a test asks and tells it beside the producer's own calls. See ``MockRuntime`` for what is behind those.
+Owns the calls of a test beside the producer's own. ``MockRuntime`` is behind those.
 
 Rules:
 
@@ -78,7 +78,7 @@ class MockProducer(KafkaProducer[K, V]):
         self.failures = MockFailures()
         """The errors that calls raise while they are set."""
 
-    # what was sent
+    # records that were sent
 
     def history(self) -> list[ProducerRecord]:
         """The records that were sent, in order, as they were called in, before serializers; of transactions, those that
@@ -91,8 +91,8 @@ class MockProducer(KafkaProducer[K, V]):
         return [sent.record for sent in self._log.uncommitted]
 
     def records(self, topic: str, partition: int | None = None) -> list[ConsumedRecord]:
-        """What a consumer with ``read_committed`` would see of a topic, serialized, and what has no outcome yet, with
-        the offset -1: ``history`` without the records that failed.
+        """The records of a topic that a consumer with ``read_committed`` would see, serialized, and those without an
+        outcome yet, with the offset -1: ``history`` without the records that failed.
         """
         return [
             sent.consumed()
@@ -111,7 +111,7 @@ class MockProducer(KafkaProducer[K, V]):
         return dict(self._log.uncommitted_offsets)
 
     def clear(self) -> None:
-        """Forget all that was sent, also what has no outcome, which gets none; offsets go on."""
+        """Forget all records that were sent, also those without an outcome, which get none; offsets go on."""
         self._log.clear()
 
     # outcomes
@@ -130,7 +130,7 @@ class MockProducer(KafkaProducer[K, V]):
 
     def fence_producer(self) -> None:
         """Another producer has taken over the transactional id: all calls raise ProducerFencedError from now on, and
-        what has no outcome fails with it. Raises IllegalStateError without transactions.
+        records without an outcome fail with it. Raises IllegalStateError without transactions.
         """
         transaction = self._mock_runtime().transaction
         if transaction is None:
@@ -213,7 +213,7 @@ class MockProducer(KafkaProducer[K, V]):
         )
 
     def metrics(self) -> dict[str, float]:
-        """Its records, and what ``set_mock_metrics`` was given."""
+        """Its records, and the metrics of ``set_mock_metrics``."""
         if self._life.runtime is None:
             return {}
         log = self._log

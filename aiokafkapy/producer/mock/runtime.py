@@ -1,9 +1,9 @@
-"""``MockRuntime``: what a started ``MockProducer`` has in the place of ``ProducerRuntime``.
+"""``MockRuntime``: a started ``MockProducer`` has it in the place of ``ProducerRuntime``.
 
 Owns the parts that the producer's calls use, without a Sender, batches or a network. Transactions are the producer's
 own, ``Transactions`` with ``Transaction``'s states; their coordinator is ``MockCoordinator``, which answers at once.
 
-Rule: what a call does to the state of a transaction, and what it raises, is decided where it is for a real producer.
+Rule: a call changes the state of a transaction, and raises errors, by the same code as a real producer's.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = ["MockFailures", "MockRuntime"]
 
 @dataclass(slots=True)
 class MockFailures:
-    """What the calls of a ``MockProducer`` raise while it is set: Java's ``sendException`` and its sisters.
+    """The errors that calls of a ``MockProducer`` raise while they are set: Java's ``sendException`` and its sisters.
 
     Those of transactions are the coordinator's answers: ``TransactionAbortableError`` leaves an abort,
     ``ProducerFencedError`` a producer that can only be closed, and ``KafkaTimeoutError`` a commit that is in doubt.
@@ -67,7 +67,7 @@ class MockFailures:
     abort_transaction: BaseException | None = None
 
     def raise_for(self, call: str) -> None:
-        """Raise what is set for a call."""
+        """Raise the error that is set for a call."""
         error = getattr(self, call)
         if error is not None:
             raise error.fresh() if isinstance(error, KafkaError) else error
@@ -190,7 +190,7 @@ class MockRuntime:
             self.transactions = Transactions(cast(Any, self), intake, self.transaction, cast(Any, self.coordinator))
         return self.transactions
 
-    # what needs no broker here
+    # calls that need no broker here
 
     async def wait_until_connected(self) -> None:
         """It is."""
@@ -266,7 +266,7 @@ class MockRuntime:
         return len(waiting) + self.log.fail_if(is_meant, _purged)
 
     async def close(self, deadline: float) -> None:
-        """Deliver what is accepted, unless ``deadline`` is over; abort an open transaction."""
+        """Deliver the accepted records, unless ``deadline`` is over; abort an open transaction."""
         try:
             if deadline > self.loop.time():
                 if self.transactions is not None:
@@ -279,7 +279,7 @@ class MockRuntime:
             await self.transactions.settled()
 
     def abort(self) -> None:
-        """End at once; what has no outcome fails."""
+        """End at once; records without an outcome fail."""
         if self._is_closed:
             return
         self._is_closed = True

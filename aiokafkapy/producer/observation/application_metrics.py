@@ -1,7 +1,7 @@
 """An application's own metrics, pushed to brokers with the producer's (KIP-1076).
 
 Owns their names, and the asking for their values. It knows neither brokers nor subscriptions: ``TelemetrySender``
-pushes what is subscribed to. Kafka's counterpart is ``KafkaProducer.registerMetricForSubscription``.
+pushes those that are subscribed to. Kafka's counterpart is ``KafkaProducer.registerMetricForSubscription``.
 
 Rules: a value is asked for at each push, on the event loop; one that cannot be had is left out of that push, told in
 the log, and harms no other. The names of the producer's own metrics are taken.

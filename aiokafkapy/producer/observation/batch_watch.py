@@ -1,9 +1,9 @@
-"""What observers are told of batches, and the times that a delivered record tells of itself.
+"""The events of batches, for observers, and the times that a delivered record tells of itself.
 
 The Sender's side says of each batch that it is about to have its outcome; one function for each that there is. Knows
 neither requests nor answers. Java has no counterpart; its sensors are fed from ``Sender`` itself.
 
-Rules: called before the batch has its outcome, once for each; nothing raises, whatever an observer does.
+Rules: called before the batch has its outcome, once for each; nothing raises, not even for an observer that does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["BatchWatch", "BatchWatcher", "PassingWatch"]
 
 
 class BatchWatcher(Protocol):
-    """What the Sender's side tells: ``BatchWatch``, or a ``PassingWatch`` before it."""
+    """The events of the Sender's side: ``BatchWatch``, or a ``PassingWatch`` before it."""
 
     throttled: float
 
@@ -32,8 +32,8 @@ class BatchWatcher(Protocol):
 
 
 class BatchWatch:
-    """Watches the batches of one producer. ``throttled`` is what the answer that is being handled asks for, in seconds;
-    with ``times_records`` each delivered record has its timing.
+    """Watches the batches of one producer. ``throttled`` is the pause that the answer being handled asks for, in
+    seconds; with ``times_records`` each delivered record has its timing.
     """
 
     __slots__ = ("_clock", "_tell", "_times_records", "throttled")
@@ -81,7 +81,7 @@ class PassingWatch:
 
     @property
     def throttled(self) -> float:
-        """What the answer that is being handled asks for, in seconds."""
+        """The pause that the answer being handled asks for, in seconds."""
         return self._throttled
 
     @throttled.setter

@@ -25,7 +25,7 @@ class NodeMetrics(Observer):
         self._nodes: dict[int, _Node] = {}
 
     def request_sent(self, event: RequestSent) -> None:
-        """Count what goes out."""
+        """Count bytes and requests that go out."""
         if event.node_id < 0:
             return
         now = self._clock()
@@ -35,7 +35,7 @@ class NodeMetrics(Observer):
         node.request_size.record(event.size, now)
 
     def request_done(self, event: RequestDone) -> None:
-        """Count what comes in; a request without an answer has no latency."""
+        """Count bytes and answers that come in; a request without an answer has no latency."""
         if event.node_id < 0 or event.error is not None:
             return
         now = self._clock()

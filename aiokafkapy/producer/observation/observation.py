@@ -1,9 +1,9 @@
-"""``Observation``: who sees what one started producer does, as its options have it.
+"""``Observation``: the observers of one started producer, as its options have them.
 
 Makes the observers' dispatcher once, with our own metrics by node and by topic among the observers, and a watch for
 each place that tells of something. Java has no counterpart; ``Metrics`` with its reporters is the nearest.
 
-Rule: what no option asks for is None, so that the places that would tell pay for one test.
+Rule: a part that no option asks for is None, so that the places that would tell pay for one test.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Observation:
         return ClientWatch(self.observers, tap) if self._has_observers or tap is not None else None
 
     def tap(self, tap: WireTap, client: NetworkClient) -> None:
-        """Let ``tap`` record what ``client`` says and hears."""
+        """Let ``tap`` record the requests and answers of ``client``."""
         watch = client.watch
         if watch is None:
             watch = ClientWatch(self.observers)

@@ -2,7 +2,7 @@
 
 Owns the names. Pure: it is given the numbers. Kafka's counterpart is ``TelemetryMetricNamingConvention``.
 
-Rules: ``org.apache.kafka.`` with the group and the name, dots for dashes; what Kafka has no such metric of is under
+Rules: ``org.apache.kafka.`` with the group and the name, dots for dashes; a metric that Kafka does not have is under
 ``aiokafkapy.`` instead. A total is a sum, everything else a gauge; a node's and a topic's are attributes.
 """
 

@@ -130,7 +130,7 @@ class ProduceRequests:
                     if batches:
                         self._send(cluster, node_id, batches, now)
                 if accumulator.has_queued():
-                    delay = 0.0  # more may be ready behind what was drained
+                    delay = 0.0  # more may be ready behind the drained batches
         self._in_flight_batches.expire(now)
         return min(delay, self._in_flight_batches.time_to_expiry(now))
 

@@ -1,8 +1,8 @@
 """From a partition's answer to a Produce request to the batch's outcome: every case, as one pure function.
 
-``decide`` looks at an answer and a batch and says what the Sender must do; it does nothing itself. Kafka's counterpart
-is ``Sender.completeBatch`` with ``canRetry`` and ``failBatch``. It knows no clock (``now`` is an argument), no
-accumulator and no sockets; it may tell the transaction manager that an epoch bump is needed, as Java's ``canRetry``.
+``decide`` looks at an answer and a batch and returns the Sender's next step; it does nothing itself. Kafka's
+counterpart is ``Sender.completeBatch`` with ``canRetry`` and ``failBatch``. It knows no clock (``now`` is an argument),
+no accumulator and no sockets; it may tell the transaction manager that an epoch bump is needed, as Java's ``canRetry``.
 
 Rules: an answer that is not one of success, split or retry fails the batch, so that none leaves it pending; a retry
 needs attempts and time left; an error says where, what the broker said, and whether the records may be there anyway.

@@ -9,7 +9,7 @@ Rules:
   the clock; any other event that gives it work calls ``wakeup``. Nothing runs while there is nothing to do.
 - A pass is a plain callback of the loop, in the turn after the wake-up: a lone awaited send pays for each pass alone,
   and a task's step with the future that it waits on would be a tenth of that. The task begins with the first pass and
-  then waits for the last one, so that the Sender has an owner, who sees it end and may cancel it.
+  then waits for the last one, so that the Sender has an owner, which sees it end and may cancel it.
 - No bad answer ends the task. If it must end, by a bug or because it was cancelled, ``on_crash`` is told the cause, and
   fails all that is pending.
 
@@ -217,7 +217,7 @@ class Sender:
     # internals
 
     def _pass(self, now: float) -> None:
-        """One pass, and what leads to the next."""
+        """One pass, and the call of the next."""
         self._is_woken = False
         delay = self.run_once(now)
         if delay <= 0:

@@ -1,7 +1,7 @@
-"""The bytes of a spool: segments of records, each with its checksum, and the mark of what was sent.
+"""The bytes of a spool: segments of records, each with its checksum, and the mark of the records that were sent.
 
-Owns the layout, and what of a damaged file is still to be believed. It knows no files, no clock and no producer.
-Kafka's counterparts are ``FileRecords`` and ``CheckpointFile``.
+Owns the layout, and which records of a damaged file are still to be believed. It knows no files, no clock and no
+producer. Kafka's counterparts are ``FileRecords`` and ``CheckpointFile``.
 
 A segment is a header, eight bytes of ``MAGIC`` and four of salt, and frames, one for each record:
 
@@ -13,8 +13,8 @@ whose value is a piece of a spool is never taken for a record of this one. Numbe
 Rules:
 
 - Sequences ascend, with gaps where a write had failed. A frame that does not ascend is no frame.
-- Behind damage the next whole frame is looked for; what lies between is told as ``Damage``. Nothing is made up: a frame
-  is taken as it was written, or not at all.
+- Behind damage the next whole frame is looked for; the bytes between are told as ``Damage``. Nothing is made up: a
+  frame is taken as it was written, or not at all.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def encode_record(
 
 
 def scan(data: bytes, salt: bytes, position: int = HEADER_SIZE, after: int = -1) -> Iterator[SpooledRecord | Damage]:
-    """The records of a segment from ``position`` on, whose sequences are above ``after``, and what is damaged."""
+    """The records of a segment from ``position`` on, whose sequences are above ``after``, and the damaged bytes."""
     while position < len(data):
         record = _record_at(data, salt, position, after)
         if record is not None:
@@ -156,7 +156,7 @@ def encode_mark(mark: Mark) -> bytes:
 
 
 def decode_mark(data: bytes) -> Mark:
-    """What ``encode_mark`` made. Raises ValueError for anything else."""
+    """The opposite of ``encode_mark``. Raises ValueError for anything else."""
     checksum, _, text = data.rstrip(b"\n").partition(b" ")
     if checksum != b"%08x" % crc32c(text):
         raise ValueError("its checksum does not fit its content")

@@ -1,8 +1,8 @@
 """``Spool``: the records that are on disk, or on their way there, as the event loop sees them.
 
 Owns the bound, the accounts of each topic, the deliveries of records that are being written, and the one thread that
-does what blocks. It knows neither who is let in nor how the records are sent: ``SpoolingAdmission`` offers records,
-``SpoolReplay`` takes them. Kafka has no counterpart.
+does the blocking calls. It knows neither which records are let in nor how they are sent: ``SpoolingAdmission`` offers
+records, ``SpoolReplay`` takes them. Kafka has no counterpart.
 
 Rules:
 
@@ -10,7 +10,7 @@ Rules:
   written share the next write, and the next fsync.
 - A topic has its place here from the moment that a record of it is offered until the last one was dealt with:
   meanwhile ``has`` is true, and no record of it goes another way.
-- What is written and not sent is bounded by ``spool_max_bytes``, what is not written yet by ``MOST_UNWRITTEN``.
+- Records written and not sent are bounded by ``spool_max_bytes``, those not written yet by ``MOST_UNWRITTEN``.
 - After a write that failed nothing is taken for ``RETRY_AFTER`` seconds: the disk may be full, or gone.
 
 Events: ``producer.spool_failed`` (error; folder, records, error, retry_in), ``producer.spool_damaged`` (error; file,
@@ -84,7 +84,7 @@ class _Unwritten(NamedTuple):
     first: int
     last: int
     frames: bytes | Callable[[], bytes]
-    """Of a batch, what encodes it: there may be a buffer full of records, for which the loop has no time."""
+    """The encoder of a batch: there may be a buffer full of records, for which the loop has no time."""
     size: int
     result: ProduceRequestResult
     topic: str
@@ -107,7 +107,7 @@ class Spool:
         self._files = SpoolFiles(self.folder, config.spool_max_bytes, config.spool_fsync)
         self._thread = ThreadPoolExecutor(1, "aiokafkapy-spool")
         self._log = RateLimitedLogger(_logger)
-        # What is here: by topic, and in bytes
+        # Records here: by topic, and in bytes
         self.topics: Counter[str] = Counter()
         self.size = 0
         self._next_sequence = 0
@@ -130,7 +130,7 @@ class Spool:
         self._closing: asyncio.Future[None] | None = None
 
     async def open(self) -> Recovered:
-        """Take the folder, and find what an earlier process has left. Raises SpoolError."""
+        """Take the folder, and find the records that an earlier process has left. Raises SpoolError."""
         found = await self._run(self._files.open)
         self._is_open = True
         self.topics, self.size = found.topics, found.size
@@ -214,7 +214,7 @@ class Spool:
         )
 
     async def written(self) -> None:
-        """Return when what was offered by now is on disk, or could not be written."""
+        """Return when all records offered by now are on disk, or could not be written."""
         while self._unwritten or self._groups:
             if not self._groups:
                 self._begin_write()
@@ -232,7 +232,7 @@ class Spool:
         await waiter
 
     def wake_readers(self) -> None:
-        """Let those go on who wait in ``readable``."""
+        """Wake the callers that wait in ``readable``."""
         readers, self._readers = self._readers, []
         for reader in readers:
             if not reader.done():
@@ -244,7 +244,7 @@ class Spool:
         records, set_aside = await self._run(partial(self._files.read, max_bytes, max_records))
         self._tell_damage(set_aside)
         if not records and is_quiet:
-            # What was counted is damaged since.
+            # A record that was counted is damaged since.
             self._forget(self.topics - _count(self._on_their_way()))
         return records
 
@@ -275,8 +275,8 @@ class Spool:
         self._files.release()
 
     async def close(self, timeout: float | None) -> None:
-        """Write what was taken, and let go of the folder; after ``timeout`` seconds without waiting for a disk that
-        does not answer: the outcome of what it did not write is unknown then.
+        """Write the records that were taken, and let go of the folder; after ``timeout`` seconds without waiting for a
+        disk that does not answer: the outcome of records that it did not write is unknown then.
         """
         self.end()
         if self._closing is not None:
@@ -289,7 +289,7 @@ class Spool:
                 one.result.fail(error, self._teller)
 
     def end(self) -> None:
-        """Take no more, write what was taken, and let go of the folder, without waiting; idempotent."""
+        """Take no more records, write those that were taken, and let go of the folder, without waiting; idempotent."""
         if self._has_ended:
             return
         self._has_ended, self._is_open = True, False
@@ -342,7 +342,7 @@ class Spool:
     # internals
 
     def _write(self) -> None:
-        """Give what has gathered to the thread."""
+        """Give the records that have gathered to the thread."""
         group, self._unwritten = self._unwritten, []
         self._unwritten_bytes = 0
         if not group:

@@ -1,16 +1,16 @@
 """``SpoolFiles``: the folder of a spool. Everything here blocks, and runs on the spool's own thread.
 
-Owns the files: segments ``<first sequence>.spool``, the mark ``sent.json``, ``refused.jsonl`` with what brokers
-refused, and ``.lock``. It knows no event loop and no producer. Kafka's counterparts are ``LogSegment`` and
+Owns the files: segments ``<first sequence>.spool``, the mark ``sent.json``, ``refused.jsonl`` with the records that
+brokers refused, and ``.lock``. It knows no event loop and no producer. Kafka's counterparts are ``LogSegment`` and
 ``FileLock``.
 
 Rules:
 
-- One process has a folder. The lock belongs to the open file: it ends with the process, whatever kills it.
+- One process has a folder. The lock belongs to the open file: it ends with the process, even with one that is killed.
 - A write is in the file as a whole, or it is cut off again and raises. After that the file is as it was.
-- Recovery believes what has its checksum. Bytes that do not have it are copied into a file beside the segment before
-  anything else is done, whether a write was cut short, which is only ever at the end of the last segment, or the disk
-  has damaged them. Nothing is overwritten.
+- Recovery believes a record that has its checksum. Bytes that do not have it are copied into a file beside the segment
+  before anything else is done, whether a write was cut short, which is only ever at the end of the last segment, or the
+  disk has damaged them. Nothing is overwritten.
 - A segment is removed when all in it is dealt with, and the mark says so.
 """
 
@@ -46,7 +46,7 @@ SEGMENTS: Final = 8
 
 
 class TornWriteError(OSError):
-    """A write failed, and so did cutting it off again: nobody knows what of it is found at the next start."""
+    """A write failed, and so did cutting it off again: nobody knows how much of it is found at the next start."""
 
 
 class SetAside(NamedTuple):
@@ -59,7 +59,7 @@ class SetAside(NamedTuple):
 
 
 class Recovered(NamedTuple):
-    """What was in the folder."""
+    """The contents of the folder."""
 
     mark: Mark
     next_sequence: int
@@ -126,7 +126,9 @@ class SpoolFiles:
             raise
 
     def close(self) -> None:
-        """Let go of the folder; idempotent. What was written is on disk when this returns, unless fsync is never."""
+        """Let go of the folder; idempotent. All that was written is on disk when this returns, unless fsync is
+        never.
+        """
         try:
             with suppress(OSError):
                 self.sync()
@@ -169,7 +171,7 @@ class SpoolFiles:
             ):
                 self.sync()
         except OSError as error:
-            # The file is not written to again: what an fsync that failed has lost, a later one does not tell.
+            # The file is not written to again: a later fsync does not tell of data that a failed one has lost.
             try:
                 os.ftruncate(self._descriptor, segment.size)
             except OSError:
@@ -181,7 +183,7 @@ class SpoolFiles:
         segment.last = last
 
     def sync(self) -> None:
-        """What was written is on disk when this returns, unless the policy is never."""
+        """All that was written is on disk when this returns, unless the policy is never."""
         if self._is_dirty and self._descriptor >= 0 and self._fsync != "never":
             os.fsync(self._descriptor)
             self._synced_at = self._clock()
@@ -190,7 +192,7 @@ class SpoolFiles:
     # reading
 
     def read(self, max_bytes: int, max_records: int) -> tuple[list[SpooledRecord], list[SetAside]]:
-        """The next records that are not dealt with, in order, at least one if there is any, and what is damaged."""
+        """The next records that are not dealt with, in order, at least one if there is any, and the damaged bytes."""
         found: list[SpooledRecord] = []
         set_aside: list[SetAside] = []
         size = 0
@@ -208,11 +210,12 @@ class SpoolFiles:
                     size += item.size
         return found, set_aside
 
-    # what was sent
+    # the mark
 
     def mark(self, mark: Mark) -> tuple[int, OSError | None]:
-        """Remember how far the spool was sent, and remove what is dealt with; returns the bytes that came free, and
-        what kept the mark from being written: a disk that is full has room when the segments are gone.
+        """Remember how far the spool was sent, and remove records that are dealt with; returns the bytes that came
+        free, and the error that kept the mark from being written: a disk that is full has room when the segments are
+        gone.
         """
         freed = 0
         while self._segments and self._segments[0].last < mark.next:
@@ -231,7 +234,7 @@ class SpoolFiles:
         return freed, None
 
     def refuse(self, lines: Sequence[bytes]) -> Path:
-        """Add to what brokers refused; it is on disk when this returns. Raises OSError."""
+        """Add to the refused records; they are on disk when this returns. Raises OSError."""
         path = self.folder / "refused.jsonl"
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -314,7 +317,7 @@ class SpoolFiles:
         temporary.replace(path)
 
     def _damage_read(self, damage: Damage) -> list[SetAside]:
-        """Of a segment that is read: what recovery has seen is set aside already."""
+        """Of a segment that is read: damage that recovery has seen is set aside already."""
         segment = self._reading
         assert segment is not None
         damage = Damage(damage.position + self._read_from, damage.end + self._read_from)
@@ -369,7 +372,7 @@ class SpoolFiles:
 
 
 def _set_aside(path: Path, data: bytes, damage: Damage) -> list[SetAside]:
-    """Copy what is no record into a file of its own, unless an earlier start did."""
+    """Copy the bytes that are no record into a file of their own, unless an earlier start did."""
     torn = data[damage.position : damage.end]
     kept_in = path.with_name(f"{path.name}.damaged-{damage.position}")
     number = 1

@@ -1,6 +1,6 @@
-"""``SpoolReplay``: sends what is in the spool, in order, when brokers are there.
+"""``SpoolReplay``: sends the records of the spool, in order, when brokers are there.
 
-Owns the windows of records that are on their way, and what becomes of each outcome. It knows neither files nor how a
+Owns the windows of records that are on their way, and the consequence of each outcome. It knows neither files nor how a
 record comes in. Kafka has no counterpart.
 
 Rules:
@@ -8,9 +8,11 @@ Rules:
 - A window is a run of the spool's records that are appended in one step of the loop, no more of a topic than a batch
   takes, when nothing older of these topics is without an outcome: so the records of a partition are in one batch, and
   are written together or not at all, and nothing overtakes.
-- What fails is sent again, without end, before what is behind it; but for records that brokers refuse for good, and
-  those whose topic stays unknown while brokers answer. These go to ``refused.jsonl``, and the next one's turn has come.
-- Before a window is sent the mark says so; a process that comes after a crash knows from it what may be there twice.
+- A record that fails is sent again, without end, before those behind it; but for records that brokers refuse for good,
+  and those whose topic stays unknown while brokers answer. These go to ``refused.jsonl``, and the next one's turn has
+  come.
+- Before a window is sent the mark says so; a process that comes after a crash knows from it which records may be there
+  twice.
 - An error of the disk ends nothing: it is told, and tried again.
 
 Events: ``producer.spool_replaying`` (info; records, bytes, maybe_sent), ``producer.spool_drained`` (info; records),
@@ -75,13 +77,13 @@ class SpoolReplay:
         self._log = RateLimitedLogger(_logger)
         self._backoff = runtime.config.retry_backoff
         self._failures = 0
-        # Read and not dealt with, in order; and what was delivered out of turn, behind the first of them
+        # Read and not dealt with, in order; and records delivered out of turn, behind the first of them
         self._pending: deque[SpooledRecord] = deque()
         self._delivered: set[int] = set()
         self._sent_to = self._dealt_to = 0
         self._replayed = 0
         self.is_ending = False
-        self.is_sending = False  # records are in batches, and what became of them is not written down
+        self.is_sending = False  # records are in batches, and their outcomes are not written down
 
     def begin_at(self, mark: Mark) -> None:
         """Go on where an earlier process has ended."""
@@ -108,7 +110,7 @@ class SpoolReplay:
                 await self._back_off()
 
     def give_back(self) -> None:
-        """Take out of memory what was not sent of the window: it is in the spool."""
+        """Take the unsent records of the window out of memory: they are in the spool."""
         if not self.is_sending:
             return
         topics = {record.topic for record in self._pending if self._spool.has(record.topic)}
@@ -294,7 +296,7 @@ class SpoolReplay:
         self._log.log(record.topic, self._runtime.now(), logging.ERROR, "producer.spool_refused", **fields)
 
     async def _mark(self, sent_to: int = 0) -> None:
-        """Write the mark. A disk that refuses it must not keep the records back: they may be what fills it."""
+        """Write the mark. A disk that refuses it must not keep the records back: they may be the ones that fill it."""
         self._sent_to = max(self._sent_to, sent_to)
         first = self._pending[0].sequence if self._pending else self._dealt_to
         self._delivered = {number for number in self._delivered if number > first}

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["SpoolStatistics", "Spooling"]
 
 _LOOK_AGAIN: Final = 0.05
-"""Seconds between two looks at what is not sent, at least."""
+"""Seconds between two looks at unsent records, at least."""
 MARKED_WITHIN: Final = 1.0
-"""Seconds that the end waits for the mark of what was sent last."""
+"""Seconds that the end waits for the mark of the records sent last."""
 WRITTEN_WITHIN: Final = 1.0
-"""Seconds that the disk has for what it was given, however short the time of the close is."""
+"""Seconds that the disk has for the records it was given, however short the time of the close is."""
 
 _logger = get_logger(__name__)
 
@@ -68,7 +68,7 @@ class Spooling:
         self._replay = SpoolReplay(runtime, self._spool, self._is_out_of_reach)
 
     async def open(self) -> None:
-        """Take the folder; what is in it is sent from now on. Raises SpoolError."""
+        """Take the folder; its records are sent from now on. Raises SpoolError."""
         found = await self._spool.open()
         if found.records:
             fields = {"records": found.records, "bytes": found.size, "maybe_sent": found.maybe_sent}
@@ -77,7 +77,7 @@ class Spooling:
         self._task = self._runtime.loop.create_task(self._replay.run(), name="aiokafkapy-spool")
 
     def watch(self, wakeup: Callable[[], object]) -> Callable[[], object]:
-        """What the accumulator calls to wake the Sender: from then on somebody looks how long a batch is not sent."""
+        """The accumulator calls it to wake the Sender: from then on a timer looks for batches that wait for long."""
         if self._after is None:
             return wakeup
 
@@ -94,7 +94,7 @@ class Spooling:
         return SpoolStatistics(spool.spooled, spool.records, spool.size, spool.replayed, spool.repeated, spool.refused)
 
     async def written(self, timeout: float | None) -> bool:
-        """Return when what was spooled by now is on disk; False when ``timeout`` came first."""
+        """Return when all records spooled by now are on disk; False when ``timeout`` came first."""
         try:
             async with asyncio.timeout(timeout):
                 await self._spool.written()
@@ -103,22 +103,24 @@ class Spooling:
         return True
 
     def stop_sending(self) -> None:
-        """Begin no further window: what is in the spool stays there."""
+        """Begin no further window: records in the spool stay there."""
         self._replay.is_ending = True
         self._replay.give_back()
         self._spool.wake_readers()
 
     def keep_unsent(self) -> None:
-        """It ends: what is in memory, was never sent, and has nothing older in the spool before it, goes there."""
+        """The producer ends: records in memory that were never sent, and have no older ones in the spool before them,
+        go there.
+        """
         batches = self._runtime.accumulator.incomplete
         topics = {batch.topic_partition.topic for batch in batches}
         self.admission.evacuate([one for one in topics if self._may_go(one)], "the producer was closed")
 
     async def close(self, timeout: float | None) -> None:
-        """Let go of the folder, when what is on its way there is on disk, or after ``timeout`` seconds."""
+        """Let go of the folder, when the records on their way there are on disk, or after ``timeout`` seconds."""
         self.abort()
         if self._task is not None:
-            # What it sent has its outcome by now; it is given the time to write that down.
+            # Its records have their outcomes by now; it is given the time to write them down.
             await asyncio.wait([self._task], timeout=MARKED_WITHIN)
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -147,7 +149,7 @@ class Spooling:
     # asyncio callbacks
 
     def _on_timer(self) -> None:
-        """Move what waits for too long; look again when the next may, as long as there is anything."""
+        """Move records that wait for too long; look again when the next may, as long as there are any."""
         self._timer = None
         after, now, runtime = self._after, self._runtime.now(), self._runtime
         batches = runtime.accumulator.incomplete

@@ -1,4 +1,4 @@
-"""``SpoolingAdmission``: an ``Admission`` that has a spool for what it cannot let in.
+"""``SpoolingAdmission``: an ``Admission`` with a spool for the records that it cannot let in.
 
 Owns which way a record goes, to the accumulator or to the spool. It knows no files, and not when spooled records are
 sent. Kafka has no counterpart.
@@ -10,7 +10,7 @@ Rules:
   has none of it left: a topic's queue is never None meanwhile, so that no fast path passes it by.
 - A full spool, or one that cannot be written, waits as ``wait`` does: for room in the spool where the topic has records
   there, and in the accumulator's line where it has none.
-- What is sent out of the spool does not come by here.
+- Records sent out of the spool do not come by here.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class SpoolingAdmission(Admission):
         return super().why_not_at_once(record)
 
     def expire(self, record: PendingRecord) -> None:
-        """As ``Admission.expire``; the metadata that did not come may yet come to what is in the spool."""
+        """As ``Admission.expire``; the metadata that did not come may yet come to the records in the spool."""
         if record.deadline != record.own_deadline and not record.done() and self._waits_for_brokers(record):
             delivery = self._spooled(record)
             if delivery is not None:
@@ -129,7 +129,7 @@ class SpoolingAdmission(Admission):
         return super().close(make_error)
 
     def evacuate(self, topics: Collection[str], reason: str) -> None:
-        """Move what is in batches of these topics and was never sent to the spool, in order, where it has room for all
+        """Move the unsent records in batches of these topics to the spool, in order, where it has room for all
         of a topic. The topics have nothing there yet.
         """
         for topic in topics:
@@ -139,7 +139,7 @@ class SpoolingAdmission(Admission):
                 if batch.may_be_taken_back and batch.topic_partition.topic == topic
             ]
             size, count = sum(batch.builder.records_size for batch in batches), sum(b.record_count for b in batches)
-            # Records in the line for room are younger, and would come before what is in the spool.
+            # Records in the line for room are younger, and would come before those in the spool.
             if not count or self._appender.waiting or not self._spool.has_room_for(size, count):
                 continue
             self._accumulator.move_out(
@@ -226,7 +226,7 @@ class SpoolingAdmission(Admission):
         if record.done():
             return  # taken back by the user's partitioner
         if delivery is None:
-            self._appender.check_record(record, now)  # what can never be accepted is not kept either
+            self._appender.check_record(record, now)  # a record that can never be accepted is not kept either
             delivery = self._overflowing(record, now)
         if delivery is None:
             delivery = self._appender.append_or_wait(record, now, self._metadata.cluster)
@@ -241,7 +241,7 @@ class SpoolingAdmission(Admission):
         return self._policies.append_if_room(record, now, self._metadata.cluster)
 
     def _overflowing(self, record: PendingRecord, now: float) -> Delivery | None:
-        """Into the spool, as the first of its topic; in an outage with what is in memory before it."""
+        """Into the spool, as the first of its topic; in an outage with the records in memory before it."""
         topic = record.topic
         oldest = min(
             (

@@ -1,6 +1,6 @@
 """``send_arrow``: the rows of a table in one call, and one result for all of them.
 
-Owns how a table is cut into windows, where the rows of a topic may go, what is done with rows that cannot be sent, and
+Owns how a table is cut into windows, where the rows of a topic may go, the treatment of rows that cannot be sent, and
 the turns between slices. Rows are planned and encoded by ``record/arrow_rows``, from the table's buffers; places in
 batches are given by ``RecordAppender.append_rows``. It knows no sockets. Java has no counterpart.
 
@@ -93,7 +93,7 @@ class ArrowSend:
         # True when the other half of the memory may be taken too
         self._is_pressed = False
 
-    def open(self, topic: str | None, data: Any, names: ColumnNames) -> None:
+    def open(self, topic: str | None, data: object, names: ColumnNames) -> None:
         """Look at a table and its columns; raises an error for each fault. The caller lets go of ``data``."""
         self._topic = None if topic is None else topic_name(topic)
         _check_names(names)
@@ -111,8 +111,8 @@ class ArrowSend:
         self._names, self._table = names, table
 
     async def run(self, return_exceptions: bool) -> TableMetadata:
-        """Send all rows, wait for their outcomes, and return them, or raise the first error. Also raises what reading a
-        stream raises, and CancelledError.
+        """Send all rows, wait for their outcomes, and return them, or raise the first error. Also raises the errors of
+        reading a stream raises, and CancelledError.
         """
         await self.append()
         metadata = await self.outcome()
@@ -130,7 +130,7 @@ class ArrowSend:
         return metadata
 
     async def append(self) -> None:
-        """Put all rows into batches; raises what reading a stream raises."""
+        """Put all rows into batches; raises the errors of reading a stream."""
         table, self._table = self._table, None
         is_stream = table is None or table.row_count is None
         batches = iter(()) if table is None else table.batches

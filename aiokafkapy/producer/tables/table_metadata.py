@@ -1,4 +1,4 @@
-"""What ``send_arrow`` returns: ``TableMetadata``, where the rows of a table are.
+"""``TableMetadata``, the result of ``send_arrow``: where the rows of a table are.
 
 Owns the view only: a single row is looked up in ``RowPlaces`` when it is asked for. Kafka's counterpart is
 ``RecordMetadata``, of which there would be one for each row.

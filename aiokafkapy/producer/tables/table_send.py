@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from ...record.arrow import ColumnNames
 from ..intake.record_intake import RecordIntake
@@ -34,7 +34,7 @@ class TableSend:
         self._turn = asyncio.Lock()
         self._outcomes: set[asyncio.Task[TableMetadata]] = set()
 
-    async def send(self, table_or_batch: Any) -> asyncio.Task[TableMetadata]:
+    async def send(self, table_or_batch: object) -> asyncio.Task[TableMetadata]:
         """Put a table's rows into batches; returns when all are, with the task that waits for their outcome.
 
         Errors of rows are in the task's result, as with ``send_arrow(return_exceptions=True)``; a table that cannot be

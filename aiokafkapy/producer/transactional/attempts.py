@@ -1,6 +1,6 @@
 """``TransactionAttempts``: one transaction, tried until it is committed.
 
-Owns which errors another attempt may mend, for how long, and the pauses; what a transaction is, is ``Transactions``'.
+Owns which errors another attempt may mend, for how long, and the pauses; the transaction itself is ``Transactions``'.
 Java leaves this loop to its users (the example in ``KafkaProducer``'s documentation, and KIP-1050's classes).
 
 Rules:

@@ -1,11 +1,13 @@
-"""``ConsumedBatches``: consume, transform, produce, with the offsets of what was read in each transaction (KIP-447).
+"""``ConsumedBatches``: consume, transform, produce, with the offsets of the consumed records in each transaction
+(KIP-447).
 
-Owns the loop: a batch is read, its block runs in a transaction, and its end commits what was sent and the offsets
+Owns the loop: a batch is read, its block runs in a transaction, and its end commits the records and the offsets
 together. How long an error is tried again is ``Patience``'s. Kafka's counterpart is the loop in KIP-447 and in
 ``KafkaProducer``'s documentation; franz-go's is ``GroupTransactSession``.
 
-Rule: a batch that is not committed is read again; so the consumer goes back before anything else is read, whatever the
-error, cancellation too. Who is cancelled in a commit waits until its outcome is known, for it decides where to read on.
+Rule: a batch that is not committed is read again; so the consumer goes back before anything else is read, after any
+error, and cancellation too. A caller that is cancelled in a commit waits until its outcome is known, for it decides
+where to read on.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ SECONDS_TO_GO_BACK: Final = 30.0
 class ConsumedBatches(Generic[R]):
     """``async for batch in producer.consume_transform_produce(consumer):``; it ends only by an exception."""
 
-    def __init__(self, transactions: Transactions, consumer: Consumer, max_records: int, patience: Patience) -> None:
+    def __init__(self, transactions: Transactions, consumer: Consumer[R], max_records: int, patience: Patience) -> None:
         if max_records < 1:
             raise ValueError(f"max_records is {max_records}: write 1 or more")
         self._transactions = transactions

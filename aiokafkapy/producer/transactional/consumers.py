@@ -1,13 +1,13 @@
 """Consumers of other clients, as ``ConsumedBatches`` needs them: read some records, say which group, go to an offset.
 
-Owns what aiokafka's ``AIOKafkaConsumer`` and confluent-kafka's ``Consumer`` call things; it imports neither. Calls of
-confluent-kafka block, so they run in a thread, one at a time.
+Owns the names that aiokafka's ``AIOKafkaConsumer`` and confluent-kafka's ``Consumer`` have for these; it imports
+neither. Calls of confluent-kafka block, so they run in a thread, one at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from ...common import TopicPartition
@@ -17,6 +17,8 @@ from .group_offsets import GroupMetadata, OffsetToCommit, group_of
 __all__ = ["Consumer", "consumer_of"]
 
 T = TypeVar("T")
+R = TypeVar("R")
+"""A record, in the form of the consumer's client."""
 
 SECONDS_OF_A_POLL: Final = 0.2
 """A cancelled poll of a blocking consumer ends after it."""
@@ -25,16 +27,16 @@ SECONDS_TO_ASK_FOR_OFFSETS: Final = 30.0
 PARTITION_EOF: Final = -191
 
 
-class Consumer(Protocol):
+class Consumer(Protocol[R]):
     """The calls of a consumer that the loop makes."""
 
-    async def read(self, max_records: int) -> Mapping[TopicPartition, Sequence[Any]]:
+    async def read(self, max_records: int) -> Mapping[TopicPartition, Sequence[R]]:
         """Records by partition, in order; none when none came for a while."""
 
-    def next_offset(self, record: Any) -> OffsetToCommit:
+    def next_offset(self, record: R) -> OffsetToCommit:
         """The offset behind a record."""
 
-    def offset(self, record: Any) -> int:
+    def offset(self, record: R) -> int:
         """A record's offset."""
 
     def group(self) -> GroupMetadata:
@@ -42,10 +44,75 @@ class Consumer(Protocol):
 
     async def go_back(self, offsets: Mapping[TopicPartition, int], generation: int) -> None:
         """Read on at these offsets, which were read in this generation of the group. Since then partitions may have
-        moved: those that are not here are left, the others are read on at what the group has committed."""
+        moved: those that are not here are left, the others are read on at the group's committed offsets."""
 
 
-def consumer_of(consumer: Any, group_metadata: Any) -> Consumer:
+class _AiokafkaRecord(Protocol):
+    """``ConsumerRecord``."""
+
+    @property
+    def offset(self) -> int: ...
+
+
+class _AiokafkaConsumer(Protocol):
+    """``AIOKafkaConsumer``; its partitions are named tuples of a topic and a number."""
+
+    async def getmany(
+        self, *, timeout_ms: int, max_records: int
+    ) -> Mapping[TopicPartition, Sequence[_AiokafkaRecord]]: ...
+
+    def assignment(self) -> Iterable[TopicPartition]: ...
+
+    async def committed(self, partition: TopicPartition) -> int | None: ...
+
+    def seek(self, partition: TopicPartition, offset: int) -> None: ...
+
+
+class _ConfluentError(Protocol):
+    """``KafkaError`` of confluent-kafka."""
+
+    def code(self) -> int: ...
+
+
+class _ConfluentMessage(Protocol):
+    """``Message``."""
+
+    def topic(self) -> str: ...
+
+    def partition(self) -> int: ...
+
+    def offset(self) -> int: ...
+
+    def leader_epoch(self) -> int | None: ...
+
+    def error(self) -> _ConfluentError | None: ...
+
+
+class _ConfluentPartition(Protocol):
+    """``TopicPartition`` of confluent-kafka, which has an offset."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class _ConfluentConsumer(Protocol):
+    """``Consumer`` of confluent-kafka."""
+
+    def consume(self, num_messages: int, timeout: float, /) -> Sequence[_ConfluentMessage]: ...
+
+    def consumer_group_metadata(self) -> object: ...
+
+    def assignment(self) -> Sequence[_ConfluentPartition]: ...
+
+    def committed(
+        self, partitions: Sequence[_ConfluentPartition], *, timeout: float
+    ) -> Sequence[_ConfluentPartition]: ...
+
+    def seek(self, partition: _ConfluentPartition, /) -> None: ...
+
+
+def consumer_of(consumer: Any, group_metadata: object) -> Consumer[Any]:
     """Raises TypeError for a consumer that is neither client's, or whose group is not known; ConfigurationError."""
     group = None if group_metadata is None else group_of(group_metadata)
     if hasattr(consumer, "getmany"):
@@ -61,7 +128,7 @@ def consumer_of(consumer: Any, group_metadata: Any) -> Consumer:
 class _Aiokafka:
     """Its group is known by attributes that are not public: it has no call that tells of the membership."""
 
-    def __init__(self, consumer: Any, group: GroupMetadata | None) -> None:
+    def __init__(self, consumer: _AiokafkaConsumer, group: GroupMetadata | None) -> None:
         if getattr(consumer, "_enable_auto_commit", False):
             raise ConfigurationError(
                 "the consumer commits by itself: make it with enable_auto_commit=False, for the transaction commits"
@@ -71,14 +138,14 @@ class _Aiokafka:
         if group is None:
             self.group()
 
-    async def read(self, max_records: int) -> Mapping[TopicPartition, Sequence[Any]]:
-        return await self._consumer.getmany(timeout_ms=1_000, max_records=max_records)  # type: ignore[no-any-return]
+    async def read(self, max_records: int) -> Mapping[TopicPartition, Sequence[_AiokafkaRecord]]:
+        return await self._consumer.getmany(timeout_ms=1_000, max_records=max_records)
 
-    def next_offset(self, record: Any) -> OffsetToCommit:
+    def next_offset(self, record: _AiokafkaRecord) -> OffsetToCommit:
         return OffsetToCommit(record.offset + 1)
 
-    def offset(self, record: Any) -> int:
-        return record.offset  # type: ignore[no-any-return]
+    def offset(self, record: _AiokafkaRecord) -> int:
+        return record.offset
 
     def group(self) -> GroupMetadata:
         if self._given is not None:
@@ -107,11 +174,11 @@ class _Aiokafka:
 
 
 class _ConfluentKafka:
-    def __init__(self, consumer: Any, group: GroupMetadata | None) -> None:
+    def __init__(self, consumer: _ConfluentConsumer, group: GroupMetadata | None) -> None:
         self._consumer = consumer
         self._given = group
 
-    async def read(self, max_records: int) -> Mapping[TopicPartition, Sequence[Any]]:
+    async def read(self, max_records: int) -> Mapping[TopicPartition, Sequence[_ConfluentMessage]]:
         consuming = asyncio.ensure_future(asyncio.to_thread(self._consumer.consume, max_records, SECONDS_OF_A_POLL))
         try:
             messages = await asyncio.shield(consuming)
@@ -120,7 +187,7 @@ class _ConfluentKafka:
             if consuming.exception() is None:
                 await _in_thread(lambda: self._give_back(consuming.result()))
             raise
-        found: dict[TopicPartition, list[Any]] = {}
+        found: dict[TopicPartition, list[_ConfluentMessage]] = {}
         for message in messages:
             error = message.error()
             if error is None:
@@ -130,12 +197,12 @@ class _ConfluentKafka:
                 raise KafkaError(f"the consumer says: {error}")
         return found
 
-    def next_offset(self, record: Any) -> OffsetToCommit:
+    def next_offset(self, record: _ConfluentMessage) -> OffsetToCommit:
         epoch = record.leader_epoch()
         return OffsetToCommit(record.offset() + 1, -1 if epoch is None else epoch)
 
-    def offset(self, record: Any) -> int:
-        return record.offset()  # type: ignore[no-any-return]
+    def offset(self, record: _ConfluentMessage) -> int:
+        return record.offset()
 
     def group(self) -> GroupMetadata:
         return self._given if self._given is not None else group_of(self._consumer.consumer_group_metadata())
@@ -143,7 +210,7 @@ class _ConfluentKafka:
     async def go_back(self, offsets: Mapping[TopicPartition, int], generation: int) -> None:
         await _in_thread(lambda: self._go_back(offsets, generation))
 
-    def _give_back(self, messages: Sequence[Any]) -> None:
+    def _give_back(self, messages: Sequence[_ConfluentMessage]) -> None:
         """Nobody will see these: read them again."""
         first: dict[tuple[str, int], int] = {}
         for message in messages:
@@ -155,7 +222,9 @@ class _ConfluentKafka:
                 self._consumer.seek(one)
 
     def _go_back(self, offsets: Mapping[TopicPartition, int], generation: int) -> None:
-        mine = [one for one in self._consumer.assignment() if TopicPartition(one.topic, one.partition) in offsets]
+        mine: Sequence[_ConfluentPartition] = [
+            one for one in self._consumer.assignment() if TopicPartition(one.topic, one.partition) in offsets
+        ]
         if mine and self.group().generation_id != generation:
             mine = self._consumer.committed(mine, timeout=SECONDS_TO_ASK_FOR_OFFSETS)
         for one in mine:
@@ -164,7 +233,7 @@ class _ConfluentKafka:
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """Run what blocks; a cancelled caller waits for its end, for the consumer serves one call at a time."""
+    """Run a blocking call; a cancelled caller waits for its end, for the consumer serves one call at a time."""
     running = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(running)

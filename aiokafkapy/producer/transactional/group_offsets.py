@@ -1,6 +1,6 @@
 """A consumer group and its offsets in any client's form: aiokafka's, confluent-kafka's, Java's, or plain numbers.
 
-Owns what ``send_offsets_to_transaction`` takes; it knows no client by import. Kafka's counterparts are
+Owns the arguments of ``send_offsets_to_transaction``; it knows no client by import. Kafka's counterparts are
 ``ConsumerGroupMetadata`` and ``OffsetAndMetadata``.
 """
 
@@ -15,7 +15,7 @@ from ...common import TopicPartition
 __all__ = ["GroupMetadata", "OffsetToCommit", "group_of", "offsets_of"]
 
 _LIBRDKAFKA_GROUP: Final = b"CGMDv2:"
-"""What confluent-kafka's ``consumer_group_metadata()`` gives begins so (rd_kafka_consumer_group_metadata_write)."""
+"""The bytes of confluent-kafka's ``consumer_group_metadata()`` begin so (rd_kafka_consumer_group_metadata_write)."""
 
 
 class GroupMetadata(NamedTuple):
@@ -39,7 +39,7 @@ def offsets_of(offsets: Mapping[Any, Any] | Iterable[Any]) -> dict[TopicPartitio
     """Offsets in any client's form: numbers or objects with ``offset`` by partition, or a list of objects with
     ``topic``, ``partition`` and ``offset``, as confluent-kafka has them.
 
-    Raises TypeError or ValueError for what is none.
+    Raises TypeError or ValueError for anything else.
     """
     pairs = offsets.items() if isinstance(offsets, Mapping) else ((one, one) for one in offsets)
     return {place: _offset(place, one) for place, one in ((_partition(place), one) for place, one in pairs)}
@@ -53,7 +53,7 @@ def _partition(place: Any) -> TopicPartition:
     return TopicPartition(topic, partition)
 
 
-def _offset(place: TopicPartition, one: Any) -> OffsetToCommit:
+def _offset(place: TopicPartition, one: object) -> OffsetToCommit:
     offset = getattr(one, "offset", one)
     if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
         raise ValueError(f"{place}: an offset to commit is 0 or more, not {offset!r}")
@@ -61,10 +61,10 @@ def _offset(place: TopicPartition, one: Any) -> OffsetToCommit:
     return OffsetToCommit(offset, -1 if epoch is None else epoch, getattr(one, "metadata", None) or "")
 
 
-def group_of(given: Any) -> GroupMetadata:
+def group_of(given: object) -> GroupMetadata:
     """A group in any client's form: its id, an object that also tells of the member, or confluent-kafka's bytes.
 
-    Raises TypeError or ValueError for what is none.
+    Raises TypeError or ValueError for anything else.
     """
     if isinstance(given, bytes) and given.startswith(_LIBRDKAFKA_GROUP):
         return _group_of_librdkafka(given)

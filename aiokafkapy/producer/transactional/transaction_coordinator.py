@@ -100,7 +100,7 @@ class TransactionCoordinator:
         self._adding: asyncio.Task[None] | None = None
 
     def abort(self) -> None:
-        """Close the connections at once; what is being asked for ends with an error."""
+        """Close the connections at once; requests in flight end with an error."""
         if self._adding is not None:
             self._adding.cancel()
         self.client.abort()
@@ -125,9 +125,10 @@ class TransactionCoordinator:
     # requests
 
     async def init_producer_id(self, timeout: float, *, keeps_prepared: bool = False) -> PreparedTxnState | None:
-        """Take the transactional id: fence its last producer, end what was left open, and get an identity.
+        """Take the transactional id: fence its last producer, end the transaction that it left open, and get an
+        identity.
 
-        With ``keeps_prepared`` what was left open stays so, and is returned.
+        With ``keeps_prepared`` a prepared transaction stays so, and its name is returned.
         """
         identity = self._manager.producer_id_and_epoch
 
@@ -203,7 +204,7 @@ class TransactionCoordinator:
     async def end(self, committed: bool, timeout: float) -> None:
         """Commit or abort the transaction. An error has ``outcome_unknown`` when a commit may have been heard.
 
-        Also raises what has failed in the transaction before a commit could be sent.
+        Also raises the error of a transaction that failed before its commit could be sent.
         """
         transaction = self._transaction
 
@@ -283,7 +284,7 @@ class TransactionCoordinator:
             self._check(code, topic=topic, partition=partition)
 
     def _phases(self, node: Node, keeps_prepared: bool) -> dict[str, Any]:
-        """What InitProducerId says of two-phase commit, whose version is used for nothing else."""
+        """The fields of InitProducerId for two-phase commit, whose version is used for nothing else."""
         if not self._has_two_phases:
             return {"max_version": INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT}
         versions = self.client.nodes.node_api_versions(node.node_id)
@@ -368,7 +369,7 @@ class TransactionCoordinator:
         raise DisconnectedError("the network client is closed")
 
     def _version(self, node: Node) -> int:
-        """The cluster's ``transaction.version``, as far as this node has what version 2 needs."""
+        """The cluster's ``transaction.version``, as far as this node has the APIs that version 2 needs."""
         known = self.client.nodes.node_api_versions(node.node_id)
         return 2 if known is not None and known.finalized_features.get("transaction.version", 0) >= 2 else 1
 

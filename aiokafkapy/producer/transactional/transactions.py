@@ -6,14 +6,15 @@ transactional half of ``KafkaProducer``.
 
 Rules:
 
-- An end runs in a task of its own: who is cancelled while waiting for it leaves it to come to its end, and the next
+- An end runs in a task of its own: a caller that is cancelled while waiting leaves it to come to its end, and the next
   ``begin`` waits for that.
 - A commit is told as done when the coordinator has said so, and never before. Without an answer within ``max_block_ms``
   its outcome is unknown, which the error says; asking again, by ``commit`` or by the next ``begin``, tells it.
-- What was not sent when a transaction is aborted, or cannot be committed any more, is not sent; what is on its way is
+- Records not sent when a transaction is aborted, or cannot be committed any more, are not sent; those in flight are
   waited for.
-- ``commit_and_begin`` makes a cut when all that was sent before is accepted: what is accepted after it belongs to the
-  next transaction, and waits in the accumulator until the commit has its answer. If that fails, it fails too.
+
+- ``commit_and_begin`` makes a cut when all records sent before are accepted: those accepted after it belong to the
+  next transaction, and wait in the accumulator until the commit has its answer. If that fails, it fails too.
 - A caller that is cancelled in a commit which fails later finds the transaction aborted.
 - In version 2 an end is answered once it is decided; its markers are written in the next milliseconds. A broker that
   gets a record meanwhile keeps it for ``add.partitions.to.txn.retry.backoff.ms``, 20 by default, before it looks again:
@@ -138,7 +139,7 @@ class Transactions:
         self._intake.open_gate()
 
     async def prepare(self) -> PreparedTxnState:
-        """Wait for the outcome of every record, and leave the end to whoever is told the name that is returned."""
+        """Wait for the outcome of every record, and leave the end to the holder of the name that is returned."""
         await self.settled()
         config, transaction = self._runtime.config, self._transaction
         if not config.transaction_two_phase_commit_enable:
@@ -184,7 +185,7 @@ class Transactions:
         await self._to_its_end(self._commit_and_begin())
 
     async def abort(self) -> None:
-        """Drop what was not sent, wait for what was, and abort. Does nothing when no transaction is open."""
+        """Drop unsent records, wait for those in flight, and abort. Does nothing when no transaction is open."""
         await self.settled()
         if self._transaction.state is _S.READY:
             return
@@ -212,7 +213,7 @@ class Transactions:
             raise
 
     async def close(self, deadline: float) -> None:
-        """Abort what is open, until ``deadline`` (loop time); the broker's time-out aborts it otherwise."""
+        """Abort an open transaction, until ``deadline`` (loop time); the broker's time-out aborts it otherwise."""
         if not self._transaction.is_unfinished:
             return
         try:
@@ -325,7 +326,7 @@ class Transactions:
                 except ProducerFencedError:
                     if not isinstance(transaction.error, InvalidProducerEpochError):
                         raise
-                    # Another producer, or the broker by its time-out: who asks for an epoch is told (KIP-588).
+                    # Another producer, or the broker by its time-out: the request for an epoch tells which (KIP-588).
                     needs_new_epoch = True
             if needs_new_epoch:
                 await self._coordinator.init_producer_id(self._runtime.max_block)
@@ -354,7 +355,7 @@ class Transactions:
 
     async def _release_at(self, deadline: float) -> None:
         """Or as soon as the markers are written."""
-        with suppress(Exception):  # whatever it is: the broker keeps the records
+        with suppress(Exception):  # after any error the broker keeps the records
             async with asyncio.timeout_at(deadline):
                 await self._coordinator.markers_written()
         self._transaction.is_held, self._hold = False, None
@@ -367,7 +368,7 @@ class Transactions:
             self._hold = None
 
     def _on_error(self) -> None:
-        """Whatever is sent from here on is of no use."""
+        """Records sent from here on are of no use."""
         self._intake.shut_gate()
         # Later, for the accumulator may be in the middle of something.
         self._runtime.loop.call_soon(self._drop_unsent)

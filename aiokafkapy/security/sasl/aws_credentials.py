@@ -94,7 +94,7 @@ def environment_provider(environment: Mapping[str, str]) -> CredentialsProvider 
 
 
 def botocore_provider() -> CredentialsProvider:
-    """Whatever botocore finds: profiles, SSO, containers, instances; it renews what ends."""
+    """Credentials that botocore finds: profiles, SSO, containers, instances; it renews those that end."""
     session: Any = None
 
     def frozen() -> AwsCredentials:

@@ -1,6 +1,6 @@
 """AWS_MSK_IAM: a presigned request for ``kafka-cluster:Connect`` says which IAM identity the client is.
 
-Owns the payload and the client's half; there is no broker's half, since only AWS can check a signature. What signs is
+Owns the payload and the client's half; there is no broker's half, since only AWS can check a signature. Signatures are
 ``sigv4``, where credentials come from is ``aws_credentials``'. The counterpart is AWS's ``aws-msk-iam-auth``:
 ``AWS4SignedPayloadGenerator`` and ``IAMSaslClient``.
 

@@ -4,7 +4,7 @@ Owns the two requests and the string of settings for them. Thin I/O over httpx (
 ``msk``). Java has no counterpart; the names, and the grammar of ``sasl_oauthbearer_config``, are librdkafka's
 (``sasl.oauthbearer.metadata.authentication.type``).
 
-Rule: what is wrong in the settings is told when the client is made, not when the first token is asked for.
+Rule: an error in the settings is told when the client is made, not when the first token is asked for.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def cloud_provider_for(kind: str, options: SaslOptions) -> AzureManagedIdentity 
 class AzureManagedIdentity:
     """GETs a token of the machine's managed identity from the Instance Metadata Service."""
 
-    def __init__(self, settings: dict[str, str], options: SaslOptions, transport: Any = None) -> None:
+    def __init__(self, settings: dict[str, str], options: SaslOptions, transport: object = None) -> None:
         query = settings.pop("query", None) or settings.pop("params", None)
         if settings or not query:
             raise ConfigurationError(
@@ -64,7 +64,7 @@ class AzureManagedIdentity:
 
 @dataclass(frozen=True, kw_only=True)
 class AwsSettings:
-    """What ``GetWebIdentityToken`` is asked for; defaults and limits are those of AWS."""
+    """The arguments of ``GetWebIdentityToken``; defaults and limits are those of AWS."""
 
     region: str
     audience: str
@@ -75,7 +75,7 @@ class AwsSettings:
 
     @classmethod
     def of(cls, settings: dict[str, str]) -> AwsSettings:
-        """Settings of ``sasl_oauthbearer_config``; raises ConfigurationError with the name of what is wrong."""
+        """Settings of ``sasl_oauthbearer_config``; raises ConfigurationError with the name of the wrong one."""
         tags = {name.removeprefix(_TAG): value for name, value in settings.items() if name.startswith(_TAG)}
         for name in settings:
             if name not in _AWS_SETTINGS and not name.startswith(_TAG):
@@ -100,7 +100,7 @@ class AwsSettings:
 
 
 class AwsWebIdentity:
-    """Asks AWS STS for a token about whom botocore's credentials stand for (``GetWebIdentityToken``)."""
+    """Asks AWS STS for a token about the identity of botocore's credentials (``GetWebIdentityToken``)."""
 
     def __init__(self, settings: AwsSettings) -> None:
         if importlib.util.find_spec("botocore") is None:

@@ -117,7 +117,7 @@ class GssapiClientExchange:
     def _change(self, new: GssapiClientState) -> None:
         self._state = GSSAPI_CLIENT_STATES.transition(self._state, new)
 
-    def _step(self, challenge: bytes, library: Any) -> bytes | None:
+    def _step(self, challenge: bytes, library: object) -> bytes | None:
         if self._state is _S.ESTABLISH_CONTEXT:
             return self._establish(challenge, library)
         if self._state is _S.CHOOSE_SECURITY_LAYER:
@@ -158,7 +158,7 @@ class GssapiClientExchange:
 
 
 def check_kerberos(service_name: str) -> None:
-    """Raise ConfigurationError for what is no name of a service, and when the library is not installed."""
+    """Raise ConfigurationError for a text that is no name of a service, and when the library is not installed."""
     if not service_name or "@" in service_name or "/" in service_name:
         raise ConfigurationError(
             f"sasl_kerberos_service_name={service_name!r} is no name of a service: write the part before the "

@@ -8,7 +8,7 @@ a key may be changed while the broker runs. The client's half is ``gssapi``. Kaf
 Rules:
 
 - a step takes a fraction of a millisecond and asks no KDC: it needs no thread;
-- what the client would like to be called counts nothing, as in Kafka: some clients send their broker's name there;
+- the name that the client asks for counts nothing, as in Kafka: some clients send their broker's name there;
 - a refusal has Kafka's words, and Kerberos's behind them, without which a wrong keytab cannot be found.
 """
 
@@ -105,7 +105,7 @@ class KerberosService:
 
 
 class GssapiServerExchange:
-    """The broker's half of one authentication, over a context that accepts; ``error`` is what the library raises."""
+    """The broker's half of one authentication, over a context that accepts; ``error`` is the library's exception."""
 
     expires_at_ms: int | None = None
 

@@ -1,4 +1,4 @@
-"""Answers over HTTP: ``bounded_body``, which cannot fill the memory, whoever gives it, and ``get_json``.
+"""Answers over HTTP: ``bounded_body``, which cannot fill the memory, from any server, and ``get_json``.
 
 Thin I/O over httpx (extra ``oauth``), which is imported when it is asked for something.
 """
@@ -31,7 +31,7 @@ async def bounded_body(answer: httpx.Response) -> bytes:
 
 
 async def get_json(url: str, seconds: float) -> Any:
-    """What a server gives at this URL, within so many seconds. Raises KafkaConnectionError."""
+    """A server's answer at this URL, within so many seconds. Raises KafkaConnectionError."""
     import httpx
 
     # Reading the system's trust store takes tens of milliseconds.

@@ -1,9 +1,10 @@
-"""Java's ``sasl.jaas.config``, so that what works there can be pasted here.
+"""Java's ``sasl.jaas.config``, so that a working one can be pasted here.
 
 Owns the syntax, ``Class flag name="value" …;``, and which login modules are known. Runs no class. Kafka's counterparts
 are ``JaasConfig`` and ``PlainLoginModule``, ``ScramLoginModule``, ``OAuthBearerLoginModule``.
 
-Rule: what is not understood is refused with what to write instead; no value is shown, any of them may be a secret.
+Rule: a text that is not understood is refused with what to write instead; no value is shown, any of them may be a
+secret.
 """
 
 from __future__ import annotations

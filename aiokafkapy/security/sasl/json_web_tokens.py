@@ -1,4 +1,4 @@
-"""What a broker believes of a JSON Web Token (RFC 7519): who holds it, until when, and whether somebody vouches for it.
+"""The claims of a JSON Web Token that a broker believes (RFC 7519): its holder, its end, and its signature.
 
 Owns reading, the signature's check and the claims' check. Knows no SASL, no clock and no network: the keys (a JWKS,
 RFC 7517) are given. Kafka's counterparts are ``OAuthBearerUnsecuredJws``, ``OAuthBearerValidationUtils`` and
@@ -8,7 +8,7 @@ Rules:
 
 - A token without a signature is believed only by a validator that was told to, for tests.
 - With keys, the algorithm must be one that the key's own kind can have: a public key is no password, and "none" none.
-- A refusal says why in the broker's log, and to the client only what RFC 7628 lets it know.
+- A refusal says why in the broker's log, and to the client only as much as RFC 7628 lets it know.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ALGORITHMS: Final[Mapping[str, frozenset[str]]] = {
     "EC": frozenset({"ES256", "ES384", "ES512", "ES256K"}),
     "OKP": frozenset({"EdDSA"}),
 }
-"""By the kind of key. Symmetric keys are not among them: who can check such a token can also make one."""
+"""By the kind of key. Symmetric keys are not among them: with one a token can be made as well as checked."""
 
 _MAX_TIME: Final = 1e14
 """Seconds since the epoch, three million years from now."""
@@ -94,12 +94,12 @@ class TokenValidator:
         if jwks is not None:
             self.use_keys(jwks)
 
-    def use_keys(self, jwks: Mapping[str, Any]) -> None:
+    def use_keys(self, jwks: Mapping[str, object]) -> None:
         """Believe these keys from now on, and no others."""
         self._keys = _keys_of(jwks)
 
     def validate(self, token: Secret[str], now_ms: int) -> ValidToken:
-        """What the token says, at a time in milliseconds since the epoch; raises InvalidTokenError."""
+        """The token's claims, at a time in milliseconds since the epoch; raises InvalidTokenError."""
         header, claims = _parsed(token)
         if self._keys is None:
             if header.get("alg") != "none" or not token.reveal().endswith("."):
@@ -115,7 +115,7 @@ class TokenValidator:
 
     # internals
 
-    def _check_claims(self, claims: Mapping[str, Any], now_ms: int) -> ValidToken:
+    def _check_claims(self, claims: Mapping[str, object], now_ms: int) -> ValidToken:
         expires_at_ms = _milliseconds(claims, "exp")
         if expires_at_ms is None:
             raise InvalidTokenError("the token has no exp")
@@ -169,7 +169,7 @@ def _parsed(token: Secret[str]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 def _json_object(part: Secret[str]) -> Mapping[str, Any] | None:
     text = part.reveal()
     try:
-        # Padding that is too long is cut; what is not of the alphabet is refused.
+        # Padding that is too long is cut; characters outside the alphabet are refused.
         data = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
         found = json.loads(data)
     except (ValueError, RecursionError):  # not ASCII, not base64, not UTF-8, not JSON, or a million brackets
@@ -177,7 +177,7 @@ def _json_object(part: Secret[str]) -> Mapping[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _milliseconds(claims: Mapping[str, Any], name: str) -> int | None:
+def _milliseconds(claims: Mapping[str, object], name: str) -> int | None:
     value = claims.get(name)
     if value is None:
         return None
@@ -187,11 +187,11 @@ def _milliseconds(claims: Mapping[str, Any], name: str) -> int | None:
     return int(value * 1_000)
 
 
-def _texts(value: Any) -> list[str]:
+def _texts(value: object) -> list[str]:
     return [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
 
 
-def _words(scope: Any) -> list[str]:
+def _words(scope: object) -> list[str]:
     """A scope is a text of words, or a list of them, as Kafka takes it."""
     return [word for text in _texts(scope) for word in text.split()]
 
@@ -220,14 +220,14 @@ def _keys_of(jwks: Mapping[str, Any]) -> dict[str | None, _Key]:
     return found
 
 
-def _key_for(header: Mapping[str, Any], keys: Mapping[str | None, _Key]) -> _Key | None:
+def _key_for(header: Mapping[str, object], keys: Mapping[str | None, _Key]) -> _Key | None:
     kid = header.get("kid")
     if kid is None and len(keys) == 1:
         return next(iter(keys.values()))
     return keys.get(kid) if kid is None or isinstance(kid, str) else None
 
 
-def _check_signature(token: Secret[str], header: Mapping[str, Any], key: _Key) -> None:
+def _check_signature(token: Secret[str], header: Mapping[str, object], key: _Key) -> None:
     import jwt
 
     if header.get("alg") not in key.algorithms:

@@ -54,7 +54,7 @@ class _Rule(NamedTuple):
 
 
 class LocalNameRules:
-    """Rules, as they are written. Raises ConfigurationError for what is no rule."""
+    """Rules, as they are written. Raises ConfigurationError for any other text."""
 
     def __init__(self, rules: Sequence[str] = DEFAULT_RULES) -> None:
         self._rules = [_parsed(rule.strip()) for rule in rules]  # None: DEFAULT

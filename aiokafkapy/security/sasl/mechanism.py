@@ -5,8 +5,8 @@ be made before anything is connected. Knows no bytes of any mechanism. Kafka's c
 ``LoginManager`` and the JDK's ``Sasl.createSaslClient``.
 
 Rules: a ``SaslMechanism`` belongs to one client and lives as long; an exchange belongs to one authentication on one
-connection. ``check_settings`` raises whatever ``mechanism_for`` would; neither reads a file or opens a connection,
-but they look whether files of tokens are there.
+connection. ``check_settings`` raises the errors that ``mechanism_for`` would; neither reads a file or opens a
+connection, but they look whether files of tokens are there.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SaslMechanism(Protocol):
         """True when an exchange's ``respond`` may take long: it is then called in a thread."""
 
     async def prepare(self) -> None:
-        """Get what an exchange needs, a token say; returns at once when it is there."""
+        """Get the credentials for an exchange, a token say; returns at once when it is there."""
 
     def exchange(self, host: str) -> SaslClientExchange:
         """A new authentication with the broker at ``host``."""
@@ -71,7 +71,7 @@ class SaslServerExchange(Protocol):
 
     @property
     def is_complete(self) -> bool:
-        """True when the client is who it says."""
+        """True when the client has proved its identity."""
 
     @property
     def principal(self) -> str:

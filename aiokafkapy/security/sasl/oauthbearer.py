@@ -1,7 +1,7 @@
-"""OAUTHBEARER: a token says who the client is (RFC 7628; KIP-255, and KIP-342 for extensions), both halves.
+"""OAUTHBEARER: a token names the client (RFC 7628; KIP-255, and KIP-342 for extensions), both halves.
 
 Owns the message, the token as the rest of the product sees it, and the two halves. Where a client's token comes from is
-``tokens``', what a broker makes of one is ``json_web_tokens``'. Kafka's counterparts are ``OAuthBearerSaslClient``,
+``tokens``', the broker's check of one is ``json_web_tokens``'. Kafka's counterparts are ``OAuthBearerSaslClient``,
 ``OAuthBearerSaslServer`` and ``OAuthBearerClientInitialResponse``.
 
 Rules:
@@ -39,9 +39,9 @@ __all__ = [
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 MAX_MESSAGE_BYTES: Final = 524_288
-"""What a Kafka broker reads while nobody is authenticated."""
+"""Bytes that a Kafka broker reads from a client before it is authenticated."""
 MAX_PAIRS: Final = 100
-"""The token and its extensions; who sends a hundred thousand wants our memory."""
+"""The token and its extensions; a client that sends a hundred thousand wants our memory."""
 
 _KVSEP: Final = b"\1"
 _SASLNAME: Final = rb"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
@@ -59,8 +59,8 @@ _EXTENSION_VALUE: Final = re.compile(_VALUE.decode())
 class OAuthBearerToken:
     """An access token. ``expires_at_ms`` is in milliseconds since the epoch; None takes ``exp`` of a JWT.
 
-    ``principal`` and ``scope`` are for logs and for whoever asks; a broker reads its own out of the token. Extensions
-    are sent along (KIP-342): ``{"logicalCluster": "lkc-1"}``. Raises ConfigurationError for what cannot be sent.
+    ``principal`` and ``scope`` are for logs and for callers; a broker reads its own out of the token. Extensions
+    are sent along (KIP-342): ``{"logicalCluster": "lkc-1"}``. Raises ConfigurationError for values that cannot be sent.
     """
 
     value: str = field(repr=False)
@@ -255,7 +255,7 @@ def _read(response: bytes) -> _InitialResponse | None:
 
 
 def _words(refusal: bytes) -> str:
-    """The server's JSON as one line, whatever it is; a terminal's control characters are none of a server's words."""
+    """The server's JSON as one line, valid or not; a terminal's control characters are none of a server's words."""
     text = refusal[: _SHOWN_OF_A_REFUSAL * 4].decode(errors="replace")
     try:
         fields = json.loads(text)

@@ -4,7 +4,7 @@ Owns the requests to the token endpoint, their retries, and the assertion that t
 over httpx and PyJWT, which are the extra ``oauth`` and are imported here when a provider is made. Kafka's counterparts
 are ``ClientCredentialsJwtRetriever``, ``JwtBearerJwtRetriever``, ``FileJwtRetriever`` and ``DefaultAssertionCreator``.
 
-Rules: what may pass is tried again for ``sasl_login_retry_backoff_max_ms``; what the server refuses is not. A
+Rules: a failure that may pass is tried again for ``sasl_login_retry_backoff_max_ms``; a refusal is not. A
 refusal is told in the server's words, which are bounded; no request and no answer is shown. Files are read anew for
 each token, so that they can be replaced.
 """

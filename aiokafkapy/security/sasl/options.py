@@ -4,7 +4,7 @@ Owns which options there are, and the grammar of those that are lists of pairs; 
 they are for. Kafka's counterpart is
 ``SaslConfigs``.
 
-Rule: whoever has settings (a client's configuration, a listener) may lack attributes for mechanisms that it does not
+Rule: an object with settings (a client's configuration, a listener) may lack attributes for mechanisms that it does not
 offer: ``SaslOptions.of`` takes the defaults for them. Secrets are put into holders that do not show them.
 """
 
@@ -23,7 +23,7 @@ _UNQUOTED_COMMA: Final = re.compile(r"(?<!\\),")
 
 
 class SaslSettings(Protocol):
-    """What a client's configuration has for SASL; see ``SaslOptions`` for defaults."""
+    """The SASL options of a client's configuration; see ``SaslOptions`` for defaults."""
 
     @property
     def sasl_mechanism(self) -> Any: ...
@@ -95,7 +95,7 @@ class SaslOptions:
             object.__setattr__(self, name, _held(getattr(self, name)))
 
     @classmethod
-    def of(cls, settings: Any) -> SaslOptions:
+    def of(cls, settings: object) -> SaslOptions:
         """The options that ``settings`` has as attributes, and the defaults of the others."""
         names = [field.name for field in fields(cls) if getattr(settings, field.name, None) is not None]
         return cls(**{name: getattr(settings, name) for name in names})
@@ -118,7 +118,7 @@ def parse_pairs(option: str, text: str) -> dict[str, str]:
 # internals
 
 
-def _held(value: Any) -> Any:
+def _held(value: object) -> Any:
     if value is None or isinstance(value, Secret):
         return value
     return Secret(value.get_secret_value() if hasattr(value, "get_secret_value") else value)

@@ -161,7 +161,7 @@ class PlainServerExchange:
 
 
 def _encoded(text: str) -> bytes:
-    return text.encode(errors="surrogatepass")  # what cannot be sent is refused when settings are checked
+    return text.encode(errors="surrogatepass")  # a password that cannot be sent is refused when settings are checked
 
 
 def _decoded(name: bytes) -> str | None:

@@ -27,7 +27,8 @@ _PROHIBITED: Final[tuple[Callable[[str], bool], ...]] = (
 
 
 def saslprep(text: str) -> str:
-    """Return the prepared form; raises ValueError, which does not show the text, for what RFC 4013 prohibits.
+    """Return the prepared form; raises ValueError, which does not show the text, for characters that RFC 4013
+    prohibits.
 
     Characters that Unicode 3.2 did not know are left as they are, as in a query (RFC 3454, section 7): new emoji are
     no reason to refuse a password.

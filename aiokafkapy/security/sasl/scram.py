@@ -1,11 +1,11 @@
 """SCRAM-SHA-256 and -512: both sides prove that they know the password, and neither sends it (RFC 5802, RFC 7677).
 
-Owns the four messages and both halves. What a password turns into is ``scram_credential``'s. Kafka's counterparts are
-``ScramSaslClient``, ``ScramSaslServer``, ``ScramMessages`` and ``ScramExtensions``.
+Owns the four messages and both halves. The derivation of keys from a password is ``scram_credential``'s. Kafka's
+counterparts are ``ScramSaslClient``, ``ScramSaslServer``, ``ScramMessages`` and ``ScramExtensions``.
 
 Rules:
 
-- What is signed is the bytes as they were sent, not a rebuilt form of them.
+- The bytes are signed as they were sent, not in a rebuilt form.
 - The client is complete only when the server's signature is right, which a server without the password cannot make.
 - The client takes no fewer iterations than Kafka's own: a server that asks for one is after the password. It takes no
   more than it could do in a second or so: a server that asks for a billion is after the processor.
@@ -173,7 +173,7 @@ class ScramMechanism:
         return ScramClientExchange(self._hash, first, self._salted_password)
 
     def close(self) -> None:
-        """Forget what was derived from the password."""
+        """Forget the keys derived from the password."""
         self._salted.clear()
 
     def __repr__(self) -> str:
@@ -358,7 +358,7 @@ class ScramServerExchange:
         return b"v=" + base64.b64encode(self._hash.mac(credential.server_key, signed))
 
     def _refused(self) -> SaslAuthenticationFailedError:
-        """Kafka's words for whatever is wrong: who may not come in is not told how far it came."""
+        """Kafka's words for every failure: a client that may not come in is not told how far it came."""
         return SaslAuthenticationFailedError(
             "Authentication failed during authentication due to invalid credentials with SASL mechanism "
             + self._hash.name

@@ -1,10 +1,11 @@
-"""What a broker keeps of a SCRAM password: never the password, and enough to check a proof of it (RFC 5802, section 3).
+"""The credential that a broker keeps of a SCRAM password: not the password, but enough to check a proof of it (RFC
+5802, section 3).
 
 Owns the two hashes, the derivation of keys, and the text form that Kafka stores and its tools take. Knows no message.
 Kafka's counterparts are ``ScramMechanism``, ``ScramCredential``, ``ScramCredentialUtils`` and ``ScramFormatter``.
 
 Rules: keys are compared in constant time; nobody's ``repr`` shows a key; the salt and the iterations are no secret, a
-broker tells them to anybody who asks.
+broker tells them to every client that asks.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ SCRAM_SHA_256: Final = "SCRAM-SHA-256"
 SCRAM_SHA_512: Final = "SCRAM-SHA-512"
 MIN_ITERATIONS: Final = 4_096
 MAX_ITERATIONS: Final = 16_384
-"""What Kafka's brokers take when a credential is made."""
+"""The range that Kafka's brokers take when a credential is made."""
 SALT_BYTES: Final = 16
 
 
@@ -85,9 +86,9 @@ def scram_hash(mechanism: str) -> ScramHash:
 
 
 def prepared_password(password: Secret[str]) -> Secret[bytes]:
-    """The bytes of a password that are hashed: SASLprep's form, or what was given where that has none.
+    """The bytes of a password that are hashed: SASLprep's form, or the given text where that has none.
 
-    Kafka's own clients hash what was given. The two differ for text that is not composed (NFKC), has soft hyphens or
+    Kafka's own clients hash the given text. The two differ for text that is not composed (NFKC), has soft hyphens or
     unusual spaces.
     """
     try:
@@ -123,7 +124,7 @@ class ScramCredential:
     def from_salted_password(
         cls, mechanism: str, salted_password: Secret[bytes] | bytes, *, iterations: int, salt: bytes
     ) -> Self:
-        """Make one from what AlterUserScramCredentials carries: the password never leaves who sets it."""
+        """Make one from the fields of AlterUserScramCredentials: the password never leaves the client that sets it."""
         hashes = scram_hash(mechanism)
         salted = salted_password.reveal() if isinstance(salted_password, Secret) else salted_password
         stored_key = hashes.hash(hashes.mac(salted, b"Client Key"))
@@ -165,7 +166,7 @@ class ScramCredentialStore(UserDict[str, ScramCredential]):
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """What a broker knows of a token (KIP-48): whose it is, when it ends, and its HMAC as a password's credential."""
+    """A broker's record of a token (KIP-48): its owner, its end, and its HMAC as a password's credential."""
 
     owner: str
     credential: ScramCredential

@@ -2,7 +2,7 @@
 
 Owns nothing but the value. Java's counterpart is ``org.apache.kafka.common.config.types.Password``.
 
-Rule: whoever needs the value reveals it in the expression that uses it, so that no local variable of a frame that may
+Rule: code that needs the value reveals it in the expression that uses it, so that no local variable of a frame that may
 raise holds it: some tools print the variables of a traceback.
 """
 

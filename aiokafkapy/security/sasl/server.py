@@ -1,13 +1,13 @@
 """The broker's halves, by the name of the mechanism.
 
-Owns the choice and the check of what each needs to know of its users. Kafka's counterpart is the server's part of
+Owns the choice, and the check that each has its users' credentials. Kafka's counterpart is the server's part of
 ``SaslChannelBuilder``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from ...errors import ConfigurationError
 from .gssapi import GSSAPI
@@ -26,12 +26,12 @@ SERVER_MECHANISMS: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER, GS
 
 def server_mechanism(
     name: str,
-    users: Any,
+    users: object,
     *,
     tokens: Mapping[str, DelegationToken] | None = None,
     now_ms: Callable[[], int] | None = None,
 ) -> Callable[[], SaslServerExchange]:
-    """What makes the broker's half for each authentication.
+    """Makes the broker's half for each authentication.
 
     ``users`` is a ``PlainCredentialStore`` for PLAIN and a ``ScramCredentialStore`` for SCRAM, which may change while
     the broker runs; ``tokens`` are delegation tokens by id, for SCRAM. For OAUTHBEARER it is a ``TokenValidator``, and

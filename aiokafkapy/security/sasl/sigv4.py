@@ -1,4 +1,4 @@
-"""AWS Signature Version 4: what AWS's "Create a signed AWS API request" says, as far as MSK needs it.
+"""AWS Signature Version 4, after AWS's "Create a signed AWS API request", as far as MSK needs it.
 
 Owns the canonical request, the string to sign, and the key. Knows no clock and no Kafka: the time is an argument.
 """

@@ -43,7 +43,7 @@ logger = get_logger(__name__)
 
 
 def provider_of(option: Any) -> TokenProvider:
-    """The provider that ``sasl_oauthbearer_token_provider`` means; raises ConfigurationError for what is none."""
+    """The provider that ``sasl_oauthbearer_token_provider`` means; raises ConfigurationError for any other object."""
     call: Any = getattr(option, "token", option)
     if isinstance(option, type) or not callable(call):
         raise ConfigurationError(
@@ -169,7 +169,7 @@ class TokenKeeper:
         return self._fetching
 
     async def _try_to_fetch(self) -> KafkaError | None:
-        """Ask the provider once; what went wrong is returned, so that each waiter raises its own copy."""
+        """Ask the provider once; its error is returned, so that each waiter raises its own copy."""
         asked_at_ms = self._now_ms()
         try:
             async with asyncio.timeout(FETCH_TIMEOUT):
@@ -250,7 +250,7 @@ async def _awaited(given: Any) -> Any:
 
 
 def _explained(error: Exception) -> KafkaError:
-    """What a provider raised, as the client's own error."""
+    """A provider's exception, as the client's own error."""
     if isinstance(error, SaslAuthenticationFailedError | KafkaConnectionError):
         return error
     if isinstance(error, ConfigurationError):

@@ -1,4 +1,4 @@
-"""What makes ``format("aiokafkapy")`` known to Spark without a call: installed as the module ``pyspark_aiokafkapy``.
+"""Makes ``format("aiokafkapy")`` known to Spark without a call: installed as the module ``pyspark_aiokafkapy``.
 
 Spark's driver imports every top-level module whose name begins with ``pyspark_`` and registers its ``DefaultSource``;
 ``setup.py`` puts this file there. Spark's class is ``lookup_data_sources``.

@@ -1,4 +1,4 @@
-"""Arrow batches come in, are sent as tables, and what was written goes back to the driver.
+"""Arrow batches come in, are sent as tables, and a report of the written rows goes back to the driver.
 
 Spark's counterpart is ``KafkaWriter``.
 """

@@ -1,4 +1,4 @@
-"""``BatchMarker``: what one task wrote of one micro-batch, as it is told beside the rows and in the same transaction.
+"""``BatchMarker``: one task's rows of one micro-batch, as told beside the rows and in the same transaction.
 
 Owns the marker's form, the names that belong to a task's place (``TaskPlace``), and the comparison of rows that come a
 second time. It knows no Kafka and no Spark. There is no counterpart in Spark's connector; Flink's ``KafkaSink`` keeps
@@ -46,7 +46,7 @@ class TaskPlace(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """The key of this place's markers, whatever the micro-batch."""
+        """The key of this place's markers, the same for all micro-batches."""
         return f"{self.query_id}/{self.partition_id}".encode()
 
     def transactional_id(self, prefix: str) -> str:

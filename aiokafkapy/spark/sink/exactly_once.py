@@ -6,7 +6,7 @@ Spark's connector has no counterpart.
 Rules:
 
 - A place, a Spark partition of a query, has one transactional id. An attempt takes it first, which fences and aborts
-  every earlier attempt, and then reads the marker: whatever was committed is seen, and nothing is committed after.
+  every earlier attempt, and then reads the marker: all commits are seen, and none comes after.
 - Rows and marker are committed together, within the task: no transaction outlives it. Whether a commit whose answer was
   lost took place, the marker tells the next attempt.
 - Rows that are committed already are read to their end, compared with the marker, and not written.
@@ -64,7 +64,9 @@ class _Attempt:
         """Complete when the feed has ended."""
 
     async def write(self, feed: Feed[pa.RecordBatch]) -> dict[str, Any]:
-        """Write what comes, or find that it was; returns what of the report is known here."""
+        """Write the tables that come, or find that they were written; returns the part of the report that is known
+        here.
+        """
         async with self._markers() as markers:
             first = await feed.take()
             if first is None:
@@ -112,7 +114,7 @@ class _Attempt:
 
     async def _commit(
         self, producer: KafkaProducer, first: pa.RecordBatch, feed: Feed[pa.RecordBatch]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         async with producer.transaction():
             written = await send_tables(producer, self._options, feed, first)
             marker = BatchMarker.of(self._place, self._found)

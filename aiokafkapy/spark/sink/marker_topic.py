@@ -1,13 +1,13 @@
 """``MarkerTopic``: the topic that remembers which micro-batches are committed, made where it is missing, and read.
 
-Owns two readers: one asks for the end of the log, the other reads to it what is committed. What a marker says is
-``batch_marker``'s. It lives on a worker's event loop.
+Owns two readers: one asks for the end of the log, the other reads committed records up to it. The content of a marker
+is ``batch_marker``'s. It lives on a worker's event loop.
 
 Rules:
 
-- ``find`` returns what was committed before it was called: it reads up to the end of the log, not up to the last stable
-  offset, and so waits for transactions that are just being committed there.
-- It reads only what is new since its last call; the whole topic only once in a process.
+- ``find`` returns markers that were committed before it was called: it reads up to the end of the log, not up to the
+  last stable offset, and so waits for transactions that are just being committed there.
+- It reads only records that are new since its last call; the whole topic only once in a process.
 - A topic that is missing is made for a query's first micro-batch only. Later on its markers are missing with it.
 """
 
@@ -45,7 +45,7 @@ class MarkerTopic:
         self._markers: dict[bytes, BatchMarker] = {}
 
     async def open(self, place: TaskPlace) -> None:
-        """Make sure that the topic is there and keeps what it is told. Raises ExactlyOnceError."""
+        """Make sure that the topic is there and keeps its records. Raises ExactlyOnceError."""
         async with TopicAdmin(config=self._config) as admin:
             found = (await admin.describe_existing([self.topic])).get(self.topic)
             if found is None:

@@ -1,4 +1,4 @@
-"""What a task says that it wrote: ``WrittenRows``, carried to the driver by Spark.
+"""A task's report of its rows: ``WrittenRows``, carried to the driver by Spark.
 
 Owns the form only; a message is pickled, sent with the task's result, and handed to ``commit`` or ``abort``. Spark's
 connector sends none (``KafkaDataWriterCommitMessage`` is empty).
@@ -21,7 +21,7 @@ __all__ = ["TopicPartitionRange", "WrittenRows", "log_aborted", "log_committed",
 
 @dataclass(frozen=True, slots=True)
 class TopicPartitionRange:
-    """What one partition of a topic got from one task; other writers' records may lie between the offsets."""
+    """The rows that one partition of a topic got from one task; other writers' records may lie between the offsets."""
 
     count: int
     first_offset: int
@@ -66,7 +66,7 @@ def log_committed(messages: Sequence[object], batch_id: int | None = None) -> No
 
 
 def log_aborted(messages: Sequence[object], batch_id: int | None = None) -> None:
-    """One line for what was written, as far as Spark tells, before the rest of it failed."""
+    """One line for the rows that were written, as far as Spark tells, before the rest failed."""
     missing = sum(not isinstance(message, WrittenRows) for message in messages)
     _logger().warning("spark.aborted", **_summary(messages, batch_id), tasks_without_report=missing)
 

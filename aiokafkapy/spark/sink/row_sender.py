@@ -69,7 +69,9 @@ def hand_over(batches: Iterator[pa.RecordBatch], write: Callable[[Feed[pa.Record
 async def send_tables(
     producer: KafkaProducer, options: SinkOptions, feed: Feed[pa.RecordBatch], first: pa.RecordBatch | None = None
 ) -> dict[str, Any]:
-    """Send what comes, on the loop, and wait until it is acknowledged; returns what of the report is known there."""
+    """Send the tables that come, on the loop, and wait until they are acknowledged; returns the part of the report that
+    is known there.
+    """
     retried = producer.metrics()[_RETRIED]
     most_bytes = producer.statistics().buffer_memory // 2
     queue = TableQueue(producer, options.topic, most_bytes, has_timestamps=options.has_timestamps)

@@ -43,33 +43,33 @@ REFUSED: Final[Mapping[str, str]] = {
     "partitioner.class": "nothing for Kafka's default partitioner, or a column 'partition'",
     "transactional.id": "nothing: with option 'exactlyOnce' each Spark partition has its own",
 }
-"""Options of Kafka's producer that would change what is written."""
+"""Options of Kafka's producer that would change the records written."""
 
 
 class ColumnError(ValueError):
-    """A column of what is to be written is missing or has another type than a record's part."""
+    """A column of the rows to write is missing or has another type than a record's part."""
 
 
 class ExactlyOnce(NamedTuple):
     """How ``exactlyOnce`` was asked for."""
 
     topic: str
-    """The topic that remembers what is committed."""
+    """The topic that remembers commits."""
     transactional_id_prefix: str
     job_id: str | None
-    """What tells a batch write from others; None in a stream, whose query has an id."""
+    """The name that tells a batch write from others; None in a stream, whose query has an id."""
     reader_properties: Mapping[str, str]
     """Those of the properties with which that topic is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """What a write was told; checked when it is parsed, and pickled to the tasks."""
+    """The options of a write; checked when they are parsed, and pickled to the tasks."""
 
     properties: Mapping[str, str]
     """The options ``kafka.*`` under Kafka's names, and our defaults."""
     topic: str | None = None
-    """For all rows, whatever their column says; None takes the column."""
+    """For all rows, over their column; None takes the column."""
     has_timestamps: bool = True
     """A column ``timestamp`` has the records' times."""
     exactly_once: ExactlyOnce | None = None
@@ -88,7 +88,7 @@ class SinkOptions:
                 expected = "nothing: Spark writes a task's rows again, and a spool would go with its executor"
                 raise OptionError(KAFKA_PREFIX + name, properties[name], expected)
         if once is not None:
-            # Refuses what a transactional producer cannot have; the tasks' own ids begin so.
+            # Refuses options that a transactional producer cannot have; the tasks' own ids begin so.
             used_properties(ProducerConfig, properties | {"transactional.id": once.transactional_id_prefix})
             used = {**TRANSACTION_TIMEOUT, **used}
         warn_ignored("write", [*given.ignored, *(KAFKA_PREFIX + name for name in properties if name not in used)])
@@ -108,7 +108,7 @@ class SinkOptions:
 
 
 def _exactly_once(given: Options, properties: Mapping[str, str], *, is_stream: bool) -> ExactlyOnce | None:
-    """What the options say of it; None without it. Raises OptionError."""
+    """The options for it; None without it. Raises OptionError."""
     if not given.flag("exactlyOnce"):
         return None
     job_id = given.text("jobId")

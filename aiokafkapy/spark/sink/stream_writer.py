@@ -1,7 +1,7 @@
 """``KafkaStreamWriter``: the sink of ``df.writeStream``.
 
-Owns what a micro-batch's calls differ in from a batch's: they have the number of the micro-batch. Everything else is
-``writer``'s. Spark's counterparts are ``KafkaStreamingWrite`` and ``KafkaStreamDataWriter``.
+Owns the difference between a micro-batch's calls and a batch's: they have the number of the micro-batch. Everything
+else is ``writer``'s. Spark's counterparts are ``KafkaStreamingWrite`` and ``KafkaStreamDataWriter``.
 
 Rules:
 
@@ -50,9 +50,9 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
         return send_partition_once(self._options, once, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Log what the micro-batch wrote."""
+        """Log the rows that the micro-batch wrote."""
         log_committed(messages, batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Log what was written although the micro-batch failed, or was stopped; Spark may not tell."""
+        """Log the rows that were written although the micro-batch failed, or was stopped; Spark may not tell."""
         log_aborted(messages, batchId)

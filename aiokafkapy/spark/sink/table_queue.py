@@ -1,13 +1,13 @@
-"""``TableQueue``: a task's tables on their way through its producer, and the report of what became of their rows.
+"""``TableQueue``: a task's tables on their way through its producer, and the report of their rows' outcomes.
 
-Owns the bound, a share of ``buffer_memory`` that may be without an outcome, the sums of what is acknowledged, and the
+Owns the bound, a share of ``buffer_memory`` that may be without an outcome, the sums of acknowledged rows, and the
 sentence about a row that failed. The order of tables is the producer's ``open_table_send()``. It lives on an event loop
 and knows no Spark; there is no counterpart in Java.
 
 Rules:
 
 - A table is kept until its rows have their outcome, so that an error can show the row; it is then forgotten, so that
-  what is kept does not grow with the number of tables.
+  memory does not grow with the number of tables.
 - The first row that fails ends it: nothing more is taken.
 """
 
@@ -67,7 +67,7 @@ class TableQueue:
             await self._take_first()
 
     def close(self) -> None:
-        """Forget what is on its way; nobody will ask for it."""
+        """Forget the tables on their way; nobody will ask for them."""
         self._tables.abandon()
         self._sent.clear()
 
@@ -105,7 +105,7 @@ class _SentTable(NamedTuple):
 
 
 def _row_failed(table: pa.RecordBatch, metadata: TableMetadata, rows_before: int, topic: str | None) -> RowFailedError:
-    """The first row of a table that failed: which it is, what is in it, and why."""
+    """The first row of a table that failed: its number, its contents, and why."""
     row = next(iter(metadata.failed))
     error = metadata.failed[row]
     reason = str(error.args[0] if error.args else error).removeprefix(f"row {row}: ")

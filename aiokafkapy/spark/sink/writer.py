@@ -5,8 +5,8 @@ sent is ``row_sender``'s. Spark's counterparts are ``KafkaBatchWrite`` and ``Kaf
 
 Rules:
 
-- What can be known to be wrong is said when the query is planned, before a task runs.
-- A task succeeds when a broker has acknowledged every row of its partition, and fails otherwise; what it wrote before
+- A fault that can be known is told when the query is planned, before a task runs.
+- A task succeeds when a broker has acknowledged every row of its partition, and fails otherwise; rows it wrote before
   it failed stays, and its retry writes it again: at least once, as Spark's connector.
 - Nothing is opened for a partition without rows.
 
@@ -56,9 +56,9 @@ class KafkaWriter(DataSourceArrowWriter):
         return send_partition_once(self._options, once, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Log what was written: all tasks succeeded, and everything is on the brokers already."""
+        """Log the rows that were written: all tasks succeeded, and everything is on the brokers already."""
         log_committed(messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Log what was written although the job failed: Kafka keeps it."""
+        """Log the rows that were written although the job failed: Kafka keeps them."""
         log_aborted(messages)

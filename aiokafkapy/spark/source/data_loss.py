@@ -1,4 +1,4 @@
-"""What becomes of offsets that were asked for and are not there: ``failOnDataLoss``.
+"""Offsets that were asked for and are not there: ``failOnDataLoss``.
 
 Owns the error, its wording and the choice between it and a warning. Spark's counterpart is ``reportDataLoss``.
 
@@ -43,7 +43,7 @@ class DataLoss:
 
 
 def describe_missing(topic_partition: TopicPartition, wanted: OffsetRange, first: int, end: int) -> str:
-    """What is said of a range of a partition whose log begins at ``first`` and ends before ``end``."""
+    """The words for a range of a partition whose log begins at ``first`` and ends before ``end``."""
     return (
         f"{topic_partition}: offsets {wanted.start} to {wanted.end} were asked for, but the log goes from {first} to "
         f"{end}: records were deleted, or the topic was deleted and created again"

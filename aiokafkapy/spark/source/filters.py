@@ -1,12 +1,12 @@
-"""What Spark's filters say of topics, partitions, offsets and times: which ranges need not be read.
+"""Spark's filters on topics, partitions, offsets and times: which ranges need not be read.
 
 Owns the meaning of the filters that are pushed down, and nothing of how they get here. Spark's connector has no
 counterpart: it pushes nothing down.
 
 Rules:
 
-- Pruning never drops a row that a filter would keep: what is not understood prunes nothing, and Spark applies every
-  filter again to the rows that come.
+- Pruning never drops a row that a filter would keep: a filter that is not understood prunes nothing, and Spark applies
+  every filter again to the rows that come.
 - A lower bound of the time becomes the first offset whose record is not older: all before it are older. A bound at or
   before the epoch prunes nothing, as Kafka looks up none, and no upper bound does, as later offsets may have earlier
   times.
@@ -65,7 +65,7 @@ class Pruning:
 
     @classmethod
     def of(cls, filters: Iterable[Any]) -> Pruning:
-        """What all of Spark's filters (``pyspark.sql.datasource.Filter``) together leave."""
+        """The ranges that all of Spark's filters (``pyspark.sql.datasource.Filter``) together leave."""
         found = cls()
         for one in filters:
             attribute: Sequence[str] = getattr(one, "attribute", ())
@@ -79,7 +79,7 @@ class Pruning:
         return is_topic_kept and topic_partition.partition in self.partitions
 
     def cut(self, one: OffsetRange, first_by_time: int | None = None) -> OffsetRange:
-        """What is wanted of a range, perhaps nothing; ``first_by_time`` is the first offset that is not too old."""
+        """The wanted part of a range, perhaps nothing; ``first_by_time`` is the first offset that is not too old."""
         low, high = self.offsets.low, self.offsets.high
         start = max(one.start, low or 0, first_by_time or 0)
         end = one.end if high is None else min(one.end, high + 1)
@@ -105,7 +105,7 @@ class Pruning:
 
 
 def _values(kind: str, value: Any, wanted: type) -> frozenset[Any] | None:
-    """What a column must be equal to one of; None when that is not what the filter says."""
+    """The values of which a column must equal one; None when the filter says something else."""
     if kind == "In" and isinstance(value, list | tuple):
         # A null among the values of IN matches no row.
         found: list[Any] = [one for one in value if one is not None]

@@ -1,4 +1,4 @@
-"""What the driver asks the cluster: which partitions there are, and which offsets stand where.
+"""The driver's questions to the cluster: which partitions there are, and their offsets.
 
 Owns a ``TopicAdmin`` and a ``PartitionReader``, and how a read's limits become offsets. Spark's counterparts are
 ``KafkaOffsetReaderAdmin`` and ``ConsumerStrategy``. It plans no tasks and knows no Spark.
@@ -63,7 +63,7 @@ class KafkaOffsetReader:
         await self._reader.close()
         await self._admin.close()
 
-    # what there is
+    # partitions and their ends
 
     async def partitions(self, *, must_exist: bool) -> set[TopicPartition]:
         """The partitions that are read and exist. Raises UnknownTopicOrPartitionError for one that is named and does
@@ -135,10 +135,10 @@ class KafkaOffsetReader:
         ends = await self._reader.end_offsets(too_old)
         return offsets | {tp: ends[tp] if place is None else place.offset for tp, place in found.items()}
 
-    # what to read
+    # ranges
 
     async def batch_ranges(self, pruning: Pruning) -> list[OffsetRange]:
-        """What a batch reads: from start to end, without what is pruned and what is lost."""
+        """The ranges that a batch reads: from start to end, without those that are pruned or lost."""
         options = self._options
         partitions = await self.partitions(must_exist=True)
         starts = await self.resolve(options.starting, partitions)
@@ -160,8 +160,8 @@ class KafkaOffsetReader:
         return [pruning.cut(one, firsts.get(one.topic_partition)) for one in ranges]
 
     async def existing(self, ranges: Iterable[OffsetRange], doubtful: Collection[TopicPartition]) -> list[OffsetRange]:
-        """The ranges without what the logs do not have; only those of ``doubtful`` partitions are looked at. Reports
-        what is lost.
+        """The ranges without offsets that the logs do not have; only those of ``doubtful`` partitions are looked at.
+        Reports losses.
         """
         ranges = list(ranges)
         asked = [one.topic_partition for one in ranges if one.topic_partition in doubtful]

@@ -1,4 +1,4 @@
-"""Offsets as Spark's Kafka connector writes them, and what is reckoned with them.
+"""Offsets as Spark's Kafka connector writes them, and sums over them.
 
 Owns the JSON of offsets and of partitions, ranges of offsets, how ranges become tasks, and how much a micro-batch may
 take. Knows no Spark and no connection. The connector's counterparts are ``JsonUtils``, ``KafkaOffsetRangeCalculator``
@@ -17,7 +17,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ...common import TopicPartition
 
@@ -106,7 +106,7 @@ def parse_partitions(text: str) -> tuple[TopicPartition, ...]:
     return tuple(sorted(found))
 
 
-def _topics(text: str) -> dict[str, Any]:
+def _topics(text: str) -> dict[str, object]:
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -129,7 +129,7 @@ def split_ranges(
     found = [part for one in ranges if one.size > 0 for part in _divided(one, _parts_for(one.size, max_records))]
     if min_partitions is None or len(found) >= min_partitions:
         return found
-    # As the connector: what is too small to be split must not count in the shares of what is split.
+    # As the connector: a range too small to be split must not count in the shares of those that are.
     total = sum(one.size for one in found)
     whole = {one for one in found if _part_count(one.size, total, min_partitions) == 1}
     split_total = total - sum(one.size for one in whole)

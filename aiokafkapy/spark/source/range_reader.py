@@ -1,4 +1,4 @@
-"""What a task does on an executor: read ranges of offsets as Arrow batches, ahead of Spark.
+"""A task on an executor: reads ranges of offsets as Arrow batches, ahead of Spark.
 
 Owns the order of things in one task: assign, fetch while there is room, tell progress from standing still, and what is
 lost. Spark's counterparts are ``KafkaDataConsumer`` and ``KafkaBatchPartitionReader``. Decoding is
@@ -6,7 +6,7 @@ lost. Spark's counterparts are ``KafkaDataConsumer`` and ``KafkaBatchPartitionRe
 
 Rules:
 
-- all partitions of a task are fetched together, in one request for each broker, while Spark works on what came before;
+- all partitions of a task are fetched together, in one request for each broker, while Spark works on earlier ones;
 - a reader with its connections lives on in the process, for the next task and the next micro-batch;
 - offsets without a record (compaction, transactions) are passed over; offsets that the log no longer has are a loss;
 - a partition that stands still for ``kafkaConsumer.pollTimeoutMs`` is an error with the partition and the cause.
@@ -31,7 +31,7 @@ from .source_options import SourceOptions
 __all__ = ["read_ranges"]
 
 PREFETCHED_BYTES: Final = 32 * 1024 * 1024
-"""Of Arrow columns that wait for Spark. It takes them in bursts, as it works on them and on what it makes of them."""
+"""Of Arrow columns that wait for Spark. It takes them in bursts, as it works on them and on their results."""
 SMALL_BYTES: Final = 1024 * 1024
 """Batches that are smaller are joined, when the next is at hand: each costs Spark a fixed time."""
 _LONGEST_WAIT: Final = 1.0
@@ -41,7 +41,7 @@ _MOST_SECONDS_TO_DIAGNOSE: Final = 10.0
 def read_ranges(options: SourceOptions, ranges: Sequence[OffsetRange]) -> Iterator[Any]:
     """The records of the ranges as ``pyarrow.RecordBatch``, those of a partition in order.
 
-    Raises DataLossError, KafkaTimeoutError for a partition that stands still, and what else a reader raises. Left
+    Raises DataLossError, KafkaTimeoutError for a partition that stands still, and a reader's other errors. Left
     early, it ends the fetching.
     """
     wanted = [one for one in ranges if one.size > 0]
@@ -186,7 +186,7 @@ class RangeReader:
             if end < one.end:
                 first = (await reader.beginning_offsets([tp]))[tp]
                 self._data_loss.report(describe_missing(tp, one, first, end))
-                # What there is between here and the end is read.
+                # All between here and the end is read.
                 self._ranges[tp] = self._ranges[tp]._replace(end=end)
                 reader.stop_at(tp, end)
                 self._moved_at = self._clock()

@@ -1,13 +1,13 @@
 """``KafkaReader``: a batch read, planned on the driver and carried out on the executors.
 
-Owns what Spark's API wants of a reader. Ranges are found by ``KafkaOffsetReader`` and read by ``range_reader``. Spark's
-counterparts are ``KafkaBatch`` and ``KafkaScan``, which push no filters down.
+Owns the calls of Spark's API for a reader. Ranges are found by ``KafkaOffsetReader`` and read by ``range_reader``.
+Spark's counterparts are ``KafkaBatch`` and ``KafkaScan``, which push no filters down.
 
 Rules:
 
 - A task reads one partition, or a part of one with ``minPartitions`` or ``maxRecordsPerPartition``, as in the
   connector; with ``maxPartitions`` it reads several.
-- Filters only say what need not be read: all of them go back to Spark, which applies them to what was.
+- Filters only say what need not be read: all of them go back to Spark, which applies them to the rows that were.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class KafkaReader(DataSourceReader):
         return read_ranges(self._options, ranges_of(partition))
 
     def prune(self, filters: Iterable[Filter]) -> None:
-        """Leave out what these filters leave out for certain."""
+        """Leave out the ranges that these filters leave out for certain."""
         self._pruning = Pruning.of(filters)
 
     # internals

@@ -1,7 +1,7 @@
-"""The options of a read: what to read, from where to where, in what portions.
+"""The options of a read: its partitions, from where to where, in which portions.
 
 Owns names, defaults and checks of the source's options. Spark's counterparts are ``KafkaSourceProvider`` and
-``KafkaOffsetRangeLimit``: names, defaults and what is refused are its own, but where a line below says otherwise. It
+``KafkaOffsetRangeLimit``: names, defaults and refusals are its own, but where a line below says otherwise. It
 knows no connection.
 
 Rules:
@@ -67,7 +67,7 @@ REFUSED: Final[Mapping[str, str]] = {
 }
 """Options of Kafka's consumer that would change the result; the connector refuses them too."""
 _BULK: Final[Mapping[str, str]] = {
-    # A task reads a single partition, as a rule: what one answer may have is what it may have of that one.
+    # A task reads a single partition, as a rule: one answer may have as much of it as of all.
     "max.partition.fetch.bytes": str(8 * 1024 * 1024),
     # The system's: it grows with the distance to the broker, which a fixed one does not.
     "receive.buffer.bytes": "-1",
@@ -89,7 +89,7 @@ _MICROSECONDS: Final[Mapping[str, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What is read: exactly one of ``topics``, a ``pattern`` for their names, and ``partitions``."""
+    """The partitions to read: exactly one of ``topics``, a ``pattern`` for their names, and ``partitions``."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -118,7 +118,7 @@ class OffsetLimit:
     timestamps: PartitionOffsets = field(default_factory=dict)
     timestamp_ms: int | None = None
     latest_when_none: bool = True
-    """What becomes of a start for which no record is young enough: the latest offset, or an error."""
+    """For a start for which no record is young enough: the latest offset, or an error."""
 
     @property
     def is_by_time(self) -> bool:
@@ -282,7 +282,7 @@ def _check_least(option: str, text: str, numbers: PartitionOffsets, least: int, 
 
 
 def _check_assigned(options: Options, subscription: Subscription, *limits: OffsetLimit) -> None:
-    """Offsets and times are for what is read; what a pattern finds is not known yet."""
+    """Offsets and times are for partitions that are read; those of a pattern are not known yet."""
     for side, limit in zip(("starting", "ending"), limits, strict=True):
         name = f"{side}OffsetsByTimestamp" if limit.timestamps else f"{side}Offsets"
         for tp in (*limit.offsets, *limit.timestamps):

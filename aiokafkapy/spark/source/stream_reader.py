@@ -1,6 +1,6 @@
 """``KafkaStreamReader``: a stream's offsets, micro-batch by micro-batch.
 
-Owns what the driver decides: where a query begins, how far each micro-batch goes, and what is committed to a group.
+Owns the driver's decisions: where a query begins, how far each micro-batch goes, and the offsets committed to a group.
 Reading is as in a batch. Spark's counterpart is ``KafkaMicroBatchStream``.
 
 Rules:
@@ -10,8 +10,8 @@ Rules:
 - With Trigger.AvailableNow the end is that of the moment when the query was started.
 - The first micro-batch of a query that begins where the log ends is empty: it is there to have the place where it
   begins in the checkpoint. Spark does not ask the connector to keep that place, as the connector does by itself, and
-  asks anew when the first micro-batch has to be done again: what came between would be lost.
-- ``commitGroup`` is for those who watch. It is told where the next micro-batch begins when Spark asks for its end: all
+  asks anew when the first micro-batch has to be done again: records between would be lost.
+- ``commitGroup`` is for monitoring. It is told where the next micro-batch begins when Spark asks for its end: all
   before that is done. (Spark calls ``commit`` one micro-batch later, and not at all for the last.) Nobody waits for it,
   and when it fails, that is logged and the query goes on.
 
@@ -111,8 +111,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if driver is not None:
             worker_loop.run(driver.close())
 
-    def __getstate__(self) -> dict[str, Any]:
-        # What goes to the executors is what ``read`` needs.
+    def __getstate__(self) -> dict[str, object]:
+        # The executors get only the fields that ``read`` needs.
         return {"_options": self._options, "_driver": None}
 
     # internals
@@ -138,7 +138,7 @@ class StreamDriver:
         # First offsets of partitions that appeared, kept for the plan that follows.
         self._firsts: dict[TopicPartition, int] = {}
         self._last_trigger: float | None = None
-        # What the group is to know, what it was told last, and who tells it.
+        # The group's next offsets, its last ones, and the task that commits them.
         self._to_commit: PartitionOffsets | None = None
         self._committed: PartitionOffsets | None = None
         self._committing: asyncio.Task[None] | None = None
@@ -183,7 +183,7 @@ class StreamDriver:
             return []
         begins = await self._begins(start, end)
         ranges = [OffsetRange(*tp, begins[tp], offset) for tp, offset in sorted(end.items()) if tp in begins]
-        # What this process saw of the log's ends need not be asked again; what a checkpoint says must be.
+        # Ends of logs that this process saw need not be asked for again; those of a checkpoint must be.
         doubtful = [tp for tp, offset in end.items() if offset > self.latest.get(tp, -1)]
         return await (await self._connected()).existing(ranges, doubtful)
 

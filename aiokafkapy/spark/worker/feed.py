@@ -1,7 +1,7 @@
-"""``Feed``: what a thread hands to a coroutine, a few items at a time.
+"""``Feed``: a thread hands items to a coroutine, a few at a time.
 
 Owns the waiting on both sides: the thread's when the coroutine is behind, the coroutine's when there is nothing yet.
-It knows neither Spark nor what the items are.
+It knows neither Spark nor the items.
 
 Rules: the thread never waits for a coroutine that has ended; an interrupt reaches a thread that waits.
 """

@@ -1,12 +1,13 @@
 """Batches on their way from the event loop, which fetches ahead, to the thread that gives them to Spark.
 
-Owns the queue between the two and its bound. It knows nothing of what a batch is but its bytes. Spark's counterpart is
+Owns the queue between the two and its bound. It knows nothing of a batch but its bytes. Spark's counterpart is
 ``FetchedDataPool``.
 
 Rules:
 
-- what waits is bounded in bytes: the fetcher asks for ``room`` before it fetches more, so at most one fetch is over;
-- the thread that takes always comes to an end: an error, the end, or the death of what fills the queue.
+- waiting batches are bounded in bytes: the fetcher asks for ``room`` before it fetches more, so at most one fetch is
+  over;
+- the thread that takes always comes to an end: an error, the end, or the death of the task that fills the queue.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Handover:
             self._has_room = asyncio.Event()
         await self._has_room.wait()
 
-    def put(self, batch: Any, size: int) -> None:
+    def put(self, batch: object, size: int) -> None:
         """Give a batch away."""
         with self._lock:
             self._waiting_bytes += size

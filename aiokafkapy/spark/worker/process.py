@@ -1,6 +1,6 @@
-"""``settle_in``: what a Python worker of Spark has loaded, taken out of the garbage collector's sight.
+"""``settle_in``: takes the modules of a Python worker of Spark out of the garbage collector's sight.
 
-Owns the question whether this process is one of Spark's workers, and what is done to it. It knows nothing else.
+Owns the question whether this process is one of Spark's workers, and the settling itself. It knows nothing else.
 
 Rule: a process of the user's own is left alone.
 """
@@ -24,8 +24,9 @@ def is_worker() -> bool:
 
 
 def settle_in() -> None:
-    """Freeze what is loaded by now, and stays. A worker collects after each task, and one on the driver after each
-    plan: with all our modules that would be 50 ms, as long as 100,000 rows take. Does nothing while little is new.
+    """Freeze the objects that are loaded by now, and stay. A worker collects after each task, and one on the driver
+    after each plan: with all our modules that would be 50 ms, as long as 100,000 rows take. Does nothing while little
+    is new.
     """
     global _settled
     if len(sys.modules) >= _settled + WORTH_IT and is_worker():

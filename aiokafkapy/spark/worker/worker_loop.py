@@ -1,14 +1,14 @@
-"""One event loop for a Python worker of Spark, and what lives on it from task to task.
+"""One event loop for a Python worker of Spark, and the objects that live on it from task to task.
 
 Spark calls ``write`` and ``read`` synchronously, one task at a time in a process, and keeps the process for further
 tasks. So the loop runs in a daemon thread of its own, made when it is first needed, and connections outlive a task:
-``run`` hands a coroutine over and waits for it, ``lease`` gives what was opened on the loop before, or opens it.
-Spark's counterparts are ``InternalKafkaProducerPool`` and ``InternalKafkaConsumerPool``.
+``run`` hands a coroutine over and waits for it, ``lease`` gives an object that was opened on the loop before, or opens
+it. Spark's counterparts are ``InternalKafkaProducerPool`` and ``InternalKafkaConsumerPool``.
 
 Rules:
 
-- What is leased belongs to one user. Given back sound it is kept for ten minutes, as Spark keeps its producers; when
-  its user failed, or it is no longer alive, it is closed at once, so that nobody sees what was left undone.
+- A leased object belongs to one user. Given back sound it is kept for ten minutes, as Spark keeps its producers; when
+  its user failed, or it is no longer alive, it is closed at once, so that nobody sees work that was left undone.
 - Spark ends an idle process after a minute, without a word: nothing that is given back may have something left to do.
 - The child of a fork has no loop and nothing leased: the thread did not come along, and the sockets are the parent's.
 """
@@ -53,7 +53,7 @@ def loop() -> asyncio.AbstractEventLoop:
 
 
 def stop() -> None:
-    """Close what is kept, and end the loop and its thread. The next call of ``run`` makes new ones."""
+    """Close the objects that are kept, and end the loop and its thread. The next call of ``run`` makes new ones."""
     global _current
     with _lock:
         worker, _current = _current, None
@@ -68,9 +68,9 @@ async def lease(
     closed: Callable[[R], Awaitable[object]],
     is_alive: Callable[[R], bool] = lambda _: True,
 ) -> AsyncIterator[R]:
-    """What was opened before for ``key`` and is alive, or a new one; for this user alone. Called on the loop.
+    """An object that was opened before for ``key`` and is alive, or a new one; for this user alone. Called on the loop.
 
-    ``closed`` must not wait for what its user left undone: when it is called nobody wants that any more.
+    ``closed`` must not wait for work that its user left undone: when it is called nobody wants that any more.
     """
     worker = _worker()
     kept = await worker.take(key, is_alive)
@@ -92,7 +92,7 @@ class _Kept(NamedTuple):
     closed: Callable[[Any], Awaitable[object]]
 
     async def close(self) -> None:
-        """Close it, whatever comes of that: nobody will use it again."""
+        """Close it, with or without an error: nobody will use it again."""
         try:
             await self.closed(self.resource)
         except Exception as error:
@@ -100,7 +100,7 @@ class _Kept(NamedTuple):
 
 
 class _Worker:
-    """The loop, its thread, and what is kept open."""
+    """The loop, its thread, and the objects that are kept open."""
 
     def __init__(self) -> None:
         self._thread = LoopThread()
@@ -168,7 +168,7 @@ def _worker() -> _Worker:
 
 
 def _after_fork_in_child() -> None:
-    """What belongs to the parent is neither used nor freed: closing a copy of its loop would disturb its poller."""
+    """The parent's objects are neither used nor freed: closing a copy of its loop would disturb its poller."""
     global _current, _lock
     _lock = threading.Lock()
     if _current is not None:

@@ -55,7 +55,7 @@ def _has_addresses(api_key: int, version: int) -> bool:
     return api_key == ApiKey.API_VERSIONS or _LISTS[api_key] in names or "host" in names
 
 
-def _renamed(body: Any, name: str, rename: Rename) -> Any:
+def _renamed(body: object, name: str, rename: Rename) -> Any:
     if hasattr(body, "host"):  # FindCoordinator, before it could find several
         return next(_moved([body], rename))
     before = getattr(body, name)

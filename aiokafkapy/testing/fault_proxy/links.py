@@ -77,7 +77,7 @@ class Switchboard(Protocol):
 
 
 class _Then(enum.Enum):
-    """What happens after a piece was written."""
+    """The action after a piece was written."""
 
     NOTHING = "nothing"
     ANSWERED = "answered"
@@ -189,7 +189,7 @@ class Link:
                 self._on_request(frame)
 
     def follow(self, then: _Then) -> None:
-        """Do what has to happen after a piece was written."""
+        """Take the action that follows a written piece."""
         if then is _Then.CUT:
             self.cut(reset=False)
         elif then is _Then.SWALLOW:
@@ -199,7 +199,7 @@ class Link:
             self.board.answer_sent()
 
     def end_lost(self, end: _End, error: Exception | None) -> None:
-        """One side is closed: write what is queued for the other, then close it too."""
+        """One side is closed: write the pieces queued for the other, then close it too."""
         self._awaited.clear()
         other = self.peer(end)
         if not other.is_made and not other.queue:
@@ -322,7 +322,7 @@ class _End(asyncio.Protocol):
         self._link.peer(self).update_reading()
 
     def finish(self, then: _Then) -> None:
-        """Nothing more will be queued for this side: close it after what can still be written."""
+        """Nothing more will be queued for this side: close it after the pieces that can still be written."""
         if self._link.is_cut:
             self.close(reset=False)
             return
@@ -344,7 +344,7 @@ class _End(asyncio.Protocol):
         return was_any
 
     def pump(self) -> None:
-        """Write from the head of the queue what may be written now."""
+        """Write the pieces at the head of the queue that may be written now."""
         loop = asyncio.get_running_loop()
         while self.queue and self._may_write:
             piece = self.queue[0]

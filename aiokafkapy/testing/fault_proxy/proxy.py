@@ -7,7 +7,7 @@ Rules:
 
 - A verb is in effect when it returns, for existing and new connections; data already handed to the operating system is
   not recalled.
-- Responses keep the order of their requests, whatever happens to each.
+- Responses keep the order of their requests, with any faults.
 - Each address that a broker advertises gets a port here as soon as it is seen, and clients see no other. Frames that
   cannot be decoded are passed on unchanged, so the listener must be a plaintext one.
 - Leaving the block leaves no connection, task, timer or listening port.
@@ -19,7 +19,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from aiokafkapy.broker.faults import error_code
 from aiokafkapy.common import parse_addresses
@@ -271,7 +271,7 @@ class FaultProxy:
         times: int | None = 1,
         after_append: bool = False,
         node_id: int | None = None,
-        **fields: Any,
+        **fields: object,
     ) -> None:
         """Answer the next Produce requests with an error, a class or a code, for all their partitions.
 

@@ -121,11 +121,11 @@ class Request:
         except MalformedFrameError:
             return True
 
-    def respond(self, **fields: Any) -> bytes:
+    def respond(self, **fields: object) -> bytes:
         """A response of this request's API and version; a field that the version lacks is dropped."""
         return encode_response(build_response(self.api_key, self.version, **fields), self.correlation_id)
 
-    def produce_error(self, error: type[KafkaError] | int, **fields: Any) -> bytes:
+    def produce_error(self, error: type[KafkaError] | int, **fields: object) -> bytes:
         """A response to this Produce request with an error, a class or a code, for each of its partitions.
 
         ``fields`` are further fields of a partition's response: ``error_message="..."``, ``record_errors=[...]``.

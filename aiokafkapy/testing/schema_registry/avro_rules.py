@@ -28,7 +28,7 @@ _NAMED: Final = ("record", "error", "enum", "fixed")
 
 
 def avro_problems(reader: Any, writer: Any, named: Mapping[str, Any] | None = None) -> list[Problem]:
-    """What keeps ``reader`` from reading what ``writer`` wrote. ``named`` are types of references."""
+    """The reasons why ``reader`` cannot read data of ``writer``. ``named`` are types of references."""
     return list(_Comparison(reader, writer, named or {}).compare(reader, writer, ""))
 
 

@@ -6,7 +6,7 @@ __all__ = ["RegistryRefusal", "invalid_schema"]
 
 
 class RegistryRefusal(Exception):
-    """An answer that is an error: HTTP's status, the registry's code, and what it says."""
+    """An answer that is an error: HTTP's status, the registry's code, and its text."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)

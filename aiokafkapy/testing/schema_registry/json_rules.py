@@ -23,7 +23,7 @@ _DEEPEST: Final = 100
 
 
 def json_problems(reader: Any, writer: Any, references: Mapping[str, Any] | None = None) -> list[Problem]:
-    """What ``writer`` takes and ``reader`` does not."""
+    """The data that ``writer`` takes and ``reader`` does not."""
     return list(_Comparison(reader, writer, references or {}).compare(reader, writer, "#", 0))
 
 

@@ -27,7 +27,7 @@ _REPEATED: Final = 3
 
 
 def protobuf_problems(reader: Any, writer: Any) -> list[Problem]:
-    """What keeps the file ``reader`` from reading what was written with ``writer``."""
+    """The reasons why the file ``reader`` cannot read data written with ``writer``."""
     problems = []
     if reader.package != writer.package:
         problems.append(

@@ -1,6 +1,6 @@
 """``SchemaRegistry``: a schema registry in the test's own event loop, on a real socket, for any client.
 
-Owns the server and its faults; what it answers is in ``routes`` and ``store``. Confluent's counterpart is
+Owns the server and its faults; its answers are in ``routes`` and ``store``. Confluent's counterpart is
 ``SchemaRegistryRestApplication``. Needs ``pip install 'aiokafkapy[testing,schema-registry]'``.
 
 Rules: it listens on 127.0.0.1 and a port of its own, keeps everything in memory, and ends with the test; a client that

@@ -1,4 +1,4 @@
-"""What the registry in memory knows: subjects and their versions, ids, levels of compatibility, modes.
+"""The state of the registry in memory: subjects and their versions, ids, levels of compatibility, modes.
 
 Owns Confluent's rules for all of them, with its codes, and knows no HTTP. Pure. Confluent's counterpart is
 ``KafkaSchemaRegistry`` with its ``LookupCache``.
@@ -204,7 +204,9 @@ class SchemaStore:
     # compatibility
 
     def problems(self, schema: ParsedSchema, against: Sequence[Version], level: str) -> list[str]:
-        """What the schema breaks of versions, by a level, as the registry says it; nothing when it is compatible."""
+        """The rules that the schema breaks against versions, by a level, as the registry says it; nothing when it is
+        compatible.
+        """
         for version in reversed(against):
             found = []
             if level.startswith(("BACKWARD", "FULL")):
@@ -273,7 +275,7 @@ class SchemaStore:
         return owner.mode
 
     def set_mode(self, mode: Any, subject: str | None = None, *, force: bool = False) -> str:
-        """Set the mode of a subject, or the global one. IMPORT is for what has no schemas yet, unless forced."""
+        """Set the mode of a subject, or the global one. IMPORT is for a subject without schemas, unless forced."""
         if mode not in MODES:
             raise RegistryRefusal(42204, f"Invalid mode. Valid values are {', '.join(one.lower() for one in MODES)}")
         if mode == "IMPORT" and not force and (self.subjects() if subject is None else subject in self.subjects()):

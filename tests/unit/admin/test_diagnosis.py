@@ -1,4 +1,4 @@
-"""The words of a check-up: each thing that is not well says what to do."""
+"""The words of a check-up: each finding that is not well says what to do."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def offering(produce: int, fetch: int = 4, **supported: int) -> NodeApiVersions:
         (offering(2), "older than Kafka 1.0, or no Kafka"),
     ],
 )
-def test_a_release_is_known_by_what_it_offers(versions: NodeApiVersions, release: str) -> None:
+def test_a_release_is_known_by_the_versions_it_offers(versions: NodeApiVersions, release: str) -> None:
     assert likely_version(versions) == release
 
 

@@ -25,7 +25,7 @@ Answer = Callable[[Any], Any] | Exception
 
 
 class FakeClient:
-    """Answers each request with the next of its answers, whatever it is for; the last one again and again."""
+    """Answers each request, of any kind, with the next of its answers; the last one again and again."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
@@ -76,7 +76,7 @@ def described(*leaders: int, code: int = 0, name: str = "t", **fields: Any) -> A
     return lambda version: build_response(ApiKey.METADATA, version, topics=topics)
 
 
-async def test_creating_says_what_was_asked_and_waits_for_the_leaders() -> None:
+async def test_creating_repeats_the_request_and_waits_for_the_leaders() -> None:
     admin, client = admin_with(created(), described(code=3), described(1, -1), described(1, 2))
     found = await admin.create("t", partitions=2, replication_factor=3, configs={"retention.ms": "-1"})
     assert [one.leader for one in found.partitions] == [1, 2]
@@ -111,7 +111,7 @@ async def test_an_error_is_raised_as_it_is_with_the_brokers_words() -> None:
     assert len(client.requests) == 1
 
 
-async def test_what_may_pass_is_tried_again() -> None:
+async def test_a_passing_failure_is_tried_again() -> None:
     admin, client = admin_with(
         created(NotControllerError.code or 0), DisconnectedError("gone"), created(), described(1)
     )

@@ -19,7 +19,7 @@ def figure(ratio: float, us: float = 1.0) -> Measured:
 
 
 class Measurements:
-    """Gives, call by call, what was prepared; notes what was asked for."""
+    """Gives the prepared results, call by call; notes the arguments."""
 
     def __init__(self, *runs: dict[str, Measured]) -> None:
         self.runs = list(runs)
@@ -46,11 +46,11 @@ class TestComparison:
 
 
 class TestConfirm:
-    def test_what_looks_well_is_not_measured_again(self) -> None:
+    def test_a_good_result_is_not_measured_again(self) -> None:
         (comparison,) = confirm({"a": figure(100.0)}, {"a": figure(110.0)}, lambda labels: pytest.fail(str(labels)))
         assert comparison.change == pytest.approx(1.1)
 
-    def test_what_looks_bad_once_is_forgiven(self) -> None:
+    def test_one_bad_result_is_forgiven(self) -> None:
         again = Measurements({"a": figure(130.0)}, {"a": figure(104.0)})
         recorded = {"a": figure(100.0), "b": figure(100.0)}
         found = confirm(recorded, {"a": figure(150.0), "b": figure(90.0)}, lambda labels: again("compiled", labels))

@@ -44,7 +44,7 @@ class TestWorkloads:
 
 
 class TestCounts:
-    def test_the_difference_of_two_lengths_leaves_out_what_each_run_costs(self) -> None:
+    def test_the_difference_of_two_lengths_leaves_out_the_cost_of_each_run(self) -> None:
         counts = [999, 1_000 + 40 * 7, 1_000 + 120 * 7, 999, 50 + 400 * 2, 50 + 1200 * 2]
         assert per_record([LONE, MANY], "compiled", counts) == {"lone await": 7.0, "send_many": 2.0}
 
@@ -89,7 +89,7 @@ class TestCountForm:
         assert valgrind.command[-2:] == ["--here", "--only=lone await"]
         assert len(list((tmp_path / "kept").iterdir())) == 3
 
-    def test_a_failure_says_what_the_process_said(self, valgrind: Valgrind) -> None:
+    def test_a_failure_repeats_the_process_s_words(self, valgrind: Valgrind) -> None:
         valgrind.returncode = 1
         with pytest.raises(RuntimeError, match="what went wrong"):
             count_form("compiled", [LONE])

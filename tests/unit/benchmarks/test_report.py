@@ -158,7 +158,7 @@ def test_a_mixture_is_of_one_peers_levels() -> None:
     assert answer.value is None
 
 
-def test_the_table_has_medians_ranges_and_what_went_wrong(results: Results) -> None:
+def test_the_table_has_medians_ranges_and_failures(results: Results) -> None:
     results.rows["x"] = Row(Measurement(group="arrow", workload="a", client="b", count=1), skipped="no such method")
     results.rows["y"] = Row(Measurement(group="arrow", workload="c", client="d", count=1), failures=["it broke"])
     text = table(results)
@@ -169,7 +169,7 @@ def test_the_table_has_medians_ranges_and_what_went_wrong(results: Results) -> N
     assert list(results.failures) == ["y"]
 
 
-def test_a_comparison_marks_what_is_outside_both_ranges(results: Results) -> None:
+def test_a_comparison_marks_results_outside_both_ranges(results: Results) -> None:
     later = _results(
         _row("aiokafkapy", *_rates(600_000, 500_000, 700_000)),
         _row("aiokafka", *_rates(105_000, 120_000, 130_000)),
@@ -199,7 +199,7 @@ def test_a_page_gets_the_table_between_its_markers(results: Results, tmp_path: P
     assert "former table" not in text
 
 
-def test_the_highest_rate_is_bold_whoever_has_it() -> None:
+def test_the_highest_rate_is_bold_in_any_column() -> None:
     beaten = _results(
         _row("aiokafkapy", *_rates(200)), _row("confluent-kafka", *_rates(500)), _row("other", *_rates(900))
     )

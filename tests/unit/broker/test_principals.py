@@ -53,7 +53,7 @@ def test_a_slash_or_a_backslash_can_be_written() -> None:
         ("RULE:^CN=(.*)$/$2/", r"\$2 is more than the pattern.s 1 groups"),
     ],
 )
-def test_what_is_no_rule_is_refused(rules: str, words: str) -> None:
+def test_a_text_that_is_no_rule_is_refused(rules: str, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         PrincipalRules(rules)
 

@@ -68,7 +68,7 @@ def test_a_push_is_kept_decoded(telemetry: ClientTelemetry, codec: Compression) 
         ({"data": b"no zstd", "compression_type": 4}, InvalidRecordError),
     ],
 )
-def test_what_is_wrong_with_a_push_is_said(
+def test_a_fault_of_a_push_is_told(
     telemetry: ClientTelemetry, changes: dict[str, Any], error: type[KafkaError]
 ) -> None:
     telemetry.subscribe(max_bytes=500, compressions=[Compression.ZSTD])

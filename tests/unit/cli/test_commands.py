@@ -119,7 +119,7 @@ def test_without_a_file_the_first_failed_lines_are_named(capsys: pytest.CaptureF
 # perf
 
 
-def test_figures_are_rates_and_percentiles_of_what_was_timed() -> None:
+def test_figures_are_rates_and_percentiles_of_the_timings() -> None:
     figures = Figures(1_048_576, delivered=50, seconds=2.0, latencies=[number / 1_000 for number in range(100, 0, -1)])
     found = figures.as_json()
     assert (found["records_per_second"], found["mb_per_second"]) == (25.0, 25.0)

@@ -38,7 +38,7 @@ def test_the_later_source_wins_and_is_named(monkeypatch: pytest.MonkeyPatch, tmp
     assert found["client_id"] == ("aiokafkapy", "default")
 
 
-def test_lines_have_what_was_given_and_all_on_request() -> None:
+def test_lines_have_the_given_options_and_all_on_request() -> None:
     said = run("-b", "h:1", "-X", "acks=1")
     assert "(follows from others)" in said
     assert "a retry may write a record twice" in said

@@ -20,7 +20,7 @@ async def test_everything_comes_in_order(in_thread: bool) -> None:
 
 
 @pytest.mark.parametrize("in_thread", [False, True])
-async def test_an_error_comes_after_what_was_read_before_it(in_thread: bool) -> None:
+async def test_an_error_comes_after_the_records_read_before_it(in_thread: bool) -> None:
     def items() -> Iterator[int]:
         yield from range(3)
         raise ValueError("broken")

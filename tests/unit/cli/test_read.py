@@ -46,7 +46,7 @@ def pipe_without_a_reader() -> Iterator[TextIO]:
     os.close(reading)
     output = os.fdopen(writing, "w")
     yield output
-    with contextlib.suppress(BrokenPipeError):  # what could not be written is still in its buffer
+    with contextlib.suppress(BrokenPipeError):  # bytes that could not be written are still in its buffer
         output.close()
     signal.signal(signal.SIGPIPE, before)
 

@@ -24,7 +24,7 @@ def exit_code_of(error: BaseException | int) -> int:
 
 
 @pytest.mark.parametrize("code", [0, 1])
-def test_the_code_is_what_the_command_returns(code: int) -> None:
+def test_the_code_is_the_command_s_result(code: int) -> None:
     assert exit_code_of(code) == code
 
 

@@ -98,7 +98,7 @@ def test_a_refusal_of_version_0_is_the_end() -> None:
     assert "did not tell its API versions" in str(error)
 
 
-def test_an_answer_to_a_probe_of_a_ready_connection_changes_only_what_is_known() -> None:
+def test_an_answer_to_a_probe_of_a_ready_connection_changes_only_the_known_versions() -> None:
     setting = Setting()
     setting.handshake.begin(setting.connection, 0.0)
     setting.nodes.states.ready(1)

@@ -167,7 +167,7 @@ class TestFirst:
         assert keys == [ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, authenticate, authenticate, ApiKey.METADATA]
         assert cluster[1].requests[1].header.api_version == 1
 
-    async def test_what_takes_long_is_done_beside_the_loop(self, make_client: MakeClient, cluster: FakeCluster) -> None:
+    async def test_long_work_is_done_beside_the_loop(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         SaslServer(cluster[1])
         mechanism = Mechanism()
         mechanism.blocks = True

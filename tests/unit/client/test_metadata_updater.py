@@ -299,7 +299,7 @@ class TestRebootstrap:
         assert not situation.metadata.cluster.is_bootstrap
         assert situation.metadata.last_failure is not None
 
-    def test_what_another_cluster_says_is_not_taken(self, situation: Situation) -> None:
+    def test_metadata_of_another_cluster_is_not_taken(self, situation: Situation) -> None:
         situation.fetch(1)
         known = situation.metadata.cluster
         assert known.cluster_id == "c"

@@ -701,7 +701,7 @@ class TestRebootstrap:
         leader = under_test.metadata.cluster.partitions_for_topic("t")[0].leader
         assert leader == 11
 
-    async def test_what_is_known_is_kept_while_no_broker_answers(
+    async def test_known_metadata_is_kept_while_no_broker_answers(
         self, make_client: MakeClient, cluster: FakeCluster
     ) -> None:
         under_test = await make_client(topics=["t"]).connected(1)

@@ -303,7 +303,7 @@ def state_of(under_test: ClientUnderTest) -> Any:
     )
 
 
-async def test_what_is_not_bytes_ends_the_connection_and_fails_as_lost(
+async def test_a_piece_that_is_not_bytes_ends_the_connection_and_fails_as_lost(
     make_client: Callable[..., ClientUnderTest], cluster: FakeCluster
 ) -> None:
     """The transport may have taken a part of it: what would follow on the connection is not a request."""

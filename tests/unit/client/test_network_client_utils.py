@@ -90,7 +90,7 @@ async def test_the_responses_error_is_raised(client: Client) -> None:
         await task
 
 
-async def test_a_time_out_says_what_where_and_why(client: Client) -> None:
+async def test_a_time_out_names_the_request_the_place_and_the_cause(client: Client) -> None:
     with pytest.raises(KafkaTimeoutError, match=r"METADATA from node 1 \(\[::1\]:1\) within 0 s: the cause"):
         await ask(client, NODE, timeout=0)
     with pytest.raises(KafkaTimeoutError, match="from any broker"):

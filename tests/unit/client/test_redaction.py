@@ -48,7 +48,7 @@ def test_of_records_the_offsets_and_sizes_are_left(version: int) -> None:
         assert (second.offset - first.offset, second.key, second.value) == (1, None, None)
 
 
-def test_what_is_compressed_is_zeros_behind_the_header_of_its_batch() -> None:
+def test_compressed_records_are_zeros_behind_the_header_of_their_batch() -> None:
     hidden = redacted_request(produce(batch(Compression.GZIP)), False, MOST)
     records = decode_request(hidden[4:])[1].topic_data[0].partition_data[0].records
     (each,) = iter_batches(records)
@@ -59,7 +59,7 @@ def test_what_is_compressed_is_zeros_behind_the_header_of_its_batch() -> None:
 @pytest.mark.parametrize(
     "records", [SECRET, batch()[:-3], batch() + SECRET, b"\0" * 16 + b"\1" + SECRET * 5, batch()[:61] + SECRET * 9]
 )
-def test_what_is_no_whole_batch_is_zeros(records: bytes) -> None:
+def test_bytes_that_are_no_whole_batch_are_zeros(records: bytes) -> None:
     frame = produce(records)
     hidden = redacted_request(frame, False, MOST)
     assert len(hidden) == len(frame)
@@ -78,7 +78,7 @@ def test_a_batch_that_counts_otherwise_than_it_has_is_zeros(count: int) -> None:
 
 
 @given(st.data())
-def test_whatever_the_bytes_of_records_are_none_of_the_payload_is_left(data: st.DataObject) -> None:
+def test_none_of_the_payload_is_left_of_any_bytes_of_records(data: st.DataObject) -> None:
     records = bytearray(batch() + batch())
     for _ in range(data.draw(st.integers(1, 3))):
         records[data.draw(st.integers(0, len(records) - 1))] = data.draw(st.integers(0, 255))
@@ -95,7 +95,7 @@ def test_with_payloads_records_are_there() -> None:
 
 
 @pytest.mark.parametrize("payloads", [False, True])
-def test_what_proves_who_somebody_is_never_is(payloads: bool) -> None:
+def test_proofs_of_identity_never_are(payloads: bool) -> None:
     proof = encode_request(build_request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"\0user\0hunter2"), 1, "me")
     hidden = redacted_request(proof, payloads, MOST)
     assert decode_request(hidden[4:])[1].auth_bytes == bytes(13)
@@ -121,7 +121,7 @@ def test_a_frame_with_nothing_to_hide_is_left_as_it_came() -> None:
 
 
 @pytest.mark.parametrize("payloads", [False, True])
-def test_what_cannot_be_taken_apart_has_its_header_and_zeros(payloads: bool) -> None:
+def test_a_request_that_cannot_be_taken_apart_has_its_header_and_zeros(payloads: bool) -> None:
     frame = produce(batch())
     cut = struct.pack(">i", 30) + frame[4:30] + b"hunt"
     hidden = redacted_request(cut, payloads, MOST)

@@ -69,7 +69,7 @@ def test_payloads_are_hidden_unless_they_are_asked_for() -> None:
 
 
 @pytest.mark.parametrize("payloads", [False, True])
-def test_what_proves_who_somebody_is_is_never_shown(payloads: bool) -> None:
+def test_proofs_of_identity_are_never_shown(payloads: bool) -> None:
     lines: Lines = []
     tap = WireTap(lines.append, payloads=payloads)
     request(tap, ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"\0user\0hunter2")
@@ -91,7 +91,7 @@ def test_long_lists_and_texts_are_cut() -> None:
     assert len(described(b"x" * 10_000, payloads=True)) < MOST_CHARACTERS + 20
 
 
-def test_what_cannot_be_decoded_is_told_and_harms_nothing() -> None:
+def test_a_record_that_cannot_be_decoded_is_told_and_harms_nothing() -> None:
     lines: Lines = []
     tap = WireTap(lines.append)
     entry = InFlightRequest(ClientRequest(1, ApiKey.METADATA), 12, 7, None, 0.0, 30.0)
@@ -261,7 +261,7 @@ async def test_frames_that_nobody_takes_are_counted(monkeypatch: pytest.MonkeyPa
     assert len([frame async for frame in tap]) == 3
 
 
-async def test_who_waits_for_a_frame_may_be_cancelled() -> None:
+async def test_a_caller_that_waits_for_a_frame_may_be_cancelled() -> None:
     tap = WireTap()
     waiting = asyncio.create_task(anext(tap))
     await asyncio.sleep(0)

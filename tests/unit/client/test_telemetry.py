@@ -153,7 +153,7 @@ async def test_the_id_may_come_late_or_never(broker: Broker, sender: TelemetrySe
         await sender.instance_id(5)
 
 
-async def test_only_what_was_asked_for_is_pushed(broker: Broker, sender: TelemetrySender) -> None:
+async def test_only_subscribed_metrics_are_pushed(broker: Broker, sender: TelemetrySender) -> None:
     broker.subscription["requested_metrics"] = ["a.t", "b."]
     sender.start()
     await broker.asleep()

@@ -49,14 +49,14 @@ def test_a_plain_scheme_leaves_the_protocol_to_the_query() -> None:
         "kafka+sasl-ssl://u:70000?hunter2=b@h/",
     ],
 )
-def test_what_is_no_such_url_is_refused_without_being_shown(url: str) -> None:
+def test_any_other_url_is_refused_without_being_shown(url: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
         options_of_url(url)
     assert "hunter2" not in str(raised.value)
     assert raised.value.__suppress_context__ or raised.value.__context__ is None
 
 
-def test_what_is_no_text_is_refused() -> None:
+def test_a_value_that_is_no_text_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="is a int, not a str"):
         ProducerConfig.from_url(5)  # type: ignore[arg-type]
 

@@ -41,7 +41,7 @@ def test_a_leader_without_address_is_no_leader(cluster: Cluster) -> None:
     assert cluster.leader_for(TopicPartition("t", 1)) == NODES[1]
 
 
-def test_what_is_not_known_is_empty(cluster: Cluster) -> None:
+def test_unknown_values_are_empty(cluster: Cluster) -> None:
     assert cluster.partition(TopicPartition("t", 3)) is None
     assert cluster.partition(TopicPartition("u", 0)) is None
     assert cluster.leader_for(TopicPartition("u", 0)) is None

@@ -114,7 +114,7 @@ class TestWhen:
             metadata.request_update()
             assert metadata.time_to_next_update(clock.time()) <= 0.12
 
-    def test_who_sends_requests_is_told_of_each_wish(self, metadata: Metadata) -> None:
+    def test_the_sender_of_requests_is_told_of_each_wish(self, metadata: Metadata) -> None:
         told = []
         metadata.on_update_requested = lambda: told.append(1)
         metadata.request_update()
@@ -392,7 +392,7 @@ class TestCauses:
 
 
 class TestTopicsThatAreAskedForApart:
-    """After the cluster has answered, a request is cut off; ``cut`` and ``asked`` are what the updater does."""
+    """After the cluster has answered, a request is cut off; ``cut`` and ``asked`` are the updater's steps."""
 
     def cut(self, metadata: Metadata, clock: VirtualClock) -> Any:
         request = metadata.new_request(clock.time())

@@ -128,7 +128,7 @@ class TestKnownTopics:
         update(metadata, topic("a", 1, topic_id=2))
         assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == 1
 
-    def test_an_older_epoch_of_one_partition_keeps_what_is_known_of_it(self, metadata: Metadata) -> None:
+    def test_an_older_epoch_of_one_partition_keeps_its_known_state(self, metadata: Metadata) -> None:
         update(metadata, topic("a", 5, 5))
         update(metadata, topic("a", 4, 6))
         assert [p.leader_epoch for p in metadata.cluster.partitions_for_topic("a")] == [5, 6]
@@ -186,7 +186,7 @@ class TestWhileAnAnswerIsRead:
         update(metadata, topic("a", 2), cluster_id="d")
         assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == 2
 
-    def test_what_another_cluster_says_alike_is_its_own(self, metadata: Metadata) -> None:
+    def test_the_same_words_of_another_cluster_are_its_own(self, metadata: Metadata) -> None:
         update(metadata, topic("a", 5))
         update(metadata, topic("a", 5), cluster_id="d")
         update(metadata, topic("a", 4), cluster_id="d")
@@ -194,7 +194,7 @@ class TestWhileAnAnswerIsRead:
 
 
 class TestBothWays:
-    """Reading beside the loop, with what is known, comes to what kio's messages alone come to."""
+    """Reading beside the loop, with known metadata, has the same result as kio's messages alone."""
 
     @pytest.mark.parametrize("seed", range(100))
     def test_after_any_answers_and_hints(self, seed: int) -> None:

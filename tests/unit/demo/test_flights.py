@@ -56,7 +56,7 @@ def test_the_timestamp_is_the_scheduled_departure_in_new_york_summer_and_winter(
         assert flight.timestamp_ms == int(local.timestamp() * 1000)
 
 
-def test_flights_come_in_the_order_of_departure_whatever_the_file_s(tmp_path: Path) -> None:
+def test_flights_come_in_the_order_of_departure_and_not_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "flights.csv"
     path.write_text(HEADER + "".join(reversed(LINES.splitlines(keepends=True))))
     assert [json.loads(flight.value)["month"] for flight in load_flights(path)] == [1, 7]

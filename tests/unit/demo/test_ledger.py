@@ -77,7 +77,7 @@ def test_a_record_at_another_place_than_acknowledged_is_found() -> None:
     assert failed_checks(ledger) == ["where the acknowledgement said"]
 
 
-def test_what_is_not_ours_is_found() -> None:
+def test_threads_and_tasks_that_are_not_ours_are_found() -> None:
     ledger = ledger_with_all_acknowledged()
     foreign = ConsumedRecord(9, None, b"hello", (), 0, "t", 0)
     ledger.record_found([*(consumed(row, row) for row in range(6)), foreign])
@@ -97,7 +97,7 @@ def test_a_failure_is_counted_and_a_failed_record_in_the_log_is_found() -> None:
     assert "records in = records out" in failed_checks(ledger)
 
 
-def test_an_interrupted_run_passes_for_what_was_acknowledged_whatever_became_of_the_rest() -> None:
+def test_an_interrupted_run_passes_for_acknowledged_records_whether_or_not_the_rest_failed() -> None:
     ledger = Ledger(FLIGHTS)
     for row in range(3):
         ledger.record_sent(row)

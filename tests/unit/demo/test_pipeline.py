@@ -39,7 +39,7 @@ def rows(frame: pd.DataFrame) -> list[tuple[object, ...]]:
     return list(frame.astype(object).where(frame.notna(), None).itertuples(index=False, name=None))
 
 
-def test_a_summary_counts_what_left_and_what_was_late(data: Path) -> None:
+def test_a_summary_counts_departures_and_delays(data: Path) -> None:
     flights = flights_frame(data)
     assert rows(expected_summary(CARRIER, flights)) == [
         ("AA", 1, 0, 0, 0, None, None),
@@ -78,7 +78,7 @@ def test_equal_is_to_the_row(data: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, "flights", "late", "twice", "result"])
-def test_checks_see_what_is_wrong(data: Path, tmp_path: Path, wrong: str | None) -> None:
+def test_checks_see_each_fault(data: Path, tmp_path: Path, wrong: str | None) -> None:
     flights = flights_frame(data)
     for result in RESULTS:
         frame = expected_rolling(flights) if result is ROLLING else expected_summary(result, flights)
@@ -100,7 +100,7 @@ def test_checks_see_what_is_wrong(data: Path, tmp_path: Path, wrong: str | None)
     )
 
 
-def test_the_report_has_a_picture_of_each_result_and_says_what_fails(data: Path, tmp_path: Path) -> None:
+def test_the_report_has_a_picture_of_each_result_and_names_failures(data: Path, tmp_path: Path) -> None:
     flights = flights_frame(data)
     frames = {result.name: expected_summary(result, flights) for result in BATCH_RESULTS}
     frames[ROLLING.name] = expected_rolling(flights)

@@ -45,7 +45,7 @@ def test_no_checks_is_not_a_pass() -> None:
     assert not Report("c", "t", 0).has_passed
 
 
-def test_json_has_what_was_measured_and_leaves_out_what_was_not() -> None:
+def test_json_has_the_measurements_and_leaves_out_the_rest() -> None:
     found = json.loads(json.dumps(make_report().as_json()))
     assert found["passed"] is True
     assert found["http"]["rate"] == 100.0

@@ -14,7 +14,7 @@ from aiokafkapy.producer.intake.record_deadlines import enclosing_deadline, open
 
 
 async def served(scope: dict[str, Any], answer: list[tuple[bytes, bytes]], **options: Any) -> tuple[Any, list[Any]]:
-    """What the application carried, and what was sent to the client."""
+    """The headers that the application carried, and the response to the client."""
     seen: list[Any] = []
     sent: list[Any] = []
 

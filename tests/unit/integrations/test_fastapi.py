@@ -26,7 +26,7 @@ async def untyped(producer: ProducerDep) -> None:
 
 
 class Order:
-    """What a value serializer takes."""
+    """The type that a value serializer takes."""
 
 
 @pytest.mark.parametrize("dependency", [ProducerDep, ProducerDep[str, Order]])

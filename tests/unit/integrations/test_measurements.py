@@ -1,4 +1,4 @@
-"""The table of measurements against what producers have, and reading a producer from any thread."""
+"""The table of measurements against producers' metrics, and reading a producer from any thread."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def test_another_thread_reads_on_the_producer_s_loop(
     assert threads == [threading.current_thread()]
 
 
-async def test_a_busy_loop_leaves_a_scrape_with_what_was_known(
+async def test_a_busy_loop_leaves_a_scrape_with_the_last_numbers(
     kafka_producer: KafkaProducer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measurements, "PATIENCE", 0.01)

@@ -59,7 +59,7 @@ def test_a_name_that_no_request_can_have_is_refused_at_once(name: Any) -> None:
 
 
 @pytest.mark.parametrize("headers", [[("A", b"1")], {"A": b"1"}])
-def test_a_record_gets_what_it_does_not_have(headers: Any) -> None:
+def test_a_record_gets_the_attributes_it_lacks(headers: Any) -> None:
     with carrying((("a", b"other"), ("x-request-id", b"7"))):
         changed = RequestHeaders().on_send(ProducerRecord("t", headers=headers))
     assert changed.headers == (("A", b"1"), ("x-request-id", b"7"))

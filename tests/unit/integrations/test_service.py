@@ -57,7 +57,7 @@ def test_an_outage_or_an_ordinary_state_is_no_reason_to_restart(state: str) -> N
 
 
 @pytest.mark.parametrize("state", ["crashed", "forked"])
-def test_what_only_a_restart_cures_is_dead(state: str) -> None:
+def test_a_state_that_only_a_restart_cures_is_dead(state: str) -> None:
     producer = PretendedProducer()
     producer.state = ProducerState(state)
     assert service.liveness(producer) == (False, {"status": "dead", "producer": state})  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ async def test_records_that_wait_too_long_are_a_reason_too(last_error: str | Non
     assert body["problem"].startswith(problem)
 
 
-async def test_the_drain_reports_what_was_delivered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_drain_reports_delivered_records(monkeypatch: pytest.MonkeyPatch) -> None:
     events = Events()
     monkeypatch.setattr(service, "_logger", events)
     producer = PretendedProducer()
@@ -123,7 +123,7 @@ async def test_the_drain_reports_what_was_delivered(monkeypatch: pytest.MonkeyPa
 
 
 class Written:
-    """Takes the place of what keeps records."""
+    """Takes the place of the object that keeps records."""
 
     path = Path("/data/undelivered.jsonl")
 
@@ -152,7 +152,7 @@ LOST, WRITTEN = "kafka.undelivered_lost", "kafka.undelivered_written"
         (OSError(28, "No space left on device"), [("error", LOST, 3)]),
     ],
 )
-async def test_what_was_not_delivered_is_written_and_what_became_of_that_is_said(
+async def test_undelivered_records_are_written_and_the_result_of_that_is_told(
     outcome: int | OSError, said: list[tuple[str, str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = Events()
@@ -180,7 +180,7 @@ def test_what_keeps_records_is_behind_the_other_interceptors(tmp_path: Path) -> 
     assert list(config.interceptors) == [mine]
 
 
-async def test_the_drain_warns_of_what_was_not(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_drain_warns_of_records_that_were_not(monkeypatch: pytest.MonkeyPatch) -> None:
     events = Events()
     monkeypatch.setattr(service, "_logger", events)
     producer = PretendedProducer()

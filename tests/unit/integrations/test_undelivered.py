@@ -1,4 +1,4 @@
-"""The file of what a service had not delivered, and keeping records for it."""
+"""The file of records that a service had not delivered, and keeping records for it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_a_line_says_why_and_whether_the_record_may_be_there(tmp_path: Pat
     assert line["timestamp_ms"] > 1_700_000_000_000, "of the call"
 
 
-async def test_only_what_failed_at_the_end_is_written_and_in_the_order_of_sending(tmp_path: Path) -> None:
+async def test_only_records_that_failed_at_the_end_are_written_and_in_the_order_of_sending(tmp_path: Path) -> None:
     path = tmp_path / "file"
     keeper = records(path)
     told = [keeper.track(ProducerRecord("t", str(number).encode()))[1] for number in range(6)]
@@ -127,7 +127,7 @@ async def test_headers_of_serializers_stand_behind_the_records_own(tmp_path: Pat
     assert line["headers"] == [["mine", "1"], ["id", "\x01"], ["id", "\x01"]]
 
 
-async def test_what_is_marked_is_not_pending_and_the_file_stays_json(tmp_path: Path) -> None:
+async def test_a_marked_record_is_not_pending_and_the_file_stays_json(tmp_path: Path) -> None:
     path = tmp_path / "file"
     await written(path, *(ProducerRecord("t", str(number).encode()) for number in range(3)))
     with UndeliveredFile(path) as file:

@@ -1,4 +1,4 @@
-"""The tables of other clients' calls have what the installed clients have."""
+"""The tables of other clients' calls agree with the installed clients."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_an_option_of_our_name_and_another_meaning_has_advice() -> None:
 
 
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda one: one.name)
-def test_what_is_advised_for_a_call_is_a_call_of_ours(library: Library) -> None:
+def test_the_advice_for_a_call_is_a_call_of_ours(library: Library) -> None:
     for advice in library.calls.values():
         for name in advice.split("producer.")[1:]:
             called = name.partition("(")[0].partition(":")[0].split()[0].strip(".,)")

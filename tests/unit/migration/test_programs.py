@@ -1,4 +1,4 @@
-"""What is found in programs that move over, and what is left alone."""
+"""The lines found in programs that move over, and those left alone."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_spark_is_found_with_options_that_are_refused_and_its_jar() -> None:
     assert "startingOffsets" in found(program)["option kafka.auto.offset.reset"]
 
 
-def test_what_is_nobodys_producer_is_left_alone() -> None:
+def test_an_object_that_is_no_producer_is_left_alone() -> None:
     assert (
         lines("""
         from aiokafka import AIOKafkaConsumer
@@ -127,7 +127,7 @@ def test_what_is_nobodys_producer_is_left_alone() -> None:
     )
 
 
-def test_what_is_no_python_is_said_to_be_none() -> None:
+def test_a_file_that_is_no_python_is_said_to_be_none() -> None:
     ((line, what),) = lines("x = 1\nprint 'two'\n")
     assert (line, what) == (2, "no Python that this version reads")
     assert lines("a\0b")[0][1] == "no Python that this version reads"
@@ -139,7 +139,7 @@ def test_expressions_that_are_too_deep_are_a_finding(source: str) -> None:
     assert (line, what) == (1, "no Python that this version reads")
 
 
-def test_what_cannot_be_read_keeps_no_other_file_from_being_looked_at(tmp_path: Path) -> None:
+def test_an_unreadable_file_keeps_no_other_from_being_looked_at(tmp_path: Path) -> None:
     (tmp_path / "b.py").write_text("from kafka import KafkaProducer\n")
     (tmp_path / ".#a.py").symlink_to("nowhere")
     (tmp_path / "loop").symlink_to(".")

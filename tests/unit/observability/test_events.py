@@ -24,7 +24,7 @@ def unconfigured() -> Iterator[None]:
 
 
 def errors_of(program: str) -> str:
-    """What a program of its own writes to stderr."""
+    """The stderr of a program of its own."""
     done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == ""
     return done.stderr
@@ -121,7 +121,7 @@ def test_levels_below_the_loggers_cost_nothing(caplog: pytest.LogCaptureFixture)
     assert caplog.records == []
 
 
-def test_what_the_application_bound_to_its_context_is_in_our_events(caplog: pytest.LogCaptureFixture) -> None:
+def test_values_bound_to_the_application_s_context_are_in_our_events(caplog: pytest.LogCaptureFixture) -> None:
     structlog.contextvars.bind_contextvars(request_id="r-1", api_token="t-1")
     get_logger("aiokafkapy.x").error("e", a=1)
     assert caplog.records[0].fields == {"request_id": "r-1", "api_token": "<hidden>", "a": 1}  # type: ignore[attr-defined]
@@ -150,7 +150,7 @@ def test_an_application_with_structlog_gets_structure() -> None:
     ]
 
 
-def test_the_level_of_an_application_s_structlog_counts_and_its_json_is_what_is_written() -> None:
+def test_the_level_of_an_application_s_structlog_counts_and_its_json_is_written() -> None:
     stream = io.StringIO()
     structlog.configure(
         processors=[structlog.processors.JSONRenderer(sort_keys=True)],

@@ -57,7 +57,7 @@ def test_every_observer_that_has_the_method_is_told_in_order() -> None:
     assert first.events[0] is first.events[1]
 
 
-def test_what_nobody_overrides_is_not_told() -> None:
+def test_a_method_that_nobody_overrides_is_not_told() -> None:
     observers = Observers([Recorder(), Observer()], time.monotonic)
     assert {name for name in OBSERVER_METHODS if getattr(observers, name) is not None} == {"throttled"}
     assert all(getattr(Observers([], time.monotonic), name) is None for name in OBSERVER_METHODS)

@@ -1,4 +1,4 @@
-"""What the tests of the producer's parts have in common."""
+"""The common part of the tests of the producer's parts."""
 
 from __future__ import annotations
 

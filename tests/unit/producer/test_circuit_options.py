@@ -1,4 +1,4 @@
-"""The options of a circuit breaker: what they may be, and how they reach the producer's configuration."""
+"""The options of a circuit breaker: their valid values, and how they reach the producer's configuration."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_none_is_no_breaker(value: Any) -> None:
         ({"scope": "broker"}, "scope='broker'"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_the_reason(options: dict[str, Any], words: str) -> None:
+def test_a_value_that_makes_no_sense_is_refused_with_the_reason(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         CircuitBreaker(**options)
     with pytest.raises(ConfigurationError, match=words):
@@ -54,6 +54,6 @@ def test_what_cannot_be_meant_is_refused_with_the_reason(options: dict[str, Any]
 @pytest.mark.parametrize(
     ("value", "words"), [(5, "is needed, not int"), ("{", "write JSON"), ({1: 2}, "the name of an option is a int")]
 )
-def test_what_is_no_circuit_breaker_is_refused(value: Any, words: str) -> None:
+def test_an_object_that_is_no_circuit_breaker_is_refused(value: Any, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         config(value)

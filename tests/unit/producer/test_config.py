@@ -122,7 +122,7 @@ def test_a_level_without_its_codec_contradicts() -> None:
         {"partitioner_ignore_keys": True, "partitioner": lambda *_: 0},
     ],
 )  # fmt: skip
-def test_what_cannot_be_meant_is_refused(option: dict[str, Any]) -> None:
+def test_a_value_that_makes_no_sense_is_refused(option: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError) as caught:
         config(**option)
     assert any(name in str(caught.value) for name in option)
@@ -218,7 +218,7 @@ class TestSpool:
             ),
         ],
     )
-    def test_what_cannot_be_meant_is_refused_in_words(self, options: dict[str, Any], message: str) -> None:
+    def test_a_value_that_makes_no_sense_is_refused_in_words(self, options: dict[str, Any], message: str) -> None:
         with pytest.raises(ConfigurationError, match=message):
             ProducerConfig(bootstrap_servers="h:1", **options)
 

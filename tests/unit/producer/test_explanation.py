@@ -1,4 +1,4 @@
-"""What is told of a configuration is right for its numbers, and has no secret in it."""
+"""The explanation of a configuration is right for its numbers, and has no secret in it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_secret_is_told_to_be_there_and_nothing_else_of_it() -> None:
     assert "hunter2" not in json.dumps(found.as_json())
 
 
-def test_what_a_caller_gave_as_an_object_is_told_too() -> None:
+def test_a_value_given_as_an_object_is_told_too() -> None:
     found = told(value_serializer=str.encode, bootstrap_servers=["a:1", "b:2"])
     assert "encode" in option(found, "value_serializer").value
     assert option(found, "bootstrap_servers").value == ["a:1", "b:2"]
@@ -76,7 +76,7 @@ def test_the_worst_time_is_the_sum_of_its_parts() -> None:
 @pytest.mark.parametrize(
     ("linger_ms", "words"), [(None, "adapts"), (0, "no batch waits"), (40, "gathers for 40 ms, and so does a lone")]
 )
-def test_linger_is_told_for_what_it_does(linger_ms: int | None, words: str) -> None:
+def test_linger_is_told_by_its_effect(linger_ms: int | None, words: str) -> None:
     assert words in implied("linger", linger_ms=linger_ms)
 
 
@@ -99,7 +99,7 @@ def test_memory_and_sizes_are_in_their_units() -> None:
         ({"manual_flush": True}, "calls raise BufferExhaustedError at once"),
     ],
 )
-def test_what_becomes_of_a_record_without_room_follows_overflow(options: dict[str, Any], words: str) -> None:
+def test_the_fate_of_a_record_without_room_follows_overflow(options: dict[str, Any], words: str) -> None:
     assert words in implied("memory", **options)
 
 
@@ -107,7 +107,7 @@ def test_with_manual_flush_nothing_lingers() -> None:
     assert "nothing is sent before flush()" in implied("linger", manual_flush=True)
 
 
-def test_security_says_what_is_proven_by_whom() -> None:
+def test_security_names_each_proof_and_its_side() -> None:
     assert "readable by whoever is on the way; brokers prove nothing; we have no credentials" in implied("security")
     scram: dict[str, Any] = {"sasl_mechanism": "SCRAM-SHA-256", "sasl_username": "a", "sasl_password": "b"}
     assert "brokers prove by SCRAM-SHA-256" in implied("security", security_protocol="SASL_PLAINTEXT", **scram)
@@ -155,7 +155,7 @@ def test_the_defaults_are_not_odd() -> None:
         ),
     ],
 )
-def test_what_is_seldom_meant_is_pointed_at(name: str, options: dict[str, Any]) -> None:
+def test_options_seldom_meant_are_pointed_at(name: str, options: dict[str, Any]) -> None:
     assert name in odd(**options)
 
 

@@ -21,7 +21,7 @@ class Watched:
         return "inherited"
 
 
-def test_a_child_tells_those_that_are_watched_and_keeps_what_they_had(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_tells_those_that_are_watched_and_keeps_their_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[object] = []
     monkeypatch.setattr(forks, "_inherited", kept)
     monkeypatch.setattr(forks, "_watched", weakref.WeakSet())

@@ -56,7 +56,7 @@ def test_the_snapshot_has_kafkas_names() -> None:
     assert all(isinstance(value, int | float) for value in found.values())
 
 
-def test_the_round_trip_is_the_mean_of_what_was_answered_lately() -> None:
+def test_the_round_trip_is_the_mean_of_recent_answers() -> None:
     metrics = SenderMetrics(0.0)
     assert metrics.round_trip(1.0) == 0.0
     metrics.record_response(0.010, 0, 1.0)

@@ -23,7 +23,7 @@ KafkaProducer("localhost:9092", acks="some")
 
 
 def plain(kind: Any) -> Any:
-    """The type without pydantic's annotations, in whatever depth."""
+    """The type without pydantic's annotations, at any depth."""
     if get_origin(kind) is Annotated:
         return plain(get_args(kind)[0])
     if get_origin(kind) is None:

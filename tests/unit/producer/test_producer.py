@@ -272,7 +272,7 @@ class TestAccepting:
         task.cancel()
         await producer.close(timeout=0)
 
-    async def test_interceptors_change_what_is_sent_and_are_told(self, started: Any) -> None:
+    async def test_interceptors_change_records_and_are_told(self, started: Any) -> None:
         told: list[Any] = []
 
         class Interceptor:

@@ -67,7 +67,7 @@ def test_a_topic_in_use_is_kept_and_an_idle_one_dropped(metadata: ProducerMetada
     assert metadata.topics_to_request(partial=False) == {"a"}
 
 
-def test_a_new_topic_is_kept_whatever_its_age(metadata: ProducerMetadata) -> None:
+def test_a_new_topic_is_kept_at_any_age(metadata: ProducerMetadata) -> None:
     metadata.add("a", 0.0)
     assert metadata.retain_topic("a", False, 100.0)
     assert not metadata.retain_topic("never used", False, 0.0)

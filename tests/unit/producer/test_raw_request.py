@@ -1,4 +1,4 @@
-"""Requests of the caller's own: which are let through, and what is told before anything is sent."""
+"""Requests of the caller's own: which are let through, and the errors before anything is sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .sender_fakes import cluster_of
 
 
 class Client:
-    """Keeps what it is asked to send."""
+    """Keeps the requests that it is to send."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[Any, ...]] = []
@@ -57,7 +57,7 @@ async def test_it_goes_to_the_node_that_is_named_in_the_version_that_is_wanted()
         ((ApiKey.LIST_GROUPS, {}, 7, None), KafkaError, "no node 7; metadata knows 1"),
     ],
 )
-async def test_what_cannot_be_sent_is_refused_at_once(arguments: Any, kind: Any, words: str) -> None:
+async def test_a_record_that_cannot_be_sent_is_refused_at_once(arguments: Any, kind: Any, words: str) -> None:
     asked = runtime()
     with pytest.raises(kind, match=words):
         api_key, body, node_id, version = arguments

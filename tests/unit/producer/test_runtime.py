@@ -62,7 +62,7 @@ async def test_closing_ends_the_wait(runtime: ProducerRuntime) -> None:
         await waiting
 
 
-async def test_flush_keeps_its_deadline_and_says_what_is_pending(runtime: ProducerRuntime) -> None:
+async def test_flush_keeps_its_deadline_and_names_the_pending_records(runtime: ProducerRuntime) -> None:
     delivery = append(runtime)
     append(runtime, 1)
     append(runtime, 1)
@@ -76,7 +76,7 @@ async def test_flush_with_nothing_to_do_returns(runtime: ProducerRuntime) -> Non
     await runtime.flush(math.inf)
 
 
-async def test_close_fails_what_is_left_with_place_and_count(runtime: ProducerRuntime) -> None:
+async def test_close_fails_the_rest_with_place_and_count(runtime: ProducerRuntime) -> None:
     first, second = append(runtime, 1), append(runtime, 1)
     await asyncio.gather(runtime.close(runtime.now() + 0.01), runtime.close(math.inf))
     error = first.exception()

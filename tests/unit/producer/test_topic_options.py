@@ -1,4 +1,4 @@
-"""Options of single topics: what they may be, and how they reach the producer's configuration."""
+"""Options of single topics: their valid values, and how they reach the producer's configuration."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_dicts_and_json_are_understood_in_properties_and_in_the_environment(monk
         ({"batch_size": 10**5000}, "batch_size=<a number of 16610 bits>: .*less than or equal"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_the_reason(options: dict[str, Any], words: str) -> None:
+def test_a_value_that_makes_no_sense_is_refused_with_the_reason(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         TopicOptions(**options)
     with pytest.raises(ConfigurationError, match=f"'clicks': .*{words}"):
@@ -68,7 +68,7 @@ def test_what_cannot_be_meant_is_refused_with_the_reason(options: dict[str, Any]
         ({"clicks": {5: 6}}, "'clicks': the name of an option is a int"),
     ],
 )
-def test_what_is_no_mapping_of_options_is_refused(topics: Any, words: str) -> None:
+def test_an_object_that_is_no_mapping_of_options_is_refused(topics: Any, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         config(topics=topics)
 

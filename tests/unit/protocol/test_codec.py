@@ -34,7 +34,7 @@ def test_the_emptiest_message_of_every_version_comes_back_equal(api_key: ApiKey,
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_metadata_of_every_version_keeps_what_the_version_has(version: int) -> None:
+def test_metadata_of_every_version_keeps_the_version_s_fields(version: int) -> None:
     body = build_response(
         ApiKey.METADATA,
         version,

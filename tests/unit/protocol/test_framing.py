@@ -37,7 +37,7 @@ def test_a_torn_size_is_checked_too() -> None:
         decoder.feed(b"\xff\xff")
 
 
-def test_memory_follows_what_arrived_and_not_what_was_announced() -> None:
+def test_memory_follows_the_bytes_that_arrived_and_not_those_announced() -> None:
     decoder = FrameDecoder(1 << 30)
     decoder.feed((1 << 30).to_bytes(4, "big") + b"0123456789")
     assert decoder.buffered_bytes == 10

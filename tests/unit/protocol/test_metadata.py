@@ -58,7 +58,7 @@ class TestAnswers:
         assert read == decode_response(ApiKey.METADATA, version, frame)[1] == message(version)
 
     @pytest.mark.parametrize("version", VERSIONS)
-    def test_topics_are_what_is_made_of_them(self, version: int) -> None:
+    def test_topics_are_the_list_that_is_made_of_them(self, version: int) -> None:
         def name(read_message: FieldReader, cursor: Cursor) -> object:
             return read_message(cursor).name
 

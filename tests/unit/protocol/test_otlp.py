@@ -37,7 +37,7 @@ points = st.builds(
 )
 
 
-def test_what_we_write_is_what_opentelemetry_reads() -> None:
+def test_opentelemetry_reads_the_metrics_that_we_write() -> None:
     read = MetricsData.FromString(encode_metrics([GAUGE, SUM, DELTA], {"transactional_id": "x"}))
     (of_resource,) = read.resource_metrics
     assert [(each.key, each.value.string_value) for each in of_resource.resource.attributes] == [
@@ -57,7 +57,7 @@ def test_what_we_write_is_what_opentelemetry_reads() -> None:
 
 
 @given(st.lists(points, max_size=5), st.dictionaries(texts, texts, max_size=3))
-def test_what_is_written_is_read_again_also_when_opentelemetry_has_passed_it_on(
+def test_written_metrics_are_read_again_also_when_opentelemetry_has_passed_them_on(
     written: list[MetricPoint], resource: dict[str, str]
 ) -> None:
     data = encode_metrics(written, resource)
@@ -65,7 +65,7 @@ def test_what_is_written_is_read_again_also_when_opentelemetry_has_passed_it_on(
     assert decode_metrics(MetricsData.FromString(data).SerializeToString()) == (resource, written)
 
 
-def test_what_others_write_is_read_and_what_is_unknown_passed_over() -> None:
+def test_other_writers_are_read_and_unknown_fields_passed_over() -> None:
     whole = NumberDataPoint(as_int=-4, time_unix_nano=1, attributes=[KeyValue(key="n", value=AnyValue(int_value=1))])
     metrics = [Metric(name="h", histogram=Histogram()), Metric(name="g", unit="ms", gauge=Gauge(data_points=[whole]))]
     others = MetricsData(resource_metrics=[ResourceMetrics(scope_metrics=[ScopeMetrics(metrics=metrics)])])

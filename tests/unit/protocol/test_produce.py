@@ -370,7 +370,7 @@ class TestResponses:
             pass
 
 
-def test_what_kio_reads_is_what_was_written() -> None:
+def test_kio_reads_the_message_that_was_written() -> None:
     pieces = encode_produce_request(9, 7, "c", None, -1, 1000, [("t", None, [(0, [b"batch"])])])
     schema = importlib.import_module("kio.schema.produce.v9.request")
     frame = b"".join(pieces)[4:]
@@ -380,7 +380,7 @@ def test_what_kio_reads_is_what_was_written() -> None:
 
 
 @given(st.integers(0, 61), st.integers(0, 255))
-def test_the_short_cut_for_a_lone_answer_reads_what_the_long_way_reads(position: int, byte: int) -> None:
+def test_the_short_cut_for_a_lone_answer_reads_the_same_as_the_long_way(position: int, byte: int) -> None:
     """One changed byte at any place: the same answer, or the same refusal, by both ways."""
     body = build_response(
         ApiKey.PRODUCE,

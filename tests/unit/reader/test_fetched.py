@@ -65,7 +65,7 @@ def test_a_trailing_part_of_a_batch_is_left_for_the_next_fetch() -> None:
     assert (fetch.next_offset, fetch.error) == (2, None)
 
 
-def test_a_damaged_batch_is_an_error_after_what_stands_before_it() -> None:
+def test_a_damaged_batch_is_an_error_after_the_batches_before_it() -> None:
     damaged = batch(2, 2)
     damaged[-1] ^= 1
     fetch = CompletedFetch(bytes(batch(0, 2) + damaged), TP, 0)

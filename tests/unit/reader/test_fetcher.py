@@ -132,7 +132,7 @@ def test_without_topic_ids_the_version_stays_below_13() -> None:
     assert [record.value for record in found.records] == [b"0"]
 
 
-def test_what_arrived_is_handed_out_and_moves_the_position() -> None:
+def test_fetched_records_are_handed_out_and_move_the_position() -> None:
     fetcher = fetcher_with()
     plan = plan_of(fetcher, 1)
     fetcher.handle_response(plan, answer(partition(0, batch(0, 2)), partition(1)), 0.0)
@@ -145,7 +145,7 @@ def test_what_arrived_is_handed_out_and_moves_the_position() -> None:
     assert fetcher.take() is None
 
 
-def test_a_node_is_not_asked_again_before_what_it_sent_is_handed_out() -> None:
+def test_a_node_is_not_asked_again_before_its_records_are_handed_out() -> None:
     fetcher = fetcher_with()
     plan = plan_of(fetcher, 1)
     fetcher.handle_response(plan, answer(partition(0, batch(0, 2)), partition(1)), 0.0)
@@ -163,7 +163,7 @@ def test_an_answer_for_a_position_that_was_left_is_dropped() -> None:
     assert fetcher.state(T0).position == 50
 
 
-def test_what_arrived_is_dropped_when_its_partition_is_sought_or_given_up() -> None:
+def test_fetched_records_are_dropped_when_their_partition_is_sought_or_given_up() -> None:
     ways: list[Callable[[Any], object]] = [lambda it: it.seek(T0, 1), lambda it: it.assign([T1, T2])]
     for give_up in ways:
         fetcher = fetcher_with()

@@ -79,7 +79,7 @@ async def test_a_commit_is_by_nobody_and_goes_to_the_coordinator(oldest: bool) -
     assert found == OFFSETS
 
 
-async def test_who_coordinates_is_asked_once() -> None:
+async def test_the_coordinator_is_asked_for_once() -> None:
     client = await commit(coordinator(), committed(), times=3)
     assert [api_key for api_key, _, _ in client.requests] == [ApiKey.FIND_COORDINATOR] + [ApiKey.OFFSET_COMMIT] * 3
 
@@ -102,7 +102,7 @@ async def test_a_coordinator_that_is_not_there_yet_is_asked_for_again() -> None:
         ([coordinator(code=NOT_ALLOWED)], GroupAuthorizationFailedError),
     ],
 )
-async def test_what_does_not_pass_is_raised_at_once(answers: list[Answer], error: type[Exception]) -> None:
+async def test_a_lasting_failure_is_raised_at_once(answers: list[Answer], error: type[Exception]) -> None:
     with pytest.raises(error):
         await commit(*answers)
 

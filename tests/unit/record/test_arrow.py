@@ -151,7 +151,7 @@ class TestSchemas:
             schema_of(None, value=pa.binary(), topic=pa.binary())
         assert schema_of(None, value=pa.binary(), topic=pa.string()).indices == {"value": 0, "topic": 1}
 
-    def test_a_topic_that_is_given_wins_whatever_the_column_is(self) -> None:
+    def test_a_topic_that_is_given_wins_over_any_column(self) -> None:
         assert schema_of("t", value=pa.binary(), topic=pa.int64()).indices == {"value": 0}
 
     @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ class TestColumns:
         assert columns_of(pa.record_batch({"value": array}))[0].value.validity is not None
         assert columns_of(pa.record_batch({"value": array[1:]}))[0].value.validity is None
 
-    def test_runs_and_extensions_are_what_they_hold(self) -> None:
+    def test_runs_and_extensions_are_read_as_their_values(self) -> None:
         runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array([b"a", None]))
         batch = pa.record_batch({"value": runs, "key": pa.array(["{}", None, "[]"], pa.json_())})
         columns, _ = columns_of(batch)
@@ -242,7 +242,7 @@ class TestColumns:
         ],
         ids=lambda values: str(values.type).partition("<")[0],
     )
-    def test_runs_of_whatever_type_are_rows(self, values: Any) -> None:
+    def test_runs_of_any_type_are_rows(self, values: Any) -> None:
         runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 7], pa.int32()), values)
         headers = pa.array([[("n", b"1")], None, []], pa.list_(HEADER))
         batch = pa.record_batch(

@@ -55,7 +55,7 @@ def small_batch(base_offset: int = 0, count: int = 2, codec: Compression = Compr
 
 
 class TestGoldenBatches:
-    def test_of_java_are_read_whatever_the_codec_and_level(
+    def test_of_java_are_read_with_every_codec_and_level(
         self, golden_batches: dict[str, bytes], records_of: dict[str, Any]
     ) -> None:
         read = 0

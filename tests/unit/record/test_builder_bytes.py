@@ -244,7 +244,7 @@ class TestAppend:
             builder.size <= kernel.record_size_upper_bound(*record[1:]) < builder.size + 60 + 10 * len(record[3] or ())
         )
 
-    def test_refuses_what_does_not_fit_and_leaves_the_batch_as_it_was(self, kernel: ModuleType) -> None:
+    def test_refuses_a_record_that_does_not_fit_and_leaves_the_batch_as_it_was(self, kernel: ModuleType) -> None:
         builder = kernel.RecordBatchBuilder(200)
         assert builder.try_append(BASE, None, b"x" * 100, None) > 100
         size = builder.size
@@ -268,7 +268,7 @@ class TestAppend:
         [bytearray(b"abcd"), memoryview(b"abcd"), memoryview(b"a-b-c-d")[::2], array.array("B", b"abcd")],
         ids=["bytearray", "memoryview", "not contiguous", "array"],
     )
-    def test_takes_whatever_has_bytes(self, kernel: ModuleType, data: Any) -> None:
+    def test_takes_any_object_with_bytes(self, kernel: ModuleType, data: Any) -> None:
         expected = filled(kernel, [(BASE, b"abcd", b"abcd", [("h", b"abcd")])])
         assert encoded(filled(kernel, [(BASE, data, data, [("h", data)])])) == encoded(expected)
         assert encoded(filled(kernel, [(BASE, b"abcd", data, None)])) == encoded(
@@ -391,7 +391,7 @@ class TestMemory:
         with pytest.raises(IllegalStateError):
             builder.records_view()
 
-    def test_keeps_what_is_viewed_alive_and_unchanged(self, kernel: ModuleType) -> None:
+    def test_keeps_viewed_memory_alive_and_unchanged(self, kernel: ModuleType) -> None:
         builder = filled(kernel, [(BASE, b"k", bytes([i]) * 900, None) for i in range(50)])
         expected = bytes(builder.records_view())
         view = builder.records_view()
@@ -531,7 +531,7 @@ class TestDecode:
             ("1200000001010204616161", 1, "field says it has 2 bytes|ends within a number"),
         ],
     )
-    def test_refuses_what_does_not_add_up(self, kernel: ModuleType, data: str, count: int, complaint: str) -> None:
+    def test_refuses_fields_that_do_not_add_up(self, kernel: ModuleType, data: str, count: int, complaint: str) -> None:
         with pytest.raises(CorruptMessageError, match=complaint):
             kernel.decode_records(bytes.fromhex(data), count, 0, 0)
 

@@ -42,7 +42,7 @@ DATA = b"".join(hashlib.sha256(b"%d" % i).digest() + b"repeated " * 4 for i in r
 class TestRoundTrip:
     @given(data=st.binary(max_size=2000), repeats=st.integers(1, 300))
     @pytest.mark.parametrize("codec", list(Compression))
-    def test_gives_back_what_was_compressed(self, codec: Compression, data: bytes, repeats: int) -> None:
+    def test_gives_back_the_bytes_that_were_compressed(self, codec: Compression, data: bytes, repeats: int) -> None:
         data = data * repeats
         assert decompress(codec, compress(codec, data), len(data)) == data
 
@@ -198,7 +198,9 @@ class TestHostileStreams:
         assert peak < 2.5 * bound + 2 * len(bomb)
 
     @pytest.mark.parametrize("codec", [Compression.LZ4, Compression.ZSTD])
-    def test_that_are_damaged_cost_what_so_many_bytes_can_hold_and_not_the_bound(self, codec: Compression) -> None:
+    def test_that_are_damaged_cost_as_much_as_so_many_bytes_can_hold_and_not_the_bound(
+        self, codec: Compression
+    ) -> None:
         """A buffer too small and bad bytes look alike to the library's caller."""
         damaged = compress(codec, bytes(range(256)) * 2)[:-9] + b"damaged.."
         tracemalloc.start()

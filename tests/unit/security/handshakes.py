@@ -53,7 +53,7 @@ class Handshake:
 
     @property
     def clients_subject(self) -> dict[str, str]:
-        """What the server knows of the client."""
+        """The server's knowledge of the client."""
         certificate: dict[str, Any] = self.server.getpeercert() or {}
         return {name: value for ((name, value),) in certificate.get("subject", ())}
 

@@ -162,7 +162,7 @@ def test_a_listener_that_closes(politely: bool, certificates: TestCertificates, 
     """A Kafka broker takes the first bytes of TLS for the size of a huge request, and closes."""
 
     def close(connection: socket.socket) -> None:
-        # What was not read makes the system reset the connection.
+        # Unread bytes make the system reset the connection.
         connection.recv(1000 if politely else 4)
 
     with _Listener(close) as port:
@@ -259,7 +259,7 @@ def test_an_end_that_ssl_itself_saw_is_an_end_as_well() -> None:
     assert not is_silent_end(ConnectionAbortedError("the handshake took too long"))
 
 
-def test_what_is_no_fault_of_tls_may_pass() -> None:
+def test_an_error_that_is_no_fault_of_tls_may_pass() -> None:
     for error in (OSError(113, "No route to host"), TimeoutError("too long")):
         explained = explain_failure(error, "kafka", 9093)
         assert type(explained) is KafkaConnectionError
@@ -285,7 +285,7 @@ class _Client(asyncio.Protocol):
 
 
 def _connect(loop_factory: LoopFactory, port: int, context: ssl.SSLContext, **options: Any) -> BaseException:
-    """What ends a connection over TLS, be it in the handshake or right after it."""
+    """The error that ends a connection over TLS, be it in the handshake or right after it."""
 
     async def connect() -> BaseException:
         loop = asyncio.get_running_loop()

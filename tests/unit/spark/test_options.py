@@ -84,7 +84,7 @@ def test_without_brokers_there_is_nothing_to_do(servers: dict[str, str]) -> None
         kafka_properties(servers)
 
 
-def test_without_any_option_the_error_names_what_works_in_sql() -> None:
+def test_without_any_option_the_error_names_the_ways_that_work_in_sql() -> None:
     with pytest.raises(OptionError, match=r"CREATE TEMPORARY VIEW .* SELECT \.\.\. FROM t WITH"):
         kafka_properties({})
     with pytest.raises(OptionError) as caught:
@@ -101,7 +101,7 @@ def test_without_any_option_the_error_names_what_works_in_sql() -> None:
         ("ssl.truststore.type", "JKS", "'PEM'"),
     ],
 )
-def test_what_only_java_can_do_is_refused_with_what_to_write(name: str, value: str, instead: str) -> None:
+def test_options_that_only_java_can_keep_are_refused_with_what_to_write(name: str, value: str, instead: str) -> None:
     with pytest.raises(OptionError, match=instead) as caught:
         kafka_properties(SERVERS | {f"kafka.{name}": value})
     assert caught.value.option == f"kafka.{name}"
@@ -188,7 +188,7 @@ def test_of_an_option_that_kafka_has_it_is_never_said_that_there_is_none(config:
     assert {"client.rack", "ssl.endpoint.identification.algorithm", "metrics.recording.level"} < KAFKA_OPTIONS
 
 
-def test_what_is_ignored_is_said_in_one_warning_and_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_ignored_options_are_told_in_one_warning_and_once(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(3):
         warn_ignored("read", ["kafka.group.id", "a-name-of-this-test"])
     warn_ignored("read", [])

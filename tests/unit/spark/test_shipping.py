@@ -1,4 +1,4 @@
-"""The archive for executors: what is in it is enough to import and use the package, and it is all that they need."""
+"""The archive for executors: its contents are enough to import and use the package, and it is all that they need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ print(aiokafkapy.KafkaProducer("127.0.0.1:1").config.linger_ms)
 """
 
 
-def test_a_python_without_site_packages_can_use_what_was_unpacked(tmp_path: Path) -> None:
+def test_a_python_without_site_packages_can_use_the_unpacked_package(tmp_path: Path) -> None:
     archive = package_archive(tmp_path / "made")
     assert [path.name for path in archive.parent.iterdir()] == [archive.name]
     with tarfile.open(archive) as packed:

@@ -30,7 +30,7 @@ async def produced(request: pytest.FixtureRequest) -> Any:
             yield broker
 
 
-def test_what_was_produced_is_found(produced: Any) -> None:
+def test_produced_records_are_found(produced: Any) -> None:
     assert len(assert_produced(produced, "orders")) == 3
     (found,) = assert_produced(produced, "orders", value=b'{"id": 1}', key=b"ann", headers={"kind": b"new"})
     assert found.headers == (("trace", b"a"), ("kind", b"new"))
@@ -42,7 +42,7 @@ def test_what_was_produced_is_found(produced: Any) -> None:
     assert assert_produced(produced, "no-such-topic", count=0) == []
 
 
-def test_what_was_not_is_told_with_what_is_nearest(produced: Any) -> None:
+def test_a_record_that_was_not_produced_is_told_with_the_nearest(produced: Any) -> None:
     with pytest.raises(AssertionError) as caught:
         assert_produced(produced, "orders", value=b'{"id": 22}', key=b"bob", headers={"kind": b"new"})
     first, nearest, *shown = str(caught.value).splitlines()
@@ -65,14 +65,14 @@ def test_too_many_and_too_few_are_told(produced: Any) -> None:
         assert_produced(produced, "orders", key=b"nobody", partition=0)
 
 
-def test_what_is_not_in_kafka_s_form_is_refused(produced: Any) -> None:
+def test_a_text_that_is_not_in_kafka_s_form_is_refused(produced: Any) -> None:
     with pytest.raises(TypeError, match="value is a str, not bytes"):
         assert_produced(produced, "orders", value="text")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="header 'kind' is a int"):
         assert_produced(produced, "orders", headers={"kind": 5})  # type: ignore[arg-type]
 
 
-async def test_long_contents_are_cut_and_what_has_no_outcome_counts() -> None:
+async def test_long_contents_are_cut_and_records_without_an_outcome_count() -> None:
     async with MockProducer(auto_complete=False) as producer:
         producer.send_nowait("t", bytes(100_000))
         with pytest.raises(AssertionError, match="not delivered") as caught:

@@ -1,4 +1,4 @@
-"""The plain client against the dev broker, which it also shows to answer somebody who is not our client."""
+"""The plain client against the dev broker, which it also shows to answer other clients than ours."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_broker_that_closes_half_way_is_an_error() -> None:
         answering.join()
 
 
-def test_waiting_ends_with_what_was_waited_for() -> None:
+def test_waiting_ends_with_the_event_waited_for() -> None:
     def fails() -> bool:
         raise OSError("still down")
 

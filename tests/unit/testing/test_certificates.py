@@ -1,4 +1,4 @@
-"""``TestCertificates``: its files as others read them. What its certificates are good for,
+"""``TestCertificates``: its files as others read them. The use of its certificates,
 tests/unit/security shows.
 """
 

@@ -1,4 +1,4 @@
-"""Rules of who may do what, as the protocol has them; that a real Kafka goes by them, tests/kafka shows."""
+"""Rules of rights, as the protocol has them; that a real Kafka goes by them, tests/kafka shows."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ async def test_what_it_reads_and_writes(tools: KafkaTools, monkeypatch: pytest.M
     assert await tools.run("a.Class", "one", stdin=b"given") == "['one'] given\n"
 
 
-async def test_a_failure_has_the_end_of_what_it_wrote(tools: KafkaTools, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failure_has_the_end_of_its_output(tools: KafkaTools, monkeypatch: pytest.MonkeyPatch) -> None:
     _runs(tools, monkeypatch, "import sys; print('out'); sys.exit('what went wrong')")
     with pytest.raises(KafkaToolError, match=r"(?s)a\.Class ended with 1:\nout\nwhat went wrong"):
         await tools.run("a.Class")

@@ -1,4 +1,4 @@
-"""A real KDC, started and ended; what its tickets are good for is tested where GSSAPI is."""
+"""A real KDC, started and ended; its tickets are tested where GSSAPI is."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_it_gives_tickets_and_leaves_nothing_behind() -> None:
         socket.create_connection(("127.0.0.1", kdc.port), timeout=5)
 
 
-def test_what_is_missing_is_named_with_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_named_with_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name, path=None: None if name == "krb5kdc" else f"/{name}")
     assert Kdc.unavailable_reason() == "krb5kdc not found (Debian: krb5-kdc krb5-admin-server krb5-user)"
     monkeypatch.setattr(shutil, "which", lambda name, path=None: f"/{name}")

@@ -1,4 +1,4 @@
-"""A real PostgreSQL, started and ended; what a service does with it is tested where outboxes are."""
+"""A real PostgreSQL, started and ended; its use by a service is tested where outboxes are."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_it_takes_connections_also_when_it_was_killed_and_leaves_nothing_behind(
         socket.create_connection(("127.0.0.1", server.port), timeout=5)
 
 
-def test_what_is_missing_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_path_of", lambda program: None if program == "initdb" else shutil.which("true"))
     assert PostgreSQL.unavailable_reason() == "initdb not found (Debian: postgresql)"
     with pytest.raises(PostgreSQLError, match="there is no PostgreSQL here: initdb not found"):
@@ -37,7 +37,7 @@ def test_what_is_missing_is_named_with_its_package(monkeypatch: pytest.MonkeyPat
 
 
 def test_ci_installs_the_package_that_is_named() -> None:
-    """Without a version: each release of Debian or Ubuntu has another one, and what is not found is skipped."""
+    """Without a version: each release of Debian or Ubuntu has another one, and one that is not found is skipped."""
     installing = (Path(__file__).parents[3] / ".ci" / "run").read_text()
     assert re.search(r"apt-get install .*\bpostgresql(?![-\w])", installing)
 

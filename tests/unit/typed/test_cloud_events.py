@@ -72,7 +72,7 @@ def test_a_structured_event_that_cannot_be_read_is_a_value_error(value: bytes) -
         {"extensions": lambda value: {"big": 2**40}},
     ],
 )
-def test_what_cloudevents_cannot_have_is_refused(options: Any) -> None:
+def test_attributes_that_cloudevents_cannot_have_are_refused(options: Any) -> None:
     with pytest.raises(SerializationError):
         events(**options).record_of({}, b"{}")
 

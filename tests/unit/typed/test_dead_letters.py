@@ -37,7 +37,7 @@ def serialization_error(cause: BaseException | None) -> errors.SerializationErro
         (TypeError("a bug of the caller"), False),
     ],
 )
-def test_what_would_be_refused_again_is_for_good(error: Exception, is_for_good: bool) -> None:
+def test_a_refusal_that_would_come_again_is_for_good(error: Exception, is_for_good: bool) -> None:
     assert is_permanent(error) is is_for_good
 
 

@@ -22,6 +22,6 @@ async def test_data_that_is_never_awaited_warns_nobody() -> None:
     gc.collect()
 
 
-async def test_what_failed_raises_when_it_is_awaited() -> None:
+async def test_a_failed_delivery_raises_when_it_is_awaited() -> None:
     with pytest.raises(ValueError, match="no"):
         await Failed(ValueError("no"), None)

@@ -95,7 +95,7 @@ def test_a_model_may_be_any_type_that_pydantic_knows() -> None:
 
 
 @pytest.mark.filterwarnings("default")  # as with a user
-def test_what_pydantic_would_only_warn_of_is_refused() -> None:
+def test_a_value_that_pydantic_would_only_warn_of_is_refused() -> None:
     wrong: Any = "no list"
     with pytest.raises(SerializationError):
         Topic[list[Order]]("orders").record(wrong)

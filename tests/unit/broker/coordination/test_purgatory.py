@@ -1,4 +1,4 @@
-"""Parked operations: completed once, by whatever comes first, and gone then."""
+"""Parked operations: completed once, by the first event, and gone then."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ S = TransactionState
 
 
 class Cluster:
-    """A coordinator, with what its markers were told."""
+    """A coordinator, with the outcomes that its markers were told."""
 
     def __init__(self, data_dir: Path | None = None, *, can_write: bool = True, version: Literal[1, 2] = 2) -> None:
         self.config = BrokerConfig.of(transaction_version=version)
@@ -104,7 +104,7 @@ def test_an_end_is_idempotent_and_the_other_end_is_not(version: int) -> None:
     assert len(cluster.written) == 1
 
 
-def test_what_was_never_begun_is_not_committed_and_version_2_may_abort_it() -> None:
+def test_a_transaction_never_begun_is_not_committed_and_version_2_may_abort_it() -> None:
     cluster = Cluster()
     producer = cluster.init()
     for is_commit in (True, False):
@@ -252,7 +252,7 @@ def test_every_state_survives_a_restart(tmp_path: Path, version: int, state: Tra
     assert cluster.state() is S.COMPLETE_COMMIT
 
 
-def test_what_the_disk_does_not_take_has_not_happened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_that_the_disk_does_not_take_has_not_happened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(tmp_path)
     producer = cluster.init()
     cluster.add(producer, A)

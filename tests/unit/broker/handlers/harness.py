@@ -64,7 +64,7 @@ class Harness:
         self.connection = ConnectionInfo("1", "PLAINTEXT", "127.0.0.1", 5)
 
     def call(self, api: int, version: int, *, node_id: int = 1, **fields: Any) -> Any:
-        """The response's body, or a future of it, or what says that there is none."""
+        """The response's body, or a future of it, or the mark that there is none."""
         header, body = decode_request(encode_request(build_request(api, version, **fields), 1, "client")[4:])
         context = RequestContext(node_id, header, self.connection, self.state)
         handler = dispatch_table()[api]

@@ -99,7 +99,7 @@ async def test_all_are_added_or_none(caller: Caller, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_who_is_fenced_is_told_in_the_version_s_words(caller: Caller, version: int) -> None:
+async def test_a_fenced_producer_is_told_in_the_version_s_words(caller: Caller, version: int) -> None:
     told = ProducerFencedError.code if version >= 2 else InvalidProducerEpochError.code
     caller.initialize("a")
     assert caller.one(version, {"t": [0]}, epoch=0) == {("t", 0): told}

@@ -1,4 +1,4 @@
-"""CreateAcls, DescribeAcls and DeleteAcls: what is made is found and removed, in every version."""
+"""CreateAcls, DescribeAcls and DeleteAcls: ACLs are made, found and removed, in every version."""
 
 from __future__ import annotations
 

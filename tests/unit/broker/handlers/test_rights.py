@@ -1,4 +1,4 @@
-"""Which right each API needs, what it answers without it, and that other topics and groups are not harmed."""
+"""Which right each API needs, its answer without it, and that other topics and groups are not harmed."""
 
 from __future__ import annotations
 

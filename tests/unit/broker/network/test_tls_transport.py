@@ -14,7 +14,7 @@ from aiokafkapy.testing import TestCertificates
 
 
 class Socket(asyncio.Transport):
-    """What the client would get."""
+    """The bytes that the client would get."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Socket(asyncio.Transport):
 
 
 class Connection(asyncio.Protocol):
-    """Notes what it is told."""
+    """Notes its calls."""
 
     def __init__(self) -> None:
         self.told: list[Any] = []
@@ -94,7 +94,7 @@ def certificates() -> Iterator[TestCertificates]:
         yield made
 
 
-async def test_the_connection_is_made_when_the_handshake_is_done_and_gets_what_came_with_it(
+async def test_the_connection_is_made_when_the_handshake_is_done_and_gets_the_bytes_that_came_with_it(
     certificates: TestCertificates,
 ) -> None:
     pair = Pair(certificates)

@@ -1,4 +1,4 @@
-"""What an ACL may be, and which filters match it."""
+"""Valid ACLs, and the filters that match them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_codes_become_an_acl() -> None:
         ({"principal": "alice"}, "Could not parse principal from `alice`"),
     ],
 )
-def test_what_kafka_would_not_make_is_refused_in_its_words(fields: dict[str, Any], words: str) -> None:
+def test_a_topic_that_kafka_would_not_make_is_refused_in_its_words(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidRequestError, match=words):
         check_binding(**{**FIELDS, **fields})
 
@@ -89,7 +89,7 @@ def test_a_filter_of_unknown_codes_is_refused(fields: dict[str, Any], words: str
         {"permission": Permission.ALLOW},
     ],
 )
-def test_a_filter_matches_by_what_it_says(changes: dict[str, Any]) -> None:
+def test_a_filter_matches_by_its_fields(changes: dict[str, Any]) -> None:
     assert OPEN._replace(**changes).matches(ACL)
 
 

@@ -1,4 +1,4 @@
-"""Which ACLs allow what, case by case and against a plain reading of the rules."""
+"""Rights by ACLs, case by case and against a plain reading of the rules."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_an_acl_allows_by_name_prefix_or_wildcard_for_one_or_all() -> None:
     assert not may([acl("orders-eu", **PREFIXED)])
 
 
-def test_to_deny_outweighs_whatever_allows() -> None:
+def test_to_deny_outweighs_every_permission() -> None:
     everything = acl("*", _O.ALL, principal="User:*")
     for denying in (acl(**DENY), acl("ord", **PREFIXED, **DENY), acl("*", **DENY), acl(operation=_O.ALL, **DENY)):
         assert not may([everything, denying])
@@ -147,7 +147,9 @@ ACLS = st.builds(
 
 
 @given(st.lists(ACLS, max_size=6), NAMES, st.sampled_from([_O.READ, _O.DESCRIBE]))
-def test_the_index_finds_what_a_look_at_all_acls_does(acls: list[AclBinding], name: str, operation: Operation) -> None:
+def test_the_index_finds_the_same_as_a_look_at_all_acls(
+    acls: list[AclBinding], name: str, operation: Operation
+) -> None:
     about = [
         each
         for each in acls

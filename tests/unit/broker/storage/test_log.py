@@ -471,7 +471,7 @@ def test_the_last_stable_offset_is_where_the_first_open_transaction_begins(open_
     assert log.aborted_transactions(0, 10) == [(8, 2, 5)], "a second marker ends nothing"
 
 
-def test_what_is_behind_the_last_stable_offset_is_not_read(open_log: OpenLog) -> None:
+def test_records_behind_the_last_stable_offset_are_not_read(open_log: OpenLog) -> None:
     log = open_log()
     append(log, make_batch([b"before"]))
     append(log, in_transaction([b"open"], 7))

@@ -96,7 +96,7 @@ def test_answers_of_every_version_are_decoded(version: int) -> None:
     assert decode_api_versions_response(version, frame) == body
 
 
-def test_a_refusal_is_decoded_as_version_0_whatever_was_asked() -> None:
+def test_a_refusal_is_decoded_as_version_0_for_any_requested_version() -> None:
     body = build_response(
         ApiKey.API_VERSIONS, 0, error_code=35, api_keys=[{"api_key": 18, "min_version": 0, "max_version": 2}]
     )

@@ -26,7 +26,7 @@ def test_a_disconnection_without_reason_is_raised_too() -> None:
         ClientResponse(REQUEST, 1, disconnected=True).body_or_raise()
 
 
-def test_they_show_what_matters() -> None:
+def test_they_show_the_important_fields() -> None:
     assert "METADATA" in repr(REQUEST)
     assert "timed out" in repr(ClientResponse(REQUEST, 1, disconnected=True, timed_out=True))
     assert "disconnected" in repr(ClientResponse(REQUEST, 1, disconnected=True))

@@ -6,7 +6,7 @@ from aiokafkapy.client.transport.change_signal import ChangeSignal
 from tests.unit.client.fakes import FakeLoop
 
 
-async def test_all_who_wait_are_woken_once_and_those_who_come_later_are_not() -> None:
+async def test_all_waiters_are_woken_once_and_later_ones_are_not() -> None:
     loop = FakeLoop()
     signal = ChangeSignal(asyncio.get_running_loop())
     signal.notify()

@@ -102,7 +102,7 @@ def test_buffers_go_to_the_transport_as_they_are_in_one_call(
     assert single[1] is data
 
 
-def test_frames_are_cut_whatever_the_fragments(connection: BrokerConnection, owner: Owner) -> None:
+def test_frames_are_cut_from_any_fragments(connection: BrokerConnection, owner: Owner) -> None:
     stream = b"\0\0\0\2ab" + b"\0\0\0\0" + b"\0\0\0\3cde"
     for index in range(len(stream)):
         connection.data_received(stream[index : index + 1])
@@ -152,7 +152,7 @@ def test_last_active_is_the_later_of_writing_and_receiving(connection: BrokerCon
     assert connection.last_active == 13.0
 
 
-def test_what_the_transport_cannot_write_ends_the_connection_with_that_reason(
+def test_a_piece_that_the_transport_cannot_write_ends_the_connection_with_that_reason(
     connection: BrokerConnection, owner: Owner, transport: Transport
 ) -> None:
     error = TypeError("not bytes")
@@ -168,7 +168,7 @@ def test_what_the_transport_cannot_write_ends_the_connection_with_that_reason(
     assert owner.events[-1] == ("lost", error)
 
 
-def test_what_is_encrypted_leaves_in_one_piece(owner: Owner) -> None:
+def test_encrypted_bytes_leave_in_one_piece(owner: Owner) -> None:
     """And the limit is one byte more: a TLS transport pauses at it, where others do above it."""
     transport = Transport({"sslcontext": object()})
     connection = BrokerConnection(1, owner, 0.0)

@@ -64,7 +64,7 @@ async def test_it_can_be_armed_again_when_it_fires(loop: FakeLoop, fired: list[f
     assert fired == [start + 1, start + 2, start + 3]
 
 
-async def test_what_is_due_at_the_deadline_is_due_when_the_loop_is_early(fired: list[float]) -> None:
+async def test_a_batch_due_at_the_deadline_is_due_when_the_loop_is_early(fired: list[float]) -> None:
     class EarlyLoop:
         def time(self) -> float:
             return 9.999

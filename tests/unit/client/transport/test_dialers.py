@@ -143,7 +143,7 @@ async def test_a_proxy_that_is_not_there(unused_tcp_port: int) -> None:
 @pytest.mark.parametrize(
     "url", ["ftp://u:hunter2@h:1", "h:1", "socks5://u:hunter2@h", "http://:0", "http://u:hunter2@h:x"]
 )
-def test_what_is_no_proxy_is_refused_without_its_password(url: str) -> None:
+def test_a_url_that_is_no_proxy_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(ConfigurationError, match="proxy_url") as raised:
         ClientConfig(bootstrap_servers="h", proxy_url=url)
     assert "hunter2" not in str(raised.value)

@@ -206,7 +206,7 @@ async def test_after_a_connection_that_ended_when_it_was_used_the_listener_is_as
                 await connect(connector(), int(port), host, was_closed_at_request=True)
 
 
-async def test_who_says_nothing_sensible_about_sasl_has_none() -> None:
+async def test_settings_without_sense_have_no_sasl() -> None:
     async def garble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)
         writer.write(b"\0\0\0\x06nonsense")

@@ -190,7 +190,7 @@ def test_the_trace_around_the_call_is_carried_also_where_nothing_records() -> No
 
 
 def test_an_unsampled_record_costs_a_few_calls_and_no_more() -> None:
-    """By count: what it costs is the tracer's own look at the context."""
+    """By count: its cost is the tracer's own look at the context."""
     tracing = KafkaTracing(NoOpTracerProvider(), PROPAGATOR)
     record = ProducerRecord("t", b"v", b"k")
     tracing.track(record)
@@ -290,7 +290,7 @@ def test_a_new_trace_and_several_records_link_only(exported: Exported) -> None:
 
 
 @pytest.mark.parametrize("error", [LookupError("no"), asyncio.CancelledError()])
-def test_what_processing_raises_is_the_span_s_error_and_is_raised(exported: Exported, error: BaseException) -> None:
+def test_an_exception_of_processing_is_the_span_s_error_and_is_raised(exported: Exported, error: BaseException) -> None:
     tracing = KafkaTracing(exported.provider, PROPAGATOR)
     record = ConsumedRecord(7, None, b"v", (), topic="orders", partition=2)
     with pytest.raises(type(error)), tracing.process(record):

@@ -1,4 +1,4 @@
-"""What is not tried for a time, on a virtual clock."""
+"""Scopes that are not tried for a time, on a virtual clock."""
 
 from __future__ import annotations
 

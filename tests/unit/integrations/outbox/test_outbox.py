@@ -1,4 +1,4 @@
-"""What the outbox does with no database: what it says without its extra, and what it asks of PostgreSQL."""
+"""The outbox without a database: its error without its extra, and its statements for PostgreSQL."""
 
 from __future__ import annotations
 

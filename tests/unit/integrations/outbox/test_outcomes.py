@@ -1,4 +1,4 @@
-"""Whose fault an error is, what is held by it, and which rows are sent alone."""
+"""Whose fault an error is, the scope that it holds, and the rows that are sent alone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def row(number: int, partition: int | None = None) -> OutboxRow:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value.value,
 )
-def test_only_what_is_wrong_with_its_record_refuses_a_row(error: Exception, verdict: Verdict) -> None:
+def test_only_a_fault_of_its_record_refuses_a_row(error: Exception, verdict: Verdict) -> None:
     assert judge(error) is verdict
 
 

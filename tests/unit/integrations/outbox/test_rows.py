@@ -64,6 +64,8 @@ def test_a_time_stamp_is_that_of_the_call_unless_one_is_given() -> None:
         ({"value": b"x" * 990, "headers": {"ä" * 5: b"x"}}, RecordTooLargeError, "has 1001 bytes"),
     ],
 )
-def test_what_could_never_be_published_is_refused(fields: dict[str, Any], error: type[Exception], text: str) -> None:
+def test_a_record_that_could_never_be_published_is_refused(
+    fields: dict[str, Any], error: type[Exception], text: str
+) -> None:
     with pytest.raises(error, match=text):
         row_of(ProducerRecord(**{"topic": "t", **fields}))

@@ -27,7 +27,7 @@ SQLITE: Any = sqlite.dialect
     ],
     ids=["postgresql", "sqlite"],
 )
-def test_ids_are_never_used_twice_and_indexes_have_only_what_is_looked_for(dialect: Any, identity: str) -> None:
+def test_ids_are_never_used_twice_and_indexes_have_only_pending_rows(dialect: Any, identity: str) -> None:
     table = outbox_table(sa.MetaData())
     assert identity in str(CreateTable(table).compile(dialect=dialect))
     statements = [str(CreateIndex(index).compile(dialect=dialect)) for index in table.indexes]

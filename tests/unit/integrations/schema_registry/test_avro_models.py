@@ -206,6 +206,6 @@ class Undefined:
         (int, "neither a pydantic model nor a dataclass"),
     ],
 )
-def test_what_avro_has_not_is_refused_at_once(model: type, wanted: str) -> None:
+def test_a_type_that_avro_lacks_is_refused_at_once(model: type, wanted: str) -> None:
     with pytest.raises(ConfigurationError, match=wanted):
         avro_schema(model)

@@ -57,7 +57,7 @@ def test_bytes_without_an_id_are_refused(data: bytes) -> None:
 
 
 @given(data=st.binary(max_size=40))
-def test_whatever_comes_is_read_or_refused(data: bytes) -> None:
+def test_all_bytes_are_read_or_refused(data: bytes) -> None:
     try:
         _, rest = find_schema_id(data)
         read_indexes(rest)

@@ -80,7 +80,7 @@ def test_a_burst_after_a_long_quiet_goes_at_once() -> None:
     assert rig.auto.linger(rig.now) == 0.0
 
 
-def test_looks_at_the_same_moment_count_what_came() -> None:
+def test_looks_at_the_same_moment_count_the_records_that_came() -> None:
     rig = Rig()
     rig.auto.linger(rig.now)
     rig.accepted += int(MANY)

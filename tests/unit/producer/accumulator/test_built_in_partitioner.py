@@ -82,7 +82,7 @@ class TestStickyRecords:
     """Through the accumulator, which says when a partition has had its share."""
 
     @pytest.mark.parametrize("key", [None, b"k" * 20])
-    def test_bytes_are_spread_evenly_whatever_the_sizes(self, key: bytes | None) -> None:
+    def test_bytes_are_spread_evenly_for_all_sizes(self, key: bytes | None) -> None:
         harness = Harness({"t": [1] * 12}, batch_size=16 * 1024, buffer_memory=1 << 30)
         source = random.Random(3)
         data = bytes(4000)

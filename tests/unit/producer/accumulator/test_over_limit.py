@@ -46,7 +46,7 @@ def test_without_compression_the_limit_is_exact_to_the_byte(fields: dict[str, An
 
 @pytest.mark.parametrize("codec", [codec for codec in Compression if codec])
 @pytest.mark.parametrize("fields", [*RECORDS, {"value": os.urandom(4_000)}])
-def test_what_a_codec_makes_fit_is_never_refused(codec: Compression, fields: dict[str, Any]) -> None:
+def test_a_record_that_a_codec_makes_fit_is_never_refused(codec: Compression, fields: dict[str, Any]) -> None:
     record = Waiter(**fields)
     builder = batch_of(record)
     compressed = len(compress(codec, builder.records_view()))

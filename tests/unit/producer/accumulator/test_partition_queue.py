@@ -31,7 +31,7 @@ def orders(queue: PartitionQueue) -> list[int]:
 
 
 @given(st.permutations(range(8)))
-def test_whatever_comes_back_in_whatever_order_finds_its_place(sequence: list[int]) -> None:
+def test_answers_find_their_places_in_any_order(sequence: list[int]) -> None:
     queue = PartitionQueue(T0)
     for order in sequence:
         queue.insert_in_order(batch_at(order))

@@ -111,7 +111,7 @@ class TestFilling:
         assert batch.append_run(1, values, values, 0, 3) == 3
         assert [key for _, key, _, _ in batch.builder.records()] == values[:3]
 
-    def test_a_run_with_a_bad_record_keeps_what_came_before(self) -> None:
+    def test_a_run_with_a_bad_record_keeps_the_records_before_it(self) -> None:
         batch, _ = batch_of()
         with pytest.raises(TypeError):
             batch.append_run(1, [b"a", b"b", "text", b"c"], None, 0, 4)
@@ -122,7 +122,7 @@ class TestFilling:
 class TestSealing:
     @pytest.mark.parametrize("codec", CODECS)
     @pytest.mark.parametrize("in_thread", [False, True])
-    def test_the_bytes_are_what_a_broker_reads(self, codec: Compression, in_thread: bool) -> None:
+    def test_the_bytes_are_those_that_a_broker_reads(self, codec: Compression, in_thread: bool) -> None:
         values = [b"value %d, and on and on and on" % number for number in range(50)]
         batch, _ = batch_of(*values, compression=codec)
         raw = batch.size
@@ -141,7 +141,7 @@ class TestSealing:
         assert [record.value for record in found.records()] == values
         assert [record.timestamp_ms for record in found.records()] == [1000 + number for number in range(50)]
 
-    def test_what_compression_makes_longer_is_sent_as_it_is(self) -> None:
+    def test_a_batch_that_compression_makes_longer_is_sent_as_it_is(self) -> None:
         batch, _ = batch_of(b"\x93\x01\xfe", compression=Compression.GZIP)
         batch.seal()
         assert parsed(batch).compression == Compression.NONE

@@ -268,7 +268,7 @@ class TestDrain:
             (TopicPartition("t", partition) for partition in range(3)), 2
         )
 
-    def test_the_size_of_a_request_is_kept_and_who_was_left_out_is_first_next_time(self) -> None:
+    def test_the_size_of_a_request_is_kept_and_a_batch_left_out_is_first_next_time(self) -> None:
         harness = Harness({"t": [1] * 5}, batch_size=300)
         for _ in range(3):
             for partition in range(5):

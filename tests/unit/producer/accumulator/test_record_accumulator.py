@@ -84,7 +84,7 @@ class TestLimitOfATopic:
         assert values_of(batch) == [b"x" * 400, b"y" * 400]
 
     @pytest.mark.parametrize("idempotent", [False, True])
-    def test_what_is_queued_is_made_to_fit_in_its_order(self, idempotent: bool) -> None:
+    def test_queued_batches_are_made_to_fit_in_their_order(self, idempotent: bool) -> None:
         harness = Harness(batch_size=1_000, idempotent=idempotent)
         deliveries = [harness.append_ok(b"%02d" % number * 20) for number in range(50)]
         harness.accumulator.limit_topic("t", 300, harness.now + 10)
@@ -134,7 +134,7 @@ class TestLimitOfATopic:
 
 
 class TestComingBack:
-    def test_batches_find_their_places_whatever_the_order_of_their_return(self) -> None:
+    def test_batches_find_their_places_in_any_order_of_return(self) -> None:
         harness = Harness(batch_size=150)
         for number in range(6):
             harness.append_ok(b"%d" % number * 100)
@@ -222,7 +222,7 @@ class TestComingBack:
         assert harness.pool.held == 0
         assert not harness.accumulator.has_incomplete
 
-    def test_memory_that_a_split_gives_back_goes_to_those_who_wait(self) -> None:
+    def test_memory_that_a_split_gives_back_goes_to_waiting_records(self) -> None:
         harness = Harness(buffer_memory=8 * KIB, batch_size=8 * KIB)
         while harness.append(b"x" * 100) is not None:
             pass
@@ -285,7 +285,7 @@ class TestExpiry:
 
 
 class TestFlush:
-    def test_it_waits_for_what_was_there_and_not_for_what_comes(self) -> None:
+    def test_it_waits_for_earlier_records_and_not_for_later_ones(self) -> None:
         harness = Harness(linger_ms=60_000)
         harness.append_ok(b"a", 0)
         harness.append_ok(b"b", 1)
@@ -356,7 +356,7 @@ class TestAborting:
         harness.now += 5
         assert harness.drain() == [second]
 
-    def test_room_that_came_back_goes_to_those_who_wait(self) -> None:
+    def test_room_that_came_back_goes_to_waiting_records(self) -> None:
         harness = full_harness()
         waiters = Waiters(harness)
         waiters.add(0, b"x" * 1500)
@@ -480,7 +480,7 @@ class TestExpiringRecords:
 
 
 class TestDroppingTheOldest:
-    def test_the_oldest_that_was_never_sent_goes_whatever_its_partition(self) -> None:
+    def test_the_oldest_unsent_record_goes_from_any_partition(self) -> None:
         harness = Harness(batch_size=150)
         deliveries = [harness.append_ok(b"x" * 100, number % 2) for number in range(6)]
         in_flight = harness.drain()
@@ -595,7 +595,7 @@ class TestManualFlush:
         harness.append_ok()
         assert harness.ready().ready_nodes == set()
 
-    def test_what_was_sent_once_is_sent_again_without_a_flush(self) -> None:
+    def test_a_batch_sent_once_is_sent_again_without_a_flush(self) -> None:
         harness = Harness({"t": [1, 1]}, manual_flush=True, linger_ms=None)
         harness.append_ok(b"sent")
         flush = harness.accumulator.begin_flush(lambda: None)
@@ -651,7 +651,7 @@ class TestAccounts:
         assert accumulator.delivery_timeout == 120.0
         assert [batch.record_count for batch in accumulator.incomplete] == [1]
 
-    def test_an_accumulator_that_is_thrown_away_lets_go_of_those_who_wait(self) -> None:
+    def test_an_accumulator_that_is_thrown_away_lets_go_of_waiting_records(self) -> None:
         harness = Harness()
         delivery = harness.append_ok()
         result = harness.accumulator.incomplete[0].produce_result
@@ -694,7 +694,7 @@ async def _watch(delivery: Delivery) -> None:
 
 class TestMovingOut:
     @pytest.mark.parametrize("codec", ["none", "gzip"])
-    def test_what_was_never_sent_lives_on_elsewhere_and_counts_as_if_it_had_not_come(self, codec: str) -> None:
+    def test_unsent_records_live_on_elsewhere_and_count_as_if_they_had_not_come(self, codec: str) -> None:
         harness = Harness(idempotent=True, batch_size=150, compression_type=codec)
         sent = harness.append_ok(b"sent")
         (first,) = harness.drain()

@@ -171,7 +171,7 @@ class TestAppendMany:
         return position, deliveries
 
     @pytest.mark.parametrize("partition", [0, -1])
-    def test_it_gives_what_as_many_single_appends_give(self, partition: int) -> None:
+    def test_it_gives_the_result_of_as_many_single_appends(self, partition: int) -> None:
         values = [b"%04d" % number * (number % 30) for number in range(2000)]
         harness = Harness(batch_size=2000)
         position, deliveries = self.append(harness, values, partition)
@@ -224,7 +224,7 @@ class TestAppendMany:
         assert len(deliveries) == 1
         harness.check()
 
-    def test_it_does_not_overtake_those_who_wait(self) -> None:
+    def test_it_does_not_overtake_waiting_records(self) -> None:
         harness = full_harness()
         Waiters(harness).add(0, b"x" * 1500)
         assert self.append(harness, [b""], 1)[0] == 0
@@ -264,7 +264,7 @@ class TestMemory:
             harness.append_ok(b"x" * 100, partition)
         assert harness.pool.held <= 100 * 600
 
-    def test_what_a_batch_holds_grows_with_what_is_in_it(self) -> None:
+    def test_the_memory_of_a_batch_grows_with_its_records(self) -> None:
         harness = Harness(batch_size=128 * KIB)
         size = 0
         for _ in range(1000):
@@ -477,7 +477,7 @@ class TestWaiters:
         harness.complete(harness.drain()[0])
         assert (waiters.granted, waiters.failed) == ([], {})
 
-    def test_a_batch_that_wants_more_memory_is_not_favoured_over_those_who_wait(self) -> None:
+    def test_a_batch_that_wants_more_memory_is_not_favoured_over_waiting_records(self) -> None:
         harness = Harness(buffer_memory=8 * KIB, batch_size=8 * KIB)
         while harness.append(b"x" * 100) is not None:
             pass
@@ -491,7 +491,7 @@ class TestWaiters:
         assert waiters.granted == [0, 1, 2]
         assert [values_of(batch) for batch in harness.drain_all()] == [[b"%d" % number * 100 for number in range(3)]]
 
-    def test_closing_fails_all_who_wait(self) -> None:
+    def test_closing_fails_all_waiting_records(self) -> None:
         harness = full_harness()
         waiters = Waiters(harness)
         for number in range(3):
@@ -512,7 +512,7 @@ class TestWaiters:
         harness.complete(harness.drain()[0])
         assert waiters.granted == [0]
 
-    def test_those_who_come_in_late_have_their_whole_delivery_time(self) -> None:
+    def test_records_let_in_late_have_their_whole_delivery_time(self) -> None:
         harness = full_harness(delivery_timeout_ms=60_000, linger_ms=0, request_timeout_ms=30_000)
         waiters = Waiters(harness)
         waiters.add(0, b"x" * 1500)

@@ -1,4 +1,4 @@
-"""What circuits are told of batches and waiting records, and what they tell."""
+"""Events of batches and waiting records for circuits, and the circuits' own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a circuit opens, what it lets through, and when it is closed again, on a virtual clock."""
+"""When a circuit opens, which calls it lets through, and when it is closed again, on a virtual clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ERROR = DeliveryTimeoutError("no outcome")
 
 
 class Rig:
-    """Circuits, what they told, and a clock."""
+    """Circuits, their events, and a clock."""
 
     def __init__(self, **options: Any) -> None:
         self.told: list[tuple[str, CircuitStatus]] = []
@@ -183,7 +183,7 @@ def test_or_the_producer_has_one_for_all() -> None:
         ZeroDivisionError("a bug"),
     ],
 )  # fmt: skip
-def test_what_says_nothing_of_the_cluster_does_not_count(error: BaseException) -> None:
+def test_an_error_that_says_nothing_of_the_cluster_does_not_count(error: BaseException) -> None:
     rig = Rig()
     rig.fail(10, error=error)
     assert rig.circuits.statuses(rig.now) == ()
@@ -205,7 +205,7 @@ def test_without_trouble_it_lets_all_through() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_happens_it_is_alert_exactly_while_one_is_not_closed(seed: int) -> None:
+def test_it_is_alert_exactly_while_one_is_not_closed(seed: int) -> None:
     chance = random.Random(seed)
     rig = Rig(failures=chance.choice((1, 2, 5)), probes=chance.choice((1, 3)))
     for _ in range(500):

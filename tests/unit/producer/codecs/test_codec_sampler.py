@@ -1,4 +1,4 @@
-"""Samples of batches: which are taken, what is measured, and what comes of it."""
+"""Samples of batches: which are taken, their measurements, and the choice."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ async def test_all_is_told_to_the_watch_behind_it() -> None:
 
 
 class TestMeasure:
-    def test_it_says_what_each_candidate_makes_of_the_records(self) -> None:
+    def test_it_tells_the_result_of_each_candidate(self) -> None:
         results = measure(0, TEXT, len(TEXT))
         assert set(results) == set(CANDIDATES)
         assert results[NONE] == Measurement(len(TEXT), len(TEXT), 0.0)
@@ -235,7 +235,7 @@ class TestMeasure:
             results = measure(codec, compress(codec, data), len(data))
             assert {each.bytes_in for each in results.values()} == {SAMPLE}
 
-    def test_what_compression_makes_longer_counts_as_it_is_sent(self) -> None:
+    def test_a_batch_that_compression_makes_longer_counts_as_it_is_sent(self) -> None:
         noise = os.urandom(1_000)
         assert {each.bytes_out for each in measure(0, noise, len(noise)).values()} == {1_000}
 

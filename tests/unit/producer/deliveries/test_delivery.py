@@ -208,7 +208,7 @@ class TestAwaiting:
         gc.collect()
         assert no_loop_errors == []
 
-    async def test_waiters_who_gave_up_do_not_pile_up(self) -> None:
+    async def test_waiters_that_gave_up_do_not_pile_up(self) -> None:
         result, (delivery,) = pending()
         for _ in range(10 * FIRST_PRUNE):
             await asyncio.wait([asyncio.ensure_future(_briefly(delivery))])
@@ -369,7 +369,7 @@ class TestMemory:
         gc.collect()
         assert [reference() for reference in gone] == [None, None]
 
-    async def test_abandoning_lets_go_of_those_who_wait(self) -> None:
+    async def test_abandoning_lets_go_of_waiting_records(self) -> None:
         result, (delivery,) = pending()
         future = asyncio.ensure_future(delivery)
         delivery.add_done_callback(print)

@@ -98,7 +98,7 @@ class TestWaiting:
         result.abandon()
         assert len(fake_waiting.loop.calls) == 1
 
-    def test_what_the_teller_has_no_time_for_is_woken_step_by_step(self, fake_waiting: FakeWaiting) -> None:
+    def test_waiters_that_the_teller_has_no_time_for_are_woken_step_by_step(self, fake_waiting: FakeWaiting) -> None:
         result = result_of(3)
         waiters = [waiter_for(new_delivery(result, index, 0, -1, -1)) for index in range(3)]
         teller = FakeTeller(2)
@@ -119,7 +119,7 @@ class TestWaiting:
             assert waiter.is_woken is not fails
             assert bool(teller.jobs) is fails
 
-    def test_what_waits_for_a_record_goes_where_the_record_goes(self, fake_waiting: FakeWaiting) -> None:
+    def test_a_waiter_for_a_record_goes_where_the_record_goes(self, fake_waiting: FakeWaiting) -> None:
         result, rest, delivered = result_of(3), result_of(2), result_of(1)
         deliveries = [new_delivery(result, index, 0, -1, -1) for index in range(3)]
         waiters = [waiter_for(delivery) for delivery in deliveries]
@@ -135,7 +135,7 @@ class TestWaiting:
         assert [delivery.result().offset for delivery in deliveries] == [8, 7, 9]
 
     @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (0, 0, 2), (0, 1, 1)])
-    def test_each_task_waits_for_its_own_record_whatever_their_order(
+    def test_each_task_waits_for_its_own_record_in_any_order(
         self, fake_waiting: FakeWaiting, order: tuple[int, ...]
     ) -> None:
         result, parts = result_of(3), [result_of() for _ in range(3)]
@@ -182,7 +182,7 @@ class TestLooking:
         with pytest.raises(IllegalStateError, match="was not moved"):
             result_of().locate(0)
 
-    def test_what_did_not_fail_has_no_error(self) -> None:
+    def test_a_record_that_did_not_fail_has_no_error(self) -> None:
         result = result_of()
         result.succeed(0, -1)
         with pytest.raises(IllegalStateError, match="did not fail"):

@@ -43,7 +43,7 @@ async def test_rows_of_a_table_too() -> None:
     assert caught.value.exceptions[0].__notes__[-1].startswith("row 1 (not retriable): split")
 
 
-async def test_deliveries_and_what_gather_returns() -> None:
+async def test_deliveries_and_the_result_of_gather() -> None:
     async with MockProducer(auto_complete=False) as producer:
         deliveries = [producer.send_nowait("t", b"") for _ in range(3)]
         producer.complete_next()
@@ -76,7 +76,7 @@ def test_many_kinds_are_cut_and_a_note_is_made_once() -> None:
     assert [len(error.__notes__) for error in kinds] == [1] * 8
 
 
-async def test_what_a_call_raises_for_many_has_its_remedy() -> None:
+async def test_an_error_of_a_call_for_many_has_its_remedy() -> None:
     async with DevBroker() as broker, KafkaProducer(broker.bootstrap_servers) as producer:
         broker.controls.fail_next(ApiKey.PRODUCE, errors.MessageTooLargeError)
         with pytest.raises(errors.MessageTooLargeError) as caught:

@@ -9,7 +9,7 @@ from aiokafkapy import RecordMetadata
 from aiokafkapy.producer.deliveries.record_metadata import record_metadata
 
 
-def test_record_metadata_is_what_its_constructor_makes() -> None:
+def test_record_metadata_equals_the_result_of_its_constructor() -> None:
     long_way = RecordMetadata("topic", 3, 2**40, 1_700_000_000_000, -1, 100)
     short_way = record_metadata("topic", 3, 2**40, 1_700_000_000_000, -1, 100)
     assert type(short_way) is RecordMetadata

@@ -193,7 +193,7 @@ async def test_finding_many_failed_rows_gives_others_their_turn() -> None:
 
 
 @given(st.data())
-def test_every_row_is_found_whatever_the_lanes_and_batches(data: Any) -> None:
+def test_every_row_is_found_with_all_lanes_and_batches(data: Any) -> None:
     """Against the obvious: a list of what became of each row."""
     places = RowPlaces()
     expected: list[tuple[int, int] | None] = []  # partition and offset

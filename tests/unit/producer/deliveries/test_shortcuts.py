@@ -58,7 +58,7 @@ async def test_is_another_one_in_another_thread() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-async def test_is_what_asyncio_says_in_a_forked_child() -> None:
+async def test_is_the_loop_of_asyncio_in_a_forked_child() -> None:
     assert await asked()
     child = os.fork()
     if not child:

@@ -61,7 +61,7 @@ async def test_a_task_goes_on_when_it_is_woken_in_its_own_context(create_task: A
     assert told == ["woken as somebody"]
 
 
-async def test_who_was_woken_before_it_waits_goes_on_at_once(create_task: Any) -> None:
+async def test_a_waiter_woken_before_it_waits_goes_on_at_once(create_task: Any) -> None:
     waiter = new_waiter(asyncio.get_running_loop())
     told: list[str] = []
     wake(waiter)

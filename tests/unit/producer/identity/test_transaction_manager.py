@@ -71,7 +71,7 @@ def manager() -> TransactionManager:
 
 
 def drain(manager: TransactionManager, *batches: Batch) -> None:
-    """What the accumulator does at drain."""
+    """As the accumulator does at drain."""
     for batch in batches:
         place = batch.topic_partition
         assert not manager.should_stop_drain_batches_for_partition(place, batch)

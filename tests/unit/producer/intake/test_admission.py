@@ -106,7 +106,7 @@ def test_records_wait_for_metadata_and_enter_in_call_order() -> None:
     assert harness.admission.waiting == 0
 
 
-def test_the_partitioner_gets_what_was_given_and_what_is_sent() -> None:
+def test_the_partitioner_gets_the_given_and_the_serialized_values() -> None:
     harness = Harness()
     record = harness.record(b"bytes", partition=None, key=b"k")
     record.original = ("key", "value")
@@ -126,7 +126,7 @@ def test_the_partitioner_gets_what_was_given_and_what_is_sent() -> None:
         (SystemExit, SystemExit),
     ],
 )
-def test_whatever_a_partitioner_raises_fails_its_own_record(
+def test_every_exception_of_a_partitioner_fails_its_own_record(
     raised: type[BaseException], told: type[BaseException]
 ) -> None:
     harness = Harness()
@@ -281,7 +281,7 @@ class TestRoom:
         assert isinstance(large.exception(), BufferExhaustedError)
         assert small.result() is not None
 
-    def test_a_closed_accumulator_refuses_those_who_wait(self) -> None:
+    def test_a_closed_accumulator_refuses_waiting_records(self) -> None:
         harness = self.full()
         record = harness.enter(b"y" * 500)
         harness.accumulator.close()
@@ -364,13 +364,13 @@ class TestGivingUp:
         ("field", "error"),
         [("invalid_topics", InvalidTopicError), ("unauthorized_topics", TopicAuthorizationFailedError)],
     )
-    def test_what_will_not_pass_is_told_at_once(self, field: str, error: type[KafkaError]) -> None:
+    def test_a_lasting_failure_is_told_at_once(self, field: str, error: type[KafkaError]) -> None:
         harness = Harness()
         record = harness.enter()
         harness.learn({}, **{field: frozenset({"t"})})
         assert isinstance(record.exception(), error)
 
-    def test_a_fatal_error_of_metadata_fails_all_who_wait(self) -> None:
+    def test_a_fatal_error_of_metadata_fails_all_waiting_records(self) -> None:
         harness = Harness()
         records = [harness.enter(), harness.enter(topic="t2")]
         harness.metadata.set_fatal_error(KafkaError("credentials"))
@@ -402,7 +402,7 @@ def test_a_long_queue_is_let_in_by_slices() -> None:
     assert harness.appended() == [b"%d" % number for number in range(3 * SLICE)]
 
 
-def test_who_wants_to_know_is_told_of_topics_in_use_but_not_at_every_record() -> None:
+def test_the_listener_is_told_of_topics_in_use_but_not_at_every_record() -> None:
     harness = Harness({"t": [1], "u": [1]})
     told: list[tuple[str, float]] = []
     harness.admission.on_use = lambda state, now: told.append((state.topic, now))

@@ -63,7 +63,7 @@ class TestTopic:
 
 class TestPartition:
     @pytest.mark.parametrize("partition", [3, Index(3), Number.THREE])
-    def test_whatever_is_an_int_is_one(self, partition: Any) -> None:
+    def test_every_object_that_is_an_int_is_one(self, partition: Any) -> None:
         assert partition_of("t", partition) == 3
         assert chosen_partition("t", partition, 6) == 3
 
@@ -96,7 +96,7 @@ class TestTimestamp:
         assert time_of("t", timestamp) == timestamp.__index__()
 
     @pytest.mark.parametrize("timestamp", [1.7e12, float("nan"), True, "1700000000000", Decimal(1), timedelta(1)])
-    def test_what_is_no_time_is_named_with_its_topic(self, timestamp: Any) -> None:
+    def test_a_value_that_is_no_time_is_named_with_its_topic(self, timestamp: Any) -> None:
         kind = type(timestamp).__name__
         with pytest.raises(TypeError, match=f"topic 't': timestamp_ms is a {kind}, not an int of milliseconds or a"):
             time_of("t", timestamp)
@@ -124,7 +124,7 @@ class TestTimestamp:
         moment = datetime(2024, 5, 6, 7, 8, 9, 123_000)  # noqa: DTZ001
         assert time_of("t", moment) == round(moment.timestamp() * 1000)
 
-    def test_what_only_looks_like_a_datetime_is_refused(self) -> None:
+    def test_an_object_that_only_looks_like_a_datetime_is_refused(self) -> None:
         pandas = pytest.importorskip("pandas")
         with pytest.raises(ValueError, match="topic 't': timestamp_ms is no moment in time"):
             time_of("t", pandas.NaT)
@@ -149,7 +149,7 @@ class TestHeaders:
             [("a", (ctypes.c_char * 1)(b"1")), ("ü", None), ("a", b"")],
         ],
     )
-    def test_pairs_in_whatever_iterable_are_read_once(self, headers: Any) -> None:
+    def test_pairs_in_any_iterable_are_read_once(self, headers: Any) -> None:
         found = headers_of("t", headers)
         assert found == self.PAIRS
         assert {type(pair) for pair in found} == {tuple}
@@ -211,7 +211,7 @@ class TestData:
             ((ctypes.c_char * 2)(), 2),
         ],
     )
-    def test_whatever_has_bytes_is_fine(self, data: Any, size: int) -> None:
+    def test_every_object_with_bytes_is_fine(self, data: Any, size: int) -> None:
         assert check_data("t", data, data) == size
 
     @pytest.mark.parametrize("data", ["a password", 5, 1.0, [], object(), ["a password"]])
@@ -231,7 +231,7 @@ class TestData:
             check_data("t", numpy.array([object()]), None)
         assert check_data("t", None, numpy.array(7)) == 8
 
-    def test_what_waits_is_kept_as_it_was_given(self) -> None:
+    def test_waiting_records_are_kept_as_they_were_given(self) -> None:
         data = bytearray(b"now")
         kept = plain_data(data)
         data[:] = b"new"
@@ -246,11 +246,11 @@ class TestTimeout:
         assert timeout_of("flush", None) is None
 
     @pytest.mark.parametrize("timeout", ["x", True, [], timedelta(1), b"1", 1j])
-    def test_what_is_no_number_is_named_with_the_call(self, timeout: Any) -> None:
+    def test_a_value_that_is_no_number_is_named_with_the_call(self, timeout: Any) -> None:
         with pytest.raises(TypeError, match=rf"flush\(\): timeout is a {type(timeout).__name__}, not a number"):
             timeout_of("flush", timeout)
 
     @pytest.mark.parametrize("timeout", [float("nan"), 10**400, Decimal("snan")])
-    def test_what_is_no_length_of_time_is_refused(self, timeout: Any) -> None:
+    def test_an_object_that_is_no_length_of_time_is_refused(self, timeout: Any) -> None:
         with pytest.raises(ValueError, match=r"flush\(\): timeout is"):
             timeout_of("flush", timeout)

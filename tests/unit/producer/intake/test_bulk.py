@@ -192,7 +192,7 @@ def test_a_list_is_taken_as_an_iterator_is_also_while_it_grows() -> None:
         assert [take(4), take(4)] == [[8, 9, 10], []]
 
 
-async def test_what_the_iterable_raises_is_raised() -> None:
+async def test_an_exception_of_the_iterable_is_raised() -> None:
     def items() -> Any:
         yield b"0"
         raise LookupError("end of file")

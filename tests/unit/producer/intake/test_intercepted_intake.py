@@ -44,7 +44,7 @@ def intercepted(interceptor: Interceptor, runtime: IntakeRuntime | None = None) 
     return intake
 
 
-async def test_what_the_chain_leaves_of_a_record_is_accepted() -> None:
+async def test_a_record_is_accepted_as_the_chain_leaves_it() -> None:
     runtime, interceptor = IntakeRuntime(), Interceptor(value=b"changed", headers=iter([("a", b"b")]))
     accepted = intercepted(interceptor, runtime).accept("orders", b"1", b"k", 2, 7, None)
     assert type(accepted) is Delivery

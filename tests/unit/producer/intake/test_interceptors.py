@@ -46,7 +46,7 @@ class Forgetful:
         return None
 
 
-def test_each_gets_what_the_one_before_made_of_it_and_faults_are_told() -> None:
+def test_each_gets_the_result_of_the_one_before_and_faults_are_told() -> None:
     faults: list[tuple[str, BaseException]] = []
     chain = ProducerInterceptors(
         [Adding(b"1"), Raising(), Forgetful(), Adding(b"2")], lambda *fault: faults.append(fault)
@@ -96,7 +96,7 @@ async def test_the_outcome_of_a_delivery_is_told() -> None:
     assert str(watcher.seen[1][1]) == "no"
 
 
-async def test_the_outcome_of_a_record_that_waits_is_told_whatever_it_is() -> None:
+async def test_every_outcome_of_a_record_that_waits_is_told() -> None:
     watcher = Adding(b"")
     chain = ProducerInterceptors([watcher], lambda *_: None)
     waiting: list[asyncio.Future[Delivery]] = [asyncio.get_running_loop().create_future() for _ in range(3)]

@@ -96,7 +96,7 @@ def test_drop_newest_gives_the_new_record_an_outcome_and_no_call_fails(caplog: p
     assert 0 < len(lines) < 20  # rate-limited
 
 
-def test_drop_oldest_gives_up_what_was_never_sent_oldest_first() -> None:
+def test_drop_oldest_gives_up_unsent_records_oldest_first() -> None:
     harness = Harness(overflow="drop_oldest")
     records = [harness.enter(b"%d" % number) for number in range(4)]
     (in_flight,) = harness.drain()
@@ -159,7 +159,7 @@ class TestWithoutWaiting:
         with pytest.raises(BufferExhaustedError, match="buffer_records is full"):
             admitted_at_once(harness.record())
 
-    def test_what_waits_for_metadata_is_not_dropped(self) -> None:
+    def test_records_that_wait_for_metadata_are_not_dropped(self) -> None:
         harness = Harness(overflow="drop_newest")
         with pytest.raises(KafkaError, match="cannot wait for metadata"):
             admitted_at_once(harness.record(topic="unknown"))

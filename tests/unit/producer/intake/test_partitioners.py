@@ -94,6 +94,6 @@ class TestUsersChoice:
         assert choose(CallablePartitioner(lambda *_: -1), None) is None
 
     @pytest.mark.parametrize("chosen", [6, -2, "1", 1.0])
-    def test_what_is_no_partition_is_refused(self, chosen: Any) -> None:
+    def test_a_value_that_is_no_partition_is_refused(self, chosen: Any) -> None:
         with pytest.raises(ValueError, match="partitions 0 to 5"):
             choose(CallablePartitioner(lambda *_: chosen), None)

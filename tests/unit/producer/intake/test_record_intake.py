@@ -200,7 +200,7 @@ async def test_asks_the_clock_where_a_batch_is_opened_and_renews_the_topic_there
     assert life.metadata.retain_topic("orders", False, at + 0.9 * life.metadata.max_idle)
 
 
-async def test_counts_what_it_took() -> None:
+async def test_counts_the_records_it_took() -> None:
     taker = new_intake(IntakeRuntime())
     accept(taker)
     taker.accept("orders", None, b"key", None, None, None)

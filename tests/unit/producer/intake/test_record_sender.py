@@ -148,7 +148,7 @@ class TestEnqueue:
         assert 8 <= turns <= 10
 
 
-async def test_without_a_runtime_both_calls_raise_what_the_intake_says() -> None:
+async def test_without_a_runtime_both_calls_raise_the_intake_s_error() -> None:
     sender: RecordSender[bytes, bytes] = RecordSender(new_intake())
     with pytest.raises(ProducerNotStartedError):
         sender.send_nowait("orders")
@@ -157,7 +157,7 @@ async def test_without_a_runtime_both_calls_raise_what_the_intake_says() -> None
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
-def test_a_call_tells_of_itself_whatever_form_runs(call: Callable[..., Any]) -> None:
+def test_a_call_tells_of_itself_in_both_forms(call: Callable[..., Any]) -> None:
     parameters = inspect.signature(call).parameters
     assert list(parameters) == [
         "self",

@@ -39,7 +39,7 @@ def test_one_call_form_for_all() -> None:
     assert prepare(None) is None
 
 
-def test_what_a_serializer_raises_is_the_cause() -> None:
+def test_an_exception_of_a_serializer_is_the_cause() -> None:
     plain = prepare(string_serializer)
     assert plain is not None
     with pytest.raises(
@@ -50,7 +50,7 @@ def test_what_a_serializer_raises_is_the_cause() -> None:
     assert caught.value.topic == "t"
 
 
-def test_whatever_a_serializer_raises_but_the_end_of_the_program_is_its_records_error() -> None:
+def test_every_exception_of_a_serializer_but_the_end_of_the_program_is_its_records_error() -> None:
     class Unprintable(Exception):
         def __str__(self) -> str:
             raise LookupError

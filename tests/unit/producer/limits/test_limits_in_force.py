@@ -1,4 +1,4 @@
-"""What a topic's limits do to its state and to the accumulator."""
+"""The effect of a topic's limits on its state and on the accumulator."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_a_figure_that_is_too_old_refuses_nothing() -> None:
     one.state.check_time(0)
 
 
-async def test_a_state_made_later_has_what_is_known() -> None:
+async def test_a_state_made_later_has_the_known_limits() -> None:
     one = Limits()
     loop = asyncio.get_running_loop()
     one.limits.use(one.state, loop.time())

@@ -196,7 +196,7 @@ async def test_where_they_cannot_be_had_one_event_says_so_and_nothing_is_asked_a
     assert record.getMessage().startswith("topic_limits.unavailable")
 
 
-async def test_what_cannot_be_read_again_is_used_no_longer_than_said() -> None:
+async def test_limits_that_cannot_be_read_again_are_used_no_longer_than_said() -> None:
     one = Reader()
     await one.use("t")
     ((_, limits),) = one.applied

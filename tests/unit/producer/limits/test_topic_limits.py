@@ -1,4 +1,4 @@
-"""What is made of a topic's configuration, and when it is read again, on a virtual clock."""
+"""The limits in a topic's configuration, and when it is read again, on a virtual clock."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TestLimitsOf:
         ]
         assert limits_of(entries, 10.0, 5.0) == TopicLimits(2000, 2, False, None, 3_600_000, 10.0, 15.0)
 
-    def test_what_is_missing_or_no_number_sets_no_limit(self) -> None:
+    def test_an_option_that_is_missing_or_no_number_sets_no_limit(self) -> None:
         odd = [("max.message.bytes", "-1"), ("min.insync.replicas", None), ("message.timestamp.after.max.ms", "1e3")]
         for entries in ([], odd):
             limits = limits_of(entries, 0.0, 1.0)
@@ -74,7 +74,7 @@ class TestTimeError:
     LATEST = NOW_MS + 2_000 + CLOCKS_DIFFER_MS + 500
 
     @pytest.mark.parametrize("timestamp_ms", [EARLIEST, NOW_MS, LATEST])
-    def test_what_a_broker_with_another_clock_may_take_has_none(self, timestamp_ms: int) -> None:
+    def test_a_time_that_a_broker_with_another_clock_may_take_has_none(self, timestamp_ms: int) -> None:
         assert time_error("t", self.LIMITS, timestamp_ms, NOW_MS, 500) is None
 
     @pytest.mark.parametrize(("timestamp_ms", "bound"), [(EARLIEST - 1, 1_000), (LATEST + 1, 2_000)])
@@ -144,7 +144,7 @@ class TestLimitsBook:
         book.noticed({"t": TopicMetadata("t", [])}, 3.0)
         assert book.next_due() == 3.0 + ASK_DELAY
 
-    def test_what_was_read_is_known_and_read_again_before_it_is_too_old(self) -> None:
+    def test_limits_that_were_read_are_known_and_read_again_before_they_are_too_old(self) -> None:
         book = new_book()
         book.use("t", 0.0)
         ask(book, 1.0, "t")
@@ -185,7 +185,7 @@ class TestLimitsBook:
         assert book.next_due() == 1.0 + LEAST_INTERVAL
         assert ask(book, 2.0, "t") == ["t"]
 
-    def test_a_failure_is_tried_again_with_back_off_and_what_is_known_stays_until_its_time(self) -> None:
+    def test_a_failure_is_tried_again_with_back_off_and_known_limits_stay_until_their_time(self) -> None:
         book = new_book()
         book.use("t", 0.0)
         ask(book, 1.0, "t")

@@ -131,7 +131,7 @@ class TestSending:
                 with pytest.raises(SerializationError, match="no more"):
                     await producer.send("t", b"", headers=failing())
 
-    async def test_serializers_are_called_and_the_history_has_what_they_were_given(self) -> None:
+    async def test_serializers_are_called_and_the_history_has_their_arguments(self) -> None:
         async def slow(data: str) -> bytes:
             await asyncio.sleep(0)
             return data.encode()
@@ -335,7 +335,7 @@ class TestOutcomes:
             assert caught.value.outcome_unknown
             assert producer.flushed
 
-    async def test_purge_gives_up_what_has_no_outcome(self) -> None:
+    async def test_purge_gives_up_records_without_an_outcome(self) -> None:
         async with MockProducer(auto_complete=False) as producer:
             kept, given_up = producer.send_nowait("t", b""), producer.send_nowait("u", b"")
             assert producer.purge("u") == 1
@@ -366,7 +366,7 @@ class TestItsLife:
         with pytest.raises(ProducerClosedError):
             producer.complete_next() or producer.send_nowait("t")
 
-    async def test_close_delivers_what_was_accepted_unless_there_is_no_time(self) -> None:
+    async def test_close_delivers_accepted_records_unless_there_is_no_time(self) -> None:
         producers = [MockProducer(auto_complete=False) for _ in range(2)]
         deliveries = []
         for producer, timeout in zip(producers, (None, 0), strict=True):
@@ -473,7 +473,7 @@ class TestTransactions:
             await producer.abort_transaction()
             assert values(producer.history()) == [b"first"]
 
-    async def test_what_fails_the_commit_fails_the_next_one_s_records(self) -> None:
+    async def test_an_error_that_fails_the_commit_fails_the_next_one_s_records(self) -> None:
         async with MockProducer(transactional_id="x") as producer:
             await producer.begin_transaction()
             producer.failures.commit_transaction = TransactionAbortableError("no")
@@ -504,7 +504,7 @@ class TestTransactions:
             assert await producer.complete_transaction(str(prepared))
         assert values(producer.history()) == [b"one"]
 
-    async def test_close_aborts_what_is_open(self) -> None:
+    async def test_close_aborts_an_open_transaction(self) -> None:
         async with MockProducer(transactional_id="x") as producer:
             await producer.begin_transaction()
             await producer.send("t", b"one")

@@ -15,7 +15,7 @@ def test_names_are_those_of_the_kip() -> None:
     ]
 
 
-def test_what_kafka_does_not_have_is_under_our_own_name() -> None:
+def test_metrics_that_kafka_does_not_have_are_under_our_own_name() -> None:
     points = telemetry_points({"loop-lag-max": 4.0, "error-total.NetworkError": 2}, {}, {})
     assert points == [
         MetricPoint("aiokafkapy.producer.loop.lag.max", 4.0),

@@ -405,7 +405,7 @@ class TestGaplessGuarantee:
         harness.accumulator.close_gap(T0)
         assert_begins_anew(harness)
 
-    def test_what_was_written_all_the_same_is_told_so(self) -> None:
+    def test_records_written_all_the_same_are_told_so(self) -> None:
         """The first one's answer was lost and its time is over; the next one's answer says that both are there."""
         harness = gapless(delivery_timeout_ms=30_000)
         first, second = fill(harness, 2)
@@ -473,7 +473,7 @@ class TestGaplessGuarantee:
         with pytest.raises(GaplessGuaranteeError):
             harness.append()
 
-    def test_resuming_what_never_failed_does_nothing(self) -> None:
+    def test_resuming_a_partition_that_never_failed_does_nothing(self) -> None:
         harness = gapless()
         harness.accumulator.close_gap(TopicPartition("nowhere", 2_000_000_000))
 
@@ -488,7 +488,7 @@ class TestPurge:
             lambda found: place in (None, found), error, harness.now, in_flight=in_flight
         )
 
-    def test_what_was_never_sent_leaves_no_gap(self) -> None:
+    def test_unsent_batches_leave_no_gap(self) -> None:
         harness = SenderHarness(linger_ms=1000, batch_size=100)
         harness.prime()
         purged = [harness.append(b"p"), harness.append(b"q", 1)]
@@ -505,7 +505,7 @@ class TestPurge:
         harness.answer(request, base_offset=5)
         assert later.result().offset == 5
 
-    def test_what_is_in_a_request_stays_unless_it_is_asked_for(self) -> None:
+    def test_records_in_a_request_stay_unless_they_are_asked_for(self) -> None:
         harness = SenderHarness()
         harness.prime()
         (in_flight,) = fill(harness, 1)

@@ -122,7 +122,7 @@ def test_out_of_time_it_is_a_delivery_timeout_with_the_error_as_its_cause() -> N
     assert not outcome(19, now=100.0).error.outcome_unknown
 
 
-def test_who_lost_the_lead_may_have_appended_before_and_the_sequence_is_not_used_again() -> None:
+def test_a_leader_that_lost_the_lead_may_have_appended_before_and_the_sequence_is_not_used_again() -> None:
     decision = outcome(6, now=100.0)
     assert decision.error.outcome_unknown
     assert not decision.adjust_sequence_numbers

@@ -90,7 +90,7 @@ class TestRequests:
         harness.append()
         assert harness.send().min_version == 7
 
-    def test_the_request_carries_what_was_configured(self) -> None:
+    def test_the_request_carries_the_configured_values(self) -> None:
         harness = SenderHarness(acks=1, request_timeout_ms=1234, compression_type="zstd")
         harness.append()
         request = harness.send()
@@ -307,7 +307,7 @@ class TestTask:
         assert crashes == [bug]
         assert len(runs) == 2
 
-    async def test_a_wake_up_is_answered_in_the_next_turn_and_not_in_the_context_of_who_woke_it(self) -> None:
+    async def test_a_wake_up_is_answered_in_the_next_turn_and_not_in_its_caller_s_context(self) -> None:
         _, sender = self.sender([])
         whose: ContextVar[str] = ContextVar("whose", default="nobody's")
         seen: list[str] = []

@@ -1,4 +1,4 @@
-"""The bytes of a spool: whatever is cut off or damaged, the rest is read back, and nothing is made up."""
+"""The bytes of a spool: after any cut or damage the rest is read back, and nothing is made up."""
 
 from __future__ import annotations
 

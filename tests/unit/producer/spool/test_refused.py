@@ -1,4 +1,4 @@
-"""Which errors are for good, and the lines of what was refused."""
+"""Which errors are for good, and the lines of refused records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from aiokafkapy.producer.spool.refused import is_for_good, refused_line
         (OSError(), False),
     ],
 )
-def test_only_what_would_fail_again_is_for_good(error: Exception, expected: bool) -> None:
+def test_only_an_error_that_would_come_again_is_for_good(error: Exception, expected: bool) -> None:
     assert is_for_good(error) is expected
 
 

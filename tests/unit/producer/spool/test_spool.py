@@ -1,4 +1,4 @@
-"""What is on disk, and on its way there, as the event loop sees it: shared writes, the bound, accounts, ends."""
+"""Records on disk, and on their way there, as the event loop sees them: shared writes, the bound, accounts, ends."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_the_records_of_a_batch_have_one_result_and_their_order(spool: Spo
     assert [one.partition for one in found] == [None, 1, 1, 1, None]
 
 
-async def test_what_is_not_written_yet_is_bounded_too(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_records_not_written_yet_are_bounded_too(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
     held = Held(monkeypatch)
     spool.offer(record(), "why")
     await asyncio.sleep(0)
@@ -118,7 +118,7 @@ async def test_what_is_not_written_yet_is_bounded_too(spool: Spool, monkeypatch:
     assert spool.offer(record(), "why") is not None
 
 
-async def test_closing_writes_what_was_taken(tmp_path: Path) -> None:
+async def test_closing_writes_the_records_taken(tmp_path: Path) -> None:
     spool = spool_of(tmp_path / "spool", spool_fsync="never")
     await spool.open()
     deliveries = [spool.offer(record(), "why") for _ in range(10)]

@@ -1,4 +1,4 @@
-"""The folder of a spool: one owner, whole writes, recovery, and what is removed."""
+"""The folder of a spool: one owner, whole writes, recovery, and removal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGE = 2**40
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Callable[..., SpoolFiles]]:
-    """Opens the folder; closes what is open at the end."""
+    """Opens the folder; closes open ones at the end."""
     files: list[SpoolFiles] = []
 
     def new(max_bytes: int = LARGE, fsync: Any = "never", **given: Any) -> SpoolFiles:
@@ -45,7 +45,7 @@ def segments(files: SpoolFiles) -> list[str]:
     return sorted(path.name for path in files.folder.glob("*.spool"))
 
 
-def test_what_is_written_is_read_in_order_also_by_the_next_process(opened: Callable[..., SpoolFiles]) -> None:
+def test_written_records_are_read_in_order_also_by_the_next_process(opened: Callable[..., SpoolFiles]) -> None:
     files = opened()
     assert files.open().records == 0
     append(files, 0, 1, 2)
@@ -64,7 +64,7 @@ def test_what_is_written_is_read_in_order_also_by_the_next_process(opened: Calla
     assert read(again) == [0, 1, 2, 3, 4, 5]
 
 
-def test_what_is_dealt_with_is_not_read_again_and_its_files_are_removed(opened: Callable[..., SpoolFiles]) -> None:
+def test_records_dealt_with_are_not_read_again_and_their_files_are_removed(opened: Callable[..., SpoolFiles]) -> None:
     files = opened(max_bytes=8 * SMALLEST_SEGMENT)
     files.open()
     for number in range(6):
@@ -253,7 +253,7 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         SpoolFiles(tmp_path / "file" / "spool", LARGE, "never").open()
 
 
-def test_a_full_disk_does_not_keep_what_is_sent(
+def test_a_full_disk_does_not_keep_records_from_being_sent(
     opened: Callable[..., SpoolFiles], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = opened()

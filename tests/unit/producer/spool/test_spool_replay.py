@@ -1,4 +1,4 @@
-"""What leaves the spool: windows, outcomes, the mark, and what nobody takes."""
+"""The way out of the spool: windows, outcomes, the mark, and records that nobody takes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Outcome = Callable[[ProducerBatch], KafkaError | None]
 
 
 class Runtime(Harness):
-    """What a replay takes of a runtime; ``sender`` decides each batch's outcome, and notes what came to it."""
+    """The part of a runtime that a replay uses; ``sender`` decides each batch's outcome, and notes the batches."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
         super().__init__(folder, **{"buffer_records": None, "retry_backoff_ms": 1, **options})
@@ -136,7 +136,7 @@ async def test_all_is_sent_in_order_no_more_than_a_batch_of_a_topic_at_a_time(ne
     assert (runtime.mark()["next"], runtime.mark()["sent_to"]) == (100, 100)
 
 
-async def test_what_fails_is_sent_again_before_what_is_behind_it(new: Callable[..., Runtime]) -> None:
+async def test_a_record_that_fails_is_sent_again_before_those_behind_it(new: Callable[..., Runtime]) -> None:
     runtime = new(batch_size=200)
     await runtime.begin()
     await runtime.spool_values(*numbers(30))
@@ -167,7 +167,7 @@ async def test_of_two_topics_the_one_that_is_well_is_not_sent_again(new: Callabl
     assert marks[-1] == {"version": 1, "next": 0, "sent_to": 3, "delivered": [2]}
 
 
-async def test_what_is_refused_for_good_makes_way(new: Callable[..., Runtime]) -> None:
+async def test_a_record_refused_for_good_makes_way(new: Callable[..., Runtime]) -> None:
     runtime = new(batch_size=0)
     await runtime.begin()
     await runtime.spool_values(*numbers(3))
@@ -284,7 +284,7 @@ async def test_a_disk_that_cannot_be_read_is_tried_again(
     assert runtime.sent == [[b"1"]]
 
 
-async def test_what_was_not_sent_at_the_end_is_given_back(new: Callable[..., Runtime]) -> None:
+async def test_unsent_records_are_given_back_at_the_end(new: Callable[..., Runtime]) -> None:
     runtime = new()
     await runtime.begin()
     await runtime.spool_values(*numbers(3))

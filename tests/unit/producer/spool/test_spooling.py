@@ -1,4 +1,4 @@
-"""The spool of a producer's life: its counts, and when somebody looks at what is not sent."""
+"""The spool of a producer's life: its counts, and when somebody looks at unsent records."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_it_is_opened_once_and_gives_the_folder_back(tmp_path: Path) -> No
     await again.close(again.now() + 5)
 
 
-async def test_nobody_looks_at_what_is_not_sent_unless_something_comes(tmp_path: Path) -> None:
+async def test_nobody_looks_at_unsent_records_unless_something_comes(tmp_path: Path) -> None:
     runtime = runtime_of(tmp_path, spool_after_ms=None)
     assert runtime.accumulator.wakeup == runtime.sender.wakeup
     await runtime.close(0)

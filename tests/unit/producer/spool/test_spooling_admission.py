@@ -47,7 +47,7 @@ async def test_other_topics_go_on_as_long_as_there_is_room(harness: Harness) -> 
     assert harness.in_memory() == [b"u"]
 
 
-async def test_what_was_not_sent_for_long_goes_along_in_order(harness: Harness) -> None:
+async def test_records_unsent_for_long_go_along_in_order(harness: Harness) -> None:
     moved = [harness.enter(b"%d" % number).result() for number in range(2)]
     harness.is_connected = False
     harness.enter(b"2")
@@ -57,7 +57,7 @@ async def test_what_was_not_sent_for_long_goes_along_in_order(harness: Harness) 
     assert all(delivery.result().is_spooled for delivery in moved)
 
 
-async def test_what_could_never_be_accepted_is_not_spooled(harness: Harness) -> None:
+async def test_a_record_that_could_never_be_accepted_is_not_spooled(harness: Harness) -> None:
     harness.enter(b"1")
     harness.enter(b"2")
     record = harness.enter(bytes(5_000))

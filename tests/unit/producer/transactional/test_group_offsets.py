@@ -1,4 +1,6 @@
-"""What ``send_offsets_to_transaction`` takes, in any client's form. The requests are tested against real Kafka."""
+"""The arguments of ``send_offsets_to_transaction``, in any client's form. The requests are tested against real
+Kafka.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +24,7 @@ Place = namedtuple("Place", "topic partition")
     [
         ({TopicPartition("t", 1): 5}, OffsetToCommit(5)),
         ({("t", 1): 5}, OffsetToCommit(5)),
+        ({("t", 1): 0}, OffsetToCommit(0)),
         ({Place("t", 1): OffsetToCommit(5, 2, "x")}, OffsetToCommit(5, 2, "x")),
         ({aiokafka.TopicPartition("t", 1): 5}, OffsetToCommit(5)),
         ({aiokafka.TopicPartition("t", 1): OffsetAndMetadata(5, "x")}, OffsetToCommit(5, -1, "x")),
@@ -44,7 +47,7 @@ def test_offsets_of_any_client(given: Any, expected: OffsetToCommit) -> None:
         ([confluent_kafka.TopicPartition("t", 1)], "t-1: an offset to commit is 0 or more, not -1001"),
     ],
 )
-def test_what_is_no_offset_is_refused(given: Any, words: str) -> None:
+def test_a_value_that_is_no_offset_is_refused(given: Any, words: str) -> None:
     with pytest.raises((TypeError, ValueError), match=words):
         offsets_of(given)
 

@@ -10,7 +10,7 @@ __all__ = ["authenticate", "everything_shown_of"]
 
 
 def authenticate(client: SaslClientExchange, server: SaslServerExchange) -> list[bytes]:
-    """Carry messages until both are complete; returns them, in order. Raises what either half raises."""
+    """Carry messages until both are complete; returns them, in order. Raises the error of either half."""
     messages: list[bytes] = []
     response = client.respond(b"")
     while response is not None:

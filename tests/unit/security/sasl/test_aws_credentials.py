@@ -106,7 +106,9 @@ async def test_credentials_without_an_end_are_asked_for_each_time() -> None:
         (ValueError("hunter2"), SaslAuthenticationFailedError, "the provider of AWS credentials raised ValueError"),
     ],
 )
-async def test_what_a_provider_raises_is_told_by_its_kind(error: Exception, kind: type[Exception], words: str) -> None:
+async def test_an_exception_of_a_provider_is_told_by_its_kind(
+    error: Exception, kind: type[Exception], words: str
+) -> None:
     def broken() -> AwsCredentials:
         raise error
 
@@ -123,7 +125,7 @@ async def test_a_provider_of_something_else_is_told() -> None:
 
 
 @pytest.mark.parametrize("provider", ["hunter2", AwsCredentials])
-def test_what_is_no_provider_is_refused(provider: Any) -> None:
+def test_an_object_that_is_no_provider_is_refused(provider: Any) -> None:
     with pytest.raises(ConfigurationError, match="write a callable") as caught:
         mechanism_of(provider)
     assert "hunter2" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""AWS_MSK_IAM's payload, and what the client makes of an answer."""
+"""AWS_MSK_IAM's payload, and the client's reading of an answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TEMPORARY = AwsCredentials("ASIAIOSFODNN7EXAMPLE", Secret(SECRET), Secret("sessi
 ANSWER = b'{"version":"2020_10_22","request-id":"9fdf0f53-0b8a-4e8f-9a50-000000000000"}'
 
 
-def test_the_payload_has_what_msk_wants() -> None:
+def test_the_payload_has_the_fields_that_msk_wants() -> None:
     fields = json.loads(signed_payload(HOST, "us-east-1", CREDENTIALS, NOW))
     signature = fields.pop("x-amz-signature")
     assert fields == {

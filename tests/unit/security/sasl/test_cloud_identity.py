@@ -20,10 +20,10 @@ from aiokafkapy.security.sasl.cloud_identity import (
 )
 from aiokafkapy.security.sasl.options import parse_pairs
 from aiokafkapy.security.sasl.tokens import OAuthBearerMechanism
+from tests.unit.virtual_time import in_virtual_time
 
 from .exchanges import everything_shown_of
 from .test_oidc import Server, answer
-from .virtual import in_virtual_time
 
 QUERY = "api-version=2018-02-01&resource=api://orders"
 
@@ -122,7 +122,7 @@ def test_without_the_extra_it_says_how_to_get_it(
 
 
 class Sts(http.server.BaseHTTPRequestHandler):
-    """AWS STS, as far as ``GetWebIdentityToken`` goes; what it was asked is in ``asked``."""
+    """AWS STS, as far as ``GetWebIdentityToken`` goes; its requests are in ``asked``."""
 
     asked: dict[str, list[str]]
     refusal = ""
@@ -169,7 +169,7 @@ async def test_aws_is_asked_through_botocore(sts: str) -> None:
     assert (Sts.asked["Tags.member.1.Key"], Sts.asked["Tags.member.1.Value"]) == (["team"], ["orders"])
 
 
-async def test_what_aws_refuses_is_told_and_what_may_pass_is_tried_again(
+async def test_a_refusal_of_aws_is_told_and_a_passing_failure_is_tried_again(
     sts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider = cloud_provider_for("aws_iam", aws(f"region=eu-west-1,audience=a,sts_endpoint={sts}"))

@@ -54,7 +54,7 @@ def _authenticate(client: GssapiClientExchange, broker: Broker) -> None:
         response = client.respond(broker.respond(response))
 
 
-def test_a_ticket_is_who_the_client_is(realm: Realm) -> None:
+def test_a_ticket_names_the_client_s_principal(realm: Realm) -> None:
     tickets = realm.kdc.tickets_of("alice", realm.alice)
     broker = Broker(realm.service)
     with realm.kdc.in_environment(tickets):

@@ -42,7 +42,7 @@ def server(realm: Realm, alice: SaslClientExchange) -> GssapiServerExchange:
     return KerberosService("kafka", str(realm.service)).exchange()
 
 
-def test_who_has_a_ticket_is_its_principal(alice: SaslClientExchange, server: GssapiServerExchange) -> None:
+def test_a_client_with_a_ticket_is_its_principal(alice: SaslClientExchange, server: GssapiServerExchange) -> None:
     authenticate(alice, server)
     assert (server.principal, server.expires_at_ms) == ("User:alice", None)
     with pytest.raises(SaslAuthenticationFailedError, match="0 bytes came where GSSAPI expects none"):
@@ -75,7 +75,7 @@ def test_a_ticket_is_taken_once(realm: Realm, alice: SaslClientExchange, server:
 
 
 @pytest.mark.parametrize("token", [b"", b"x", b"\x60" + bytes(100), b"x" * 600_000])
-def test_what_is_no_ticket_is_refused_and_nothing_follows(server: GssapiServerExchange, token: bytes) -> None:
+def test_bytes_that_are_no_ticket_are_refused_and_nothing_follows(server: GssapiServerExchange, token: bytes) -> None:
     for each in (token, token, b""):
         with pytest.raises(SaslAuthenticationFailedError, match=REFUSED):
             server.respond(each)
@@ -89,7 +89,7 @@ def test_a_ticket_that_was_changed_is_refused_at_once(alice: SaslClientExchange,
 
 
 class Chooser:
-    """A client of RFC 4752 that chooses what it likes."""
+    """A client of RFC 4752 that chooses freely."""
 
     def __init__(self, flags: list[str] | None = None) -> None:
         gssapi: Any = importlib.import_module("gssapi")

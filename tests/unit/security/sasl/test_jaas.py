@@ -1,4 +1,4 @@
-"""Java's JAAS strings: what is read, and what is refused with what to write."""
+"""Java's JAAS strings: those that are read, and those that are refused with what to write."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def parsed(text: str) -> dict[str, str]:
         (f"{PLAIN} required password=\"a'b\" username='c\"d';", {"password": "a'b", "username": 'c"d'}),
     ],
 )
-def test_what_java_reads_is_read(text: str, options: dict[str, str]) -> None:
+def test_tokens_that_java_reads_are_read(text: str, options: dict[str, str]) -> None:
     assert parsed(text) == options
 
 
@@ -82,7 +82,7 @@ def test_any_quoted_text_is_itself(username: str, password: str) -> None:
         ("x" * 2_000_000, "2,000,000 characters, at most 1,000,000 are read"),
     ],
 )
-def test_what_cannot_be_read_is_told_without_a_value(text: str, words: str) -> None:
+def test_an_unreadable_input_is_told_without_a_value(text: str, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words) as caught:
         parse_jaas_config(Secret(text))
     assert "hunter2" not in everything_shown_of(caught.value)

@@ -1,4 +1,4 @@
-"""Which tokens a broker believes: RFC 7515's own example, every kind of key, and what forgers try."""
+"""Which tokens a broker believes: RFC 7515's own example, every kind of key, and forgeries."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_claims_may_have_other_names() -> None:
     "token",
     ["", "a.b", "a.b.c.d", "a.b.c", "e30.e30", "!!.e30.", "e30.W10.", "\u00e9.e30.", "." * 10_000, "e3.e30."],
 )
-def test_what_is_no_token_is_refused(token: str) -> None:
+def test_a_text_that_is_no_token_is_refused(token: str) -> None:
     assert claims_of(Secret(token)) is None
     with pytest.raises(InvalidTokenError):
         UNSECURED.validate(Secret(token), 0)

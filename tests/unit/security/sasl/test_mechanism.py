@@ -83,7 +83,7 @@ def test_a_string_of_another_mechanism_is_told(settings: dict[str, Any], words: 
     assert "hunter2" not in everything_shown_of(caught.value)
 
 
-def test_settings_need_only_the_attributes_of_what_they_offer() -> None:
+def test_settings_need_only_the_attributes_of_the_mechanisms_they_offer() -> None:
     settings = cast(Any, SimpleNamespace(sasl_mechanism="PLAIN", **ALICE))
     assert mechanism_for(settings).name == "PLAIN"
 
@@ -122,7 +122,7 @@ class Own:
         """None is needed here."""
 
     def close(self) -> None:
-        """Counted: who checks settings must not close what it did not make."""
+        """Counted: a check of settings must not close objects that it did not make."""
         self.closed += 1
 
 

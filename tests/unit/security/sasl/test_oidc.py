@@ -21,9 +21,9 @@ from aiokafkapy.errors import ConfigurationError, KafkaConnectionError, SaslAuth
 from aiokafkapy.security.sasl import SaslOptions, mechanism_for
 from aiokafkapy.security.sasl.oauthbearer import OAuthBearerToken
 from aiokafkapy.security.sasl.oidc import ClientCredentials, FileToken, JwtBearer, TokenEndpoint, provider_for
+from tests.unit.virtual_time import elapsed, in_virtual_time
 
 from .exchanges import everything_shown_of
-from .virtual import elapsed, in_virtual_time
 
 URL = "https://id.example.com/oauth2/token"
 CLIENT: dict[str, Any] = {
@@ -38,7 +38,7 @@ Handler = Callable[[httpx.Request], httpx.Response]
 
 
 class Server:
-    """Answers with each of ``answers`` in turn, and with the last for ever; keeps what it was asked."""
+    """Answers with each of ``answers`` in turn, and with the last for ever; keeps its requests."""
 
     def __init__(self, *answers: httpx.Response | Exception) -> None:
         self._answers = list(answers)
@@ -148,7 +148,7 @@ def test_a_refusal_is_told_in_the_servers_words_and_not_tried_again(status: int,
 
 
 @pytest.mark.parametrize("failure", [httpx.Response(503), httpx.Response(429), httpx.ConnectError("no route")])
-def test_what_may_pass_is_tried_again(failure: httpx.Response | Exception) -> None:
+def test_a_passing_failure_is_tried_again(failure: httpx.Response | Exception) -> None:
     async def program() -> None:
         server = Server(failure, failure, answer())
         started = asyncio.get_running_loop().time()

@@ -1,4 +1,4 @@
-"""RFC 4013's own examples, and what its tables say."""
+"""RFC 4013's own examples, and its tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_text_is_mapped_and_composed(text: str, prepared: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["\u0007", "\u0627\u0031", "\u0627a\u0627", "\ue000", "\ud800", "\u200e", "\u06dd"])
-def test_what_is_prohibited_is_refused_without_showing_it(text: str) -> None:
+def test_prohibited_characters_are_refused_without_showing_them(text: str) -> None:
     with pytest.raises(ValueError) as caught:
         saslprep("secret" + text if text[0] != "\u0627" else text)
     assert "secret" not in str(caught.value)

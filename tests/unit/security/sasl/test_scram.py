@@ -1,4 +1,4 @@
-"""SCRAM by RFC 5802 and RFC 7677: their exchange byte for byte, and what each half does with a dishonest peer."""
+"""SCRAM by RFC 5802 and RFC 7677: their exchange byte for byte, and each half against a dishonest peer."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ EXCHANGE = [
     b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
 ]
 
-# What ScramFormatter and ScramMessages of Kafka 4.1 make of the password "päncil" for the user "a=b,c": the RFCs have
-# no exchange with SHA-512.
+# The result of ScramFormatter and ScramMessages of Kafka 4.1 for the password "päncil" for the user "a=b,c": the RFCs
+# have no exchange with SHA-512.
 KAFKAS_PROOF = b"8kpFI0PPUNATmqEfxuZhwg8nbbUY+OXutovv99wTs3bJV5KR5VsJvrsc87GGD4tnPvlyXHKvDYGDlXvxC6eRyw=="
 KAFKAS_EXCHANGE = [
     b"n,,n=a=3Db=2Cc,r=clientnonce",
@@ -175,7 +175,7 @@ def test_extensions_that_nobody_knows_are_signed_and_ignored() -> None:
     final = client.respond(server.respond(first) + b",x=unknown")
     assert final is not None
     with pytest.raises(SaslAuthenticationFailedError, match=REFUSED):
-        server.respond(final)  # who adds to the server's message on the way changes what is signed
+        server.respond(final)  # an addition to the server's message on the way changes the signed bytes
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a broker keeps of a password: RFC 7677's figures, and Kafka's text form."""
+"""The credential that a broker keeps of a password: RFC 7677's figures, and Kafka's text form."""
 
 from __future__ import annotations
 

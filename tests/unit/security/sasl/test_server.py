@@ -45,6 +45,6 @@ def test_a_token_is_judged_by_the_time_of_its_exchange() -> None:
         ("AWS_MSK_IAM", None, "'AWS_MSK_IAM' is no mechanism of a broker: write one of PLAIN, SCRAM-SHA-256"),
     ],
 )
-def test_what_does_not_fit_is_refused(name: str, users: Any, words: str) -> None:
+def test_a_value_that_does_not_fit_is_refused(name: str, users: Any, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         server_mechanism(name, users)

@@ -53,6 +53,6 @@ def test_a_presigned_request_of_s3s_pages() -> None:
     assert scope.signature(S3_KEY, request) == "aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404"
 
 
-def test_everything_but_what_is_unreserved_is_encoded() -> None:
+def test_everything_but_unreserved_characters_is_encoded() -> None:
     assert uri_encoded("aZ09-._~") == "aZ09-._~"
     assert uri_encoded("a/b+c=d e\u00e9") == "a%2Fb%2Bc%3Dd%20e%C3%A9"

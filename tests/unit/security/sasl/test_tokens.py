@@ -1,4 +1,4 @@
-"""One token for all connections, ahead of its end, whatever its provider does."""
+"""One token for all connections, ahead of its end, with any behaviour of its provider."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from aiokafkapy.security.sasl.json_web_tokens import claims_of, unsecured_token
 from aiokafkapy.security.sasl.oauthbearer import OAuthBearerServerExchange, OAuthBearerToken
 from aiokafkapy.security.sasl.secret import Secret
 from aiokafkapy.security.sasl.tokens import OAuthBearerMechanism, TokenKeeper, UnsecuredTokens, provider_of
+from tests.unit.virtual_time import elapsed, epoch_seconds, in_virtual_time
 
 from .exchanges import authenticate, everything_shown_of
-from .virtual import elapsed, epoch_seconds, in_virtual_time
 
 LIFE = 600.0
 """Seconds of each token: it is asked for again after 300, which are 300 before its end."""
 
 
 class Provider:
-    """Numbers its tokens, and does what it is told to."""
+    """Numbers its tokens, and follows its orders."""
 
     def __init__(self, life: float | None = LIFE) -> None:
         self.life = life
@@ -88,7 +88,7 @@ def test_the_next_token_is_there_before_the_end_of_the_last() -> None:
 
 
 @pytest.mark.parametrize("error", [None, OSError("down"), ValueError("bug")])
-def test_a_slow_or_broken_provider_delays_nobody_who_has_a_token(error: Exception | None) -> None:
+def test_a_slow_or_broken_provider_delays_no_client_with_a_token(error: Exception | None) -> None:
     async def program() -> None:
         provider = Provider()
         keeper = keeper_of(provider)
@@ -185,7 +185,7 @@ def test_a_provider_that_hangs_is_given_up() -> None:
     in_virtual_time(program)
 
 
-def test_closing_ends_what_waits() -> None:
+def test_closing_ends_waiting_requests() -> None:
     async def program() -> None:
         provider = Provider()
         provider.delay = 50.0
@@ -259,7 +259,7 @@ def test_a_token_that_has_ended_is_refused() -> None:
 
 
 @pytest.mark.parametrize("given", [None, 7, "two words", b"bytes", ""])
-def test_what_is_no_token_is_refused_without_showing_it(given: Any) -> None:
+def test_a_text_that_is_no_token_is_refused_without_showing_it(given: Any) -> None:
     async def program() -> None:
         async def provider() -> Any:
             return given
@@ -301,7 +301,7 @@ async def test_a_callable_or_an_object_with_token_is_a_provider(option: Any, tok
 
 
 @pytest.mark.parametrize("option", ["hunter2", OfAiokafka, 7])
-def test_what_is_no_provider_is_refused(option: Any) -> None:
+def test_an_object_that_is_no_provider_is_refused(option: Any) -> None:
     with pytest.raises(ConfigurationError, match="write an async callable") as caught:
         provider_of(option)
     assert "hunter2" not in str(caught.value)

@@ -39,7 +39,7 @@ def test_a_commit_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     assert second == "rows=1 bytes=10 retries=0 seconds=0.25 tasks=1 topics=\"{'a': 1}\""
 
 
-def test_a_failure_is_a_warning_that_says_what_is_not_known(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_a_warning_that_names_the_unknown(caplog: pytest.LogCaptureFixture) -> None:
     log_aborted([OTHER, None, None], 5)
     (record,) = caplog.records
     assert record.levelno == logging.WARNING

@@ -43,7 +43,7 @@ def schema(columns: str) -> StructType:
     return StructType([StructField(name, TYPES[kind.rstrip("!")], not kind.endswith("!")) for name, kind in pairs])
 
 
-def test_what_is_given_goes_to_the_tasks() -> None:
+def test_given_options_go_to_the_tasks() -> None:
     options = SinkOptions.parse(SERVERS | {"topic": " orders ", "kafka.acks": "1", "includeHeaders": "true"})
     assert options.topic == "orders"
     assert options.properties["acks"] == "1"
@@ -76,7 +76,7 @@ def test_wrong_options_are_refused(given: dict[str, str], sentence: str) -> None
         SinkOptions.parse(given)
 
 
-def test_exactly_once_names_what_tells_a_write_from_others() -> None:
+def test_exactly_once_names_the_option_that_tells_a_write_from_others() -> None:
     once = SinkOptions.parse(SERVERS | {"exactlyOnce": "true", "jobId": "day-7"}).exactly_once
     assert once is not None
     assert (once.topic, once.transactional_id_prefix, once.job_id) == ("aiokafkapy-batches", "aiokafkapy", "day-7")

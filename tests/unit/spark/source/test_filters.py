@@ -47,7 +47,7 @@ def kept(*filters: Any) -> set[tuple[str, int]]:
         ([EqualNullSafe(("PARTITION",), 2)], {("t", 2), ("u", 2)}),
         ([In(("partition",), (0, 3, None)), EqualTo(("topic",), "u")], {("u", 0), ("u", 3)}),
         ([GreaterThan(("partition",), 1), LessThanOrEqual(("partition",), 2)], {("t", 2), ("u", 2)}),
-        # What is not understood prunes nothing.
+        # A filter that is not understood prunes nothing.
         ([Not(EqualTo(("partition",), 2))], ALL),
         ([EqualNullSafe(("partition",), None)], ALL),
         ([EqualTo(("partition",), 1.5)], ALL),
@@ -113,7 +113,7 @@ def test_a_range_begins_at_the_first_offset_that_is_young_enough() -> None:
 
 
 class Record(NamedTuple):
-    """A record of one of two topics; what a row has of it."""
+    """A record of one of two topics, as a row has it."""
 
     topic: str
     partition: int

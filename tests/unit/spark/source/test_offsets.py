@@ -1,4 +1,4 @@
-"""Offsets in the connector's JSON, how ranges become tasks, and what a micro-batch may take."""
+"""Offsets in the connector's JSON, how ranges become tasks, and the bounds of a micro-batch."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_large_partitions_are_split_in_proportion() -> None:
     assert found == [(0, 5_000)] * 2 + [(1, 100)] + [(2, 5_000)] * 4
 
 
-def test_what_is_split_is_still_all_of_it_in_order() -> None:
+def test_a_split_batch_is_still_complete_and_in_order() -> None:
     found = split_ranges(ranges(10), min_partitions=4)
     assert [(one.start, one.end) for one in found] == [(100, 102), (102, 104), (104, 107), (107, 110)]
 

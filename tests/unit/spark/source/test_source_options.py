@@ -15,7 +15,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def parse(options: dict[str, str] | None = None, *, is_stream: bool = False) -> SourceOptions:
-    """With what every read needs."""
+    """With the options that every read needs."""
     given = {"kafka.bootstrap.servers": "localhost:9092"} | (options or {})
     if not {"subscribe", "subscribePattern", "assign"} & given.keys():
         given["subscribe"] = "t"
@@ -30,7 +30,7 @@ def test_a_batch_is_from_the_first_record_to_the_last() -> None:
     assert (options.poll_timeout_ms, options.offset_retries, options.offset_retry_interval_ms) == (120_000, 3, 10)
 
 
-def test_a_stream_begins_with_what_is_new() -> None:
+def test_a_stream_begins_with_new_records() -> None:
     assert parse(is_stream=True).starting == OffsetLimit(LATEST)
 
 
@@ -180,7 +180,7 @@ def test_nothing_to_read_is_refused() -> None:
         ({"kafka.bootstrap.servers": " "}, "the brokers' addresses"),
     ],
 )
-def test_a_batch_refuses_what_cannot_be_meant(options: dict[str, str], told: str) -> None:
+def test_a_batch_refuses_options_that_make_no_sense(options: dict[str, str], told: str) -> None:
     with pytest.raises(OptionError) as refused:
         parse(options)
     assert told in str(refused.value)
@@ -198,7 +198,7 @@ def test_a_batch_refuses_what_cannot_be_meant(options: dict[str, str], told: str
         ({"commitGroup": " "}, "a value, or leave the option out"),
     ],
 )
-def test_a_stream_refuses_what_cannot_be_meant(options: dict[str, str], told: str) -> None:
+def test_a_stream_refuses_options_that_make_no_sense(options: dict[str, str], told: str) -> None:
     with pytest.raises(OptionError) as refused:
         parse(options, is_stream=True)
     assert told in str(refused.value)

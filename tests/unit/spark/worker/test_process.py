@@ -11,7 +11,7 @@ from aiokafkapy.spark.worker import process
 
 @pytest.fixture
 def frozen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is done to the collector."""
+    """The calls to the collector."""
     done: list[str] = []
     monkeypatch.setattr(gc, "collect", lambda: done.append("collect"))
     monkeypatch.setattr(gc, "freeze", lambda: done.append("freeze"))

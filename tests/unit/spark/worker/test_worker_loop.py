@@ -98,7 +98,7 @@ def test_what_is_no_longer_alive_is_closed_and_replaced() -> None:
     assert first.closed == 1
 
 
-def test_what_nobody_uses_is_closed_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unused_resource_is_closed_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_loop, "KEPT_SECONDS", 0.0)
     closed = threading.Event()
 

@@ -27,7 +27,7 @@ def plain_request(correlation_id: int, payload: bytes, api_key: int = 999) -> by
 
 
 async def turns(count: int = 50) -> None:
-    """Let the loop go round, so that whatever could happen has happened."""
+    """Let the loop go round, so that all that could happen has happened."""
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -60,7 +60,7 @@ class Client:
         return body
 
     async def echoed(self, payload: bytes) -> bytes:
-        """What a ``Server`` makes of a payload."""
+        """A ``Server``'s answer to a payload."""
         self.writer.write(plain_request(7, payload))
         frame = await self.frame()
         assert frame[:4] == struct.pack(">i", 7)

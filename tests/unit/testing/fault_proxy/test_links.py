@@ -93,7 +93,7 @@ async def test_stall_moves_nothing_until_resume(server: Server, plain: FaultProx
     assert await late.frame() == b"\0\0\0\1late"
 
 
-async def test_what_came_in_one_piece_is_stalled_in_the_middle(plain: FaultProxy, connect: Connect) -> None:
+async def test_bytes_that_came_in_one_piece_are_stalled_in_the_middle(plain: FaultProxy, connect: Connect) -> None:
     """A verb holds when it returns, also for the next frame of the same read."""
     client = await connect(plain)
     plain.on_request(999, lambda request: plain.stall())
@@ -230,7 +230,7 @@ async def test_a_setting_for_all_nodes_replaces_that_of_each(proxy: FaultProxy, 
     assert await is_answered(await connect(proxy, 2))
 
 
-async def test_the_brokers_end_reaches_the_client_after_what_it_said(
+async def test_the_brokers_end_reaches_the_client_after_its_last_bytes(
     server: Server, plain: FaultProxy, connect: Connect
 ) -> None:
     client = await connect(plain)
@@ -253,7 +253,7 @@ async def test_the_brokers_end_is_not_kept_back_by_answers_that_are(
     assert await client.rest() == b""
 
 
-async def test_the_clients_end_reaches_the_broker_after_what_it_said(server: Server, plain: FaultProxy) -> None:
+async def test_the_clients_end_reaches_the_broker_after_its_last_bytes(server: Server, plain: FaultProxy) -> None:
     (port,) = plain.ports
     with socket.create_connection(("127.0.0.1", port)) as client:
         client.sendall(plain_request(1, b"last words") + plain_request(2, b"really"))
@@ -297,7 +297,7 @@ async def test_leaving_while_connections_are_accepted_leaves_nothing(server: Ser
             await turns(1)
 
 
-async def test_leaving_ends_whatever_holds_connections_up(server: Server, connect: Connect) -> None:
+async def test_leaving_ends_all_that_holds_connections_up(server: Server, connect: Connect) -> None:
     async with FaultProxy(f"127.0.0.1:{server.port}") as proxy:
         stalled, delayed, held = [await connect(proxy) for _ in range(3)]
         proxy.delay(1, 3_600)

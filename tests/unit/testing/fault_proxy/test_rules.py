@@ -61,7 +61,7 @@ async def test_a_function_that_fails_ends_the_connection_and_is_told(plain: Faul
     assert [type(error) for error in told] == [ArithmeticError]
 
 
-async def test_answers_keep_the_order_of_requests_whatever_becomes_of_each(plain: FaultProxy, connect: Connect) -> None:
+async def test_answers_keep_the_order_of_requests_with_any_faults(plain: FaultProxy, connect: Connect) -> None:
     hold = Hold()
 
     def decide(request: Request) -> Answer | None:

@@ -53,7 +53,7 @@ def of(required: tuple[str, ...] = (), closed: bool = False, **properties: Any) 
         ),
     ],
 )
-def test_what_a_reader_does_not_take(reader: Any, writer: Any, kinds: list[str]) -> None:
+def test_options_that_a_reader_does_not_take(reader: Any, writer: Any, kinds: list[str]) -> None:
     assert [problem.kind for problem in json_problems(reader, writer)] == kinds
 
 

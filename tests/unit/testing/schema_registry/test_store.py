@@ -99,7 +99,7 @@ def test_what_is_referred_to_is_not_deleted(store: SchemaStore) -> None:
     assert (caught.value.code, caught.value.status) == (42206, 422)
 
 
-def test_what_cannot_be_read_is_refused(store: SchemaStore) -> None:
+def test_an_unreadable_input_is_refused(store: SchemaStore) -> None:
     for body in (
         {},
         {"schema": "{"},
