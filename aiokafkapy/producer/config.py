@@ -21,7 +21,15 @@ from ..client.config import MAX_INT, MAX_LONG, ClientConfig, Milliseconds
 from ..errors import ConfigurationError
 from ..record.compression import Compression
 from .circuit_options import CircuitBreaker, circuit_breaker_of
-from .hash_partitioners import MURMUR2_NAMES, PARTITIONER_NAMES
+from .option_values import (
+    AUTO_LINGER,
+    SerializerOption,
+    block_time,
+    folder_or_none,
+    gzip_level,
+    kind_of_linger,
+    partitioner_or_none,
+)
 from .topic_options import LEVELS, CompressionName, OverflowPolicy, TopicOptions, topics_of
 
 __all__ = [
@@ -35,60 +43,10 @@ __all__ = [
 
 ADAPTIVE_LINGER_MS: Final = 5
 """The longest that a batch gathers with ``linger_ms=None`` while its leader is busy."""
-AUTO_LINGER: Final = "auto"
 AUTO_LINGER_MS: Final = 20
 """The same with ``linger_ms="auto"``."""
 MAX_IN_FLIGHT_FOR_IDEMPOTENCE: Final = 5
 """Brokers remember five batches per producer and partition."""
-
-
-def _gzip_level(value: int) -> int:
-    if value == 0:
-        raise ValueError("write -1 for the default, or 1 to 9")
-    return value
-
-
-def _callable_or_none(value: object) -> Any:
-    if value is None or callable(value):
-        return value
-    if isinstance(value, str):
-        raise ValueError("a function is needed, not the name of a Java class: def serialize(data) -> bytes")
-    raise ValueError(f"a function is needed, not {type(value).__name__}")
-
-
-def _kind_of_linger(value: object) -> str:
-    if value is None:
-        return "none"
-    return "auto" if value == AUTO_LINGER else "number"
-
-
-def _partitioner_or_none(value: object) -> Any:
-    if isinstance(value, str):
-        if value in PARTITIONER_NAMES:
-            return None if value in MURMUR2_NAMES else value
-        raise ValueError(
-            f"there is no partitioner of this name: write one of {', '.join(PARTITIONER_NAMES)}, pass aiokafkapy's "
-            "RoundRobinPartitioner(), a function (topic, key_bytes, value_bytes, key, value, cluster), or an object "
-            "with partition(), or leave it out for murmur2, as Java does"
-        )
-    if value is None or callable(value) or callable(getattr(value, "partition", None)):
-        return value
-    raise ValueError(f"{type(value).__name__} is neither a function nor an object with partition()")
-
-
-def _folder_or_none(value: object) -> Any:
-    if value == "":
-        raise ValueError("write the path of a folder, or leave it out")
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
-
-
-def _block_time(value: int) -> int:
-    if value == 0:
-        raise ValueError("start() would not wait for any answer: write at least 1; send_nowait() never waits")
-    return value
-
-
-SerializerOption = Annotated[Any, BeforeValidator(_callable_or_none)]
 
 
 class ProducerConfig(ClientConfig):
@@ -139,7 +97,7 @@ class ProducerConfig(ClientConfig):
     ] = 120_000
     max_block_ms: Annotated[
         Milliseconds,
-        AfterValidator(_block_time),
+        AfterValidator(block_time),
         Field(
             description="Milliseconds that a call waits to be accepted: for metadata, for an async serializer, for "
             "room. Also start()."
@@ -148,7 +106,7 @@ class ProducerConfig(ClientConfig):
 
     linger_ms: Annotated[
         Annotated[Milliseconds, Tag("number")] | Annotated[Literal["auto"], Tag("auto")] | Annotated[None, Tag("none")],
-        Discriminator(_kind_of_linger),
+        Discriminator(kind_of_linger),
     ] = Field(
         default=None,
         description="Milliseconds that a batch gathers, from its first record. None adapts: not while its leader is "
@@ -191,7 +149,7 @@ class ProducerConfig(ClientConfig):
     ] = "wait"
     spool_dir: Annotated[
         str | os.PathLike[str] | None,
-        BeforeValidator(_folder_or_none),
+        BeforeValidator(folder_or_none),
         Field(
             description="Folder, this producer's own, for records while brokers are away or the buffer is full: they "
             "are sent from there, in order, also after a restart. See docs/spool.md."
@@ -252,7 +210,7 @@ class ProducerConfig(ClientConfig):
         ),
     ] = "none"
     compression_gzip_level: Annotated[
-        int, Field(ge=-1, le=9, description="1 to 9, or -1 for gzip's default."), BeforeValidator(_gzip_level)
+        int, Field(ge=-1, le=9, description="1 to 9, or -1 for gzip's default."), BeforeValidator(gzip_level)
     ] = -1
     compression_lz4_level: Annotated[int, Field(ge=1, le=17, description="1 to 17.")] = 9
     compression_zstd_level: Annotated[int, Field(ge=-131_072, le=22, description="-131,072 to 22.")] = 3
@@ -268,7 +226,7 @@ class ProducerConfig(ClientConfig):
     )
     partitioner: Annotated[
         Any,
-        BeforeValidator(_partitioner_or_none),
+        BeforeValidator(partitioner_or_none),
         Field(
             description="None is Kafka's: by key with murmur2, else sticky. Otherwise another client's hash by name: "
             "consistent_random (librdkafka's default), fnv1a (Sarama's), fnv1a_reference; or an object with "

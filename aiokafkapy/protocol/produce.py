@@ -54,7 +54,6 @@ SMALL_BUFFER: Final = 2048
 
 NODE_ENDPOINTS_TAG: Final = 0
 CURRENT_LEADER_TAG: Final = 0
-
 _HIGHEST_VERSION: Final = HIGHEST_VERSION  # numbers of C's, compiled
 _SMALL_BUFFER: Final = SMALL_BUFFER
 _LONE_TAIL: Final = b"\0\0\0"

@@ -26,12 +26,15 @@ PACKAGE: Final = Path(aiokafkapy.__file__).parent
 KEPT: Final = {
     # Behind a lock, where there is no GIL
     "record/builder.pyx": {"kept_blocks", "kept_bytes", "checked_headers", "checked_size", "_crc32c", "NO_SIZES"},
-    # Not used, where there is no GIL
+    # Not used, where there is no GIL; but for ``_LONE_TAIL``, which is made at import
     "producer/deliveries/shortcuts.pyx": {"last_found", "last_loop", "last_version", "SYSTEM_TIME"},
-    "protocol/produce.pxd": {"_last_topic_id", "_last_lone_head"},
+    "protocol/produce.pxd": {"_last_topic_id", "_last_lone_head", "_LONE_TAIL"},
     # Made at import, and the same ever after
     "producer/deliveries/waiter.pyx": {"DONE", "CALL_SOON", "CONTEXT"},
     "producer/deliveries/waiting.pxd": {"_installed"},
+    "producer/accumulator/producer_batch.pxd": {"_changes"},
+    # Of all threads: a set, which guards itself, and of which a record only asks whether it is empty
+    "producer/intake/record_sender.pxd": {"_open_deadlines"},
 }
 _NUMBER: Final = re.compile(r"cdef (?:[us]?int\d*_t|uint\d+_t(?:\[\d+\])?|int|long long|double|Py_ssize_t|bint|str) ")
 

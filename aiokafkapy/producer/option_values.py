@@ -1,0 +1,75 @@
+"""The values that single options of the producer take: each function returns the value, or says what to write.
+
+Owns no default and no option: ``config`` has these. A ValueError becomes a ConfigurationError with the option's name.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator
+
+from .hash_partitioners import MURMUR2_NAMES, PARTITIONER_NAMES
+
+__all__ = [
+    "AUTO_LINGER",
+    "SerializerOption",
+    "block_time",
+    "callable_or_none",
+    "folder_or_none",
+    "gzip_level",
+    "kind_of_linger",
+    "partitioner_or_none",
+]
+
+AUTO_LINGER: Final = "auto"
+
+
+def gzip_level(value: int) -> int:
+    if value == 0:
+        raise ValueError("write -1 for the default, or 1 to 9")
+    return value
+
+
+def callable_or_none(value: object) -> Any:
+    if value is None or callable(value):
+        return value
+    if isinstance(value, str):
+        raise ValueError("a function is needed, not the name of a Java class: def serialize(data) -> bytes")
+    raise ValueError(f"a function is needed, not {type(value).__name__}")
+
+
+def kind_of_linger(value: object) -> str:
+    if value is None:
+        return "none"
+    return "auto" if value == AUTO_LINGER else "number"
+
+
+def partitioner_or_none(value: object) -> Any:
+    if isinstance(value, str):
+        if value in PARTITIONER_NAMES:
+            return None if value in MURMUR2_NAMES else value
+        raise ValueError(
+            f"there is no partitioner of this name: write one of {', '.join(PARTITIONER_NAMES)}, pass aiokafkapy's "
+            "RoundRobinPartitioner(), a function (topic, key_bytes, value_bytes, key, value, cluster), or an object "
+            "with partition(), or leave it out for murmur2, as Java does"
+        )
+    if value is None or callable(value) or callable(getattr(value, "partition", None)):
+        return value
+    raise ValueError(f"{type(value).__name__} is neither a function nor an object with partition()")
+
+
+def folder_or_none(value: object) -> Any:
+    if value == "":
+        raise ValueError("write the path of a folder, or leave it out")
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def block_time(value: int) -> int:
+    if value == 0:
+        raise ValueError("start() would not wait for any answer: write at least 1; send_nowait() never waits")
+    return value
+
+
+SerializerOption = Annotated[Any, BeforeValidator(callable_or_none)]
