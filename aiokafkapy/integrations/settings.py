@@ -3,9 +3,8 @@
     settings = ProducerSettings(_env_file=".env", _secrets_dir="/run/secrets")
     producer = KafkaProducer(config=settings)
 
-Owns where options are looked for; what they mean is the config models' own, whose subclasses these are. In settings of
-an application's own they are fields. Needs
-``pip install 'aiokafkapy[settings]'``. Kafka has no counterpart.
+Owns where options are looked for. Their meaning is that of the config models, whose subclasses these are; in settings
+of an application's own they may be fields. Needs ``pip install 'aiokafkapy[settings]'``. Kafka has no counterpart.
 
 Rules:
 

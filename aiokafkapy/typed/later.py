@@ -14,9 +14,7 @@ __all__ = ["Failed", "Later"]
 
 
 class Later:
-    """The bytes that ``data`` will give, passed on through ``then``. ``original`` is what they are of, ``serializer``
-    who writes them.
-    """
+    """The bytes that ``data`` will give, passed on through ``then``: ``original`` in the bytes of ``serializer``."""
 
     __slots__ = ("_data", "_then", "original", "serializer")
 

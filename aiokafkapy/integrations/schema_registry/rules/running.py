@@ -1,7 +1,7 @@
 """``SchemaRules``: which rules of a schema are run, in which order, and what follows when one fails.
 
-Owns modes, order, actions and the errors; knows no format and none of what rules do, which executors know. Confluent's
-counterparts are ``RuleRegistry`` and the rule half of ``AbstractKafkaSchemaSerDe``.
+Owns modes, order, actions and the errors; knows no format, and no rule: executors do. Confluent's counterparts are
+``RuleRegistry`` and the rule half of ``AbstractKafkaSchemaSerDe``.
 
 Rules:
 
@@ -12,7 +12,7 @@ Rules:
 - Of field rules of one type, kind, mode and set of tags the first alone is run, as Confluent's clients have it: a field
   is never encrypted twice.
 - A rule of a type that nobody runs, or with an action that is none of the three, is refused before any data is touched.
-- What would work later (a registry that is away) is told as it is, and never an action's cause.
+- An error that may pass (a registry that is away) is raised as it is; no action follows it.
 - An error names rule, type, mode and subject, and says the rule's own words; it shows no data.
 """
 
