@@ -60,10 +60,24 @@ class ProducerRecord:
 
 
 class RecordTiming(NamedTuple):
-    """How long a delivered record took, in seconds; the first two are those of its batch."""
+    """How long a delivered record took, in seconds: the first five, in this order and without a gap, are those of its
+    batch, from its first record to the answer.
+    """
 
+    linger: float
+    """From the batch's first record until it could have gone: it was full, its linger was over, a flush, or its leader
+    had no request in flight.
+    """
     queued: float
-    """From the batch's first record to its last attempt: linger, waiting for the broker, and earlier attempts."""
+    """From then to the first attempt, but for ``encode``: no leader, no connection, too many requests in flight, or
+    batches of the partition before it.
+    """
+    encode: float
+    """Making the batch's bytes final: compression, with the wait for a thread when the batch is large. Not the
+    serializers, which run before there is a batch.
+    """
+    retried: float
+    """From the first attempt to the last: earlier answers, or none, and the back-off. 0 when there was one attempt."""
     in_flight: float
     """From the last attempt to the answer: the wire and the broker."""
     told: float
@@ -72,8 +86,10 @@ class RecordTiming(NamedTuple):
     """For which the answer held the producer back: after this record, and maybe because of it."""
     attempts: int
     """How often the batch was sent."""
+    node_id: int
+    """The broker that answered: the partition's leader at that time."""
     batch_records: int
-    """Records in the batch: many make ``queued`` long, and few make requests many."""
+    """Records in the batch: many make ``linger`` long, and few make requests many."""
     batch_size: int
     """Bytes of the batch as it was sent, compressed, with its header."""
 

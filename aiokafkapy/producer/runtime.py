@@ -128,9 +128,7 @@ class ProducerRuntime:
             on_crash=self._on_sender_crash,
         )
         self.accumulator.wakeup = self.sender.wakeup
-        self.sender.in_flight_batches.watch = self.observation.batch_watch
-        if self.observation.batch_watch is not None:
-            self.accumulator.on_abort = self.observation.batch_watch.aborted
+        self._watch_batches(config)
         self.transactions: Transactions | None = None  # once it is started
         self.coordinator: TransactionCoordinator | None = None
         self.telemetry: TelemetrySender | None = None  # where a broker takes it
@@ -507,6 +505,16 @@ class ProducerRuntime:
             wakeup=self.sender.wakeup,
             watch=self.observation.client_watch(),
         )
+
+    def _watch_batches(self, config: ProducerConfig) -> None:
+        watch = self.observation.batch_watch
+        self.sender.in_flight_batches.watch = watch
+        if watch is not None:
+            self.accumulator.on_abort = watch.aborted
+        if config.record_timing:
+            from .accumulator.batch_phases import PhaseTimer  # most producers have none
+
+            self.accumulator.time_phases(PhaseTimer(self.loop.time))
 
     def _new_optional_parts(self, config: ProducerConfig) -> OptionalParts | None:
         has_any = config.topic_limits or config.circuit_breaker is not None or config.chooses_codecs

@@ -198,9 +198,13 @@ class TestTiming:
             many = await producer.send_many("t", [b"a", b"b"])
         timing = metadata.timing
         assert timing is not None
-        assert 0.029 <= timing.queued < 2
+        assert 0.029 <= timing.linger < 2
+        assert 0 <= timing.queued < 2
+        assert 0 <= timing.encode < 2
+        assert timing.retried == 0
         assert 0.049 <= timing.in_flight < 2
         assert 0 <= timing.told < 1
+        assert timing.node_id == 1
         assert (timing.attempts, timing.throttled) == (1, 0)
         assert timing.batch_records == 1
         assert all(each.timing is not None for each in many)  # type: ignore[union-attr]
@@ -225,6 +229,30 @@ class TestTiming:
         for timing in timings:
             assert timing is not None
             assert (timing.attempts, timing.batch_records, timing.batch_size) == (2, 20, sizes[0])
+            assert timing.retried > 0
+            assert timing.encode > 0
+
+    async def test_waiting_for_a_place_in_flight_is_not_linger(self, broker: DevBroker) -> None:
+        options: dict[str, Any] = {"max_in_flight_requests_per_connection": 1, "batch_size": 100, "linger_ms": 1_000}
+        async with KafkaProducer(broker.bootstrap_servers, record_timing=True, **options) as producer:
+            await producer.partitions_for("t")
+            broker.controls.delay(ApiKey.PRODUCE, seconds=0.1)
+            began = time.perf_counter()
+            deliveries = [producer.send_nowait("t", b"x" * 100, partition=0) for _ in range(3)]
+            timings = [(await delivery).timing for delivery in deliveries]
+            took = time.perf_counter() - began
+        for place, timing in enumerate(timings):
+            assert timing is not None
+            assert timing.linger < 0.05, "each batch is full at once"
+            assert timing.queued > 0.09 * place
+            assert sum(timing[:5]) <= took
+
+    async def test_a_batch_that_a_thread_compresses_tells_how_long_that_took(self, broker: DevBroker) -> None:
+        options: dict[str, Any] = {"compression_type": "gzip", "compression_gzip_level": 9, "batch_size": 900_000}
+        async with KafkaProducer(broker.bootstrap_servers, record_timing=True, **options) as producer:
+            timing = (await producer.send("t", bytes(range(256)) * 3_000)).timing
+        assert timing is not None
+        assert timing.encode > 0.0005
 
     async def test_without_the_option_it_does_not(self, broker: DevBroker) -> None:
         async with KafkaProducer(broker.bootstrap_servers) as producer:

@@ -1,4 +1,5 @@
 """Records come in, batches go out: memory, batches, queues, and which of them are ready.
 
-Pure: no asyncio, no clock. Kafka's counterparts are ``RecordAccumulator``, ``ProducerBatch`` and ``BufferPool``.
+Pure: no asyncio, no clock but the one that ``PhaseTimer`` is given. Kafka's counterparts are ``RecordAccumulator``,
+``ProducerBatch`` and ``BufferPool``.
 """

@@ -13,6 +13,7 @@ cdef class BatchSealer:
     cdef list _waiting
     cdef Py_ssize_t _compressing
     cdef Py_ssize_t _sealed_at_once
+    cdef public object timer
 
     cpdef seal(self, ProducerBatch batch)
     cpdef bint must_wait(self, PartitionQueue queue, ProducerBatch batch) except -1

@@ -14,12 +14,15 @@ quick, and so are some of those that are about to be sent.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ...record.compression import quick_limit
 from .buffer_pool import BufferPool
 from .partition_queue import PartitionQueue
 from .producer_batch import ProducerBatch
+
+if TYPE_CHECKING:
+    from .batch_phases import PhaseTimer
 
 __all__ = ["QUICK_AT_ONCE", "BatchSealer"]
 
@@ -30,7 +33,7 @@ QUICK_AT_ONCE: Final = 8
 class BatchSealer:
     """Seals the batches of one accumulator."""
 
-    __slots__ = ("_compressing", "_pool", "_sealed_at_once", "_waiting")
+    __slots__ = ("_compressing", "_pool", "_sealed_at_once", "_waiting", "timer")
 
     def __init__(self, pool: BufferPool) -> None:
         self._pool = pool
@@ -39,12 +42,18 @@ class BatchSealer:
         self._compressing = 0
         # Quick batches on their way out that were compressed here since the last ``take``
         self._sealed_at_once = 0
+        # Told how long this takes, with ``record_timing``
+        self.timer: PhaseTimer | None = None
 
     def seal(self, batch: ProducerBatch) -> None:
         """Make the batch's bytes final, now."""
         if not batch.builder.is_sealed:
+            if self.timer is not None:
+                self.timer.encoding(batch)
             batch.seal()
             self._pool.charge(batch.settle_memory())
+            if self.timer is not None:
+                self.timer.encoded(batch)
 
     def must_wait(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
         """True when ``batch``, the first of ``queue``, cannot be sent yet, for a thread compresses it or will.
@@ -58,6 +67,8 @@ class BatchSealer:
         if queue.open_batch is batch:
             queue.open_batch = None
         batch.close()
+        if self.timer is not None:
+            self.timer.ready(batch)  # or nobody would ask
         if self._sealed_at_once < QUICK_AT_ONCE and self.is_quick(batch):
             self._sealed_at_once += 1
             self.seal(batch)
@@ -72,6 +83,8 @@ class BatchSealer:
             batch.reserved_memory = size
         elif self._compressing:
             return  # must_wait asks again when one of the others has ended
+        if self.timer is not None:
+            self.timer.encoding(batch)
         batch.is_being_compressed = True
         self._compressing += 1
         self._waiting.append(batch)

@@ -46,6 +46,7 @@ cdef class ProducerBatch:
     cdef readonly bint sequence_has_been_reset
     cdef public bint is_in_doubt
     cdef public bint may_be_renumbered
+    cdef public object phases
 
     @cython.locals(size=Py_ssize_t, index=Py_ssize_t, delivery=Delivery)
     cpdef Delivery try_append(self, long long timestamp_ms, object key, object value, object headers)
@@ -71,6 +72,7 @@ cdef class ProducerBatch:
     cpdef bint _take(self, long long timestamp_ms, object key, object value, object headers) except -1
     cdef bint _finish(self, object outcome) except -1
     cdef bint _fail(self, object outcome, object error) except -1
+    @cython.locals(successor=ProducerBatch)
     cdef ProducerBatch _successor(self, Py_ssize_t limit, Py_ssize_t first_index)
     @cython.locals(batch=ProducerBatch)
     cdef _move(self, object batches, list moves, Py_ssize_t failed=*)

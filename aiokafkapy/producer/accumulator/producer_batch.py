@@ -22,7 +22,7 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 try:
     import cython
@@ -37,6 +37,9 @@ from ...record.compression import Compression, compress, inline_limit
 from ...states import StateTable
 from ..deliveries.delivery import Delivery
 from ..deliveries.produce_request_result import ProduceRequestResult, Teller
+
+if TYPE_CHECKING:
+    from .batch_phases import BatchPhases
 
 __all__ = ["BATCH_STATES", "NO_SEQUENCE", "RECORDS_PER_ORDER", "BatchAccount", "BatchState", "ProducerBatch"]
 
@@ -120,6 +123,7 @@ class ProducerBatch:
         "may_be_renumbered",
         "memory",
         "order",
+        "phases",
         "produce_result",
         "producer_epoch",
         "producer_id",
@@ -182,6 +186,8 @@ class ProducerBatch:
         # An attempt may have been written; and whether a broker, asked since, did not know of it
         self.is_in_doubt = False
         self.may_be_renumbered = True
+        # When it was ready, and the like, with ``record_timing``
+        self.phases: BatchPhases | None = None
 
     # filling
 
@@ -503,7 +509,7 @@ class ProducerBatch:
         return True
 
     def _successor(self, limit: int, first_index: int) -> ProducerBatch:
-        return ProducerBatch(
+        successor = ProducerBatch(
             self.topic_partition,
             RecordBatchBuilder(limit),
             self.created,
@@ -512,6 +518,9 @@ class ProducerBatch:
             compression_level=self.compression_level,
             is_split_batch=True,
         )
+        if self.phases is not None:
+            successor.phases = self.phases.copy()
+        return successor
 
     def _take(self, timestamp_ms: int, key: Any, value: Any, headers: Any) -> bool:
         if self.builder.try_append(timestamp_ms, key, value, headers) <= 0:

@@ -26,9 +26,11 @@ cdef class ReadyBatches:
     cdef TransactionManager _transaction_manager
     cdef bint _is_linger_adaptive
     cdef double _linger
+    cdef double _gathered_for
     cdef double _next_look
     cdef bint _is_hurried
     cdef public object auto_linger
+    cdef public object timer
 
     @cython.locals(
         queue=PartitionQueue, batch=ProducerBatch, leader=int, queues=dict, next_ready=double, lingers_until=double,
@@ -36,6 +38,8 @@ cdef class ReadyBatches:
     )
     cpdef ReadyCheckResult ready(self, object cluster, double now, object in_flight, bint is_hurried)
     cpdef dict drain(self, object cluster, object node_ids, Py_ssize_t max_request_size, double now)
+    @cython.locals(queue=PartitionQueue, batch=ProducerBatch, last=ProducerBatch)
+    cdef _note_ready(self, dict queues, double now, bint takes_all)
     @cython.locals(queue=PartitionQueue, batch=ProducerBatch, chosen=list, size=Py_ssize_t)
     cdef list _drain_node(self, dict queues, Py_ssize_t max_request_size, double now)
     @cython.locals(linger=double)

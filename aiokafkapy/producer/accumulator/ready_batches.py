@@ -34,6 +34,7 @@ from .producer_batch import NO_SEQUENCE, ProducerBatch
 if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
     from ..identity.transaction_manager import TransactionManager
+    from .batch_phases import PhaseTimer
 
 __all__ = ["ADAPTIVE_LINGER", "ReadyBatches", "ReadyCheckResult"]
 
@@ -82,6 +83,7 @@ class ReadyBatches:
     """The way out of the accumulator."""
 
     __slots__ = (
+        "_gathered_for",
         "_is_hurried",
         "_is_linger_adaptive",
         "_linger",
@@ -90,6 +92,7 @@ class ReadyBatches:
         "_sealer",
         "_transaction_manager",
         "auto_linger",
+        "timer",
     )
 
     def __init__(
@@ -105,9 +108,12 @@ class ReadyBatches:
         self._is_linger_adaptive = linger is None
         self._linger = ADAPTIVE_LINGER if linger is None else linger
         self._is_hurried = False  # at the last ``ready``
+        self._gathered_for = self._linger  # then, too
         # With an ``auto_linger``, and a linger of None: it decides while a leader is busy
         self.auto_linger: AutoLinger | None = None
         self._next_look = _NEVER
+        # Told when batches are ready and sent, with ``record_timing``
+        self.timer: PhaseTimer | None = None
 
     def ready(
         self, cluster: Cluster, now: float, in_flight: Callable[[int], int], is_hurried: bool
@@ -122,6 +128,7 @@ class ReadyBatches:
         unknown_leader_topics: Set[str] = NOTHING
         self._is_hurried = is_hurried
         linger = self._gathering_time(now) if self._is_linger_adaptive else self._linger
+        self._gathered_for = linger
         next_ready = self._next_look
         for leader, queues in self._queues.by_leader(cluster).items():
             if leader == NO_LEADER:
@@ -158,6 +165,8 @@ class ReadyBatches:
                 is_ready = True  # but more may have to go to a thread
             if is_ready:
                 ready_nodes.add(leader)
+            if self.timer is not None:
+                self._note_ready(queues, now, leader in ready_nodes)
         self._queues.gathering = gathering
         result = ReadyCheckResult.__new__(ReadyCheckResult)  # without the constructor, which is a Python call
         result.ready_nodes = ready_nodes
@@ -177,6 +186,27 @@ class ReadyBatches:
         return {node_id: self._drain_node(rounds.get(node_id, {}), max_request_size, now) for node_id in node_ids}
 
     # internals
+
+    def _note_ready(self, queues: dict[PartitionQueue, None], now: float, takes_all: bool) -> None:
+        """Tell the timer. ``takes_all``: the leader is to be sent something, which takes along what else it leads."""
+        if self.timer is None:
+            return
+        for queue in queues:
+            if self._is_hurried:
+                for batch in reversed(queue.batches):
+                    if not self.timer.ready(batch, now):
+                        break  # nor is one before it new
+                continue
+            batch = queue.batches[0]
+            if queue.linger > 0:
+                is_ready = now >= self._own_linger_ends(queue, batch)
+            else:
+                is_ready = takes_all and not queue.is_muted
+                last = queue.batches[-1]
+                if last.is_full:  # those before it were closed, which told the timer
+                    self.timer.ready(last, now)
+            if is_ready:
+                self.timer.ready(batch, now)
 
     def _drain_node(self, queues: dict[PartitionQueue, None], max_request_size: int, now: float) -> list[ProducerBatch]:
         chosen: list[PartitionQueue] = []
@@ -207,6 +237,8 @@ class ReadyBatches:
                 self._transaction_manager.stamp(batch)
             batch.drained(now)
             batches.append(batch)
+            if self.timer is not None:
+                self.timer.attempted(batch, queue.linger if queue.linger >= 0 else self._gathered_for)
         if batches:
             self._queues.gathering = NOBODY  # the batches that gathered may be gone
         return batches

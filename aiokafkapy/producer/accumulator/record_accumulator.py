@@ -42,6 +42,7 @@ from .record_appender import RecordAppender
 if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
     from ..identity.transaction_manager import TransactionManager
+    from .batch_phases import PhaseTimer
 
 __all__ = ["ADAPTIVE_LINGER", "ReadyCheckResult", "RecordAccumulator"]
 
@@ -121,6 +122,10 @@ class RecordAccumulator:
     def auto_linger(self) -> AutoLinger | None:
         """It says how long batches gather, with ``linger_ms="auto"``."""
         return self._ready_batches.auto_linger
+
+    def time_phases(self, timer: PhaseTimer) -> None:
+        """Tell ``timer`` of what becomes of batches from now on."""
+        self._sealer.timer = self._ready_batches.timer = timer
 
     @property
     def wakeup(self) -> Callable[[], object]:

@@ -536,6 +536,8 @@ class RecordAppender:
     def _close_open_batch(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         queue.open_batch = None
         batch.close()
+        if self._sealer.timer is not None and queue.linger < _UNTIL_FLUSH:
+            self._sealer.timer.ready(batch)
         if batch.needs_compression and (self._is_in_bulk or not self._sealer.is_quick(batch)):
             self._sealer.hand_over(batch)
         elif batch.needs_compression or not batch.compression:

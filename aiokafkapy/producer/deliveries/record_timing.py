@@ -24,27 +24,39 @@ class BatchTiming:
         "_batch_records",
         "_batch_size",
         "_clock",
+        "_encode",
         "_in_flight",
+        "_linger",
+        "_node_id",
         "_queued",
+        "_retried",
         "_throttled",
     )
 
     def __init__(
         self,
         *,
+        linger: float,
         queued: float,
+        encode: float,
+        retried: float,
         in_flight: float,
         throttled: float,
         attempts: int,
+        node_id: int,
         batch_records: int,
         batch_size: int,
         answered_at: float,
         clock: Callable[[], float],
     ) -> None:
+        self._linger = linger
         self._queued = queued
+        self._encode = encode
+        self._retried = retried
         self._in_flight = in_flight
         self._throttled = throttled
         self._attempts = attempts
+        self._node_id = node_id
         self._batch_records = batch_records
         self._batch_size = batch_size
         self._answered_at = answered_at
@@ -57,11 +69,15 @@ class BatchTiming:
         metadata = TimedRecordMetadata(topic, partition, offset, timestamp_ms, key_size, value_size)
         told = self._clock() - self._answered_at
         metadata._timing = RecordTiming(
+            self._linger,
             self._queued,
+            self._encode,
+            self._retried,
             self._in_flight,
             told,
             self._throttled,
             self._attempts,
+            self._node_id,
             self._batch_records,
             self._batch_size,
         )

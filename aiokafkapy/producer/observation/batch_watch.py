@@ -9,12 +9,15 @@ Rules: called before the batch has its outcome, once for each; nothing raises, n
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ...observability.observer import BatchDone, Observers
 from ...record.encoding import BATCH_HEADER_SIZE
 from ..accumulator.producer_batch import BatchState, ProducerBatch
 from ..deliveries.record_timing import BatchTiming
+
+if TYPE_CHECKING:
+    from ..accumulator.batch_phases import BatchPhases
 
 __all__ = ["BatchWatch", "BatchWatcher", "PassingWatch"]
 
@@ -22,7 +25,8 @@ __all__ = ["BatchWatch", "BatchWatcher", "PassingWatch"]
 class BatchWatcher(Protocol):
     """The events of the Sender's side: ``BatchWatch``, or a ``PassingWatch`` before it."""
 
-    throttled: float
+    def answered(self, node_id: int, throttled: float) -> None:
+        """This broker's answer is handled next; it asks to be left alone for so many seconds."""
 
     def completed(self, batch: ProducerBatch, base_offset: int, now: float) -> None:
         """The broker has the batch."""
@@ -32,33 +36,28 @@ class BatchWatcher(Protocol):
 
 
 class BatchWatch:
-    """Watches the batches of one producer. ``throttled`` is the pause that the answer being handled asks for, in
-    seconds; with ``times_records`` each delivered record has its timing.
-    """
+    """Watches the batches of one producer. The records of those that a ``PhaseTimer`` has seen have their timing."""
 
-    __slots__ = ("_clock", "_tell", "_times_records", "throttled")
+    __slots__ = ("_clock", "_node_id", "_tell", "_throttled")
 
-    def __init__(self, observers: Observers, clock: Callable[[], float], *, times_records: bool = False) -> None:
+    def __init__(self, observers: Observers, clock: Callable[[], float]) -> None:
         self._tell = observers.batch_done
         self._clock = clock
-        self._times_records = times_records
-        self.throttled = 0.0
+        # Of the answer that is being handled
+        self._node_id = -1
+        self._throttled = 0.0
+
+    def answered(self, node_id: int, throttled: float) -> None:
+        """This broker's answer is handled next; it asks to be left alone for so many seconds."""
+        self._node_id = node_id
+        self._throttled = throttled
 
     def completed(self, batch: ProducerBatch, base_offset: int, now: float) -> None:
         """The broker has the batch."""
-        if self._times_records:
-            batch.produce_result.timing = BatchTiming(
-                queued=batch.drained_at - batch.created,
-                in_flight=now - batch.drained_at,
-                throttled=self.throttled,
-                attempts=_attempts(batch),
-                batch_records=batch.record_count,
-                batch_size=batch.size,
-                answered_at=now,
-                clock=self._clock,
-            )
+        if batch.phases is not None:
+            batch.produce_result.timing = self._timing(batch, batch.phases, now)
         if self._tell is not None:
-            self._tell(_done(batch, batch.record_count, now, self.throttled, base_offset, None))
+            self._tell(_done(batch, batch.record_count, now, self._throttled, base_offset, None))
 
     def failed(self, batch: ProducerBatch, records: int, error: BaseException, now: float) -> None:
         """So many of the batch's records fail."""
@@ -71,24 +70,38 @@ class BatchWatch:
         """
         self.failed(batch, records, error, self._clock())
 
+    # internals
+
+    def _timing(self, batch: ProducerBatch, phases: BatchPhases, now: float) -> BatchTiming | None:
+        ready, first, last = phases.ready_at, phases.first_attempted_at, phases.attempted_at
+        if ready is None or first is None or last is None:
+            return None
+        return BatchTiming(
+            linger=ready - batch.created,
+            queued=max(0.0, first - ready - phases.encode),  # a difference may round to just below 0
+            encode=phases.encode,
+            retried=last - first,
+            in_flight=max(0.0, now - last),
+            throttled=self._throttled,
+            attempts=_attempts(batch),
+            node_id=self._node_id,
+            batch_records=batch.record_count,
+            batch_size=batch.size,
+            answered_at=now,
+            clock=self._clock,
+        )
+
 
 class PassingWatch:
     """Stands before another watch, if there is one, and passes all on to it: a base for those that look themselves."""
 
     def __init__(self, then: BatchWatcher | None) -> None:
         self._then = then
-        self._throttled = 0.0
 
-    @property
-    def throttled(self) -> float:
-        """The pause that the answer being handled asks for, in seconds."""
-        return self._throttled
-
-    @throttled.setter
-    def throttled(self, seconds: float) -> None:
-        self._throttled = seconds
+    def answered(self, node_id: int, throttled: float) -> None:
+        """This broker's answer is handled next; it asks to be left alone for so many seconds."""
         if self._then is not None:
-            self._then.throttled = seconds
+            self._then.answered(node_id, throttled)
 
     def completed(self, batch: ProducerBatch, base_offset: int, now: float) -> None:
         """The broker has the batch."""

@@ -33,7 +33,7 @@ class Observation:
         self._has_observers = bool(ours or config.observers)
         self.batch_watch: BatchWatch | None = None
         if config.record_timing or self.observers.batch_done is not None:
-            self.batch_watch = BatchWatch(self.observers, clock, times_records=config.record_timing)
+            self.batch_watch = BatchWatch(self.observers, clock)
 
     def client_watch(self) -> ClientWatch | None:
         """A watch for one network client; None when nobody is to be told."""

@@ -151,7 +151,7 @@ class ProduceRequests:
         body: ProduceResponse | None = response.body
         watch = self._in_flight_batches.watch
         if watch is not None:
-            watch.throttled = 0.0 if body is None else body.throttle_time_ms / 1000
+            watch.answered(node_id, 0.0 if body is None else body.throttle_time_ms / 1000)
         if body is None:
             answers = _without_body(response, batches)
             self._in_flight_batches.handle_answers(batches, answers, now, response.was_sent)

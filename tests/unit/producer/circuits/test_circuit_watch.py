@@ -30,8 +30,10 @@ class Next:
     """In the place of a BatchWatch."""
 
     def __init__(self) -> None:
-        self.throttled = 0.0
         self.told: list[tuple[Any, ...]] = []
+
+    def answered(self, *told: Any) -> None:
+        self.told.append(("answered", *told))
 
     def completed(self, *told: Any) -> None:
         self.told.append(("completed", *told))
@@ -74,11 +76,11 @@ def test_all_is_told_to_the_watch_behind_it() -> None:
     then = Next()
     rig = Rig(then)
     batch = new_batch()
-    rig.watch.throttled = 0.5
+    rig.watch.answered(3, 0.5)
     rig.watch.completed(batch, 7, 1.0)
     rig.watch.failed(batch, 2, ERROR, 2.0)
-    assert then.throttled == rig.watch.throttled == 0.5
     assert then.told == [
+        ("answered", 3, 0.5),
         ("completed", batch, 7, 1.0),
         ("failed", batch, 2, ERROR, 2.0),
     ]
@@ -86,7 +88,7 @@ def test_all_is_told_to_the_watch_behind_it() -> None:
 
 def test_without_one_nothing_is_missing() -> None:
     rig = Rig()
-    rig.watch.throttled = 0.5
+    rig.watch.answered(3, 0.5)
     rig.watch.completed(new_batch(), 0, 1.0)
     assert rig.failures == 0
 

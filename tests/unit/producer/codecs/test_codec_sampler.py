@@ -195,22 +195,20 @@ async def test_where_no_thread_can_be_started_there_is_no_sample() -> None:
 async def test_all_is_told_to_the_watch_behind_it() -> None:
     class Next:
         def __init__(self) -> None:
-            self.throttled = 0.0
             self.told: list[tuple[Any, ...]] = []
 
         def completed(self, *told: Any) -> None:
             self.told.append(told)
 
-        failed = completed
+        answered = failed = completed
 
     then = Next()
     rig = Rig(then=then)
     batch = sealed()
-    rig.sampler.throttled = 0.5
+    rig.sampler.answered(3, 0.5)
     rig.sampler.completed(batch, 7, 1.0)
     rig.sampler.failed(batch, 2, KeyError("x"), 2.0)
-    assert then.throttled == rig.sampler.throttled == 0.5
-    assert [each[0] for each in then.told] == [batch, batch]
+    assert [each[0] for each in then.told] == [3, batch, batch]
     Rig().sampler.failed(batch, 2, KeyError("x"), 2.0)
 
 

@@ -12,10 +12,14 @@ from aiokafkapy.testing.clock import VirtualClock
 def test_a_record_s_timing_is_its_batch_s_and_the_time_until_it_is_read() -> None:
     clock = VirtualClock()
     timing = BatchTiming(
+        linger=0.01,
         queued=0.1,
+        encode=0.02,
+        retried=0.4,
         in_flight=0.2,
         throttled=0.3,
         attempts=2,
+        node_id=7,
         batch_records=3,
         batch_size=100,
         answered_at=clock.time(),
@@ -24,17 +28,23 @@ def test_a_record_s_timing_is_its_batch_s_and_the_time_until_it_is_read() -> Non
     at_once = timing.metadata("t", 1, 2, 3, 4, 5)
     clock.advance(0.5)
     later = timing.metadata("t", 1, 3, 3, 4, 5)
-    assert at_once.timing == RecordTiming(0.1, 0.2, 0.0, 0.3, attempts=2, batch_records=3, batch_size=100)
+    assert at_once.timing == RecordTiming(
+        0.01, 0.1, 0.02, 0.4, 0.2, told=0.0, throttled=0.3, attempts=2, node_id=7, batch_records=3, batch_size=100
+    )
     assert later.timing is not None
     assert later.timing.told == pytest.approx(0.5)
 
 
 def test_metadata_with_a_timing_is_equal_to_that_without_and_may_be_pickled() -> None:
     timing = BatchTiming(
+        linger=0.01,
         queued=0.1,
+        encode=0.02,
+        retried=0.4,
         in_flight=0.2,
         throttled=0.0,
         attempts=1,
+        node_id=7,
         batch_records=3,
         batch_size=100,
         answered_at=0.0,

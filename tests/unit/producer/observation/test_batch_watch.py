@@ -7,6 +7,7 @@ import pytest
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import NotEnoughReplicasError, ProducerClosedError
 from aiokafkapy.observability.observer import BatchDone, Observers
+from aiokafkapy.producer.accumulator.batch_phases import PhaseTimer
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
 from aiokafkapy.producer.observation.batch_watch import BatchWatch
 from aiokafkapy.record.builder import RecordBatchBuilder
@@ -32,7 +33,7 @@ def test_a_delivered_batch_is_told_with_its_times() -> None:
     watch = BatchWatch(Observers([recorder], VirtualClock().time), VirtualClock().time)
     batch, _ = batch_at(10.0)
     batch.drained(10.25)
-    watch.throttled = 0.5
+    watch.answered(7, 0.5)
     watch.completed(batch, 42, 11.0)
     (event,) = recorder.events
     assert event == BatchDone("t", 1, 3, batch.size, batch.size, 1, 0.25, 0.75, 0.5, 42, None)
@@ -73,12 +74,32 @@ def test_a_batch_that_failed_is_told_with_the_error_sent_or_not() -> None:
 def test_without_observers_of_batches_only_the_timing_is_noted() -> None:
     clock = VirtualClock()
     batch, deliveries = batch_at(clock.time())
-    batch.drained(clock.time() + 0.25)
-    BatchWatch(Observers([], VirtualClock().time), clock.time, times_records=True).completed(batch, 7, clock.time() + 1)
+    timer = PhaseTimer(clock.time)
+    begin = clock.time()
+    clock.advance(0.125)
+    timer.ready(batch)
+    timer.encoding(batch)
+    clock.advance(0.5)
+    timer.encoded(batch)
+    clock.advance(0.25)
+    batch.drained(clock.time())
+    timer.attempted(batch, 1.0)
+    clock.advance(1)
+    batch.reenqueued(clock.time(), 0.0)
+    clock.advance(1)
+    batch.drained(clock.time())
+    timer.attempted(batch, 1.0)
+    clock.advance(4)
+    answered = clock.time()
+    watch = BatchWatch(Observers([], VirtualClock().time), clock.time)
+    watch.answered(9, 0.75)
+    watch.completed(batch, 7, answered)
     batch.complete(7)
-    clock.advance(1.5)
+    clock.advance(8)
     timing = deliveries[1].result().timing
-    assert timing == (0.25, 0.75, 0.5, 0.0, 1, 3, batch.size)
+    assert timing is not None
+    assert timing == (0.125, 0.25, 0.5, 2.0, 4.0, 8.0, 0.75, 2, 9, 3, batch.size)
+    assert sum(timing[:5]) == answered - begin
 
 
 def test_records_have_no_timing_unless_it_is_asked_for() -> None:
