@@ -49,6 +49,7 @@ from .config import ProducerConfig
 from .deliveries.delivery import Delivery
 from .deliveries.delivery_list import DeliveryList
 from .deliveries.outcome_teller import OutcomeTeller
+from .deliveries.record_timing import WeakClock
 from .given_up import dropped_error, error_of_batch, purged_batch, purged_waiting
 from .identity.transaction import Transaction
 from .identity.transaction_manager import TransactionManager
@@ -113,7 +114,7 @@ class ProducerRuntime:
             self.transaction_manager = TransactionManager(config.retry_backoff, self.transaction)
         self.teller = OutcomeTeller(loop)
         self.accumulator = RecordAccumulator(config, None, self.transaction_manager, self.teller)
-        self.observation = Observation(config, loop.time)
+        self.observation = Observation(config, WeakClock(loop) if config.record_timing else loop.time)
         self.client = NetworkClient(
             config, self.metadata, loop=loop, wakeup=self._wakeup, watch=self.observation.client_watch()
         )
@@ -514,7 +515,7 @@ class ProducerRuntime:
         if config.record_timing:
             from .accumulator.batch_phases import PhaseTimer  # most producers have none
 
-            self.accumulator.time_phases(PhaseTimer(self.loop.time))
+            self.accumulator.time_phases(PhaseTimer(WeakClock(self.loop)))
 
     def _new_optional_parts(self, config: ProducerConfig) -> OptionalParts | None:
         has_any = config.topic_limits or config.circuit_breaker is not None or config.chooses_codecs

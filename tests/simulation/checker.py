@@ -24,6 +24,7 @@ from aiokafkapy.errors import (
     PurgedError,
     SenderCrashedError,
 )
+from aiokafkapy.producer.accumulator.ready_batches import LONGEST_LINGER
 
 from ..promises.judging import Place, Told, broken_promises, out_of_order
 from .workload import Sent
@@ -58,6 +59,7 @@ def check_records(
             yield f"{_name(record)} {what}: {details}"
         yield from _check_refusal(record, places.get(record.value, []))
         yield from _check_time(record, options)
+        yield from _check_timing(record, options)
     if is_idempotent:
         yield from _check_order(sent, places)
     if options.get("enable_gapless_guarantee"):
@@ -123,6 +125,24 @@ def _check_time(record: Sent, options: Mapping[str, Any]) -> Iterator[str]:
         limit = min(limit, record.delivery_timeout_ms / 1000 + SLACK)
     if record.outcome is not None and record.ended - record.began > limit:
         yield f"{_name(record)} had its outcome after {record.ended - record.began:.3f} s; the limit is {limit:.3f} s"
+
+
+def _check_timing(record: Sent, options: Mapping[str, Any]) -> Iterator[str]:
+    """Its times, where it has any, are none below zero, and together its batch's; a batch gathers no longer than it
+    may.
+    """
+    if not isinstance(record.outcome, RecordMetadata) or record.is_row:
+        return
+    timing = record.outcome.timing
+    if timing is None:
+        if options.get("record_timing"):
+            yield f"{_name(record)} has no timing"
+        return
+    linger_ms = options["linger_ms"]
+    most = LONGEST_LINGER if linger_ms in (None, "auto") else linger_ms / 1000
+    whole = sum(timing[:5])
+    if min(timing) < 0 or timing.linger > most + SLACK or whole > options["delivery_timeout_ms"] / 1000 + SLACK:
+        yield f"{_name(record)} has a wrong timing: {timing}"
 
 
 def _check_order(sent: Sequence[Sent], places: Mapping[bytes, Sequence[Place]]) -> Iterator[str]:

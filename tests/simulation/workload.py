@@ -118,6 +118,7 @@ def _adaptive_options(options: dict[str, Any]) -> dict[str, Any]:
             scope=chance.choice(("topic", "producer")),
         )
     found["cancel_takes_back"] = chance.random() < 0.3
+    found["record_timing"] = chance.random() < 0.3
     return found
 
 

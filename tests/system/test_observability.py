@@ -247,6 +247,15 @@ class TestTiming:
             assert timing.queued > 0.09 * place
             assert sum(timing[:5]) <= took
 
+    async def test_it_tells_what_the_answer_holds_the_producer_back_for(self, broker: DevBroker) -> None:
+        async with KafkaProducer(broker.bootstrap_servers, record_timing=True) as producer:
+            await producer.partitions_for("t")
+            broker.controls.throttle(None, 40)
+            timing = (await producer.send("t", b"value")).timing
+            broker.controls.throttle(None, 0)
+        assert timing is not None
+        assert timing.throttled == 0.04
+
     async def test_a_batch_that_a_thread_compresses_tells_how_long_that_took(self, broker: DevBroker) -> None:
         options: dict[str, Any] = {"compression_type": "gzip", "compression_gzip_level": 9, "batch_size": 900_000}
         async with KafkaProducer(broker.bootstrap_servers, record_timing=True, **options) as producer:

@@ -3,16 +3,19 @@
 A batch has one only when the producer has ``record_timing=True``; the metadata of its records is then of a class that
 has the timing, and is equal to what it is without. Java has no counterpart; librdkafka's is ``Message.latency()``.
 
-Rule: nothing is computed before somebody reads a record's metadata.
+Rules: nothing is computed before somebody reads a record's metadata; nothing here holds the loop, to which a program's
+tasks and deliveries hang, for the cyclic collector does not see a delivery's result (``WeakClock``).
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
+from typing import Protocol
 
 from ..records import RecordMetadata, RecordTiming
 
-__all__ = ["BatchTiming", "TimedRecordMetadata"]
+__all__ = ["BatchTiming", "TimedRecordMetadata", "WeakClock"]
 
 
 class BatchTiming:
@@ -67,7 +70,7 @@ class BatchTiming:
     ) -> RecordMetadata:
         """A record's metadata, with its timing; it counts as told now."""
         metadata = TimedRecordMetadata(topic, partition, offset, timestamp_ms, key_size, value_size)
-        told = self._clock() - self._answered_at
+        told = max(0.0, self._clock() - self._answered_at)  # a clock whose loop is gone may stand before it
         metadata._timing = RecordTiming(
             self._linger,
             self._queued,
@@ -93,3 +96,25 @@ class TimedRecordMetadata(RecordMetadata):
     def timing(self) -> RecordTiming | None:
         """Described in ``RecordMetadata``."""
         return self._timing
+
+
+class WeakClock:
+    """The clock of a loop, without the loop; when that is gone, it stands still."""
+
+    __slots__ = ("_last", "_loop")
+
+    def __init__(self, loop: _HasTime) -> None:
+        self._loop = weakref.ref(loop)
+        self._last = 0.0
+
+    def __call__(self) -> float:
+        """The time, in seconds."""
+        loop = self._loop()
+        if loop is not None:
+            self._last = loop.time()
+        return self._last
+
+
+class _HasTime(Protocol):
+    def time(self) -> float:
+        """The time, in seconds."""

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pickle
+import weakref
 
 import pytest
 
-from aiokafkapy.producer.deliveries.record_timing import BatchTiming
+from aiokafkapy.producer.deliveries.record_timing import BatchTiming, WeakClock
 from aiokafkapy.producer.records import RecordMetadata, RecordTiming
 from aiokafkapy.testing.clock import VirtualClock
 
@@ -57,3 +58,23 @@ def test_metadata_with_a_timing_is_equal_to_that_without_and_may_be_pickled() ->
     assert plain.timing is None
     assert pickle.loads(pickle.dumps(metadata)).timing == metadata.timing
     assert metadata.topic_partition == ("t", 1)
+
+
+def test_a_weak_clock_tells_its_loop_s_time_and_does_not_hold_it() -> None:
+    class Loop:
+        def time(self) -> float:
+            return 7.0
+
+    loop = Loop()
+    clock = WeakClock(loop)
+    assert clock() == 7.0
+    gone = weakref.ref(loop)
+    del loop
+    assert gone() is None
+    assert clock() == 7.0
+    timing = BatchTiming(
+        linger=0.0, queued=0.0, encode=0.0, retried=0.0, in_flight=0.0, throttled=0.0, attempts=1, node_id=1,
+        batch_records=1, batch_size=100, answered_at=8.0, clock=clock,
+    ).metadata("t", 1, 2, 3, 4, 5).timing  # fmt: skip
+    assert timing is not None
+    assert timing.told == 0
