@@ -19,9 +19,8 @@ Rules:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ...common import ExponentialBackoff, TopicPartition
 from ...errors import IllegalStateError, KafkaError
@@ -29,12 +28,12 @@ from ...record.compression import Compression
 from ...record.encoding import BATCH_HEADER_SIZE
 from ..deliveries.produce_request_result import ProduceRequestResult, Teller
 from .accumulator_config import AccumulatorConfig
+from .accumulator_settings import credit_step, is_codec_chosen, new_pool, settings_of
 from .auto_linger import AutoLinger
 from .batch_queues import BatchQueues, Gap
 from .batch_sealer import BatchSealer
-from .buffer_pool import UNBOUNDED, BufferPool
+from .buffer_pool import BufferPool
 from .incomplete_batches import Flush, IncompleteBatches
-from .partition_queue import NO_LINGER, TopicSettings
 from .producer_batch import ProducerBatch
 from .ready_batches import ADAPTIVE_LINGER, ReadyBatches, ReadyCheckResult
 from .record_appender import RecordAppender
@@ -45,11 +44,6 @@ if TYPE_CHECKING:
     from .batch_phases import PhaseTimer
 
 __all__ = ["ADAPTIVE_LINGER", "ReadyCheckResult", "RecordAccumulator"]
-
-DROPPED_AT_ONCE: Final = 16
-"""One part in so many of the buffer is in a batch, at most, where the oldest is dropped when there is no room."""
-COMPRESSION_RESERVE: Final = 8 * 1024 * 1024
-"""The most that is kept from records so that a full pool can still be compressed in threads; else an eighth of it."""
 
 
 class RecordAccumulator:
@@ -77,19 +71,19 @@ class RecordAccumulator:
         transaction_manager: TransactionManager | None = None,
         teller: Teller | None = None,
     ) -> None:
-        settings = _settings_of(config, has_own_linger=False)
+        settings = settings_of(config, has_own_linger=False)
         by_topic = {
-            topic: _settings_of(config.for_topic(topic), has_own_linger=options.linger_ms is not None)
+            topic: settings_of(config.for_topic(topic), has_own_linger=options.linger_ms is not None)
             for topic, options in config.topics.items()
         }
         has_codec = any(each.compression != Compression.NONE for each in (settings, *by_topic.values()))
-        if _is_chosen(config) or any(_is_chosen(config.for_topic(topic)) for topic in config.topics):
+        if is_codec_chosen(config) or any(is_codec_chosen(config.for_topic(topic)) for topic in config.topics):
             has_codec = True
         self._transaction_manager = transaction_manager
         self._backoff = ExponentialBackoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
         self._flushes = 0
         # Parts
-        self._pool = buffer_pool if buffer_pool is not None else _make_pool(config, has_codec)
+        self._pool = buffer_pool if buffer_pool is not None else new_pool(config, has_codec)
         self._incomplete = IncompleteBatches()
         self._incomplete.teller = teller
         self._sealer = BatchSealer(self._pool)
@@ -109,7 +103,7 @@ class RecordAccumulator:
             self._sealer,
             self._incomplete,
             max_record_size=min(config.max_request_size, config.buffer_memory),
-            credit_step=_credit_step(config),
+            credit_step=credit_step(config),
         )
         if config.linger_ms == "auto":
             self._ready_batches.auto_linger = AutoLinger(self.appender)
@@ -164,13 +158,8 @@ class RecordAccumulator:
         """True while everything is ready at once: memory is exhausted, a flush is on, or the accumulator is closed."""
         return self._is_hurried()
 
-    @property
-    def has_undrained(self) -> bool:
-        """True when a batch waits to be sent."""
-        return self._queues.has_batches()
-
     def has_queued(self) -> bool:
-        """As ``has_undrained``, for the hot path, where a property costs more than the answer."""
+        """True when a batch waits to be sent. No property: one would cost the hot path more than the answer."""
         return self._queues.has_batches()
 
     @property
@@ -562,42 +551,6 @@ class RecordAccumulator:
 
     def _end_flush(self) -> None:
         self._flushes -= 1
-
-
-def _codec_of(config: AccumulatorConfig) -> tuple[Compression, int | None]:
-    kind = 0 if _is_chosen(config) else config.compression_type  # none to begin with
-    codec = Compression.for_name(kind) if isinstance(kind, str) else Compression(kind or 0)
-    return codec, getattr(config, f"compression_{codec.codec_name}_level", None)
-
-
-def _is_chosen(config: AccumulatorConfig) -> bool:
-    """True when the codec is chosen as it goes, by ``use_codec``."""
-    return bool(config.compression_type == "auto")
-
-
-def _settings_of(config: AccumulatorConfig, *, has_own_linger: bool) -> TopicSettings:
-    compression, level = _codec_of(config)
-    # A batch that could not be sent in one request, or not be paid for, would be of no use.
-    most = min(config.max_request_size, config.buffer_memory)
-    if config.overflow == "drop_oldest":
-        most = min(most, config.buffer_memory // DROPPED_AT_ONCE)
-    linger = NO_LINGER
-    if config.manual_flush:
-        linger = math.inf
-    elif has_own_linger and config.linger_ms is not None:
-        linger = config.linger_ms / 1000
-    return TopicSettings(max(1, min(config.batch_size, most)), compression, level, linger)
-
-
-def _credit_step(config: AccumulatorConfig) -> int:
-    if not config.drops_oldest or config.buffer_records is None:
-        return UNBOUNDED
-    return max(1, config.buffer_records // DROPPED_AT_ONCE)
-
-
-def _make_pool(config: AccumulatorConfig, has_codec: bool) -> BufferPool:
-    reserve = min(config.buffer_memory // 8, COMPRESSION_RESERVE) if has_codec else 0
-    return BufferPool(config.buffer_memory, reserve, config.buffer_records)
 
 
 def _nothing() -> None:

@@ -98,7 +98,7 @@ class ProducerIdRequests:
         delay = manager.time_to_init_producer_id(now)
         if delay is None:
             return NEVER
-        if manager.last_error is not None and not self._accumulator.has_undrained:
+        if manager.last_error is not None and not self._accumulator.has_queued():
             return NEVER  # it failed, and no record needs it: an idle producer stays idle
         if delay > 0:
             return delay

@@ -303,7 +303,7 @@ class TestDrain:
         harness.append_ok(b"b")
         (second,) = harness.drain()
         assert (values_of(first), values_of(second)) == ([b"a"], [b"b"])
-        assert not harness.accumulator.has_undrained
+        assert not harness.accumulator.has_queued()
         assert harness.accumulator.has_incomplete
 
     def test_sequences_are_stamped_once_and_follow_one_another(self) -> None:

@@ -257,7 +257,7 @@ class TestExpiry:
         harness.fail(other)
         assert harness.accumulator.next_expiry_time() == inf
         assert harness.pool.held == 0
-        assert not harness.accumulator.has_undrained
+        assert not harness.accumulator.has_queued()
 
     def test_all_of_a_partition_that_are_too_old_go_and_the_others_stay(self) -> None:
         harness = Harness(batch_size=150, delivery_timeout_ms=30_000, request_timeout_ms=20_000)
@@ -332,7 +332,7 @@ class TestAborting:
         assert all(str(delivery.exception()) == "closed" for delivery in deliveries)
         assert harness.pool.held == 0
         assert harness.accumulator.failed == harness.accumulator.accepted == 6
-        assert not harness.accumulator.has_undrained
+        assert not harness.accumulator.has_queued()
         for batch in drained:  # an answer that comes after all changes nothing
             assert not batch.complete(0)
             harness.accumulator.deallocate(batch)
@@ -412,7 +412,7 @@ class TestExpiringRecords:
         harness = Harness(linger_ms=1000)
         delivery = harness.append_ok()
         assert overdue(harness, delivery) == (1, 0)
-        assert not harness.accumulator.has_undrained
+        assert not harness.accumulator.has_queued()
         assert harness.pool.held == 0
 
     def test_a_record_in_a_request_stays_there_and_its_outcome_is_unknown(self) -> None:
@@ -456,7 +456,7 @@ class TestExpiringRecords:
         (batch,) = harness.drain()
         overdue(harness, deliveries[3])
         harness.accumulator.split_and_reenqueue(batch)
-        while harness.accumulator.has_undrained:
+        while harness.accumulator.has_queued():
             (piece,) = harness.drain()
             harness.complete(piece, piece.base_sequence)
         assert isinstance(deliveries[3].exception(), DeliveryTimeoutError)

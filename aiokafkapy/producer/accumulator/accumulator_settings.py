@@ -1,0 +1,60 @@
+"""The accumulator's settings, which follow from several options each: the batches of a topic, and the pool.
+
+Owns these bounds, and no state. Java has them in ``KafkaProducer`` and ``RecordAccumulator``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from ...record.compression import Compression
+from .accumulator_config import AccumulatorConfig
+from .buffer_pool import UNBOUNDED, BufferPool
+from .partition_queue import NO_LINGER, TopicSettings
+
+__all__ = ["credit_step", "is_codec_chosen", "new_pool", "settings_of"]
+
+DROPPED_AT_ONCE: Final = 16
+"""One part in so many of the buffer is in a batch, at most, where the oldest is dropped when there is no room."""
+COMPRESSION_RESERVE: Final = 8 * 1024 * 1024
+"""The most that is kept from records so that a full pool can still be compressed in threads; else an eighth of it."""
+
+
+def _codec_of(config: AccumulatorConfig) -> tuple[Compression, int | None]:
+    kind = 0 if is_codec_chosen(config) else config.compression_type  # none to begin with
+    codec = Compression.for_name(kind) if isinstance(kind, str) else Compression(kind or 0)
+    return codec, getattr(config, f"compression_{codec.codec_name}_level", None)
+
+
+def is_codec_chosen(config: AccumulatorConfig) -> bool:
+    """True when the codec is chosen as it goes, by ``use_codec``."""
+    return bool(config.compression_type == "auto")
+
+
+def settings_of(config: AccumulatorConfig, *, has_own_linger: bool) -> TopicSettings:
+    """How a topic's batches are made; ``has_own_linger`` where its ``linger_ms`` is not the producer's."""
+    compression, level = _codec_of(config)
+    # A batch that could not be sent in one request, or not be paid for, would be of no use.
+    most = min(config.max_request_size, config.buffer_memory)
+    if config.overflow == "drop_oldest":
+        most = min(most, config.buffer_memory // DROPPED_AT_ONCE)
+    linger = NO_LINGER
+    if config.manual_flush:
+        linger = math.inf
+    elif has_own_linger and config.linger_ms is not None:
+        linger = config.linger_ms / 1000
+    return TopicSettings(max(1, min(config.batch_size, most)), compression, level, linger)
+
+
+def credit_step(config: AccumulatorConfig) -> int:
+    """A batch is closed after so many records, so that the oldest are few at a time."""
+    if not config.drops_oldest or config.buffer_records is None:
+        return UNBOUNDED
+    return max(1, config.buffer_records // DROPPED_AT_ONCE)
+
+
+def new_pool(config: AccumulatorConfig, has_codec: bool) -> BufferPool:
+    """The memory of a producer's records."""
+    reserve = min(config.buffer_memory // 8, COMPRESSION_RESERVE) if has_codec else 0
+    return BufferPool(config.buffer_memory, reserve, config.buffer_records)
