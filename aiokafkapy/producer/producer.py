@@ -32,7 +32,7 @@ from .deliveries.delivery import Delivery, waiter_for
 from .intake.arguments import partition_of, timeout_of, topic_name
 from .intake.new_intake import new_intake, new_interceptors
 from .intake.pending_record import PendingRecord
-from .intake.record_deadlines import accept_by_deadline, enclosing_milliseconds, open_deadlines
+from .intake.record_deadlines import accept_by_deadline, enclosing_end, open_deadlines
 from .intake.record_sender import K, RecordSender, V, admitted
 from .intake.serializers import Serializer
 from .records import HeadersLike, ProducerRecord, RecordMetadata, Timestamp
@@ -228,9 +228,8 @@ class KafkaProducer(RecordSender[K, V]):
         BufferExhaustedError then, and ``result()`` RuntimeError. Raises why the producer takes no records.
         """
         sender = self._thread_sender or self._new_thread_sender()
-        if open_deadlines:
-            delivery_timeout_ms = enclosing_milliseconds(topic, delivery_timeout_ms)
-        return sender.send(topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
+        ends_at = enclosing_end(topic, sender.loop) if open_deadlines else math.inf
+        return sender.send(topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms, ends_at=ends_at)
 
     async def send_many(
         self,

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import math
 import threading
 import time
 from collections import deque
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ..errors import BufferExhaustedError, ProducerClosedError, SerializationError
 from .deliveries.delivery import Delivery
 from .intake.pending_record import PendingRecord
-from .intake.record_deadlines import accept_within
+from .intake.record_deadlines import accept_until
 from .intake.serializers import finish_serializing
 from .records import RecordMetadata
 from .state import ProducerState
@@ -50,18 +51,18 @@ class ThreadSender:
     def __init__(self, intake: RecordIntake, life: Lifecycle[Any], loop: asyncio.AbstractEventLoop) -> None:
         self._intake = intake
         self._life = life
-        self._loop = loop
-        self._crossing: deque[tuple[tuple[Any, ...], _Sent]] = deque()
+        self.loop = loop
+        self._crossing: deque[tuple[tuple[Any, ...], float, _Sent]] = deque()
         self._is_woken = False
         self._room = threading.BoundedSemaphore(MOST_NOT_ACCEPTED)
         self._serializing: set[asyncio.Task[None]] = set()
 
-    def send(self, *arguments: object) -> concurrent.futures.Future[RecordMetadata]:
-        """See ``KafkaProducer.send_from_thread``; the arguments are those of ``accept_within``, whose time may be None
-        and begins when the record has crossed.
+    def send(self, *arguments: object, ends_at: float = math.inf) -> concurrent.futures.Future[RecordMetadata]:
+        """See ``KafkaProducer.send_from_thread``; the arguments are those of ``accept_until``. A time of the record's
+        own begins when it has crossed; ``ends_at`` is when the caller's ``deadline()`` is over.
         """
         self._check()
-        if _runs_here(self._loop):
+        if _runs_here(self.loop):
             if not self._room.acquire(blocking=False):
                 raise BufferExhaustedError(
                     f"{MOST_NOT_ACCEPTED} records of send_from_thread() are not accepted yet, and the producer's own "
@@ -70,13 +71,13 @@ class ThreadSender:
         else:
             while not self._room.acquire(timeout=LOOKS_AGAIN):
                 self._check()
-        sent = _Sent(self._loop)
-        self._crossing.append((arguments, sent))
+        sent = _Sent(self.loop)
+        self._crossing.append((arguments, ends_at, sent))
         # Set before the loop is woken, and unset there before it looks: records appended by then are seen.
         if not self._is_woken:
             self._is_woken = True
             try:
-                self._loop.call_soon_threadsafe(self._take)
+                self.loop.call_soon_threadsafe(self._take)
             except RuntimeError:
                 raise _loop_has_ended() from None
         return sent
@@ -86,7 +87,7 @@ class ThreadSender:
     def _check(self) -> None:
         if self._life.state is not ProducerState.RUNNING:
             raise self._life.why_unusable()
-        if self._loop.is_closed():
+        if self.loop.is_closed():
             raise _loop_has_ended()
 
     # internals: on the loop
@@ -96,14 +97,12 @@ class ThreadSender:
         self._is_woken = False
         crossing, intake = self._crossing, self._intake
         for _ in range(len(crossing)):
-            arguments, sent = crossing.popleft()
+            arguments, ends_at, sent = crossing.popleft()
             if not sent.set_running_or_notify_cancel():
                 self._room.release()
                 continue
             try:
-                accepted = (
-                    intake.accept(*arguments[:-1]) if arguments[-1] is None else accept_within(intake, *arguments)
-                )
+                accepted = accept_until(intake, ends_at, *arguments)
             except BaseException as error:
                 self._room.release()
                 sent.set_exception(error)
@@ -114,14 +113,14 @@ class ThreadSender:
             else:
                 self._admit(cast(PendingRecord, accepted), sent)
         if crossing:
-            self._loop.call_soon(self._take)
+            self.loop.call_soon(self._take)
 
     def _admit(self, record: PendingRecord, sent: _Sent) -> None:
         # In this step, for the next record may find that it need not wait.
-        record.admission.enter(record, self._loop.time())
+        record.admission.enter(record, self.loop.time())
         record.add_done_callback(partial(self._on_admitted, sent))
         if not record.is_serialized:
-            task = self._loop.create_task(_serialized(record))
+            task = self.loop.create_task(_serialized(record))
             self._serializing.add(task)
             task.add_done_callback(self._serializing.discard)
 

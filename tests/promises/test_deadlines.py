@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextvars
+import threading
+import time
 from typing import Any
 
 import pytest
 
-from aiokafkapy import KafkaProducer, ProducerRecord, deadline, errors
+from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata, deadline, errors
 
 from .clusters import Cluster
 from .observing import assert_accounts_balance
@@ -56,12 +60,35 @@ async def test_every_way_of_sending_inherits_it_in_tasks_and_threads_too(cluster
         outcomes: list[Any] = []
         async with asyncio.TaskGroup() as users:
             for way in (_send, _enqueue, _nowait, _in_tasks, _from_thread):
-                users.create_task(_within(0.1, way(producer, topic), outcomes))
+                users.create_task(_within(0.5, way(producer, topic), outcomes))  # by then the thread has begun
         assert len(outcomes) == 5
         assert sum(isinstance(error, errors.DeliveryTimeoutError) for error in outcomes) >= 3
         assert sum(isinstance(error, ExceptionGroup) for error in outcomes) == 1
         assert_accounts_balance(producer, settled=True)
         assert producer.statistics().accepted == 6
+    assert await cluster.log(topic) == []
+
+
+async def test_a_record_that_crosses_late_from_a_thread_has_no_more_time_than_the_block(cluster: Cluster) -> None:
+    topic = await cluster.create_topic()
+    async with cluster.producer(**HELD) as producer:
+        await producer.partitions_for(topic)
+        sent: list[concurrent.futures.Future[RecordMetadata]] = []
+
+        def send() -> None:
+            sent.append(producer.send_from_thread(topic, b"late", partition=0))
+
+        with pytest.raises(TimeoutError):
+            async with deadline(0.1):
+                thread = threading.Thread(target=contextvars.copy_context().run, args=(send,))
+                thread.start()
+                thread.join()
+                # The loop stands still, and the record waits to be taken by it.
+                time.sleep(0.2)  # noqa: ASYNC251
+                await asyncio.sleep(10)
+        with pytest.raises(errors.DeliveryTimeoutError, match=r"deadline\(\) of this call is over: not sent"):
+            sent[0].result(0)
+        assert producer.statistics().accepted == 0
     assert await cluster.log(topic) == []
 
 
@@ -71,6 +98,7 @@ async def test_the_records_of_send_many_inherit_it(cluster: Cluster, is_plain: b
     values = [b"%d" % number for number in range(500)]
     given = values if is_plain else [ProducerRecord(topic, value, key=value, partition=0) for value in values]
     async with cluster.producer(**HELD) as producer:
+        await producer.partitions_for(topic)
         with pytest.raises(TimeoutError):
             async with deadline(0.2):
                 await producer.send_many(topic, given)
@@ -139,6 +167,7 @@ async def test_a_cancelled_call_whose_record_is_in_a_request_leaves_it_there_and
 async def test_without_the_option_a_cancelled_call_leaves_its_record_on_its_way(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
     async with cluster.producer(**HELD) as producer:
+        await producer.partitions_for(topic)
         with pytest.raises(TimeoutError) as caught:
             async with asyncio.timeout(0.05):
                 await producer.send(topic, b"goes on", partition=0)

@@ -78,17 +78,10 @@ class Deadline:
         """True when its time was over while the block was open."""
         return self._is_expired
 
-    def time_left(self) -> float:
-        """Seconds for what is sent here: of this block and those around it; infinity without a limit."""
-        if not self._is_open or self._loop is None:
-            return math.inf if self._outer is None else self._outer.time_left()
-        if self._seconds is None:
-            return math.inf
-        own = self._when - self._loop.time()
-        return own if self._outer is None else min(own, self._outer.time_left())
-
     def ends_at(self, loop: asyncio.AbstractEventLoop) -> float:
-        """As ``time_left``, in the time of ``loop``; on the block's own it is exactly ``when``."""
+        """When the time of records sent here is over, by this block or one around it, in the time of ``loop``; on the
+        block's own loop that is exactly ``when``. Infinity without a limit.
+        """
         if not self._is_open or self._loop is None:
             return math.inf if self._outer is None else self._outer.ends_at(loop)
         if self._seconds is None:

@@ -33,9 +33,10 @@ __all__ = [
     "EnclosingDeadline",
     "RecordDeadlines",
     "accept_by_deadline",
+    "accept_until",
     "accept_within",
     "enclosing_deadline",
-    "enclosing_milliseconds",
+    "enclosing_end",
     "open_deadlines",
     "places_of",
 ]
@@ -49,9 +50,6 @@ Accepted: TypeAlias = PendingRecord | Delivery | DeliveryList
 
 class EnclosingDeadline(Protocol):
     """What a call looks for in its context: ``Deadline``."""
-
-    def time_left(self) -> float:
-        """Seconds, infinity without a limit; not above 0 when it is over."""
 
     def ends_at(self, loop: asyncio.AbstractEventLoop) -> float:
         """When it is over, in the time of ``loop``; infinity without a limit."""
@@ -177,12 +175,32 @@ def accept_by_deadline(
     """
     outer = enclosing_deadline.get()
     runtime = intake.accepting_runtime()
-    deadline = math.inf if outer is None else outer.ends_at(runtime.loop)
-    if outer is None or deadline == math.inf or runtime.config.enable_gapless_guarantee:
+    ends_at = math.inf if outer is None else outer.ends_at(runtime.loop)
+    accepted = accept_until(intake, ends_at, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
+    if outer is not None and ends_at < math.inf:
+        outer.watched_by(runtime.deadlines)
+    return accepted
+
+
+def accept_until(
+    intake: RecordIntake,
+    ends_at: float,
+    topic: Any,
+    value: Any,
+    key: Any,
+    partition: Any,
+    timestamp_ms: Any,
+    headers: Any,
+    delivery_timeout_ms: Any,
+) -> Delivery | PendingRecord:
+    """As ``accept_by_deadline``, where the enclosing one is over at ``ends_at``, in the time of the intake's loop."""
+    runtime = intake.accepting_runtime()
+    if ends_at == math.inf or runtime.config.enable_gapless_guarantee:
         if delivery_timeout_ms is None:
             return intake.accept(topic, value, key, partition, timestamp_ms, headers)
         return accept_within(intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
     now = runtime.now()
+    deadline = ends_at
     if delivery_timeout_ms is not None:
         deadline = min(deadline, now + milliseconds_of(topic, "delivery_timeout_ms", delivery_timeout_ms) / 1000)
     if deadline <= now:
@@ -193,24 +211,18 @@ def accept_by_deadline(
     if isinstance(accepted, PendingRecord):
         accepted.own_deadline = deadline
     runtime.deadlines.add(accepted, deadline)
-    outer.watched_by(runtime.deadlines)
     return accepted
 
 
-def enclosing_milliseconds(topic: Any, delivery_timeout_ms: Any) -> Any:
-    """``delivery_timeout_ms``, or what is left of the enclosing ``deadline()`` when that is less, for a record that
-    goes to another thread's loop. Raises DeliveryTimeoutError when nothing is.
+def enclosing_end(topic: Any, loop: asyncio.AbstractEventLoop) -> float:
+    """When the enclosing ``deadline()`` is over, in the time of ``loop``, for a record that crosses to it from another
+    thread; infinity without one. Raises DeliveryTimeoutError when it is over already.
     """
     outer = enclosing_deadline.get()
-    left = math.inf if outer is None else outer.time_left()
-    if left == math.inf:
-        return delivery_timeout_ms
-    if left <= 0:
+    ends_at = math.inf if outer is None else outer.ends_at(loop)
+    if ends_at <= loop.time():
         raise _too_late(topic)
-    own = math.inf
-    if delivery_timeout_ms is not None:
-        own = milliseconds_of(topic, "delivery_timeout_ms", delivery_timeout_ms)
-    return min(own, max(1, math.ceil(left * 1000)))
+    return ends_at
 
 
 def places_of(records: Iterable[Delivery | DeliveryList]) -> dict[ProduceRequestResult, Sequence[int]]:

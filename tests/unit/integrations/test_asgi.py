@@ -77,7 +77,8 @@ async def served_in_time(
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         found = enclosing_deadline.get()
-        seen.append(math.inf if found is None else found.time_left())
+        loop = asyncio.get_running_loop()
+        seen.append(math.inf if found is None else found.ends_at(loop) - loop.time())
         if answers:
             await send({"type": "http.response.start", "status": 200, "headers": []})
         if waits:

@@ -25,10 +25,11 @@ from aiokafkapy.producer.intake.record_deadlines import (
 from ..accumulator_harness import T0
 
 
-def left() -> float:
-    """Seconds that a call has here."""
+def left(loop: asyncio.AbstractEventLoop | None = None) -> float:
+    """Seconds that a call has here, of a producer on this loop."""
+    loop = loop or asyncio.get_running_loop()
     found = enclosing_deadline.get()
-    return math.inf if found is None else found.time_left()
+    return math.inf if found is None else found.ends_at(loop) - loop.time()
 
 
 def pending() -> tuple[Delivery, ProduceRequestResult]:
