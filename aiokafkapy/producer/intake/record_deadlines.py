@@ -152,11 +152,7 @@ def accept_within(
             "time left, would fail with it"
         )
     accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
-    deadline = runtime.now() + seconds
-    if isinstance(accepted, PendingRecord):
-        accepted.own_deadline = deadline
-    runtime.deadlines.add(accepted, deadline)
-    return accepted
+    return _ending_at(runtime.deadlines, accepted, runtime.now() + seconds)
 
 
 def accept_by_deadline(
@@ -194,11 +190,13 @@ def accept_until(
     delivery_timeout_ms: Any,
 ) -> Delivery | PendingRecord:
     """As ``accept_by_deadline``, where the enclosing one is over at ``ends_at``, in the time of the intake's loop."""
-    runtime = intake.accepting_runtime()
-    if ends_at == math.inf or runtime.config.enable_gapless_guarantee:
+    if ends_at < math.inf and intake.accepting_runtime().config.enable_gapless_guarantee:
+        ends_at = math.inf  # those behind it, which have time left, would fail with it
+    if ends_at == math.inf:
         if delivery_timeout_ms is None:
             return intake.accept(topic, value, key, partition, timestamp_ms, headers)
         return accept_within(intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
+    runtime = intake.accepting_runtime()
     now = runtime.now()
     deadline = ends_at
     if delivery_timeout_ms is not None:
@@ -208,10 +206,7 @@ def accept_until(
         runtime.admission.on_refusal(error)
         raise error
     accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
-    if isinstance(accepted, PendingRecord):
-        accepted.own_deadline = deadline
-    runtime.deadlines.add(accepted, deadline)
-    return accepted
+    return _ending_at(runtime.deadlines, accepted, deadline)
 
 
 def enclosing_end(topic: Any, loop: asyncio.AbstractEventLoop) -> float:
@@ -245,6 +240,16 @@ def places_of(records: Iterable[Delivery | DeliveryList]) -> dict[ProduceRequest
 
 
 # internals
+
+
+def _ending_at(
+    deadlines: RecordDeadlines, accepted: Delivery | PendingRecord, deadline: float
+) -> Delivery | PendingRecord:
+    """The record, whose time is over at ``deadline`` from now on."""
+    if isinstance(accepted, PendingRecord):
+        accepted.own_deadline = deadline
+    deadlines.add(accepted, deadline)
+    return accepted
 
 
 def _too_late(topic: Any) -> DeliveryTimeoutError:

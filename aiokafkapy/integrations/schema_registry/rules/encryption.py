@@ -38,33 +38,36 @@ _DAY_MS: Final = 86_400_000
 _ALTERNATES: Final = "encrypt.alternate.kms.key.ids"
 
 
-class FieldEncryptionRules:
-    """Runs rules of type ``ENCRYPT``."""
+class _EncryptionRules:
+    """Both executors: each rule has keys of its own."""
 
     def __init__(self, rules: SchemaRules, wall_clock: Callable[[], float] = time.time) -> None:
         self._rules = rules
         self._wall_clock = wall_clock
 
-    async def prepare(self, context: RuleContext) -> PreparedRule:
-        """Get the keys."""
+    async def _opened_keys(self, context: RuleContext) -> _Keys:
         keys = _Keys(context, self._rules, self._wall_clock)
         await keys.open()
+        return keys
+
+
+class FieldEncryptionRules(_EncryptionRules):
+    """Runs rules of type ``ENCRYPT``."""
+
+    async def prepare(self, context: RuleContext) -> PreparedRule:
+        """Get the keys."""
+        keys = await self._opened_keys(context)
         change = keys.encrypted_field if context.mode == "WRITE" else keys.decrypted_field
         prepared = on_fields(context, change)
         return PreparedRule(prepared.apply, keys.seconds, is_field_rule=True)
 
 
-class PayloadEncryptionRules:
+class PayloadEncryptionRules(_EncryptionRules):
     """Runs rules of type ``ENCRYPT_PAYLOAD``."""
-
-    def __init__(self, rules: SchemaRules, wall_clock: Callable[[], float] = time.time) -> None:
-        self._rules = rules
-        self._wall_clock = wall_clock
 
     async def prepare(self, context: RuleContext) -> PreparedRule:
         """Get the keys."""
-        keys = _Keys(context, self._rules, self._wall_clock)
-        await keys.open()
+        keys = await self._opened_keys(context)
         change = keys.encrypted if context.mode == "WRITE" else keys.decrypted
 
         def apply(message: Any, walk: Walk | None) -> Any:
