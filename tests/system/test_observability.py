@@ -218,7 +218,7 @@ class TestTiming:
         broker.controls.on_request(ApiKey.PRODUCE, watch)
         broker.controls.fail_next(ApiKey.PRODUCE, errors.NotEnoughReplicasError)
         async with KafkaProducer(
-            broker.bootstrap_servers, record_timing=True, compression_type="gzip", manual_flush=True, retry_backoff_ms=1
+            broker.bootstrap_servers, record_timing=True, compression_type="gzip", manual_flush=True, retry_backoff_ms=5
         ) as producer:
             await producer.partitions_for("t")
             deliveries = [producer.send_nowait("t", b"x" * 1_000, partition=0) for _ in range(20)]
@@ -226,11 +226,13 @@ class TestTiming:
             timings = [(await delivery).timing for delivery in deliveries]
         assert len(sizes) == 2
         assert sizes[0] == sizes[1] < 1_000
+        # uvloop's clock has milliseconds.
+        least = 0 if type(asyncio.get_running_loop()).__module__.startswith("uvloop") else 1e-9
         for timing in timings:
             assert timing is not None
             assert (timing.attempts, timing.batch_records, timing.batch_size) == (2, 20, sizes[0])
             assert timing.retried > 0
-            assert timing.encode > 0
+            assert timing.encode >= least
 
     async def test_waiting_for_a_place_in_flight_is_not_linger(self, broker: DevBroker) -> None:
         options: dict[str, Any] = {"max_in_flight_requests_per_connection": 1, "batch_size": 100, "linger_ms": 1_000}
@@ -244,7 +246,7 @@ class TestTiming:
         for place, timing in enumerate(timings):
             assert timing is not None
             assert timing.linger < 0.05, "each batch is full at once"
-            assert timing.queued > 0.09 * place
+            assert timing.queued >= 0.09 * place
             assert sum(timing[:5]) <= took
 
     async def test_it_tells_what_the_answer_holds_the_producer_back_for(self, broker: DevBroker) -> None:
