@@ -74,6 +74,11 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("alone") and not item.nodeid.startswith(("tests/promises/", "tests/system/")):
+            raise pytest.UsageError(
+                f"{item.nodeid}: tests marked alone are run from tests/promises and tests/system only"
+            )
     # Last: after the order was randomized, which is kept within a chain and among the other tests.
     items.sort(key=place_of)
 
