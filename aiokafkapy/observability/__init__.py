@@ -1,8 +1,9 @@
 """Events for people and machines: structured, and rate-limited in outages.
 
 Turns an event's name and fields into a log line. ``events`` has the loggers, ``rate_limit`` keeps an outage from
-filling the log, ``rendering`` is the part for structlog, imported with the first event that is not filtered out, and
-``programs`` configures logging for our own programs. Kafka's counterpart is slf4j with the ``LogContext`` of a client.
+filling the log, ``secret_names`` says whose values are hidden, ``rendering`` is the part for structlog, imported with
+the first event that is not filtered out, and ``programs`` configures logging for our own programs. Kafka's
+counterpart is slf4j with the ``LogContext`` of a client.
 
 Rules:
 
@@ -18,7 +19,8 @@ Rules:
 
 from __future__ import annotations
 
-from .events import EventLogger, describe_error, get_logger, is_secret_name
+from .events import EventLogger, describe_error, get_logger
 from .rate_limit import RateLimitedLogger
+from .secret_names import is_secret_name
 
 __all__ = ["EventLogger", "RateLimitedLogger", "describe_error", "get_logger", "is_secret_name"]

@@ -1,7 +1,7 @@
 """The loggers of the package: ``_logger = get_logger(__name__)``, ``_logger.warning("connection.lost", node_id=1)``.
 
-Owns the choice between the application's structlog and our own, the hiding of secrets, and the rule that logging never
-raises. Does not know the format of a line. Kafka's counterpart is slf4j's ``Logger``.
+Owns the choice between the application's structlog and our own, and the rule that logging never raises. Does not know
+the format of a line. Kafka's counterpart is slf4j's ``Logger``.
 
 Rule: structlog takes 50 ms and 7 MB to import, so it is imported with the first event that is not filtered out.
 """
@@ -11,22 +11,13 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-__all__ = ["EventLogger", "describe_error", "get_logger", "is_secret_name", "without_secrets"]
+from .secret_names import without_secrets
+
+__all__ = ["EventLogger", "describe_error", "get_logger"]
 
 _ROOT: Final = "aiokafkapy"
-_SECRET_WORDS: Final = (
-    "password",
-    "secret",
-    "token",
-    "jaas",
-    "credential",
-    "private_key",
-    "keystore_key",
-    "proxy_url",
-    "authorization",
-)
 _METHODS: Final = {
     logging.DEBUG: "debug",
     logging.INFO: "info",
@@ -93,17 +84,6 @@ def describe_error(error: BaseException) -> str:
     except BaseException:
         text = "its text cannot be made"
     return f"{type(error).__name__}: {text}"
-
-
-def is_secret_name(name: str) -> bool:
-    """True for the name of an option or field whose value must not be shown, in our spelling or Kafka's."""
-    lowered = name.lower().replace(".", "_")
-    return any(word in lowered for word in _SECRET_WORDS)
-
-
-def without_secrets(fields: Mapping[str, object]) -> dict[str, Any]:
-    """The fields, with the values of secrets hidden."""
-    return {name: "<hidden>" if is_secret_name(name) else value for name, value in fields.items()}
 
 
 def _has_structlog_configured() -> bool:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import structlog
 from structlog.typing import EventDict, ProcessorReturnValue, WrappedLogger
 
-from .events import without_secrets
+from .secret_names import without_secrets
 
 __all__ = ["logger_for"]
 

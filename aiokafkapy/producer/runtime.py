@@ -513,7 +513,7 @@ class ProducerRuntime:
         if watch is not None:
             self.accumulator.on_abort = watch.aborted
         if config.record_timing:
-            from .accumulator.batch_phases import PhaseTimer  # most producers have none
+            from .accumulator.phase_timer import PhaseTimer  # most producers have none
 
             self.accumulator.time_phases(PhaseTimer(WeakClock(self.loop)))
 

@@ -69,7 +69,7 @@ LIGHT = {
     "aiokafkapy.producer": {
         "accumulator", "deliveries", "forks", "intake", "producer", "records", "state",
     },
-    "aiokafkapy.observability": {"events", "rate_limit"},
+    "aiokafkapy.observability": {"events", "rate_limit", "secret_names"},
     # Cython's own, of the compiled core
     "": {"cython_runtime", "_cython", "cython"},
 }  # fmt: skip

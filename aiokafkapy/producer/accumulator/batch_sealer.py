@@ -22,7 +22,7 @@ from .partition_queue import PartitionQueue
 from .producer_batch import ProducerBatch
 
 if TYPE_CHECKING:
-    from .batch_phases import PhaseTimer
+    from .phase_timer import PhaseTimer
 
 __all__ = ["QUICK_AT_ONCE", "BatchSealer"]
 

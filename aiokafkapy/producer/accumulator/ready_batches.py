@@ -34,7 +34,7 @@ from .producer_batch import NO_SEQUENCE, ProducerBatch
 if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
     from ..identity.transaction_manager import TransactionManager
-    from .batch_phases import PhaseTimer
+    from .phase_timer import PhaseTimer
 
 __all__ = ["ADAPTIVE_LINGER", "ReadyBatches", "ReadyCheckResult"]
 

@@ -41,7 +41,7 @@ from .record_appender import RecordAppender
 if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
     from ..identity.transaction_manager import TransactionManager
-    from .batch_phases import PhaseTimer
+    from .phase_timer import PhaseTimer
 
 __all__ = ["ADAPTIVE_LINGER", "ReadyCheckResult", "RecordAccumulator"]
 

@@ -7,7 +7,7 @@ import pytest
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import NotEnoughReplicasError, ProducerClosedError
 from aiokafkapy.observability.observer import BatchDone, Observers
-from aiokafkapy.producer.accumulator.batch_phases import PhaseTimer
+from aiokafkapy.producer.accumulator.phase_timer import PhaseTimer
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
 from aiokafkapy.producer.observation.batch_watch import BatchWatch
 from aiokafkapy.record.builder import RecordBatchBuilder
