@@ -149,7 +149,7 @@ class BrokerConfig(BaseModel):
         default=(), description="Principals that may do everything: User:alice;User:bob."
     )
     allow_everyone_if_no_acl_found: bool = Field(
-        default=False, description="Whether what has no ACL is allowed to everyone."
+        default=False, description="Whether a resource without an ACL is open to everyone."
     )
 
     # Topics
@@ -173,7 +173,7 @@ class BrokerConfig(BaseModel):
     message_timestamp_after_max_ms: int = Field(
         default=3_600_000, description="Milliseconds that a timestamp may be in the future."
     )
-    compression_type: str = Field(default="producer", description="Codec of the log; 'producer' keeps what came.")
+    compression_type: str = Field(default="producer", description="Codec of the log; 'producer' keeps them.")
     cleanup_policy: str = Field(default="delete", description="delete, compact, or both with a comma.")
     min_insync_replicas: int = Field(default=1, ge=1, description="Replicas that must be in sync for acks=all.")
     retention_ms: int = Field(default=604_800_000, description="Milliseconds that records are kept; -1 for ever.")

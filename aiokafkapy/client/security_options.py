@@ -61,9 +61,7 @@ class SecurityOptions(SaslOptionFields):
     ssl_truststore_certificates: Annotated[
         str | None, Field(description="The authorities to trust, as PEM text instead of a file.")
     ] = None
-    ssl_truststore_type: Annotated[str, Field(description="PEM only; others are refused with what converts them.")] = (
-        "PEM"
-    )
+    ssl_truststore_type: Annotated[str, Field(description="PEM only; others are refused, with how to convert.")] = "PEM"
     ssl_keystore_location: Annotated[
         Location,
         Field(
@@ -81,9 +79,7 @@ class SecurityOptions(SaslOptionFields):
     ssl_keystore_key: Annotated[
         str | None, Field(repr=False, description="Our private key, as PEM text instead of a file.")
     ] = None
-    ssl_keystore_type: Annotated[str, Field(description="PEM only; others are refused with what converts them.")] = (
-        "PEM"
-    )
+    ssl_keystore_type: Annotated[str, Field(description="PEM only; others are refused, with how to convert.")] = "PEM"
     ssl_key_password: Annotated[
         str | None, Field(repr=False, description="Password of our private key, when it is encrypted.")
     ] = None

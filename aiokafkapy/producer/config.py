@@ -158,7 +158,7 @@ class ProducerConfig(ClientConfig):
     spool_after_ms: Annotated[
         Milliseconds | None,
         Field(
-            description="Milliseconds, besides linger, after which what was never sent goes to the spool though "
+            description="Milliseconds, besides linger, after which records that were never sent go to the spool though "
             "there is room. None: only for want of room."
         ),
     ] = 5_000
@@ -174,7 +174,9 @@ class ProducerConfig(ClientConfig):
     ] = "always"
     cancel_takes_back: Annotated[
         bool,
-        Field(description="A cancelled send() or send_many() takes what was never sent out of its batch, and says so."),
+        Field(
+            description="A cancelled send() or send_many() takes its unsent records out of their batch, and says so."
+        ),
     ] = False
     manual_flush: Annotated[
         bool,

@@ -64,7 +64,7 @@ class RegistryConfig(BaseModel):
 
     urls: tuple[str, ...]
     basic_auth_user_info: str | None = Field(None, repr=False, description="user:password, also in the URL")
-    bearer_auth_token: str | TokenProvider | None = Field(None, repr=False, description="a token, or what gives one")
+    bearer_auth_token: str | TokenProvider | None = Field(None, repr=False, description="a token, or its provider")
     http_headers: dict[str, str] = Field(default_factory=dict, repr=False, description="sent with each request")
 
     request_timeout_ms: int = Field(10_000, gt=0, description="for one attempt at one URL")
