@@ -16,10 +16,10 @@ from typing import Any, Final
 from ...errors import InvalidRequestError, KafkaError, UnsupportedVersionError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..security.acls import Operation
+from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition
 from . import Body, register
-from .leadership import check_leader, find_partition, find_topic
+from .leadership import check_leader, find_partition, find_topic_by_name
 
 __all__ = ["handle"]
 
@@ -30,6 +30,7 @@ MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 FIRST_VERSION: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+NO_VERSION: Final = 1 << 15
 
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
@@ -62,9 +63,12 @@ def handle(context: RequestContext, body: Body) -> Body:
 
 def _answer(context: RequestContext, body: Body, name: str, requested: Any, occurrences: int) -> dict[str, Any]:
     try:
+        context.check_right(Operation.DESCRIBE, ResourceType.TOPIC, name)
         if occurrences > 1:
             raise InvalidRequestError
-        partition = find_partition(find_topic(context, Operation.DESCRIBE, name), requested.partition_index)
+        if requested.timestamp < 0 and context.api_version < FIRST_VERSION.get(requested.timestamp, NO_VERSION):
+            raise UnsupportedVersionError
+        partition = find_partition(find_topic_by_name(context, name), requested.partition_index)
         context.check_topic(name, partition.index)
         check_leader(context, partition, getattr(requested, "current_leader_epoch", -1))
         is_committed = getattr(body, "isolation_level", 0) == READ_COMMITTED
@@ -84,8 +88,6 @@ def _look_up(
     context: RequestContext, partition: Partition, timestamp_ms: int, *, is_committed: bool
 ) -> tuple[int, int, int]:
     log = partition.log
-    if timestamp_ms < 0 and context.api_version < FIRST_VERSION.get(timestamp_ms, context.api_version + 1):
-        raise UnsupportedVersionError
     if timestamp_ms == LATEST:
         return -1, log.last_stable_offset if is_committed else log.high_watermark, partition.leader_epoch
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):

@@ -275,9 +275,9 @@ class PartitionLog:
     # look-ups
 
     def offset_for_time(self, timestamp_ms: int) -> TimestampOffset | None:
-        """The first record that is not older than ``timestamp_ms``; None when all are."""
+        """The first record that is not older than ``timestamp_ms``, markers included as in Kafka; None when all are."""
         for batch in self._batches(bisect_left(self._running_max, timestamp_ms)):
-            for record in self._decoded(batch):
+            for record in batch.records(self._topic, self._index):
                 if record.timestamp_ms >= timestamp_ms and record.offset >= self.start_offset:
                     return TimestampOffset(record.timestamp_ms, record.offset, batch.leader_epoch)
         return None

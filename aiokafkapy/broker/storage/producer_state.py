@@ -34,6 +34,8 @@ PRODUCER_ID_BLOCK_SIZE: Final = 1000
 """Ids are written to disk a block at a time, as Kafka does; a restart skips the rest of a block."""
 FIRST_EXPIRY_CHECK: Final = 1000
 NO_TRANSACTION: Final = -1
+NO_EPOCH: Final = -1
+"""Of a batch by a stranger to idempotence, which names a producer id and no epoch: after it any sequence is taken."""
 
 
 class BatchMetadata(NamedTuple):
@@ -96,7 +98,7 @@ class ProducerStateManager:
         if state.transaction_offset != NO_TRANSACTION and not is_transactional:
             raise InvalidTxnStateError(f"Expected transactional write from producer {producer_id} in {self._name}")
         if epoch > state.epoch:
-            if first_sequence != 0:
+            if first_sequence != 0 and state.epoch != NO_EPOCH:
                 raise OutOfOrderSequenceNumberError(
                     f"Invalid sequence number for new epoch of producer {producer_id} in {self._name}: {epoch} "
                     f"(request epoch), {first_sequence} (seq. number), {state.epoch} (current producer epoch)"
@@ -106,7 +108,7 @@ class ProducerStateManager:
             if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
                 return batch
         last = state.last_sequence
-        if first_sequence != next_sequence(last):
+        if first_sequence != next_sequence(last) and state.epoch != NO_EPOCH:
             raise OutOfOrderSequenceNumberError(
                 f"Out of order sequence number for producer {producer_id} in {self._name}: {first_sequence} "
                 f"(incoming seq. number), {last} (current end sequence number)"

@@ -202,6 +202,13 @@ def test_the_look_up_by_time_skips_deleted_records(open_log: OpenLog) -> None:
     assert log.max_timestamp() == (550, 3, 0)
 
 
+def test_the_look_up_by_time_finds_markers_as_in_kafka(open_log: OpenLog) -> None:
+    log = open_log()
+    append(log, make_batch([b"a"], timestamps=[100]))
+    log.append_marker(ControlType.ABORT, 7, 0, 0, 0, 300)
+    assert log.offset_for_time(200) == log.max_timestamp() == (300, 1, 0)
+
+
 def test_end_offsets_of_leader_epochs() -> None:
     """As Java's ``LeaderEpochFileCache.endOffsetFor``."""
     log = PartitionLog("t", 0, TopicConfig(BrokerConfig()), MemoryStorage())

@@ -62,6 +62,13 @@ def test_an_unknown_producer_may_begin_anywhere() -> None:
     append(ProducerStateManager("t-0"), 500, 501)
 
 
+@pytest.mark.parametrize("epoch", [-1, 0])
+def test_after_a_batch_without_an_epoch_any_sequence_is_taken_as_in_kafka(epoch: int) -> None:
+    state = ProducerStateManager("t-0")
+    append(state, 0, 9, epoch=-1)
+    append(state, 15, 15, epoch=epoch)
+
+
 def test_a_new_epoch_begins_with_sequence_zero_and_forgets_the_old_batches() -> None:
     state = ProducerStateManager("t-0")
     append(state, 0, 9)
