@@ -9,8 +9,8 @@ Rules: what differs by chance is not compared, or by its place: producer ids, to
 answer. A broker that says "not yet" is asked again. A difference is mended in the dev broker, or listed here:
 
 - Kafka's offset of the youngest record (-3) may be one that was deleted, which no consumer can read; ours is none.
-- While Kafka asks the coordinator whether a partition is in the transaction, it remembers the batch's sequence, and then
-  takes none above it (KIP-890), also when the answer was no. Ours knows the answer without asking.
+- While Kafka asks the coordinator whether a partition is in the transaction, it remembers the batch's sequence, and
+  then takes none above it (KIP-890), also when the answer was no. Ours knows the answer without asking.
 """
 
 from __future__ import annotations

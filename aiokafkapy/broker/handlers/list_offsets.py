@@ -2,7 +2,8 @@
 
 versions: 1-10
 kept: earliest (-2), latest (-1), max timestamp (-3, v7+), earliest local (-4, v8+), latest tiered (-5, v9+: there is
-    none), leader epochs (v4+), any time; with read_committed (v2+) the end is the last stable offset
+    none), leader epochs (v4+), any time; with read_committed (v2+) the end, which no
+    answer to a time reaches, is the last stable offset
 dropped: the time-out; the replica id
 notes: a time is looked up by bisection and then in one batch's records. A partition that is asked for twice is
     answered with INVALID_REQUEST, as in Kafka.
@@ -88,8 +89,9 @@ def _look_up(
     context: RequestContext, partition: Partition, timestamp_ms: int, *, is_committed: bool
 ) -> tuple[int, int, int]:
     log = partition.log
+    end = log.last_stable_offset if is_committed else log.high_watermark
     if timestamp_ms == LATEST:
-        return -1, log.last_stable_offset if is_committed else log.high_watermark, partition.leader_epoch
+        return -1, end, partition.leader_epoch
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
         # A leader notes its epoch as soon as it leads, so an empty log has the present one.
         epoch = log.epoch_at(log.start_offset) if log.start_offset < log.end_offset else partition.leader_epoch
@@ -97,7 +99,9 @@ def _look_up(
     if timestamp_ms == LATEST_TIERED:
         return -1, -1, -1
     found = log.max_timestamp() if timestamp_ms == MAX_TIMESTAMP else log.offset_for_time(timestamp_ms)
-    return (-1, -1, -1) if found is None else (found.timestamp_ms, found.offset, found.leader_epoch)
+    if found is None or found.offset >= end:
+        return -1, -1, -1
+    return found.timestamp_ms, found.offset, found.leader_epoch
 
 
 def _failed(requested: Any, error: KafkaError) -> dict[str, Any]:

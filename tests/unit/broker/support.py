@@ -34,6 +34,7 @@ def make_batch(
     timestamps: Sequence[int] | None = None,
     key: bytes | None = b"key",
     compression: Compression = Compression.NONE,
+    is_transactional: bool = False,
 ) -> bytes:
     """A batch as it comes in a Produce request; ``producer`` is (id, epoch, base sequence)."""
     builder = RecordBatchBuilder(2**30)
@@ -41,7 +42,7 @@ def make_batch(
         builder.try_append(1_000 if timestamps is None else timestamps[index], key, value, ())
     payload = compress(compression, bytes(builder.records_view()), None) if compression else None
     builder.seal(compression, payload)
-    builder.stamp(*producer)
+    builder.stamp(*producer, is_transactional)
     return b"".join(builder.buffers())
 
 

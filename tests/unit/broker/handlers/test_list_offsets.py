@@ -14,11 +14,20 @@ from .partition_requests import produce
 
 
 def list_offset(
-    harness: Harness, timestamp: int, *, version: int = 10, partition: int = 0, times: int = 1, **fields: Any
+    harness: Harness,
+    timestamp: int,
+    *,
+    version: int = 10,
+    partition: int = 0,
+    times: int = 1,
+    isolation_level: int = 0,
+    **fields: Any,
 ) -> Any:
     wanted = {"partition_index": partition, "timestamp": timestamp, **fields}
     topics = [{"name": "t", "partitions": [wanted] * times}]
-    body = harness.call(ApiKey.LIST_OFFSETS, version, replica_id=-1, isolation_level=0, timeout=1_000, topics=topics)
+    body = harness.call(
+        ApiKey.LIST_OFFSETS, version, replica_id=-1, isolation_level=isolation_level, timeout=1_000, topics=topics
+    )
     return body.topics[0].partitions[0]
 
 
@@ -54,6 +63,19 @@ async def test_an_empty_log_starts_in_the_present_epoch(harness: Harness) -> Non
 async def test_an_empty_log_has_no_max_timestamp(harness: Harness) -> None:
     answer = list_offset(harness, -3)
     assert (answer.error_code, answer.offset, answer.timestamp) == (0, -1, -1)
+
+
+@pytest.mark.parametrize("time", [100, -3])
+async def test_a_time_finds_no_record_of_an_open_transaction_for_readers_of_what_is_committed(
+    harness: Harness, time: int
+) -> None:
+    log = log_of(harness.topics)
+    log.append(make_batch([b"a"], producer=(7, 0, 0), timestamps=[100], is_transactional=True), 0, 1_000)
+    assert [list_offset(harness, time, isolation_level=level).offset for level in (0, 1)] == [0, -1]
+
+
+async def test_a_strange_time_is_refused_before_the_partition_is_looked_for(harness: Harness) -> None:
+    assert list_offset(harness, -6, partition=9).error_code == 35
 
 
 async def test_list_offsets_compares_epochs_and_refuses_to_be_asked_twice(harness: Harness) -> None:
