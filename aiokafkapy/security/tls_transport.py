@@ -323,8 +323,6 @@ class TlsTransport:
     # internals: records
 
     def _receive(self, data: Buffer, size: int) -> None:
-        if self._state == _CLOSED:
-            return
         self._feed(data)
         if self._state == _SHAKING_HANDS:
             self._shake_hands()

@@ -245,11 +245,13 @@ async def test_bytes_go_both_ways_after_a_handshake_in_any_fragments(
     pair.shake_hands(at_once)
     assert (pair.done, pair.connection.told, pair.peer_error) == ([None], ["made"], None)
     assert pair.peer.version() == version
+    said = b""
     for message in (b"one", b"two" * 10_000, b"x"):
         pair.say(message, at_once)
+        said += message
+        assert pair.connection.data == said
         pair.transport.write(message)
         assert pair.heard() == message
-    assert pair.connection.data == b"one" + b"two" * 10_000 + b"x"
     pair.transport.connection_lost(None)
     assert pair.connection.told[-1] == ("lost", None)
     assert pair.done == [None]
@@ -313,6 +315,34 @@ async def test_small_buffers_share_a_record(certificates: TestCertificates) -> N
     assert len(pair.socket.written) == HEADER + length
 
 
+async def test_small_buffers_between_large_ones_share_a_record_too(certificates: TestCertificates) -> None:
+    pair = Pair(certificates, "client")
+    pair.shake_hands()
+    pair.carry_to_peer()
+    pair.transport.writelines([*([b"small"] * 100), bytes(PIECE), b"\0", b"\0"])
+    lengths, data = [], pair.socket.written
+    while data:
+        length = HEADER + int.from_bytes(data[3:HEADER])
+        lengths.append(length)
+        data = data[length:]
+    assert len(lengths) == 1 + PIECE // RECORD + 1
+
+
+async def test_the_word_of_tls_itself_leaves_after_a_read(certificates: TestCertificates) -> None:
+    """As a new key for one of the other side's, which OpenSSL leaves behind when it has read that."""
+
+    class Chatty(ssl.SSLObject):
+        def read(self, len: int = 1024, buffer: Any = None) -> Any:  # noqa: A002  # the name is ssl's
+            data = super().read(len, buffer)
+            self.write(b"by the way")
+            return data
+
+    pair = Pair(certificates, "client", client=lambda context: setattr(context, "sslobject_class", Chatty))
+    pair.shake_hands()
+    pair.say(b"data")
+    assert pair.heard() == b"by the way"
+
+
 @both_halves
 async def test_of_a_long_write_only_as_much_is_encrypted_as_the_socket_takes(
     certificates: TestCertificates, half: Half
@@ -369,7 +399,6 @@ async def test_a_write_that_has_to_wait_for_the_other_side_is_kept_and_done_afte
     certificates: TestCertificates,
 ) -> None:
     """As with a context of the user's that negotiates anew."""
-    pair = Pair(certificates, "client")
 
     class Waiting(ssl.SSLObject):
         waits = 0
@@ -380,10 +409,7 @@ async def test_a_write_that_has_to_wait_for_the_other_side_is_kept_and_done_afte
                 raise ssl.SSLWantReadError
             return super().write(data)
 
-    context = _client(certificates)
-    context.sslobject_class = Waiting
-    pair.transport = TlsTransport(context, pair.connection, 60.0, pair.done.append, "localhost")
-    pair.socket.protocol = pair.transport
+    pair = Pair(certificates, "client", client=lambda context: setattr(context, "sslobject_class", Waiting))
     pair.shake_hands()
     pair.heard()
     pair.transport.get_extra_info("ssl_object").waits = 1
@@ -568,6 +594,24 @@ async def test_a_handshake_that_takes_too_long_is_over(certificates: TestCertifi
     assert pair.socket.end == "aborted"
     pair.transport.connection_lost(None)
     assert (len(pair.done), pair.connection.told) == (1, [])
+
+
+@both_halves
+async def test_a_handshake_that_is_done_in_time_is_not_over_later(certificates: TestCertificates, half: Half) -> None:
+    pair = Pair(certificates, half, timeout=0.0)
+    pair.shake_hands()
+    after = asyncio.Event()
+    asyncio.get_running_loop().call_later(0.0, after.set)  # later than the handshake's own time
+    await after.wait()
+    assert (pair.done, pair.socket.end) == ([None], "")
+
+
+async def test_a_socket_that_comes_after_the_abort_is_aborted(certificates: TestCertificates) -> None:
+    pair = Pair(certificates, "client")
+    pair.transport.abort()
+    pair.begin()
+    await asyncio.sleep(0)
+    assert (pair.socket.end, pair.socket.written, pair.done) == ("aborted", b"", [])
 
 
 @both_halves
