@@ -27,7 +27,8 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,7 +41,8 @@ from aiokafkapy import KafkaProducer
 
 from . import producer_sink
 from .null_broker import NullBroker, null_network
-from .null_sink import FORMS, SMALL
+from .null_server import serving
+from .null_sink import FORMS, LARGE, SMALL
 
 __all__ = ["LIMIT", "Workload", "count_form", "main", "per_record", "read_counts", "run_marked", "workloads"]
 
@@ -65,6 +67,8 @@ class Workload:
     label: str
     run: producer_sink.Workload
     records: int
+    value: bytes = SMALL
+    is_over_tls: bool = False
 
     def lengths(self, form: str) -> tuple[int, int]:
         """The two numbers of records that it is run with."""
@@ -81,6 +85,8 @@ def workloads() -> list[Workload]:
         Workload("pipelined enqueue", producer_sink.pipelined, 10_000),
         Workload("send_nowait", producer_sink.send_nowait, 20_000),
         Workload("send_many", producer_sink.send_many, 100_000),
+        Workload("lone await, TLS", producer_sink.lone_await, 400, is_over_tls=True),
+        Workload("send_many of 1 KiB, TLS", producer_sink.send_many, 20_000, LARGE, is_over_tls=True),
     ]
     if find_spec("pyarrow") is not None:
         found.append(Workload("send_arrow", producer_sink.send_arrow, 100_000))
@@ -187,18 +193,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def _run_marked(workload: Workload, form: str, mark: Callable[[], object]) -> None:
     short, long = workload.lengths(form)
-    with null_network(NullBroker({producer_sink.TOPIC: 6})):
-        async with KafkaProducer[Any, Any]("127.0.0.1:9092") as producer:
+    with _network(workload) as options:
+        async with KafkaProducer[Any, Any](**options) as producer:
             await producer.partitions_for(producer_sink.TOPIC)
             for count in (short, short, long):  # what the first one finds cold, imports for example, is not counted
                 before = producer.statistics().delivered
-                result = await workload.run(producer, SMALL, count)
+                result = await workload.run(producer, workload.value, count)
                 del result  # letting go of what it kept is a part of what it costs
                 gc.collect()
                 delivered = producer.statistics().delivered - before
                 if delivered != count:
                     raise RuntimeError(f"{delivered} of {count} records were delivered")
                 mark()
+
+
+@contextmanager
+def _network(workload: Workload) -> Iterator[dict[str, Any]]:
+    """The options of a producer for the workload's broker: in this process, or with TLS in one of its own."""
+    topics = {producer_sink.TOPIC: 6}
+    if workload.is_over_tls:
+        with serving(topics) as options:
+            yield options
+    else:
+        with null_network(NullBroker(topics)):
+            yield {"bootstrap_servers": "127.0.0.1:9092"}
 
 
 def _mark() -> None:

@@ -50,13 +50,15 @@ _FRAME_LIMIT: Final = 100 * 1024 * 1024
 
 
 class NullBroker:
-    """One node that leads every partition. ``topics`` gives each topic's number of partitions.
+    """One node that leads every partition. ``topics`` gives each topic's number of partitions; ``port`` is the one that
+    it tells clients.
 
     ``requests`` and ``batches`` count what Produce requests came with, so that a benchmark can say what it measured.
     """
 
     def __init__(self, topics: Mapping[str, int]) -> None:
         self.topics = dict(topics)
+        self.port = PORT
         self.requests = 0
         self.batches = 0
         most = max(self.topics.values(), default=0)
@@ -116,7 +118,7 @@ class NullBroker:
     def _metadata(self, body: Any) -> dict[str, Any]:
         wanted = self.topics if body.topics is None else [str(topic.name) for topic in body.topics]
         return {
-            "brokers": [{"node_id": NODE_ID, "host": HOST, "port": PORT}],
+            "brokers": [{"node_id": NODE_ID, "host": HOST, "port": self.port}],
             "cluster_id": CLUSTER_ID,
             "controller_id": NODE_ID,
             "topics": [

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from ...errors import AuthenticationFailedError
 from ...observability import RateLimitedLogger, get_logger
 from ...security.tls import TlsContexts
+from ...security.tls_transport import TlsTransport
 from ..config import BrokerConfig
 from ..context import ConnectionInfo
 from ..listeners import Endpoint
@@ -40,7 +41,6 @@ from .client_connection import ClientConnection
 from .connection_quotas import ConnectionQuotas, TooManyConnectionsError
 from .held_ports import bound_socket
 from .request_channel import Request, RequestChannel, Response, ResponseAction
-from .tls_transport import TlsTransport
 
 __all__ = ["Acceptor", "ConnectionMetrics", "NewSession", "Processor", "SocketServer"]
 
@@ -467,7 +467,8 @@ class Processor:
         protocol = ClientConnection(self, info, self._endpoint.config.socket_request_max_bytes)
         handler = protocol if self._endpoint.tls is None else self._new_handshake(self._endpoint.tls, protocol)
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: handler, connection)
+            handler_protocol = protocol if isinstance(handler, ClientConnection) else handler.protocol
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: handler_protocol, connection)
         except OSError:
             pass  # gone before it was set up
         if not handler.was_connected:
@@ -480,12 +481,14 @@ class Processor:
     def _new_handshake(self, tls: TlsContexts, connection: ClientConnection) -> TlsTransport:
         timeout = min(TLS_HANDSHAKE_TIMEOUT, self._max_idle) if self._max_idle > 0 else TLS_HANDSHAKE_TIMEOUT
         handshake = TlsTransport(
-            tls.context(), connection, timeout, lambda error: self._on_handshake_failed(connection, error)
+            tls.context(), connection, timeout, lambda error: self._on_handshake_done(connection, error)
         )
         self._handshakes[connection] = handshake
         return handshake
 
-    def _on_handshake_failed(self, connection: ClientConnection, error: OSError) -> None:
+    def _on_handshake_done(self, connection: ClientConnection, error: OSError | None) -> None:
+        if error is None:
+            return  # the connection was told, and so this Processor
         del self._handshakes[connection]
         self._server.on_handshake_failed(connection.info, error)
         self._count_out(connection.info)

@@ -15,7 +15,6 @@ cdef class BrokerConnection(WritableConnection):
     cdef object _owner
     cdef FrameDecoder _decoder
     cdef object _transport
-    cdef bint _is_encrypted
     cdef object _write_error
 
     cpdef write(self, object buffers)

@@ -9,8 +9,8 @@ Rules:
 - Callbacks are a few lines and do not raise: errors that a peer can cause are caught here or in the owner.
 - The high-water mark is zero, so ``is_writable`` means "the last request is completely written". It also makes uvloop
   write at once.
-- Buffers given to ``write`` are not copied (except by asyncio before 3.12, which joins them) and must not change until
-  they are written.
+- Buffers given to ``write`` are not copied (except by asyncio before 3.12, which joins them, and small ones for TLS)
+  and must not change until they are written.
 - ``connection_lost`` reaches the owner exactly once, also after ``abort``.
 """
 
@@ -58,7 +58,6 @@ class BrokerConnection(WritableConnection):
 
     __slots__ = (
         "_decoder",
-        "_is_encrypted",
         "_owner",
         "_transport",
         "_write_error",
@@ -80,7 +79,6 @@ class BrokerConnection(WritableConnection):
         self._owner = owner
         self._decoder = FrameDecoder(MAX_RESPONSE_SIZE)
         self._transport: asyncio.Transport | None = None
-        self._is_encrypted = False
         self._write_error: Exception | None = None
 
     @property
@@ -101,9 +99,6 @@ class BrokerConnection(WritableConnection):
         try:
             if len(buffers) == 1:
                 transport.write(buffers[0])
-            elif self._is_encrypted:
-                # A TLS record holds up to 16 KiB: one record per small buffer would cost more than joining them.
-                transport.write(b"".join(buffers))
             else:
                 transport.writelines(buffers)
         except Exception as error:
@@ -124,9 +119,7 @@ class BrokerConnection(WritableConnection):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._is_encrypted = transport.get_extra_info("sslcontext") is not None
-        # TLS transports pause at the high-water mark, others above it.
-        self._transport.set_write_buffer_limits(high=1 if self._is_encrypted else 0, low=0)
+        self._transport.set_write_buffer_limits(high=0, low=0)
         self.is_writable = True
         self._owner.on_connection_made(self)
 

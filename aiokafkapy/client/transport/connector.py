@@ -31,6 +31,7 @@ from ...errors import (
 )
 from ...security.handshake_errors import explain_failure, is_silent_end
 from ...security.tls import TlsContexts
+from ...security.tls_transport import connect_tls
 from ..config import ClientConfig
 from ..nodes.connection_states import Address, NodeConnectionState, format_address
 from .dialers import new_dialer
@@ -39,8 +40,6 @@ from .listener_probe import sasl_mechanisms, speaks_plaintext, speaks_tls
 
 __all__ = ["Connector", "ConnectorProtocol"]
 
-_TLS_SHUTDOWN_TIMEOUT: Final = 1.0
-"""Seconds that a peer has to answer the end of the TLS session; connections are aborted, so it hardly ever matters."""
 _SPEAKS_TLS: Final = (
     "the listener at {} speaks TLS: write security_protocol='SSL', or 'SASL_SSL' where it asks for credentials"
 )
@@ -178,15 +177,9 @@ class Connector:
     ) -> None:
         # In a thread: reading a system's hundred authorities takes tens of milliseconds.
         context = await self._loop.run_in_executor(None, tls.context)
-        await self._loop.create_connection(
-            protocol_factory,
-            sock=sock,
-            ssl=context,
-            server_hostname=state.peer_name,
-            # The set-up time-out bounds the whole attempt; this one only must not come before it.
-            ssl_handshake_timeout=max(1.0, state.setup_timeout),
-            ssl_shutdown_timeout=_TLS_SHUTDOWN_TIMEOUT,
-        )
+        # The set-up time-out bounds the whole attempt; the handshake's only must not come before it.
+        timeout = max(1.0, state.setup_timeout)
+        await connect_tls(self._loop, sock, context, state.peer_name, protocol_factory, timeout)
 
 
 class _Attempt:

@@ -25,6 +25,13 @@ class TestWorkloads:
         run_marked([LONE, MANY], "compiled", lambda: marks.append(1))
         assert len(marks) == 6
 
+    def test_over_tls_the_broker_is_a_process_of_its_own(self) -> None:
+        marks: list[int] = []
+        run_marked(
+            [Workload("TLS", producer_sink.lone_await, 40, is_over_tls=True)], "compiled", lambda: marks.append(1)
+        )
+        assert len(marks) == 3
+
     def test_interpreted_they_are_shorter_but_each_task_has_a_record(self) -> None:
         assert LONE.lengths("compiled") == (40, 120)
         assert LONE.lengths("interpreted") == (10, 30)
