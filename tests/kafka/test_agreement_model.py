@@ -42,8 +42,10 @@ PRODUCERS: Final = 2
 BASE_MS: Final = 1_700_000_000_000
 FAR_FUTURE_MS: Final = 32_503_680_000_000
 MAX_TIMESTAMP: Final = -3
-NOT_YET: Final = frozenset({14, 15, 16, 51})
-"""Coordinator loading, not available or elsewhere, and a transaction whose end is still being written."""
+NOT_YET: Final = frozenset({14, 15, 16, 19, 51})
+"""Coordinator loading, not available or elsewhere, a transaction whose end is still being written; and not enough
+replicas, as Kafka tells a producer that its coordinator has given one of the others.
+"""
 PATIENCE: Final = 30.0
 
 partitions = st.integers(0, PARTITIONS - 1) | st.just(PARTITIONS)  # the last one does not exist
