@@ -52,6 +52,8 @@ class Sent:
     outcome: RecordMetadata | BaseException | None = None
     ended: float = 0.0
     is_cancelled: bool = False
+    # Its process was killed before anything was told
+    is_lost: bool = False
     # What hooks and odd arguments make of it
     is_calm: bool = False
     refused: BaseException | tuple[type[BaseException], ...] | None = None
