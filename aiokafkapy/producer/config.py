@@ -59,6 +59,7 @@ class ProducerConfig(ClientConfig):
         "partitioner": "partitioner.class",
         "interceptors": "interceptor.classes",
         "buffer_records": None,
+        "priority_reserve_percent": None,
         "overflow": None,
         "spool_dir": None,
         "spool_after_ms": None,
@@ -132,6 +133,15 @@ class ProducerConfig(ClientConfig):
             "as fit. librdkafka's queue.buffering.max.messages.",
         ),
     ] = None
+    priority_reserve_percent: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=90,
+            description="Per cent of buffer_memory, and of buffer_records, that only records of topics with "
+            "priority='high' may take, where there are any. See docs/overflow.md.",
+        ),
+    ] = 10
     max_request_size: Annotated[
         int,
         Field(
@@ -336,6 +346,11 @@ class ProducerConfig(ClientConfig):
         """True when records of any topic may be dropped after they were accepted."""
         return "drop_oldest" in self._overflow_policies()
 
+    @property
+    def priority_topics(self) -> frozenset[str]:
+        """The topics whose records get room, and leave, before others."""
+        return frozenset(topic for topic, options in self.topics.items() if options.priority == "high")
+
     def for_topic(self, topic: str) -> Self:
         """The options as they are for one topic."""
         options = self.topics.get(topic)
@@ -431,6 +446,11 @@ class ProducerConfig(ClientConfig):
         self._check_overflow()
         self._check_spool()
         self._check_topics()
+        if "priority_reserve_percent" in self.model_fields_set and not self.priority_topics:
+            raise ConfigurationError(
+                f"priority_reserve_percent={self.priority_reserve_percent} has no effect without a topic that has "
+                "priority: write topics={'alerts': TopicOptions(priority='high')}"
+            )
         return self
 
     def _check_overflow(self) -> None:

@@ -18,6 +18,9 @@ from .config import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS, MAX_INT, ProducerConfig
 
 __all__ = ["Explanation", "OptionInForce", "Sentence", "explain"]
 
+MOST_SHOWN: Final = 5
+"""Topics named in a line; there may be thousands."""
+
 DEFAULT: Final = "default"
 DERIVED: Final = "follows from others"
 HIDDEN: Final = "<hidden>"
@@ -181,8 +184,16 @@ def _memory(config: ProducerConfig) -> str:
         bound += f", and are at most {config.buffer_records:,}"
     own = any(options.overflow is not None for options in config.topics.values())
     return f"records without an outcome hold at most {bound}; when it is full, {_without_room(config)}" + (
-        "; some topics have an overflow of their own" if own else ""
+        ("; some topics have an overflow of their own" if own else "") + _priority(config)
     )
+
+
+def _priority(config: ProducerConfig) -> str:
+    topics = sorted(config.priority_topics)
+    if not topics:
+        return ""
+    shown = ", ".join(topics[:MOST_SHOWN]) + (" and others" if len(topics) > MOST_SHOWN else "")
+    return f"; {config.priority_reserve_percent} % is kept for {shown}, whose records get room and leave before others"
 
 
 def _without_room(config: ProducerConfig) -> str:

@@ -115,6 +115,7 @@ class ProducerOptions(SaslKeywords, total=False):
     batch_size: int
     buffer_memory: int
     buffer_records: int | None
+    priority_reserve_percent: int
     max_request_size: int
     overflow: OverflowPolicy
     spool_dir: str | os.PathLike[str] | None

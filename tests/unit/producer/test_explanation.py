@@ -96,6 +96,8 @@ def test_memory_and_sizes_are_in_their_units() -> None:
         ({"overflow": "drop_oldest"}, "the oldest records that were not sent are dropped (overflow='drop_oldest')"),
         ({"buffer_records": 10_000}, "at most 32 MiB, and are at most 10,000; when"),
         ({"topics": {"clicks": {"overflow": "raise"}}}, "some topics have an overflow of their own"),
+        ({"topics": {"alerts": {"priority": "high"}}}, "; 10 % is kept for alerts, whose records get room and leave"),
+        ({"topics": {f"t{n}": {"priority": "high"} for n in range(9)}}, "is kept for t0, t1, t2, t3, t4 and others, "),
         ({"manual_flush": True}, "calls raise BufferExhaustedError at once"),
     ],
 )
