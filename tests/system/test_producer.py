@@ -229,6 +229,20 @@ class TestAccounting:
         await producer.close()
         assert our_tasks() == set()
 
+    async def test_a_sender_that_dies_ends_a_send_many_that_goes_on(self, broker: DevBroker) -> None:
+        producer: KafkaProducer[bytes, bytes] = KafkaProducer(broker.bootstrap_servers, max_block_ms=60_000)
+        await producer.start()
+        broker.controls.stall_connections()
+        sending = asyncio.create_task(producer.send_many("unknown", [b"x"] * 200, return_exceptions=True))
+        await asyncio.sleep(0)
+        (sender,) = [task for task in asyncio.all_tasks() if task.get_name() == "aiokafkapy-sender"]
+        sender.cancel()
+        async with asyncio.timeout(10):
+            outcomes = await sending
+        assert {type(outcome) for outcome in outcomes} == {errors.SenderCrashedError}
+        assert producer.statistics().waiters == 0
+        await producer.close()
+
     async def test_a_bug_in_the_sender_is_the_cause_of_every_error(self, broker: DevBroker) -> None:
         async with KafkaProducer(broker.bootstrap_servers) as producer:
             await producer.send("t", b"x")

@@ -126,10 +126,11 @@ class BulkSend:
         runtime = self._runtime
         while values:
             now = runtime.now()
-            state = runtime.admission.refresh(topic, now)
             position = 0
-            is_free = state.waiting is None and state.partition_count and self._intake.lets_through(topic)
-            if is_free and self._intake.takes_records(self._opening):
+            # One that is at its end has no topics any more, which is how the intake knows: it is not to have one again.
+            state = runtime.admission.refresh(topic, now) if self._intake.takes_records(self._opening) else None
+            is_free = state is not None and state.waiting is None and state.partition_count
+            if state is not None and is_free and self._intake.lets_through(topic):
                 timestamp_ms = now_ms()
                 deliveries = DeliveryList(sizes, None, timestamp_ms)
                 self._parts.append(deliveries)
