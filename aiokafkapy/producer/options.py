@@ -70,7 +70,7 @@ class ProducerOptions(SaslKeywords, total=False):
     connector: Any
     socket_options: Sequence[tuple[int, int, int | bytes]]
     connections_max_idle_ms: int
-    max_in_flight_requests_per_connection: int
+    max_in_flight_requests_per_connection: int | Literal["auto"]
     receive_buffer_bytes: int
     send_buffer_bytes: int
     tcp_user_timeout_ms: int | None

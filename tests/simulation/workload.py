@@ -121,6 +121,8 @@ def _adaptive_options(options: dict[str, Any]) -> dict[str, Any]:
         )
     found["cancel_takes_back"] = chance.random() < 0.3
     found["record_timing"] = chance.random() < 0.3
+    if chance.random() < 0.4 and options.get("acks") != 0:
+        found["max_in_flight_requests_per_connection"] = "auto"
     if chance.random() < 0.3:  # all records are of one topic: this is about the share that is kept for it
         found["topics"] = {TOPIC: TopicOptions(priority="high")}
         found["priority_reserve_percent"] = chance.choice((0, 10, 90))

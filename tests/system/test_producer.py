@@ -427,6 +427,29 @@ class TestOrder:
             await asyncio.gather(*deliveries)
         assert values(broker, "t") == [b"first", *numbered(3000)]
 
+    async def test_retriable_errors_reorder_nothing_while_requests_in_flight_adapt(self, broker: DevBroker) -> None:
+        broker.create_topic("t", partitions=1)
+        options: dict[str, Any] = {
+            "max_in_flight_requests_per_connection": "auto", "batch_size": 500, "retry_backoff_ms": 5, "linger_ms": 0,
+            "retry_backoff_max_ms": 20, "metrics_per_node": True,
+        }  # fmt: skip
+        async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
+            deliveries, most = [], 0
+            for number, value in enumerate(numbered(3000)):
+                if number % 200 == 0:
+                    broker.controls.fail_next(ApiKey.PRODUCE, errors.NotEnoughReplicasError)
+                deliveries.append(await producer.enqueue("t", value))
+                if number % 10 == 0:
+                    await asyncio.sleep(0)
+                    most = max(most, *producer.statistics().in_flight.values())
+            await asyncio.gather(*deliveries)
+            (limit,) = producer.statistics().in_flight_limits.values()
+            assert 1 <= limit <= 5
+            assert most <= 6, "with one of the metadata's"
+            found = [metrics.get("requests-in-flight-limit") for metrics in producer.node_metrics().values()]
+            assert limit in found
+        assert values(broker, "t") == numbered(3000)
+
     async def test_a_moving_leader_loses_and_reorders_nothing(self, broker: DevBroker) -> None:
         broker.create_topic("t", partitions=1)
         async with KafkaProducer(broker.bootstrap_servers, batch_size=1000, retry_backoff_ms=10) as producer:
