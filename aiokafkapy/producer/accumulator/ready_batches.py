@@ -212,7 +212,9 @@ class ReadyBatches:
     def _drain_node(self, queues: dict[PartitionQueue, None], max_request_size: int, now: float) -> list[ProducerBatch]:
         chosen: list[PartitionQueue] = []
         size = 0
-        for queue in _priorities_first(queues) if self._queues.has_priorities else queues:
+        if self._queues.has_priorities:
+            queues = _priorities_first(queues)
+        for queue in queues:
             if queue.is_muted:
                 continue
             batch = queue.batches[0]
@@ -268,9 +270,9 @@ class ReadyBatches:
         return batch.compression != 0 and self._sealer.must_wait(queue, batch)
 
 
-def _priorities_first(queues: dict[PartitionQueue, None]) -> list[PartitionQueue]:
+def _priorities_first(queues: dict[PartitionQueue, None]) -> dict[PartitionQueue, None]:
     """The round, each kind in its order."""
-    return sorted(queues, key=_has_no_priority)
+    return dict.fromkeys(sorted(queues, key=_has_no_priority))
 
 
 def _has_no_priority(queue: PartitionQueue) -> bool:
