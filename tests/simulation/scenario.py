@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
+import math
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -73,6 +74,7 @@ class Scenario:
 
     def abandon(self) -> None:
         """Let go of the leftovers of a failed run."""
+        self.loop.ends_at = math.inf  # they have their time, however long the run was
         self.network.reset()
         for task in asyncio.all_tasks(self.loop):
             task.cancel()

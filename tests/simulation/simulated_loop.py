@@ -55,6 +55,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.network: Network
         self.complaints: list[str] = []
+        self.ends_at = START + LONGEST_RUN
         self._now = START
         self._turns = 0
         self._clock_resolution = 1e-9
@@ -81,7 +82,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             raise Deadlock(f"the loop spins: at {self._now:.4f} s it has turned {MOST_TURNS:,} times")
         if timeout == 0:
             return []
-        if timeout is None or self._now > START + LONGEST_RUN:
+        if timeout is None or self._now > self.ends_at:
             waiting = sorted(f"{task.get_name()}: {_where(task)}" for task in asyncio.all_tasks(self))
             raise Deadlock("what was awaited will not happen any more; tasks that wait:\n  " + "\n  ".join(waiting))
         # _run_once has taken cancelled timers off the front; a timeout is cut at a day, which is no harm.
