@@ -32,6 +32,7 @@ from .loop_thread import LoopThread
 if TYPE_CHECKING:
     from ..common import PartitionInfo
     from ..producer.config import ProducerConfig
+    from ..producer.intake.call_overflow import CallOverflow
     from ..producer.intake.serializers import Serializer
     from ..producer.options import ProducerOptions
     from ..producer.records import HeadersLike, ProducerRecord, RecordMetadata, Timestamp
@@ -109,6 +110,7 @@ class BlockingProducer(Generic[K, V]):
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
         delivery_timeout_ms: int | None = None,
+        overflow: CallOverflow | None = None,
     ) -> concurrent.futures.Future[RecordMetadata]:
         """Send one record; ``future.result(timeout)`` waits for its outcome.
 
@@ -118,7 +120,7 @@ class BlockingProducer(Generic[K, V]):
         self._running_thread()
         return self._producer.send_from_thread(
             topic, value, key=key, partition=partition, timestamp_ms=timestamp_ms, headers=headers,
-            delivery_timeout_ms=delivery_timeout_ms,
+            delivery_timeout_ms=delivery_timeout_ms, overflow=overflow,
         )  # fmt: skip
 
     def send_many(
@@ -127,10 +129,13 @@ class BlockingProducer(Generic[K, V]):
         values_or_records: Iterable[V | ProducerRecord | None],
         *,
         return_exceptions: bool = False,
+        overflow: CallOverflow | None = None,
     ) -> Sequence[RecordMetadata | BaseException]:
         """As ``KafkaProducer.send_many``; the iterable is read on the thread of the loop."""
         thread = self._running_thread()
-        return thread.run(self._producer.send_many(topic, values_or_records, return_exceptions=return_exceptions))
+        return thread.run(
+            self._producer.send_many(topic, values_or_records, return_exceptions=return_exceptions, overflow=overflow)
+        )
 
     def flush(self, timeout: float | None = None) -> None:
         """As ``KafkaProducer.flush``."""

@@ -31,7 +31,7 @@ from .proxy import parse_proxy
 from .security_options import SecurityOptions
 from .urls import options_of_url
 
-__all__ = ["MAX_INT", "MAX_LONG", "ClientConfig", "Milliseconds", "environment_variables", "shown_value"]
+__all__ = ["MAX_INT", "MAX_LONG", "ClientConfig", "Count", "Milliseconds", "environment_variables", "shown_value"]
 
 MAX_INT: Final = 2**31 - 1
 MAX_LONG: Final = 2**63 - 1
@@ -82,6 +82,8 @@ def _observers(values: Sequence[Any]) -> Sequence[Any]:
 
 Milliseconds = Annotated[int, BeforeValidator(_not_a_bool), Field(ge=0, le=MAX_LONG)]
 """A duration option: whole milliseconds, 0 or more."""
+Count = Annotated[int, BeforeValidator(_not_a_bool), Field(ge=1, le=MAX_INT)]
+"""An option that counts something: 1 or more."""
 
 
 class ClientConfig(SecurityOptions):
@@ -156,9 +158,7 @@ class ClientConfig(SecurityOptions):
         ),
     ] = 180_000
     max_in_flight_requests_per_connection: Annotated[
-        int,
-        BeforeValidator(_not_a_bool),
-        Field(ge=1, le=MAX_INT, description="Requests to one broker that wait for an answer."),
+        Count, Field(description="Requests to one broker that wait for an answer.")
     ] = 5
     receive_buffer_bytes: Annotated[
         int,
@@ -285,6 +285,11 @@ class ClientConfig(SecurityOptions):
     def bootstrap_addresses(self) -> list[tuple[str, int]]:
         """The bootstrap servers as (host, port) pairs."""
         return parse_addresses(self.bootstrap_servers)
+
+    @property
+    def most_in_flight(self) -> int:
+        """The most requests to one broker that may wait for an answer."""
+        return self.max_in_flight_requests_per_connection
 
     @property
     def reconnect_backoff(self) -> ExponentialBackoff:

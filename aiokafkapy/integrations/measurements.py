@@ -130,6 +130,12 @@ MEASUREMENTS: Final[tuple[Measurement, ...]] = (
 NODE_MEASUREMENTS: Final[tuple[Measurement, ...]] = (
     _gauge("connected", "node_connected", "1 while the broker has a connection."),
     _gauge("in-flight", "node_requests_in_flight", "Requests to the broker without an answer yet.", merge="sum"),
+    _gauge(
+        "requests-in-flight-limit",
+        "node_requests_in_flight_limit",
+        "Produce requests that the broker may have, where that adapts.",
+        merge="sum",
+    ),
     _counter("request-total", "node_request", "Requests to the broker."),
     _counter("response-total", "node_response", "Answers of the broker."),
     _counter("outgoing-byte-total", "node_outgoing", "Bytes of requests to the broker.", "bytes"),
@@ -137,7 +143,7 @@ NODE_MEASUREMENTS: Final[tuple[Measurement, ...]] = (
     *_window("request-latency", "node_request_latency", "time from a request to the broker's answer", "seconds", _MS),
     *_window("request-size", "node_request_size", "size of a request to the broker", "bytes"),
 )
-"""Of each broker: the first two always, the others with ``metrics_per_node``."""
+"""Of each broker: the first two always, the third where it adapts, the others with ``metrics_per_node``."""
 
 TOPIC_MEASUREMENTS: Final[tuple[Measurement, ...]] = (
     _counter("record-send-total", "topic_record_send", "Records of the topic that went into a Produce request."),
@@ -187,6 +193,8 @@ def snapshot_of(producer: KafkaProducer[Any, Any]) -> Snapshot:
         numbers = dict(of_nodes.get(node_id, {}))
         numbers["connected"] = float(node_id in statistics.connected_nodes)
         numbers["in-flight"] = statistics.in_flight.get(node_id, 0)
+        if node_id in statistics.in_flight_limits:
+            numbers["requests-in-flight-limit"] = statistics.in_flight_limits[node_id]
         nodes[node_id] = _scaled(NODE_MEASUREMENTS, numbers)
     return Snapshot(
         producer.config.client_id,

@@ -21,8 +21,17 @@ from ..client.config import MAX_INT, MAX_LONG, ClientConfig, Milliseconds
 from ..errors import ConfigurationError
 from ..record.compression import Compression
 from .circuit_options import CircuitBreaker, circuit_breaker_of
+from .option_conflicts import (
+    IDEMPOTENCE_OPTIONS,
+    MAX_IN_FLIGHT_FOR_IDEMPOTENCE,
+    as_int,
+    conflict_of_auto,
+    conflict_of_priority,
+    idempotence_conflict,
+)
 from .option_values import (
     AUTO_LINGER,
+    InFlight,
     SerializerOption,
     block_time,
     folder_or_none,
@@ -45,8 +54,8 @@ ADAPTIVE_LINGER_MS: Final = 5
 """The longest that a batch gathers with ``linger_ms=None`` while its leader is busy."""
 AUTO_LINGER_MS: Final = 20
 """The same with ``linger_ms="auto"``."""
-MAX_IN_FLIGHT_FOR_IDEMPOTENCE: Final = 5
-"""Brokers remember five batches per producer and partition."""
+MOST_IN_FLIGHT: Final = 16
+"""Requests with ``max_in_flight_requests_per_connection="auto"``, where nothing else bounds them."""
 
 
 class ProducerConfig(ClientConfig):
@@ -59,6 +68,7 @@ class ProducerConfig(ClientConfig):
         "partitioner": "partitioner.class",
         "interceptors": "interceptor.classes",
         "buffer_records": None,
+        "priority_reserve_percent": None,
         "overflow": None,
         "spool_dir": None,
         "spool_after_ms": None,
@@ -104,6 +114,13 @@ class ProducerConfig(ClientConfig):
         ),
     ] = 60_000
 
+    max_in_flight_requests_per_connection: Annotated[
+        InFlight,
+        Field(
+            description="Requests to one broker that wait for an answer. auto adapts to each broker's round trip: as "
+            "many as fill the way, 1 to 5, without idempotence to 16."
+        ),
+    ] = 5  # type: ignore[assignment]  # of a producer it may adapt
     linger_ms: Annotated[
         Annotated[Milliseconds, Tag("number")] | Annotated[Literal["auto"], Tag("auto")] | Annotated[None, Tag("none")],
         Discriminator(kind_of_linger),
@@ -132,6 +149,15 @@ class ProducerConfig(ClientConfig):
             "as fit. librdkafka's queue.buffering.max.messages.",
         ),
     ] = None
+    priority_reserve_percent: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=90,
+            description="Per cent of buffer_memory, and of buffer_records, that only records of topics with "
+            "priority='high' may take, where there are any. See docs/overflow.md.",
+        ),
+    ] = 10
     max_request_size: Annotated[
         int,
         Field(
@@ -338,10 +364,23 @@ class ProducerConfig(ClientConfig):
         """True when records of any topic may be dropped after they were accepted."""
         return "drop_oldest" in self._overflow_policies()
 
+    @property
+    def priority_topics(self) -> frozenset[str]:
+        """The topics whose records get room, and leave, before others."""
+        return frozenset(topic for topic, options in self.topics.items() if options.priority == "high")
+
     def for_topic(self, topic: str) -> Self:
         """The options as they are for one topic."""
         options = self.topics.get(topic)
         return self if options is None else self.model_copy(update=options.changes())
+
+    @property
+    def most_in_flight(self) -> int:
+        """As ``ClientConfig.most_in_flight``."""
+        found = self.max_in_flight_requests_per_connection
+        if isinstance(found, int):
+            return found
+        return MAX_IN_FLIGHT_FOR_IDEMPOTENCE if self.enable_idempotence else MOST_IN_FLIGHT
 
     @property
     def guarantee_message_order(self) -> bool:
@@ -369,7 +408,7 @@ class ProducerConfig(ClientConfig):
             values["linger_ms"] = {"": None, "none": None, "adaptive": None}.get(word, word)
         # More in flight do not turn idempotence off by themselves: order would go with it (an error in Kafka 4 too).
         chosen = {name: values[name] for name in ("acks", "retries") if name in values}
-        if "enable_idempotence" not in values and _idempotence_conflict(chosen) is not None:
+        if "enable_idempotence" not in values and idempotence_conflict(chosen) is not None:
             values["enable_idempotence"] = False
         if str(values.get("manual_flush")).strip().lower() in _TRUE:
             values.setdefault("overflow", "raise")
@@ -381,7 +420,7 @@ class ProducerConfig(ClientConfig):
     @model_validator(mode="after")
     def _check_producer(self) -> Self:
         if self.enable_idempotence:
-            conflict = _idempotence_conflict({name: getattr(self, name) for name in _IDEMPOTENCE_OPTIONS})
+            conflict = idempotence_conflict({name: getattr(self, name) for name in IDEMPOTENCE_OPTIONS})
             if conflict is not None:
                 raise ConfigurationError(f"enable_idempotence=True contradicts {conflict}, or enable_idempotence=False")
         if self.enable_gapless_guarantee and not self.enable_idempotence:
@@ -433,6 +472,11 @@ class ProducerConfig(ClientConfig):
         self._check_overflow()
         self._check_spool()
         self._check_topics()
+        percent = self.priority_reserve_percent if "priority_reserve_percent" in self.model_fields_set else None
+        conflict = conflict_of_auto(self.acks, self.max_in_flight_requests_per_connection)
+        conflict = conflict or conflict_of_priority(percent, self.priority_topics)
+        if conflict is not None:
+            raise ConfigurationError(conflict)
         return self
 
     def _check_overflow(self) -> None:
@@ -507,20 +551,6 @@ class ProducerConfig(ClientConfig):
 
 
 _TRUE: Final = ("true", "1", "yes", "y", "on", "t")  # as pydantic reads strings
-_IDEMPOTENCE_OPTIONS: Final = ("acks", "retries", "max_in_flight_requests_per_connection")
-
-
-def _idempotence_conflict(values: dict[str, Any]) -> str | None:
-    """The value that contradicts idempotence, with what to write instead; None without one."""
-    acks = values.get("acks", "all")
-    if acks in (0, 1):
-        return f"acks={acks}: write acks='all'"
-    if _as_int(values.get("retries")) == 0:
-        return "retries=0: leave retries out"
-    in_flight = _as_int(values.get("max_in_flight_requests_per_connection"))
-    if in_flight is not None and in_flight > MAX_IN_FLIGHT_FOR_IDEMPOTENCE:
-        return f"max_in_flight_requests_per_connection={in_flight}: write {MAX_IN_FLIGHT_FOR_IDEMPOTENCE} or less"
-    return None
 
 
 def _lengthen_delivery_timeout(config: type[ProducerConfig], values: dict[str, Any]) -> None:
@@ -529,21 +559,13 @@ def _lengthen_delivery_timeout(config: type[ProducerConfig], values: dict[str, A
         return
     linger = AUTO_LINGER_MS
     if values.get("linger_ms") != AUTO_LINGER:
-        linger = _as_int(values.get("linger_ms")) or ADAPTIVE_LINGER_MS
-    request_timeout = _as_int(values.get("request_timeout_ms"))
+        linger = as_int(values.get("linger_ms")) or ADAPTIVE_LINGER_MS
+    request_timeout = as_int(values.get("request_timeout_ms"))
     if request_timeout is None:
         request_timeout = config.model_fields["request_timeout_ms"].default
     least = min(linger + request_timeout, MAX_INT)
     if config.model_fields["delivery_timeout_ms"].default < least:
         values["delivery_timeout_ms"] = least
-
-
-def _as_int(value: Any) -> int | None:
-    """An option's value as it will be read; None when it is missing, or is no number (which is reported elsewhere)."""
-    try:
-        return None if value is None or isinstance(value, bool) else int(value)
-    except (TypeError, ValueError):
-        return None
 
 
 def make_config(

@@ -15,8 +15,12 @@ from typing import Any, Final, NamedTuple
 from ..observability import is_secret_name
 from .circuit_options import CircuitBreaker
 from .config import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS, MAX_INT, ProducerConfig
+from .option_values import AUTO_IN_FLIGHT
 
 __all__ = ["Explanation", "OptionInForce", "Sentence", "explain"]
+
+MOST_SHOWN: Final = 5
+"""Topics named in a line; there may be thousands."""
 
 DEFAULT: Final = "default"
 DERIVED: Final = "follows from others"
@@ -125,13 +129,19 @@ def _duplicates(config: ProducerConfig) -> str:
 
 
 def _order(config: ProducerConfig) -> str:
-    in_flight = config.max_in_flight_requests_per_connection
+    in_flight = _in_flight(config)
     if config.enable_idempotence:
         gap = "; behind a record that failed nothing is written" if config.enable_gapless_guarantee else ""
         return f"within a partition it is the order of the calls, with {in_flight} requests in flight{gap}"
-    if in_flight == 1 or config.acks == 0 or config.retries == 0:
+    if config.most_in_flight == 1 or config.acks == 0 or config.retries == 0:
         return "within a partition it is the order of the calls"
     return f"a retry may change places with what was sent after it ({in_flight} requests in flight, no idempotence)"
+
+
+def _in_flight(config: ProducerConfig) -> str:
+    if config.max_in_flight_requests_per_connection == AUTO_IN_FLIGHT:
+        return f"1 to {config.most_in_flight}"
+    return str(config.most_in_flight)
 
 
 def _time(config: ProducerConfig) -> str:
@@ -181,8 +191,16 @@ def _memory(config: ProducerConfig) -> str:
         bound += f", and are at most {config.buffer_records:,}"
     own = any(options.overflow is not None for options in config.topics.values())
     return f"records without an outcome hold at most {bound}; when it is full, {_without_room(config)}" + (
-        "; some topics have an overflow of their own" if own else ""
+        ("; some topics have an overflow of their own" if own else "") + _priority(config)
     )
+
+
+def _priority(config: ProducerConfig) -> str:
+    topics = sorted(config.priority_topics)
+    if not topics:
+        return ""
+    shown = ", ".join(topics[:MOST_SHOWN]) + (" and others" if len(topics) > MOST_SHOWN else "")
+    return f"; {config.priority_reserve_percent} % is kept for {shown}, whose records get room and leave before others"
 
 
 def _without_room(config: ProducerConfig) -> str:
@@ -249,7 +267,7 @@ def _oddities(config: ProducerConfig) -> Iterator[Sentence]:
 
 def _checks(config: ProducerConfig) -> Iterator[tuple[str, bool, str]]:
     """Combinations that are allowed and seldom meant: the option to look at, whether it is so, and what to write."""
-    idle, in_flight = config.connections_max_idle_ms, config.max_in_flight_requests_per_connection
+    idle, in_flight = config.connections_max_idle_ms, config.most_in_flight
     yield (
         "connections_max_idle_ms",
         idle < 0 or idle >= BALANCERS_CUT_AT_MS,

@@ -6,24 +6,29 @@ Owns no default and no option: ``config`` has these. A ValueError becomes a Conf
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Discriminator, Tag
 
+from ..client.config import Count
 from .hash_partitioners import MURMUR2_NAMES, PARTITIONER_NAMES
 
 __all__ = [
+    "AUTO_IN_FLIGHT",
     "AUTO_LINGER",
+    "InFlight",
     "SerializerOption",
     "block_time",
     "callable_or_none",
     "folder_or_none",
     "gzip_level",
+    "kind_of_in_flight",
     "kind_of_linger",
     "partitioner_or_none",
 ]
 
 AUTO_LINGER: Final = "auto"
+AUTO_IN_FLIGHT: Final = "auto"
 
 
 def gzip_level(value: int) -> int:
@@ -44,6 +49,10 @@ def kind_of_linger(value: object) -> str:
     if value is None:
         return "none"
     return "auto" if value == AUTO_LINGER else "number"
+
+
+def kind_of_in_flight(value: object) -> str:
+    return "auto" if value == AUTO_IN_FLIGHT else "number"
 
 
 def partitioner_or_none(value: object) -> Any:
@@ -71,5 +80,10 @@ def block_time(value: int) -> int:
         raise ValueError("start() would not wait for any answer: write at least 1; send_nowait() never waits")
     return value
 
+
+InFlight = Annotated[
+    Annotated[Count, Tag("number")] | Annotated[Literal["auto"], Tag("auto")], Discriminator(kind_of_in_flight)
+]
+"""A number of requests, or ``auto``."""
 
 SerializerOption = Annotated[Any, BeforeValidator(callable_or_none)]

@@ -70,7 +70,7 @@ class ProducerOptions(SaslKeywords, total=False):
     connector: Any
     socket_options: Sequence[tuple[int, int, int | bytes]]
     connections_max_idle_ms: int
-    max_in_flight_requests_per_connection: int
+    max_in_flight_requests_per_connection: int | Literal["auto"]
     receive_buffer_bytes: int
     send_buffer_bytes: int
     tcp_user_timeout_ms: int | None
@@ -115,6 +115,7 @@ class ProducerOptions(SaslKeywords, total=False):
     batch_size: int
     buffer_memory: int
     buffer_records: int | None
+    priority_reserve_percent: int
     max_request_size: int
     overflow: OverflowPolicy
     spool_dir: str | os.PathLike[str] | None

@@ -30,9 +30,10 @@ from ..observability import get_logger
 from . import forks
 from .deliveries.delivery import Delivery, waiter_for
 from .intake.arguments import partition_of, timeout_of, topic_name
+from .intake.call_overflow import CallOverflow, accept_specially
 from .intake.new_intake import new_intake, new_interceptors
 from .intake.pending_record import PendingRecord
-from .intake.record_deadlines import accept_by_deadline, enclosing_end, open_deadlines
+from .intake.record_deadlines import enclosing_end, open_deadlines
 from .intake.record_sender import K, RecordSender, V, admitted
 from .intake.serializers import Serializer
 from .records import HeadersLike, ProducerRecord, RecordMetadata, Timestamp
@@ -181,6 +182,7 @@ class KafkaProducer(RecordSender[K, V]):
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
         delivery_timeout_ms: int | None = None,
+        overflow: CallOverflow | None = None,
     ) -> RecordMetadata:
         """Send one record and wait until it is delivered; returns its place, raises its error. A record that
         goes to the spool (``spool_dir``) is waited for until it is on disk: ``metadata.is_spooled`` says so.
@@ -192,12 +194,15 @@ class KafkaProducer(RecordSender[K, V]):
 
         ``delivery_timeout_ms`` is this record's own, shorter than the producer's: then DeliveryTimeoutError is raised,
         and the record is not sent any more. One that is in a request already stays there: ``outcome_unknown`` says so.
+
+        ``overflow`` says what becomes of this record without room, in place of its topic's: wait, raise, drop_newest or
+        drop_oldest. Raises ValueError for another one, IllegalStateError for one that contradicts an option.
         """
-        if delivery_timeout_ms is None and not open_deadlines:
+        if delivery_timeout_ms is None and overflow is None and not open_deadlines:
             accepted = self._intake.accept(topic, value, key, partition, timestamp_ms, headers)
         else:
-            accepted = accept_by_deadline(
-                self._intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms
+            accepted = accept_specially(
+                self._intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms, overflow
             )
         if type(accepted) is not Delivery:
             accepted = await admitted(cast(PendingRecord, accepted))
@@ -220,6 +225,7 @@ class KafkaProducer(RecordSender[K, V]):
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
         delivery_timeout_ms: int | None = None,
+        overflow: CallOverflow | None = None,
     ) -> concurrent.futures.Future[RecordMetadata]:
         """As ``send``, from any thread: ``future.result(timeout)`` waits for the outcome.
 
@@ -229,7 +235,8 @@ class KafkaProducer(RecordSender[K, V]):
         """
         sender = self._thread_sender or self._new_thread_sender()
         ends_at = enclosing_end(topic, sender.loop) if open_deadlines else math.inf
-        return sender.send(topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms, ends_at=ends_at)
+        arguments = (topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
+        return sender.send(*arguments, overflow=overflow, ends_at=ends_at)
 
     async def send_many(
         self,
@@ -237,17 +244,18 @@ class KafkaProducer(RecordSender[K, V]):
         values_or_records: Iterable[V | ProducerRecord | None],
         *,
         return_exceptions: bool = False,
+        overflow: CallOverflow | None = None,
     ) -> Sequence[RecordMetadata | BaseException]:
         """Send values (or ``ProducerRecord``s) of an iterable of any length and wait for all; outcomes in its order.
 
         It takes from the iterable only as fast as there is room. A record that fails does not stop the others: with
         ``return_exceptions`` its error stands in its place, otherwise the first error is raised once all have an
         outcome, with a note of how many failed. Cancelling stops taking; accepted records stay on their way, but for
-        those that ``cancel_takes_back`` takes back.
+        those that ``cancel_takes_back`` takes back. ``overflow`` is each record's, as in ``send``.
         """
         from .intake.bulk import BulkSend
 
-        send = BulkSend(self._intake, topic)
+        send = BulkSend(self._intake, topic, overflow)
         try:
             outcomes = await send.run(values_or_records)
         except asyncio.CancelledError as cancelled:
@@ -276,6 +284,7 @@ class KafkaProducer(RecordSender[K, V]):
         partition_column: str | None = "partition",
         timestamp_column: str | None = "timestamp",
         return_exceptions: bool = False,
+        overflow: CallOverflow | None = None,
     ) -> TableMetadata:
         """Send the rows of a pyarrow Table, or of any object with the Arrow PyCapsule interface, and wait for all.
 
@@ -286,7 +295,7 @@ class KafkaProducer(RecordSender[K, V]):
         from .tables.arrow_send import ArrowSend
 
         names = ColumnNames(value_column, key_column, headers_column, topic_column, partition_column, timestamp_column)
-        send = ArrowSend(self._intake)
+        send = ArrowSend(self._intake, overflow)
         send.open(topic, table_or_batch, names)
         del table_or_batch  # its buffers are let go as they are encoded
         return await send.run(return_exceptions)
@@ -301,6 +310,7 @@ class KafkaProducer(RecordSender[K, V]):
         topic_column: str | None = "topic",
         partition_column: str | None = "partition",
         timestamp_column: str | None = "timestamp",
+        overflow: CallOverflow | None = None,
     ) -> TableSend:
         """Send tables one behind the other, in ``async with``, each as ``send_arrow`` does.
 
@@ -311,7 +321,7 @@ class KafkaProducer(RecordSender[K, V]):
         from .tables.table_send import TableSend
 
         names = ColumnNames(value_column, key_column, headers_column, topic_column, partition_column, timestamp_column)
-        return TableSend(self._intake, topic, names)
+        return TableSend(self._intake, topic, names, overflow)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Send everything now, without waiting out linger, and wait for the outcomes of the records sent before the

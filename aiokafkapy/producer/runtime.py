@@ -182,13 +182,24 @@ class ProducerRuntime:
         while self.metadata.cluster.is_bootstrap:
             if self.metadata.fatal_error is not None:
                 raise self.metadata.fatal_error.fresh()
-            if not await self._metadata_change(deadline):
+            if not await self.metadata_change(deadline):
                 cause = self.metadata.describe_failure()
                 if self.spooling is not None:
                     _logger.warning("producer.started_on_spool", error=cause, folder=self.config.spool_dir)
                     return
                 raise MetadataTimeoutError(f"no broker answered within {self._limit}: {cause}")
         self._maybe_start_telemetry()
+
+    async def metadata_change(self, deadline: float) -> bool:
+        """Wait for the next outcome of a metadata request; False when the deadline came first."""
+        waiter: asyncio.Future[None] = self.loop.create_future()
+        self._metadata_waiters.append(waiter)
+        await asyncio.wait([waiter], timeout=self._remaining(deadline))
+        if not waiter.done():
+            self._metadata_waiters.remove(waiter)
+            return False
+        waiter.result()
+        return True
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The topic's partitions, waiting up to ``max_block_ms`` for its metadata."""
@@ -208,7 +219,7 @@ class ProducerRuntime:
                 raise TopicAuthorizationFailedError(f"not authorized to describe topic {topic!r}", topic=topic)
             if self.metadata.fatal_error is not None:
                 raise self.metadata.fatal_error.fresh()
-            if not await self._metadata_change(deadline):
+            if not await self.metadata_change(deadline):
                 cause = self.metadata.describe_failure(topic)
                 self.metadata.forget(topic)
                 raise MetadataTimeoutError(f"topic {topic!r}: no metadata within {self._limit}: {cause}", topic=topic)
@@ -240,7 +251,7 @@ class ProducerRuntime:
         """Ask for the metadata of all topics in use again, and wait for the answer, up to ``max_block_ms``."""
         deadline = self.loop.time() + self.max_block
         self.metadata.request_update(reset_backoff=True)
-        while self.metadata.need_full_update and await self._metadata_change(deadline):
+        while self.metadata.need_full_update and await self.metadata_change(deadline):
             pass
 
     def resume(self, topic_partition: TopicPartition) -> None:
@@ -563,17 +574,6 @@ class ProducerRuntime:
         error = SenderCrashedError(f"{place}: {crash}", topic=topic, partition=partition)
         error.__cause__ = crash.__cause__
         return error
-
-    async def _metadata_change(self, deadline: float) -> bool:
-        """Wait for the next outcome of a metadata request; False when the deadline came first."""
-        waiter: asyncio.Future[None] = self.loop.create_future()
-        self._metadata_waiters.append(waiter)
-        await asyncio.wait([waiter], timeout=self._remaining(deadline))
-        if not waiter.done():
-            self._metadata_waiters.remove(waiter)
-            return False
-        waiter.result()
-        return True
 
     def _remaining(self, deadline: float) -> float | None:
         return None if deadline == math.inf else max(0.0, deadline - self.loop.time())

@@ -67,6 +67,8 @@ class ProducerStatistics:
     """The ids of the brokers that have a connection."""
     in_flight: Mapping[int, int] = field(default_factory=dict)
     """Requests in flight by node id."""
+    in_flight_limits: Mapping[int, int] = field(default_factory=dict)
+    """How many Produce requests each node may have, by its id, with ``max_in_flight_requests_per_connection`` auto."""
     in_flight_batches: int = 0
     """Batches in a Produce request that has no answer yet."""
     loop_lag: float = 0.0
@@ -168,6 +170,7 @@ def statistics_of(runtime: ProducerRuntime | None) -> ProducerStatistics:
             node.node_id for node in nodes if runtime.client.nodes.is_connection_ready(node.node_id, now)
         ),
         in_flight={node.node_id: runtime.client.nodes.in_flight_count(node.node_id) for node in nodes},
+        in_flight_limits=runtime.sender.in_flight_limits(),
         in_flight_batches=len(runtime.sender.in_flight_batches),
         loop_lag=runtime.metrics.longest_loop_lag(now),
         wake_ups=runtime.metrics.wake_ups,
@@ -226,7 +229,12 @@ def metrics_of(runtime: ProducerRuntime | None) -> dict[str, float]:
 def node_metrics_of(runtime: ProducerRuntime | None) -> dict[int, dict[str, float]]:
     """Kafka's metrics of each node; empty unless ``metrics_per_node`` is set."""
     metrics = None if runtime is None else runtime.observation.node_metrics
-    return {} if metrics is None or runtime is None else metrics.snapshot(runtime.now())
+    if metrics is None or runtime is None:
+        return {}
+    found, limits = metrics.snapshot(runtime.now()), runtime.sender.in_flight_limits()
+    for node_id in found.keys() & limits.keys():
+        found[node_id]["requests-in-flight-limit"] = limits[node_id]
+    return found
 
 
 def topic_metrics_of(runtime: ProducerRuntime | None) -> dict[str, dict[str, float]]:

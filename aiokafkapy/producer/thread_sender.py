@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..errors import BufferExhaustedError, ProducerClosedError, SerializationError
 from .deliveries.delivery import Delivery
+from .intake.call_overflow import check_overflow, with_overflow
 from .intake.pending_record import PendingRecord
 from .intake.record_deadlines import accept_until
 from .intake.serializers import finish_serializing
@@ -52,12 +53,14 @@ class ThreadSender:
         self._intake = intake
         self._life = life
         self.loop = loop
-        self._crossing: deque[tuple[tuple[Any, ...], float, _Sent]] = deque()
+        self._crossing: deque[tuple[tuple[Any, ...], Any, float, _Sent]] = deque()
         self._is_woken = False
         self._room = threading.BoundedSemaphore(MOST_NOT_ACCEPTED)
         self._serializing: set[asyncio.Task[None]] = set()
 
-    def send(self, *arguments: object, ends_at: float = math.inf) -> concurrent.futures.Future[RecordMetadata]:
+    def send(
+        self, *arguments: object, overflow: object = None, ends_at: float = math.inf
+    ) -> concurrent.futures.Future[RecordMetadata]:
         """See ``KafkaProducer.send_from_thread``; the arguments are those of ``accept_until``. A time of the record's
         own begins when it has crossed; ``ends_at`` is when the caller's ``deadline()`` is over.
         """
@@ -72,7 +75,7 @@ class ThreadSender:
             while not self._room.acquire(timeout=LOOKS_AGAIN):
                 self._check()
         sent = _Sent(self.loop)
-        self._crossing.append((arguments, ends_at, sent))
+        self._crossing.append((arguments, overflow, ends_at, sent))
         # Set before the loop is woken, and unset there before it looks: records appended by then are seen.
         if not self._is_woken:
             self._is_woken = True
@@ -97,12 +100,14 @@ class ThreadSender:
         self._is_woken = False
         crossing, intake = self._crossing, self._intake
         for _ in range(len(crossing)):
-            arguments, ends_at, sent = crossing.popleft()
+            arguments, overflow, ends_at, sent = crossing.popleft()
             if not sent.set_running_or_notify_cancel():
                 self._room.release()
                 continue
             try:
-                accepted = accept_until(intake, ends_at, *arguments)
+                if overflow is not None:
+                    check_overflow(intake.accepting_runtime().config, arguments[0], overflow)
+                accepted = with_overflow(accept_until(intake, ends_at, *arguments), overflow)
             except BaseException as error:
                 self._room.release()
                 sent.set_exception(error)

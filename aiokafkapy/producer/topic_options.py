@@ -4,8 +4,9 @@ Owns the names of these options and their checks; ``ProducerConfig.topics`` has 
 together with the others. It knows no producer. Kafka's producer has no counterpart: librdkafka's topic configuration
 and franz-go's ``ProducerBatchMaxBytesFn`` are.
 
-Rules: an option that is left out is the producer's. Options of a request (``acks``, time-outs) are the same for all
-topics, for a Produce request has records of many; so are those of the producer as a whole.
+Rules: an option that is left out is the producer's, but for ``priority``, which is normal then. Options of a request
+(``acks``, time-outs) are the same for all topics, for a Produce request has records of many; so are those of the
+producer as a whole.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class TopicOptions(BaseModel):
     compression_type: CompressionName | None = None
     compression_level: Annotated[int | None, BeforeValidator(_not_a_bool)] = None
     overflow: OverflowPolicy | None = None
+    priority: Literal["normal", "high"] | None = None
 
     if not TYPE_CHECKING:  # checkers know the constructor from the fields
 
@@ -66,6 +68,7 @@ class TopicOptions(BaseModel):
         """The producer's options that differ for the topic, with their values."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
         changes = {name: value for name, value in given.items() if value is not None}
+        changes.pop("priority", None)  # among topics, and none of the producer's
         level = changes.pop("compression_level", None)
         if level is not None:
             changes[LEVELS[str(self.compression_type)]] = level

@@ -10,6 +10,7 @@ import json
 from typing import Final
 
 from ..common import Headers, bytes_as_json
+from ..observability import describe_error
 
 __all__ = ["PENDING", "SENT", "undelivered_line"]
 
@@ -37,7 +38,7 @@ def undelivered_line(
         "value": bytes_as_json(value),
         "headers": [[name, bytes_as_json(data)] for name, data in headers],
         "timestamp_ms": timestamp_ms,
-        "error": "its outcome is not known" if error is None else f"{type(error).__name__}: {error}",
+        "error": "its outcome is not known" if error is None else describe_error(error),
         "outcome_unknown": outcome_unknown,
     }
     return PENDING + json.dumps(fields, ensure_ascii=False).encode()[1:] + b"\n"

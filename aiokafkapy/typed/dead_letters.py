@@ -48,6 +48,7 @@ from aiokafkapy.errors import (
     UnsupportedForMessageFormatError,
 )
 from aiokafkapy.observability import RateLimitedLogger, get_logger
+from aiokafkapy.producer.intake.call_overflow import CallOverflow
 from aiokafkapy.producer.records import ProducerRecord, RecordMetadata
 
 from .record_producer import RecordOptions, RecordProducer
@@ -305,12 +306,17 @@ class GuardedProducer:
         return delivery
 
     async def send_many(
-        self, topic: str, values_or_records: Iterable[Any], *, return_exceptions: bool = False
+        self,
+        topic: str,
+        values_or_records: Iterable[Any],
+        *,
+        return_exceptions: bool = False,
+        overflow: CallOverflow | None = None,
     ) -> Sequence[RecordMetadata | BaseException]:
         """Send many and wait for all. It holds all of them until then."""
         sent: list[ProducerRecord] = []
         outcomes = await self.producer.send_many(
-            topic, self._remembered(topic, values_or_records, sent), return_exceptions=True
+            topic, self._remembered(topic, values_or_records, sent), return_exceptions=True, overflow=overflow
         )
         first: BaseException | None = None
         failed = 0

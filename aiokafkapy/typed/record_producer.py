@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
+from aiokafkapy.producer.intake.call_overflow import CallOverflow
 from aiokafkapy.producer.records import HeadersLike, RecordMetadata, Timestamp
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class RecordOptions(TypedDict, total=False):
     timestamp_ms: Timestamp | None
     headers: HeadersLike | None
     delivery_timeout_ms: int | None
+    overflow: CallOverflow | None
 
 
 class RecordProducer(Protocol):
@@ -44,6 +46,11 @@ class RecordProducer(Protocol):
         """Never wait."""
 
     async def send_many(
-        self, topic: str, values_or_records: Iterable[Any], *, return_exceptions: bool = False
+        self,
+        topic: str,
+        values_or_records: Iterable[Any],
+        *,
+        return_exceptions: bool = False,
+        overflow: CallOverflow | None = None,
     ) -> Sequence[RecordMetadata | BaseException]:
         """Send many and wait for all."""

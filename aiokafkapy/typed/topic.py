@@ -22,6 +22,7 @@ from uuid import UUID
 
 from aiokafkapy.common import ConsumedRecord, check_topic_name
 from aiokafkapy.errors import ConfigurationError, SerializationError
+from aiokafkapy.producer.intake.call_overflow import CallOverflow
 from aiokafkapy.producer.records import BytesWithHeaders, HeadersLike, ProducerRecord, RecordMetadata, Timestamp
 
 from .cloud_events import CloudEvents, from_cloud_event
@@ -118,6 +119,7 @@ class Topic(Generic[M]):
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
         delivery_timeout_ms: int | None = None,
+        overflow: CallOverflow | None = None,
     ) -> RecordMetadata:
         """Send a value and wait until it is delivered; ``headers`` come behind those of the topic's function."""
         bound = self.bind(producer)
@@ -127,13 +129,19 @@ class Topic(Generic[M]):
             timestamp_ms=timestamp_ms,
             headers=headers,
             delivery_timeout_ms=delivery_timeout_ms,
+            overflow=overflow,
         )
 
     async def send_many(
-        self, producer: RecordProducer, values: Iterable[M], *, return_exceptions: bool = False
+        self,
+        producer: RecordProducer,
+        values: Iterable[M],
+        *,
+        return_exceptions: bool = False,
+        overflow: CallOverflow | None = None,
     ) -> Sequence[RecordMetadata | BaseException]:
         """Send values and wait for all."""
-        return await self.bind(producer).send_many(values, return_exceptions=return_exceptions)
+        return await self.bind(producer).send_many(values, return_exceptions=return_exceptions, overflow=overflow)
 
     def record(
         self,
@@ -253,10 +261,13 @@ class BoundTopic(Generic[M]):
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
         delivery_timeout_ms: int | None = None,
+        overflow: CallOverflow | None = None,
     ) -> RecordMetadata:
         """Send a value and wait until it is delivered."""
         record = self._record(value, partition, timestamp_ms, headers)
-        return await self._producer.send(**_arguments(record), delivery_timeout_ms=delivery_timeout_ms)
+        return await self._producer.send(
+            **_arguments(record), delivery_timeout_ms=delivery_timeout_ms, overflow=overflow
+        )
 
     async def enqueue(
         self,
@@ -266,10 +277,13 @@ class BoundTopic(Generic[M]):
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
         delivery_timeout_ms: int | None = None,
+        overflow: CallOverflow | None = None,
     ) -> Delivery:
         """Wait until the record is accepted; await the delivery for its outcome."""
         record = self._record(value, partition, timestamp_ms, headers)
-        return await self._producer.enqueue(**_arguments(record), delivery_timeout_ms=delivery_timeout_ms)
+        return await self._producer.enqueue(
+            **_arguments(record), delivery_timeout_ms=delivery_timeout_ms, overflow=overflow
+        )
 
     def send_nowait(
         self,
@@ -279,17 +293,22 @@ class BoundTopic(Generic[M]):
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
         delivery_timeout_ms: int | None = None,
+        overflow: CallOverflow | None = None,
     ) -> Delivery:
         """Never wait. Raises IllegalStateError while the serializer has to ask a registry."""
         record = self._record(value, partition, timestamp_ms, headers)
-        return self._producer.send_nowait(**_arguments(record), delivery_timeout_ms=delivery_timeout_ms)
+        return self._producer.send_nowait(
+            **_arguments(record), delivery_timeout_ms=delivery_timeout_ms, overflow=overflow
+        )
 
     async def send_many(
-        self, values: Iterable[M], *, return_exceptions: bool = False
+        self, values: Iterable[M], *, return_exceptions: bool = False, overflow: CallOverflow | None = None
     ) -> Sequence[RecordMetadata | BaseException]:
         """Send values and wait for all; outcomes in their order. A value that cannot be a record leaves its error."""
         records = self._records(values)
-        return await self._producer.send_many(self.topic.name, records, return_exceptions=return_exceptions)
+        return await self._producer.send_many(
+            self.topic.name, records, return_exceptions=return_exceptions, overflow=overflow
+        )
 
     async def tombstone(self, key: Key, *, partition: int | None = None) -> RecordMetadata:
         """Delete the value of a key in a compacted topic: a record with the key and no value."""

@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from .run import left_in_memory, run
+from .run import KINDS, Kind, left_in_memory, run
 from .scenario import Report
 
 PROGRESS_SECONDS = 10.0
@@ -32,6 +32,7 @@ def main() -> int:
     what.add_argument("--minutes", type=float, help="run seeds for so long instead")
     what.add_argument("--cpu-seconds", type=float, help="run seeds until they have used so much of a processor")
     parser.add_argument("--first", type=int, default=0, help="the first seed (default: 0)")
+    parser.add_argument("--kind", choices=KINDS, help="of all seeds, which choose their kind otherwise")
     parser.add_argument("--stop-after", type=int, default=5, metavar="N", help="seeds with findings (default: 5)")
     arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
@@ -39,13 +40,13 @@ def main() -> int:
         os.execve(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]], _environment())
     logging.disable(logging.CRITICAL)
     if arguments.seed is not None:
-        return _replay(arguments.seed)
+        return _replay(arguments.seed, arguments.kind)
     if arguments.minutes is not None:
-        return _run_many(_seeds_for(arguments.minutes * 60, arguments.first), arguments.stop_after)
+        return _run_many(_seeds_for(arguments.minutes * 60, arguments.first), arguments)
     if arguments.cpu_seconds is not None:
         seeds = _seeds_for(arguments.cpu_seconds, arguments.first, time.process_time)
-        return _run_many(seeds, arguments.stop_after)
-    return _run_many(iter(range(arguments.first, arguments.first + arguments.seeds)), arguments.stop_after)
+        return _run_many(seeds, arguments)
+    return _run_many(iter(range(arguments.first, arguments.first + arguments.seeds)), arguments)
 
 
 def _environment() -> dict[str, str]:
@@ -60,19 +61,19 @@ def _seeds_for(seconds: float, first: int, clock: Callable[[], float] = time.per
         yield seed
 
 
-def _run_many(seeds: Iterator[int], stop_after: int) -> int:
+def _run_many(seeds: Iterator[int], arguments: argparse.Namespace) -> int:
     started = last_shown = time.perf_counter()
     counts: Counter[str] = Counter()
     virtual_seconds, bad, done = 0.0, 0, 0
     for seed in seeds:
-        report = run(seed)
+        report = run(seed, kind=arguments.kind)
         done += 1
         counts.update(report.counts)
         virtual_seconds += report.virtual_seconds
         if report.findings:
             bad += 1
-            _show(report)
-            if bad >= stop_after:
+            _show(report, arguments.kind)
+            if bad >= arguments.stop_after:
                 break
         if done % SEEDS_BETWEEN_COLLECTIONS == 0:
             bad += _show_what_is_left()
@@ -94,16 +95,17 @@ def _show_what_is_left() -> int:
     return len(findings)
 
 
-def _replay(seed: int) -> int:
-    report = run(seed, keep_trace=True)
+def _replay(seed: int, kind: Kind | None) -> int:
+    report = run(seed, keep_trace=True, kind=kind)
     print("\n".join(report.trace))
-    _show(report)
+    _show(report, kind)
     print(f"seed {seed}: {len(report.findings)} findings, fingerprint {report.fingerprint}")
     return 1 if report.findings else 0
 
 
-def _show(report: Report) -> None:
-    print(f"seed {report.seed}: replay it with python -m tests.simulation --seed {report.seed}")
+def _show(report: Report, kind: Kind | None) -> None:
+    of_kind = f" --kind {kind}" if kind else ""
+    print(f"seed {report.seed}: replay it with python -m tests.simulation --seed {report.seed}{of_kind}")
     for number, options in enumerate(report.options):
         print(f"  producer {number}: " + " ".join(f"{name}={value}" for name, value in options.items()))
     for fault in report.schedule:

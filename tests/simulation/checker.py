@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +17,7 @@ from aiokafkapy import RecordMetadata
 from aiokafkapy.common import Headers
 from aiokafkapy.errors import (
     BrokerError,
+    BufferExhaustedError,
     CircuitOpenError,
     DeliveryTimeoutError,
     GaplessGuaranteeError,
@@ -29,10 +31,12 @@ from aiokafkapy.producer.accumulator.ready_batches import LONGEST_LINGER
 from ..promises.judging import Place, Told, broken_promises, out_of_order
 from .workload import Sent
 
-__all__ = ["check_headers", "check_records"]
+__all__ = ["Spooled", "check_headers", "check_records"]
 
 SLACK = 0.010
 """Seconds of tolerance beyond a deadline. Time is virtual, so this only covers timers that are due together."""
+SLACK_OF_DISK = 0.100
+"""The same for a record that may wait for a disk."""
 REFUSED = KafkaError("what its hook or its argument deserves")
 UNUSABLE = (IllegalStateError, SenderCrashedError)
 """The errors of any call on a producer that is closed or has crashed."""
@@ -44,9 +48,10 @@ def check_records(
     logs: Mapping[int, Sequence[bytes]],
     options: Mapping[str, Any],
     resumed: Mapping[int, Sequence[float]] = MappingProxyType({}),
+    spooled: Spooled | None = None,
 ) -> Iterator[str]:
     """Each broken promise, as a sentence. ``sent`` are one producer's records, ``options`` its own, ``resumed`` the
-    times at which each partition was.
+    times at which each partition was, ``spooled`` what became of records in its spool.
     """
     is_idempotent = options.get("enable_idempotence", True)
     places: dict[bytes, list[Place]] = defaultdict(list)
@@ -54,16 +59,35 @@ def check_records(
         for offset, value in enumerate(values):
             places[value].append((partition, offset))
     for record in sent:
-        told = _told(record, options)
-        for what, details in broken_promises(told, places.get(record.value, []), is_idempotent=is_idempotent):
+        there = places.get(record.value, [])
+        is_spooled = spooled is not None and _is_spooled(record)
+        may_repeat = is_spooled or (spooled is not None and _may_be_in_spool(record))
+        if is_spooled and spooled is not None and record.value in spooled.refused:
+            continue
+        told = _told_of_spooled(record, there) if is_spooled else _told(record, options)
+        for what, details in broken_promises(told, there, is_idempotent=is_idempotent and not may_repeat):
             yield f"{_name(record)} {what}: {details}"
-        yield from _check_refusal(record, places.get(record.value, []))
-        yield from _check_time(record, options)
-        yield from _check_timing(record, options)
+        if not is_spooled:
+            yield from _check_refusal(record, there, has_spool=spooled is not None)
+            yield from _check_timing(record, options)
+        yield from _check_time(record, options, SLACK if spooled is None else SLACK_OF_DISK)
     if is_idempotent:
-        yield from _check_order(sent, places)
+        yield from _check_order(_in_order(sent, places, spooled), places)
+        if spooled is not None:
+            yield from _check_repetitions(sent, places, spooled)
     if options.get("enable_gapless_guarantee"):
         yield from _check_gaps(sent, places, resumed)
+
+
+@dataclass(frozen=True)
+class Spooled:
+    """What became of the records in a spool: the values of those that brokers ``refused`` for good, how many the
+    producers said to have ``repeated``, and whether a process has left some that it may have sent to the next one.
+    """
+
+    refused: Collection[bytes]
+    repeated: int
+    is_in_doubt: bool = False
 
 
 def check_headers(sent: Sequence[Sent], headers: Mapping[bytes, Headers]) -> Iterator[str]:
@@ -85,8 +109,46 @@ def _told(record: Sent, options: Mapping[str, Any]) -> Told:
     return outcome
 
 
-def _check_refusal(record: Sent, places: Sequence[Place]) -> Iterator[str]:
-    if record.refused is not None:
+def _is_spooled(record: Sent) -> bool:
+    outcome = record.outcome
+    return isinstance(outcome, RecordMetadata) and (outcome.is_spooled or (record.is_row and outcome.offset < 0))
+
+
+def _told_of_spooled(record: Sent, places: Sequence[Place]) -> Place:
+    """It has no offset, and no partition if none was chosen."""
+    assert isinstance(record.outcome, RecordMetadata)
+    if record.outcome.partition < 0 and places:
+        return places[0]
+    return record.outcome.partition, record.outcome.offset
+
+
+def _may_be_in_spool(record: Sent) -> bool:
+    """True of one whose caller was not told whether it is."""
+    return record.outcome is None or getattr(record.outcome, "outcome_unknown", False)
+
+
+def _in_order(sent: Sequence[Sent], places: Mapping[bytes, Sequence[Place]], spooled: Spooled | None) -> Sequence[Sent]:
+    """The records whose order is promised. A request of a process that has died may arrive late; and a record that the
+    next process sends again may go to another partition, if its call chose none.
+    """
+    is_in_doubt = spooled is not None and spooled.is_in_doubt
+    return [one for one in sent if not (one.is_lost or (is_in_doubt and len(places.get(one.value, ())) > 1))]
+
+
+def _check_repetitions(
+    sent: Sequence[Sent], places: Mapping[bytes, Sequence[Place]], spooled: Spooled
+) -> Iterator[str]:
+    """As many as the producers have said, at most."""
+    again = {_name(record): places[record.value] for record in sent if len(places.get(record.value, ())) > 1}
+    count = sum(map(len, again.values())) - len(again)
+    if count > spooled.repeated:
+        yield f"{count} records are there again, and {spooled.repeated} were told: {again!s:.1000}"
+
+
+def _check_refusal(record: Sent, places: Sequence[Place], *, has_spool: bool) -> Iterator[str]:
+    # Behind records that wait for the spool, it is not known yet that a partition is missing.
+    waits = has_spool and not places and isinstance(record.outcome, BufferExhaustedError)
+    if record.refused is not None and not waits:
         if places:
             yield f"{_name(record)} was to be refused and is in the log: {places}, {record.refused!r:.200}"
         if record.outcome is not None and not _is_refusal(record):
@@ -117,12 +179,12 @@ def _is_same(error: BaseException, record: Sent) -> bool:
     return error is record.refused or (record.is_row and type(error) is type(record.refused))
 
 
-def _check_time(record: Sent, options: Mapping[str, Any]) -> Iterator[str]:
+def _check_time(record: Sent, options: Mapping[str, Any], slack: float) -> Iterator[str]:
     if record.bulk:
         return  # it may have waited for earlier records
-    limit = (options["max_block_ms"] + options["delivery_timeout_ms"]) / 1000 + SLACK
+    limit = (options["max_block_ms"] + options["delivery_timeout_ms"]) / 1000 + slack
     if record.delivery_timeout_ms is not None:
-        limit = min(limit, record.delivery_timeout_ms / 1000 + SLACK)
+        limit = min(limit, record.delivery_timeout_ms / 1000 + slack)
     if record.outcome is not None and record.ended - record.began > limit:
         yield f"{_name(record)} had its outcome after {record.ended - record.began:.3f} s; the limit is {limit:.3f} s"
 

@@ -13,7 +13,7 @@ import random
 import warnings
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final, Literal
 from unittest import mock
 
 import aiokafkapy.observability.rendering  # noqa: F401  # with the first event logged: some modules draw as they begin
@@ -21,26 +21,33 @@ from aiokafkapy.producer.deliveries.shortcuts import now_ms
 
 from .scenario import Report, Scenario
 from .simulated_loop import Deadlock, SimulatedLoop
-from .simulated_network import SimulatedNetwork
+from .spooling_scenario import SpoolingScenario
 from .transactional_scenario import TransactionalScenario
 
-__all__ = ["left_in_memory", "run"]
+__all__ = ["KINDS", "Kind", "left_in_memory", "run"]
 
 EPOCH = 1_700_000_000.0
 """The wall-clock time at loop time zero."""
 SHARE_WITH_TRANSACTIONS = 0.4
+SHARE_WITH_SPOOL = 0.3
+"""Of the others."""
+
+Kind = Literal["plain", "transactions", "spool"]
+KINDS: Final[dict[Kind, type[Scenario]]] = {
+    "plain": Scenario,
+    "transactions": TransactionalScenario,
+    "spool": SpoolingScenario,
+}
 
 _loops: list[tuple[int, weakref.ref[SimulatedLoop]]] = []
 """Of the seeds that ``left_in_memory`` was not asked about yet."""
 
 
-def run(seed: int, *, keep_trace: bool = False, has_transactions: bool | None = None) -> Report:
-    """Run one seed to its end, with transactions if the seed says so. Raises nothing: a failure is a finding."""
-    if has_transactions is None:
-        has_transactions = random.Random(f"{seed}/transactions").random() < SHARE_WITH_TRANSACTIONS
-    scenario = (TransactionalScenario if has_transactions else Scenario)(seed, keep_trace)
+def run(seed: int, *, keep_trace: bool = False, kind: Kind | None = None) -> Report:
+    """Run one seed to its end, of a kind that the seed chooses. Raises nothing: a failure is a finding."""
+    scenario = KINDS[kind or _kind_of(seed)](seed, keep_trace)
     loop = scenario.loop
-    with _virtual_world(loop, scenario.network, seed), warnings.catch_warnings(record=True) as caught:
+    with _virtual_world(scenario, seed), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         asyncio.set_event_loop(loop)
         try:
@@ -50,6 +57,7 @@ def run(seed: int, *, keep_trace: bool = False, has_transactions: bool | None = 
         finally:
             asyncio.set_event_loop(None)
             loop.close()
+            scenario.remove()
     report = scenario.report
     report.findings += [f"a warning: {warning.message}" for warning in caught]
     report.findings += [f"asyncio complained: {complaint}" for complaint in loop.complaints]
@@ -73,6 +81,12 @@ def left_in_memory() -> list[str]:
     return findings + [f"a late warning: {warning.message}" for warning in caught]
 
 
+def _kind_of(seed: int) -> Kind:
+    if random.Random(f"{seed}/transactions").random() < SHARE_WITH_TRANSACTIONS:
+        return "transactions"
+    return "spool" if random.Random(f"{seed}/spool").random() < SHARE_WITH_SPOOL else "plain"
+
+
 def _has_played(scenario: Scenario) -> bool:
     # A function of its own, since the error's traceback keeps all frames alive.
     try:
@@ -84,8 +98,9 @@ def _has_played(scenario: Scenario) -> bool:
 
 
 @contextlib.contextmanager
-def _virtual_world(loop: SimulatedLoop, network: SimulatedNetwork, seed: int) -> Iterator[None]:
+def _virtual_world(scenario: Scenario, seed: int) -> Iterator[None]:
     """Clocks, chance and listening sockets of the machine are replaced, for as long as this lasts."""
+    loop, network = scenario.loop, scenario.network
     entropy = random.Random(f"{seed}/entropy")
     random.seed(f"{seed}/global")
 
@@ -108,6 +123,7 @@ def _virtual_world(loop: SimulatedLoop, network: SimulatedNetwork, seed: int) ->
             ("aiokafkapy.broker.network.held_ports.HeldPorts.hold", lambda *_: None),  # no port is the machine's
             ("aiokafkapy.client.transport.connector.speaks_tls", network.speaks_tls),
             ("aiokafkapy.client.transport.connector.sasl_mechanisms", network.sasl_mechanisms),
+            *scenario.stand_ins(),
         ):
             stack.enter_context(mock.patch(place, stand_in))
         yield

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
+import math
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from aiokafkapy.errors import KafkaError
 from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.protocol.api import ApiKey
 
-from .checker import SLACK, check_headers, check_records
+from .checker import SLACK, Spooled, check_headers, check_records
 from .faults import FAULTS, Fault, make_schedule
 from .hooks import Hooks
 from .simulated_cluster import SimulatedCluster
@@ -73,6 +74,7 @@ class Scenario:
 
     def abandon(self) -> None:
         """Let go of the leftovers of a failed run."""
+        self.loop.ends_at = math.inf  # they have their time, however long the run was
         self.network.reset()
         for task in asyncio.all_tasks(self.loop):
             task.cancel()
@@ -123,6 +125,13 @@ class Scenario:
 
     # parts that a kind of scenario has of its own
 
+    def stand_ins(self) -> Sequence[tuple[str, Any]]:
+        """More parts of the machine that are replaced, each with its stand-in."""
+        return ()
+
+    def remove(self) -> None:
+        """Remove all that is left on the machine."""
+
     def _new_cluster(self, chance: random.Random) -> SimulatedCluster:
         return SimulatedCluster(self.network, chance, self._trace)
 
@@ -137,6 +146,16 @@ class Scenario:
         producer = self._new_producer(number, options)
         await producer.start()
         return Workload(number, producer, self._users, self._cluster.partitions, self._duration, hooks)
+
+    def _spool_of(self, workload: Workload) -> Spooled | None:
+        """What became of records in its spool, if it has one."""
+        return None
+
+    def _time_to_close(self, options: dict[str, Any], timeout: float | None) -> float:
+        """Seconds that ``close(timeout)`` may take."""
+        if timeout is not None:
+            return timeout
+        return float(options["delivery_timeout_ms"] + options["max_block_ms"]) / 1000
 
     async def _end(self) -> None:
         """Wait for events after the last producer is closed."""
@@ -196,8 +215,7 @@ class Scenario:
         for number, workload in enumerate(self._workloads):
             began = self.loop.time()
             await workload.close(timeout)
-            limit = self.report.options[number]["delivery_timeout_ms"] / 1000 if timeout is None else timeout
-            limit += self.report.options[number]["max_block_ms"] / 1000 if timeout is None else 0
+            limit = self._time_to_close(self.report.options[number], timeout)
             if self.loop.time() - began > limit + SLACK:
                 self.find(f"close({timeout}) of producer {number} took {self.loop.time() - began:.3f} s")
 
@@ -206,7 +224,8 @@ class Scenario:
         counts = self.report.counts
         for workload, options in zip(self._workloads, self.report.options, strict=True):
             found = itertools.chain(
-                check_records(workload.sent, logs, options, workload.resumed), check_headers(workload.sent, headers)
+                check_records(workload.sent, logs, options, workload.resumed, self._spool_of(workload)),
+                check_headers(workload.sent, headers),
             )
             for finding in itertools.islice(found, 10):
                 self.find(finding)
@@ -226,15 +245,18 @@ class Scenario:
 
     def _check_accounts(self, *, is_settled: bool) -> None:
         for number, workload in enumerate(self._workloads):
-            now = workload.producer.statistics()
-            if now.accepted != now.delivered + now.failed + now.pending:
-                self.find(f"the accounts of producer {number} do not balance: {now}")
-            if not 0 <= now.buffered_bytes <= now.buffer_memory + SMALLEST_BATCH * now.batches:
-                self.find(f"producer {number} holds more than it may: {now}")
-            if now.buffer_records is not None and now.pending > now.buffer_records:
-                self.find(f"producer {number} has more records than it may: {now}")
-            if is_settled and (now.pending, now.waiters, now.batches, now.buffered_bytes) != (0, 0, 0, 0):
-                self.find(f"producer {number} still holds something: {now}")
+            self._check_accounts_of(number, workload.producer, is_settled=is_settled)
+
+    def _check_accounts_of(self, number: int, producer: KafkaProducer[Any, Any], *, is_settled: bool) -> None:
+        now = producer.statistics()
+        if now.accepted != now.delivered + now.failed + now.pending:
+            self.find(f"the accounts of producer {number} do not balance: {now}")
+        if not 0 <= now.buffered_bytes <= now.buffer_memory + SMALLEST_BATCH * now.batches:
+            self.find(f"producer {number} holds more than it may: {now}")
+        if now.buffer_records is not None and now.pending > now.buffer_records:
+            self.find(f"producer {number} has more records than it may: {now}")
+        if is_settled and (now.pending, now.waiters, now.batches, now.buffered_bytes) != (0, 0, 0, 0):
+            self.find(f"producer {number} still holds something: {now}")
 
     def _check_nothing_is_left(self) -> None:
         for task in asyncio.all_tasks(self.loop):

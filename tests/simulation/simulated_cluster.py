@@ -20,6 +20,7 @@ from aiokafkapy.record.batch import ControlType, RecordBatch
 
 from .faults import ONLY_OF_NEW_BATCHES
 from .replication import Replication, topic_of
+from .simulated_disk import SimulatedDisk
 from .simulated_network import SimulatedNetwork
 
 __all__ = ["SimulatedCluster"]
@@ -39,9 +40,13 @@ class SimulatedCluster:
         transactional_ids: Sequence[str] = (),
         groups: Sequence[str] = (),
         transaction_version: Literal[1, 2] = 2,
+        disk: SimulatedDisk | None = None,
     ) -> None:
-        """``transactional_ids`` and ``groups`` are those whose coordinators may move."""
+        """``transactional_ids`` and ``groups`` are those whose coordinators may move, ``disk`` that of the
+        producers' machine.
+        """
         self.network = network
+        self.disk = disk if disk is not None else SimulatedDisk(random.Random())  # on which nobody has a spool
         self.transactional_ids = transactional_ids
         self.groups = groups
         self.broker = DevBroker(
@@ -114,6 +119,7 @@ class SimulatedCluster:
     def heal(self) -> None:
         """Everything is well from here on; connections that vanished stay so."""
         self.network.heal()
+        self.disk.heal()
         self.controls.clear()
         self.controls.on_request(ApiKey.PRODUCE, self._on_produce)
         self.replication.delay = (0.0, 0.002)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -54,11 +55,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.network: Network
         self.complaints: list[str] = []
+        self.ends_at = START + LONGEST_RUN
         self._now = START
         self._turns = 0
         self._clock_resolution = 1e-9
         self._selector = self
         self._delay_of_thread = delay_of_thread
+        self._busy_until: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
         self.set_exception_handler(self._complain)
 
     def time(self) -> float:
@@ -79,7 +82,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             raise Deadlock(f"the loop spins: at {self._now:.4f} s it has turned {MOST_TURNS:,} times")
         if timeout == 0:
             return []
-        if timeout is None or self._now > START + LONGEST_RUN:
+        if timeout is None or self._now > self.ends_at:
             waiting = sorted(f"{task.get_name()}: {_where(task)}" for task in asyncio.all_tasks(self))
             raise Deadlock("what was awaited will not happen any more; tasks that wait:\n  " + "\n  ".join(waiting))
         # _run_once has taken cancelled timers off the front; a timeout is cut at a day, which is no harm.
@@ -116,7 +119,17 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # threads
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
-        """Run it here, a little later. Work that runs cannot be cancelled any more, as in a thread."""
+        """Run it here, a little later. Work that runs cannot be cancelled any more, as in a thread.
+
+        A single thread does one thing after another, and nothing once it is shut down.
+        """
+        if getattr(executor, "_shutdown", False):
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        is_single = getattr(executor, "_max_workers", 0) == 1
+        begins_at = max(self._now, self._busy_until.get(executor, 0.0)) if is_single else self._now
+        ends_at = begins_at + self._delay_of_thread()
+        if is_single:
+            self._busy_until[executor] = ends_at + 1e-9  # timers that are due together may swap
         outcome: asyncio.Future[Any] = self.create_future()
 
         def run() -> None:
@@ -129,7 +142,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 if not outcome.done():
                     outcome.set_result(result)
 
-        self.call_later(self._delay_of_thread(), run)
+        self.call_at(ends_at, run)
         return outcome
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:

@@ -24,9 +24,9 @@ from .workload import Sent
 
 def test_a_seed_with_transactions_replays_exactly() -> None:
     for seed in range(3):
-        first = run(seed, has_transactions=True)
+        first = run(seed, kind="transactions")
         assert first.counts["transactions"]
-        assert first.fingerprint == run(seed, has_transactions=True).fingerprint
+        assert first.fingerprint == run(seed, kind="transactions").fingerprint
 
 
 # sabotage
@@ -123,7 +123,7 @@ def test_seeds_find_a_fault_in_the_product(
     sabotage(monkeypatch)
     first = FIRST_SEEDS.get(sabotage, 0)
     for seed in range(first, first + 150):
-        if any(finding in found for found in run(seed, has_transactions=True).findings):
+        if any(finding in found for found in run(seed, kind="transactions").findings):
             return
     pytest.fail("150 seeds found nothing")
 

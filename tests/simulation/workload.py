@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow
 
-from aiokafkapy import CircuitBreaker, KafkaProducer, ProducerRecord, RecordMetadata, deadline
+from aiokafkapy import CircuitBreaker, KafkaProducer, ProducerRecord, RecordMetadata, TopicOptions, deadline
 from aiokafkapy.common import Headers
 from aiokafkapy.errors import (
     BufferExhaustedError,
@@ -52,6 +52,8 @@ class Sent:
     outcome: RecordMetadata | BaseException | None = None
     ended: float = 0.0
     is_cancelled: bool = False
+    # Its process was killed before anything was told
+    is_lost: bool = False
     # What hooks and odd arguments make of it
     is_calm: bool = False
     refused: BaseException | tuple[type[BaseException], ...] | None = None
@@ -119,6 +121,11 @@ def _adaptive_options(options: dict[str, Any]) -> dict[str, Any]:
         )
     found["cancel_takes_back"] = chance.random() < 0.3
     found["record_timing"] = chance.random() < 0.3
+    if chance.random() < 0.4 and options.get("acks") != 0:
+        found["max_in_flight_requests_per_connection"] = "auto"
+    if chance.random() < 0.3:  # all records are of one topic: this is about the share that is kept for it
+        found["topics"] = {TOPIC: TopicOptions(priority="high")}
+        found["priority_reserve_percent"] = chance.choice((0, 10, 90))
     return found
 
 
@@ -159,6 +166,7 @@ class Workload:
         # Drawn apart, so that the seeds of all else stay as they are
         self._late = random.Random(f"{number} {self._operations} {self._pause} {self._padding} {self._places}")
         self._lateness = self._late.choice((0.0, 0.0, 0.3))
+        self._choice = self._late.choice((0.0, 0.0, 0.3))
         hooks.attach(self)
 
     async def run(self) -> None:
@@ -348,12 +356,23 @@ class Workload:
             self.producer.resume(TOPIC, partition)
             self.resumed[partition].append(self._loop.time())
 
-    def _haste(self, sent: Sent) -> dict[str, int]:
-        """Now and then a record has a time of its own."""
+    def _haste(self, sent: Sent) -> dict[str, Any]:
+        """Now and then a record has a time of its own, or an overflow."""
+        own = self._overflow()
         if self.producer.config.enable_gapless_guarantee or self._chance.random() >= self._hastiness:
-            return {}
+            return own
         sent.delivery_timeout_ms = self._chance.choice((1, 20, 300, 3_000))
-        return {"delivery_timeout_ms": sent.delivery_timeout_ms}
+        return own | {"delivery_timeout_ms": sent.delivery_timeout_ms}
+
+    def _overflow(self) -> dict[str, Any]:
+        """The overflow of a call's own, one that contradicts no option."""
+        config = self.producer.config
+        if config.transactional_id is not None or config.spool_dir is not None or self._late.random() >= self._choice:
+            return {}
+        policies = ["wait", "raise"]
+        if not config.enable_gapless_guarantee:
+            policies += ["drop_newest", "drop_oldest"] if config.drops_oldest else ["drop_newest"]
+        return {"overflow": self._late.choice(policies)}
 
     def _purge(self) -> None:
         place: dict[str, Any] = self._chance.choice(({}, {"topic": TOPIC}, {"topic": TOPIC, "partition": 0}))

@@ -229,6 +229,20 @@ class TestAccounting:
         await producer.close()
         assert our_tasks() == set()
 
+    async def test_a_sender_that_dies_ends_a_send_many_that_goes_on(self, broker: DevBroker) -> None:
+        producer: KafkaProducer[bytes, bytes] = KafkaProducer(broker.bootstrap_servers, max_block_ms=60_000)
+        await producer.start()
+        broker.controls.stall_connections()
+        sending = asyncio.create_task(producer.send_many("unknown", [b"x"] * 200, return_exceptions=True))
+        await asyncio.sleep(0)
+        (sender,) = [task for task in asyncio.all_tasks() if task.get_name() == "aiokafkapy-sender"]
+        sender.cancel()
+        async with asyncio.timeout(10):
+            outcomes = await sending
+        assert {type(outcome) for outcome in outcomes} == {errors.SenderCrashedError}
+        assert producer.statistics().waiters == 0
+        await producer.close()
+
     async def test_a_bug_in_the_sender_is_the_cause_of_every_error(self, broker: DevBroker) -> None:
         async with KafkaProducer(broker.bootstrap_servers) as producer:
             await producer.send("t", b"x")
@@ -412,6 +426,29 @@ class TestOrder:
                     await asyncio.sleep(0)
             await asyncio.gather(*deliveries)
         assert values(broker, "t") == [b"first", *numbered(3000)]
+
+    async def test_retriable_errors_reorder_nothing_while_requests_in_flight_adapt(self, broker: DevBroker) -> None:
+        broker.create_topic("t", partitions=1)
+        options: dict[str, Any] = {
+            "max_in_flight_requests_per_connection": "auto", "batch_size": 500, "retry_backoff_ms": 5, "linger_ms": 0,
+            "retry_backoff_max_ms": 20, "metrics_per_node": True,
+        }  # fmt: skip
+        async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
+            deliveries, most = [], 0
+            for number, value in enumerate(numbered(3000)):
+                if number % 200 == 0:
+                    broker.controls.fail_next(ApiKey.PRODUCE, errors.NotEnoughReplicasError)
+                deliveries.append(await producer.enqueue("t", value))
+                if number % 10 == 0:
+                    await asyncio.sleep(0)
+                    most = max(most, *producer.statistics().in_flight.values())
+            await asyncio.gather(*deliveries)
+            (limit,) = producer.statistics().in_flight_limits.values()
+            assert 1 <= limit <= 5
+            assert most <= 6, "with one of the metadata's"
+            found = [metrics.get("requests-in-flight-limit") for metrics in producer.node_metrics().values()]
+            assert limit in found
+        assert values(broker, "t") == numbered(3000)
 
     async def test_a_moving_leader_loses_and_reorders_nothing(self, broker: DevBroker) -> None:
         broker.create_topic("t", partitions=1)

@@ -48,7 +48,7 @@ class ConnectionSettings(Protocol):
         """Time-outs of connection set-up."""
 
     @property
-    def max_in_flight_requests_per_connection(self) -> int:
+    def most_in_flight(self) -> int:
         """The most requests to one broker that may await a response."""
 
 
@@ -59,7 +59,7 @@ class NodeReadiness:
 
     def __init__(self, settings: ConnectionSettings, connections: Mapping[int, WritableConnection]) -> None:
         self.states = ClusterConnectionStates(settings.reconnect_backoff, settings.connection_setup_timeout)
-        self.in_flight = InFlightRequests(settings.max_in_flight_requests_per_connection)
+        self.in_flight = InFlightRequests(settings.most_in_flight)
         self.api_versions = ApiVersions()
         self.connections = connections
         self._round_trips: dict[int, float] = {}

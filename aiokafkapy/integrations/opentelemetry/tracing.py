@@ -32,6 +32,7 @@ from opentelemetry.propagators.textmap import TextMapPropagator
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, TracerProvider
 
 from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata, __version__
+from aiokafkapy.producer.intake.call_overflow import CallOverflow
 
 from .propagation import ContextInHeaders, with_headers
 
@@ -116,6 +117,7 @@ class KafkaTracing:
         values_or_records: Iterable[object],
         *,
         return_exceptions: bool = False,
+        overflow: CallOverflow | None = None,
     ) -> Sequence[RecordMetadata | BaseException]:
         """As ``producer.send_many``, in one span that links to a span of each record.
 
@@ -128,7 +130,9 @@ class KafkaTracing:
         token = _batch.set(span if span.is_recording() else None)
         try:
             with _used(span):
-                outcomes = await producer.send_many(topic, values_or_records, return_exceptions=return_exceptions)
+                outcomes = await producer.send_many(
+                    topic, values_or_records, return_exceptions=return_exceptions, overflow=overflow
+                )
                 span.set_attribute(_COUNT, len(outcomes))
                 if return_exceptions and span.is_recording():
                     _note_errors(span, [each for each in outcomes if isinstance(each, BaseException)])

@@ -32,8 +32,10 @@ def is_codec_chosen(config: AccumulatorConfig) -> bool:
     return bool(config.compression_type == "auto")
 
 
-def settings_of(config: AccumulatorConfig, *, has_own_linger: bool) -> TopicSettings:
-    """How a topic's batches are made; ``has_own_linger`` where its ``linger_ms`` is not the producer's."""
+def settings_of(config: AccumulatorConfig, *, has_own_linger: bool, has_priority: bool = False) -> TopicSettings:
+    """How a topic's batches are made, and whether they go first; ``has_own_linger`` where its ``linger_ms`` is not the
+    producer's.
+    """
     compression, level = _codec_of(config)
     # A batch that could not be sent in one request, or not be paid for, would be of no use.
     most = min(config.max_request_size, config.buffer_memory)
@@ -44,7 +46,7 @@ def settings_of(config: AccumulatorConfig, *, has_own_linger: bool) -> TopicSett
         linger = math.inf
     elif has_own_linger and config.linger_ms is not None:
         linger = config.linger_ms / 1000
-    return TopicSettings(max(1, min(config.batch_size, most)), compression, level, linger)
+    return TopicSettings(max(1, min(config.batch_size, most)), compression, level, linger, has_priority)
 
 
 def credit_step(config: AccumulatorConfig) -> int:
@@ -57,4 +59,5 @@ def credit_step(config: AccumulatorConfig) -> int:
 def new_pool(config: AccumulatorConfig, has_codec: bool) -> BufferPool:
     """The memory of a producer's records."""
     reserve = min(config.buffer_memory // 8, COMPRESSION_RESERVE) if has_codec else 0
-    return BufferPool(config.buffer_memory, reserve, config.buffer_records)
+    kept = config.priority_reserve_percent if config.priority_topics else 0
+    return BufferPool(config.buffer_memory, reserve, config.buffer_records, kept_percent=kept)

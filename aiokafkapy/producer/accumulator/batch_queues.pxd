@@ -18,6 +18,7 @@ cdef class BatchQueues:
     cdef object _view
     cdef public object cluster
     cdef readonly double delivery_timeout
+    cdef readonly bint has_priorities
     cdef public double next_expiry_time
     cdef public object gathering
     cdef readonly dict gaps

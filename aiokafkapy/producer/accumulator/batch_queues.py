@@ -17,12 +17,12 @@ from collections.abc import Mapping, Set
 from typing import Any, Final, NamedTuple
 
 from ...common import TopicPartition
-from ...errors import IllegalStateError
+from ...errors import GaplessGuaranteeError, IllegalStateError
 from .built_in_partitioner import BuiltInPartitioner
 from .partition_queue import PartitionQueue, TopicInfo, TopicSettings
 from .producer_batch import ProducerBatch
 
-__all__ = ["NOBODY", "BatchQueues", "Gap"]
+__all__ = ["NOBODY", "BatchQueues", "Gap", "refused_behind"]
 
 NOBODY: Final[Set[int]] = frozenset()
 """No leader's batches gather: a new batch may be the next to be ready."""
@@ -54,6 +54,7 @@ class BatchQueues:
         "delivery_timeout",
         "gaps",
         "gathering",
+        "has_priorities",
         "next_expiry_time",
     )
 
@@ -68,6 +69,7 @@ class BatchQueues:
     ) -> None:
         self._settings = settings
         self._settings_by_topic = settings_by_topic
+        self.has_priorities = any(settings.has_priority for settings in settings_by_topic.values())
         self.delivery_timeout = delivery_timeout
         self._topics: dict[str, TopicInfo] = {}
         # The queues with batches by leader, as ``_view`` has it
@@ -237,3 +239,16 @@ class BatchQueues:
     def _is_node_available(self, node_id: int) -> bool:
         latency = self._node_latencies.get(node_id)
         return latency is None or latency[0] - latency[1] <= self._availability_timeout
+
+
+def refused_behind(topic_partition: TopicPartition, cause: BaseException) -> GaplessGuaranteeError:
+    """The error of a record for a partition with a gap."""
+    topic, partition = topic_partition
+    error = GaplessGuaranteeError(
+        f"{topic_partition} takes no records since one failed (enable_gapless_guarantee); send again what failed after "
+        f"resume({topic!r}, {partition}): {cause}",
+        topic=topic,
+        partition=partition,
+    )
+    error.__cause__ = cause
+    return error

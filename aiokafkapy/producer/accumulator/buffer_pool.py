@@ -10,6 +10,7 @@ Rules:
   batch that a broker found too large); nothing is acquired then until ``held`` is below again.
 - ``reserve`` bytes are kept from new records, so that a pool full of records can still be compressed in threads. A
   single record may use all of it when nothing else is held.
+- A share is kept for topics with priority, of the bytes and of the number: ``lend`` gives it, until ``take_back``.
 """
 
 from __future__ import annotations
@@ -25,12 +26,17 @@ UNBOUNDED: Final = 1 << 62
 class BufferPool:
     """Counts bytes held against ``limit``; ``record_limit`` is how many records may have no outcome."""
 
-    __slots__ = ("held", "limit", "most_held", "record_limit", "reserve")
+    __slots__ = ("held", "kept_bytes", "kept_records", "limit", "most_held", "record_limit", "reserve")
 
-    def __init__(self, limit: int, reserve: int = 0, record_limit: int | None = None) -> None:
+    def __init__(self, limit: int, reserve: int = 0, record_limit: int | None = None, *, kept_percent: int = 0) -> None:
+        """``kept_percent`` of the bytes and of the number are kept for topics with priority."""
         self.limit = limit
-        self.reserve = reserve
+        self.kept_bytes = limit * kept_percent // 100
+        self.reserve = reserve + self.kept_bytes
         self.record_limit = UNBOUNDED if record_limit is None else record_limit
+        # Rounded up, but one record of any topic must be possible.
+        self.kept_records = 0 if record_limit is None else min(record_limit - 1, -(-record_limit * kept_percent // 100))
+        self.record_limit -= self.kept_records
         self.held = 0
         self.most_held = 0
 
@@ -60,6 +66,16 @@ class BufferPool:
     def release(self, size: int) -> None:
         """Give ``size`` bytes back."""
         self.held -= size
+
+    def lend(self) -> None:
+        """Give the share that is kept for topics with priority."""
+        self.reserve -= self.kept_bytes
+        self.record_limit += self.kept_records
+
+    def take_back(self) -> None:
+        """Keep it again; what was acquired meanwhile stays."""
+        self.reserve += self.kept_bytes
+        self.record_limit -= self.kept_records
 
     # internals
 

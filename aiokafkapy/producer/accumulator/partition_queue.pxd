@@ -17,6 +17,7 @@ cdef class PartitionQueue:
     cdef public int leader
     cdef public int leader_epoch
     cdef readonly double linger
+    cdef readonly bint has_priority
 
     @cython.locals(batch=ProducerBatch)
     cpdef ProducerBatch pop_first(self)
@@ -33,6 +34,7 @@ cdef class TopicInfo:
     cdef readonly int compression
     cdef readonly object compression_level
     cdef readonly double linger
+    cdef readonly bint has_priority
     cdef readonly list queues
     cdef readonly object partitioner
     cdef public PartitionQueue sticky_queue

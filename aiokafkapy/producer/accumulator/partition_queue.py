@@ -27,6 +27,7 @@ class TopicSettings(NamedTuple):
     compression: int = 0
     compression_level: int | None = None
     linger: float = NO_LINGER
+    has_priority: bool = False
 
 
 class PartitionQueue:
@@ -35,6 +36,7 @@ class PartitionQueue:
     __slots__ = (
         "batches",
         "cluster",
+        "has_priority",
         "is_muted",
         "last_size",
         "leader",
@@ -45,9 +47,10 @@ class PartitionQueue:
         "topic_partition",
     )
 
-    def __init__(self, topic_partition: TopicPartition, linger: float = NO_LINGER) -> None:
+    def __init__(self, topic_partition: TopicPartition, linger: float = NO_LINGER, has_priority: bool = False) -> None:
         self.topic_partition = topic_partition
         self.linger = linger
+        self.has_priority = has_priority
         self.batches: list[ProducerBatch] = []  # seldom more than two
         # The last batch, as long as it may take records
         self.open_batch: ProducerBatch | None = None
@@ -107,6 +110,7 @@ class TopicInfo:
         "batch_size",
         "compression",
         "compression_level",
+        "has_priority",
         "limit_until",
         "linger",
         "max_message_bytes",
@@ -120,7 +124,7 @@ class TopicInfo:
 
     def __init__(self, topic: str, partitioner: Any, settings: TopicSettings = TopicSettings()) -> None:  # noqa: B008
         self.topic = topic
-        self.batch_size, self.compression, self.compression_level, self.linger = settings
+        self.batch_size, self.compression, self.compression_level, self.linger, self.has_priority = settings
         # The topic's limit for a batch, where that is known, and until when that counts (``topic_limits``)
         self.own_batch_size = self.batch_size
         self.max_message_bytes = NO_LIMIT
@@ -151,7 +155,8 @@ class TopicInfo:
             self.queues += [None] * (partition + 1 - len(self.queues))
         queue = self.queues[partition]
         if queue is None:
-            queue = self.queues[partition] = PartitionQueue(TopicPartition(self.topic, partition), self.linger)
+            place = TopicPartition(self.topic, partition)
+            queue = self.queues[partition] = PartitionQueue(place, self.linger, self.has_priority)
         return queue
 
     def queue_size(self, partition: int) -> int:

@@ -180,7 +180,8 @@ class ReadyBatches:
         """Take the first batch of each sendable partition of these nodes, for one request to each node.
 
         A node's batches stay within ``max_request_size`` bytes, but for a first one that alone is larger. A
-        partition that was drained goes to the back of the round. The batches are sealed, stamped, and in flight.
+        partition that was drained goes to the back of the round; those of topics with priority come before all others.
+        The batches are sealed, stamped, and in flight.
         """
         rounds = self._queues.by_leader(cluster)
         return {node_id: self._drain_node(rounds.get(node_id, {}), max_request_size, now) for node_id in node_ids}
@@ -211,6 +212,8 @@ class ReadyBatches:
     def _drain_node(self, queues: dict[PartitionQueue, None], max_request_size: int, now: float) -> list[ProducerBatch]:
         chosen: list[PartitionQueue] = []
         size = 0
+        if self._queues.has_priorities:
+            queues = _priorities_first(queues)
         for queue in queues:
             if queue.is_muted:
                 continue
@@ -265,3 +268,12 @@ class ReadyBatches:
         if manager is not None and manager.should_stop_drain_batches_for_partition(queue.topic_partition, batch):
             return True
         return batch.compression != 0 and self._sealer.must_wait(queue, batch)
+
+
+def _priorities_first(queues: dict[PartitionQueue, None]) -> dict[PartitionQueue, None]:
+    """The round, each kind in its order."""
+    return dict.fromkeys(sorted(queues, key=_has_no_priority))
+
+
+def _has_no_priority(queue: PartitionQueue) -> bool:
+    return not queue.has_priority

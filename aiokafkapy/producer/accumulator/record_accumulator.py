@@ -73,7 +73,11 @@ class RecordAccumulator:
     ) -> None:
         settings = settings_of(config, has_own_linger=False)
         by_topic = {
-            topic: settings_of(config.for_topic(topic), has_own_linger=options.linger_ms is not None)
+            topic: settings_of(
+                config.for_topic(topic),
+                has_own_linger=options.linger_ms is not None,
+                has_priority=topic in config.priority_topics,
+            )
             for topic, options in config.topics.items()
         }
         has_codec = any(each.compression != Compression.NONE for each in (settings, *by_topic.values()))
@@ -104,6 +108,7 @@ class RecordAccumulator:
             self._incomplete,
             max_record_size=min(config.max_request_size, config.buffer_memory),
             credit_step=credit_step(config),
+            priority_topics=config.priority_topics,
         )
         if config.linger_ms == "auto":
             self._ready_batches.auto_linger = AutoLinger(self.appender)

@@ -65,6 +65,8 @@ cdef class RecordAppender:
     cdef bint _renew_credit(self) except -1
     cdef _set_waiting(self, Py_ssize_t count)
     cdef Delivery _append_record(self, object record, double now, object cluster)
+    @cython.locals(waiting=Py_ssize_t)
+    cdef Delivery _append_with_priority(self, object record, double now, object cluster)
     @cython.locals(info=TopicInfo, batch=ProducerBatch, first=Py_ssize_t, size=Py_ssize_t, count=Py_ssize_t)
     cdef Py_ssize_t _append_run(
         self, object deliveries, str topic, int partition, long long timestamp_ms, list values, Py_ssize_t start

@@ -10,7 +10,8 @@ Rules:
   When memory is freed, ``grant`` appends the waiting records that fit, oldest first, and returns their deliveries.
 - Records: each one takes of a credit, which is looked at anew, against ``buffer_records``, only when it is used up. It
   is taken away while records wait, so that one comparison tells an append both.
-- While records wait for memory no other record overtakes them, of any partition.
+- While records wait for memory no other record overtakes them, of any partition; but for those of topics with priority,
+  which pass the records of all others, and may take the share of the buffer that is kept for them.
 - A record that is refused changes neither the batch nor the accounts.
 - An append costs the same with ten thousand partitions and waiters: the path of a record that fits is ``append`` and
   ``ProducerBatch.try_append``; everything else happens once per batch or per growth of it.
@@ -18,17 +19,16 @@ Rules:
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ...common import Headers, TopicPartition
-from ...errors import BufferExhaustedError, GaplessGuaranteeError, KafkaError, ProducerClosedError, RecordTooLargeError
+from ...common import Headers
+from ...errors import BufferExhaustedError, KafkaError, ProducerClosedError, RecordTooLargeError
 from ...record.arrow_rows import ArrowRows
 from ...record.builder import RecordBatchBuilder, record_size_upper_bound
 from ..deliveries.delivery import Delivery
 from ..deliveries.produce_request_result import ProduceRequestResult
-from .batch_queues import BatchQueues
+from .batch_queues import BatchQueues, refused_behind
 from .batch_sealer import BatchSealer
 from .buffer_pool import UNBOUNDED, BufferPool
 from .built_in_partitioner import UNKNOWN_PARTITION
@@ -37,6 +37,7 @@ from .over_limit import over_limit_error
 from .partition_queue import PartitionQueue, TopicInfo
 from .producer_batch import RECORDS_PER_ORDER, ProducerBatch
 from .serialized_record import SerializedRecord, WaitingRecord, serialized_record
+from .waiting_line import WaitingLine
 
 if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
@@ -89,6 +90,7 @@ class RecordAppender:
         *,
         max_record_size: int,
         credit_step: int = UNBOUNDED,
+        priority_topics: Collection[str] = (),
     ) -> None:
         """``credit_step``: batches are closed after so many records, so that the oldest are few at a time."""
         self._queues = queues
@@ -98,9 +100,8 @@ class RecordAppender:
         # Options
         self._max_record_size = max_record_size
         self._credit_step = credit_step
-        # Records that wait for memory, and their number. An OrderedDict, because its first entry is found in O(1) even
-        # after many removals.
-        self._line: OrderedDict[WaitingRecord, None] = OrderedDict()
+        # Records that wait for memory, and their number
+        self._line = WaitingLine(priority_topics)
         self.waiting = 0
         # How many records may be accepted before anybody looks whether there is room for more; all that ever were
         # granted, less these, were accepted
@@ -172,17 +173,27 @@ class RecordAppender:
 
         ``grant`` or ``leave`` takes it out of the line. Raises as ``append`` does.
         """
-        delivery = self._append_record(record, now, cluster)
+        delivery = self.append_record(record, now, cluster)
         if delivery is not None:
             return delivery
         self.check_record(record, now)
         if cluster is not None:
             self._queues.cluster = cluster  # for the sticky partition, which is chosen when there is room
-        self._line[record] = None
-        self._set_waiting(self.waiting + 1)
+        self._line.add(record)
+        self._set_waiting(len(self._line))
         if self.waiting == 1:
             self.wakeup()  # from now on everything is ready, so that memory comes back
         return None
+
+    def append_record(self, record: WaitingRecord, now: float, cluster: Cluster | None = None) -> Delivery | None:
+        """As ``append``; one of a topic with priority also from the share kept for these, and past the others' line."""
+        if self._line.has_priority(record.topic):
+            return None if self._line.is_behind_others(record) else self._append_with_priority(record, now, cluster)
+        return self._append_record(record, now, cluster)
+
+    def has_priority(self, topic: str) -> bool:
+        """True when the topic's records get room before others."""
+        return self._line.has_priority(topic)
 
     def check_record(self, record: WaitingRecord, now: float) -> None:
         """Raise for a record that can never be accepted, as ``append`` does."""
@@ -289,17 +300,20 @@ class RecordAppender:
         line = self._line
         self._is_in_bulk = True
         try:
-            while line:
-                record = next(iter(line))
+            while len(line):
+                record = line.next()
                 self.waiting = 0  # or append would refuse it
                 outcome: Delivery | Exception | None
                 try:
-                    outcome = self._append_record(record, now, None)
+                    if line.has_priority(record.topic):
+                        outcome = self._append_with_priority(record, now, None)
+                    else:
+                        outcome = self._append_record(record, now, None)
                 except Exception as error:  # of this record alone; the next one goes on
                     outcome = error
                 if outcome is None:
                     break
-                del line[record]
+                line.remove(record)
                 granted.append((record, outcome))
         finally:
             self._is_in_bulk = False
@@ -308,9 +322,8 @@ class RecordAppender:
 
     def leave(self, record: WaitingRecord) -> bool:
         """Take ``record`` out of the line, unappended; False if it is not in the line. The next record may fit then."""
-        if record not in self._line:
+        if not self._line.remove(record):
             return False
-        del self._line[record]
         self._set_waiting(len(self._line))
         return True
 
@@ -339,7 +352,8 @@ class RecordAppender:
             full = f"buffer_records is full ({pending} of {pool.record_limit} records without an outcome in"
         else:
             full = f"buffer_memory is full ({pool.held} of {pool.limit} bytes held by"
-        return f"{full} {batches} batches, {self.waiting} records waiting)"
+        kept = f", {pool.kept_bytes} bytes kept for topics with priority" if pool.kept_bytes else ""
+        return f"{full} {batches} batches, {self.waiting} records waiting{kept})"
 
     # end
 
@@ -397,6 +411,18 @@ class RecordAppender:
         return self.append(
             record.topic, partition, record.timestamp_ms, record.key, record.value, record.headers, now, cluster
         )
+
+    def _append_with_priority(self, record: WaitingRecord, now: float, cluster: Any) -> Delivery | None:
+        """Past the records that wait, and with the share that is kept."""
+        waiting, self.waiting = self.waiting, 0
+        self._pool.lend()
+        try:
+            return self._append_record(record, now, cluster)
+        finally:
+            self._pool.take_back()
+            self._granted -= self._credit  # it may be of the share
+            self._credit = 0
+            self.waiting = waiting
 
     def _append_run(
         self,
@@ -460,7 +486,7 @@ class RecordAppender:
         """As ``append``, where the last batch did not take the record: it must grow, or another be opened."""
         self._check_open()
         if self._queues.gaps and queue.topic_partition in self._queues.gaps:
-            raise _refused_behind(queue.topic_partition, self._queues.gaps[queue.topic_partition].cause)
+            raise refused_behind(queue.topic_partition, self._queues.gaps[queue.topic_partition].cause)
         batch = queue.open_batch
         if batch is not None:
             if batch.wanted:
@@ -571,16 +597,3 @@ class RecordAppender:
                 self.on_over_limit(record.topic)
                 self.on_refusal(error)
                 raise error
-
-
-def _refused_behind(topic_partition: TopicPartition, cause: BaseException) -> GaplessGuaranteeError:
-    """The error of a record for a partition with a gap."""
-    topic, partition = topic_partition
-    error = GaplessGuaranteeError(
-        f"{topic_partition} takes no records since one failed (enable_gapless_guarantee); send again what failed after "
-        f"resume({topic!r}, {partition}): {cause}",
-        topic=topic,
-        partition=partition,
-    )
-    error.__cause__ = cause
-    return error

@@ -141,14 +141,19 @@ class Admission:
         )
 
     def append_at_once(self, record: PendingRecord) -> Delivery | None:
-        """Accept a record that has no place and must not wait, where its topic drops records for want of room; None
-        when it does not, or something else is missing. Raises as ``RecordAppender.append`` does.
+        """Accept a record that has no place and must not wait, where records are dropped for want of room, or its topic
+        has priority; None without room, or when something else is missing. Raises as ``RecordAppender.append`` does.
         """
         state = self.topics.get(record.topic)
         is_known = state is not None and state.waiting is None and (record.partition or 0) < state.partition_count
-        if not record.is_serialized or not is_known or self._overflow is None or not self._overflow.drops(record.topic):
+        if not record.is_serialized or not is_known or self._overflow is None:
             return None
-        return self._overflow.append(record, self._loop.time(), self._metadata.cluster)
+        now, cluster = self._loop.time(), self._metadata.cluster
+        if self._overflow.drops(record):
+            return self._overflow.append(record, now, cluster)
+        if self._appender.has_priority(record.topic):
+            return self._overflow.append_if_room(record, now, cluster)
+        return None
 
     def proceed(self, record: PendingRecord, now: float) -> None:
         """``record`` has been serialized: let it in when it is its turn."""
@@ -373,7 +378,7 @@ class Admission:
         if record.done():
             return  # taken back meanwhile
         delivery: Delivery | None
-        if self._overflow is None or self._overflow.waits(record.topic):
+        if self._overflow is None or self._overflow.waits(record):
             delivery = self._appender.append_or_wait(record, now, cluster)
         else:
             delivery = self._overflow.append(record, now, cluster)

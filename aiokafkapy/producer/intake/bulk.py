@@ -31,7 +31,8 @@ from ..deliveries.delivery_list import DeliveryList
 from ..deliveries.shortcuts import now_ms
 from ..records import ProducerRecord, RecordMetadata
 from .arguments import topic_name
-from .record_deadlines import accept_by_deadline, enclosing_deadline, open_deadlines
+from .call_overflow import CallOverflow, accept_specially, check_overflow
+from .record_deadlines import enclosing_deadline, open_deadlines
 from .record_intake import RecordIntake
 from .record_sender import admitted
 
@@ -51,11 +52,24 @@ COLLECTED: Final = 1000
 class BulkSend:
     """One call of ``send_many``."""
 
-    __slots__ = ("_intake", "_is_plain", "_length", "_opening", "_outcomes", "_parts", "_runtime", "_topic")
+    __slots__ = (
+        "_intake",
+        "_is_plain",
+        "_length",
+        "_opening",
+        "_outcomes",
+        "_overflow",
+        "_parts",
+        "_runtime",
+        "_topic",
+    )
 
-    def __init__(self, intake: RecordIntake, topic: str | None) -> None:
+    def __init__(self, intake: RecordIntake, topic: str | None, overflow: CallOverflow | None = None) -> None:
         self._intake = intake
         self._runtime: ProducerRuntime = intake.accepting_runtime()
+        self._overflow = overflow
+        if overflow is not None:
+            check_overflow(self._runtime.config, topic, overflow)
         self._opening = intake.opening
         # Records name their topic themselves; a value without one fails by itself.
         self._topic = None if topic is None else topic_name(topic)
@@ -112,10 +126,11 @@ class BulkSend:
         runtime = self._runtime
         while values:
             now = runtime.now()
-            state = runtime.admission.refresh(topic, now)
             position = 0
-            is_free = state.waiting is None and state.partition_count and self._intake.lets_through(topic)
-            if is_free and self._intake.takes_records(self._opening):
+            # One that is at its end has no topics any more, which is how the intake knows: it is not to have one again.
+            state = runtime.admission.refresh(topic, now) if self._intake.takes_records(self._opening) else None
+            is_free = state is not None and state.waiting is None and state.partition_count
+            if state is not None and is_free and self._intake.lets_through(topic):
                 timestamp_ms = now_ms()
                 deliveries = DeliveryList(sizes, None, timestamp_ms)
                 self._parts.append(deliveries)
@@ -144,8 +159,10 @@ class BulkSend:
             if isinstance(item, ProducerRecord):
                 topic, value, key = item.topic, item.value, item.key
                 partition, timestamp_ms, headers = item.partition, item.timestamp_ms, item.headers
-            if open_deadlines:
-                accepted = accept_by_deadline(intake, topic, value, key, partition, timestamp_ms, headers, None)
+            if open_deadlines or self._overflow is not None:
+                accepted = accept_specially(
+                    intake, topic, value, key, partition, timestamp_ms, headers, None, self._overflow
+                )
             else:
                 accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
             if not isinstance(accepted, Delivery):

@@ -1,4 +1,4 @@
-"""``Overflow``: the fate of a record for which there is no room, by topic.
+"""``Overflow``: the fate of a record for which there is no room, by topic, or as its call has said.
 
 Owns the policies other than waiting, and the count of the records they dropped. It knows neither calls nor callers:
 ``Admission`` asks it instead of putting a record into the line. Java has only the wait, and librdkafka only the error.
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..accumulator.record_accumulator import RecordAccumulator
     from ..config import ProducerConfig
     from ..metrics import SenderMetrics
+    from .pending_record import PendingRecord
 
 __all__ = ["Overflow", "OverflowQueue"]
 
@@ -49,14 +50,17 @@ _logger = get_logger(__name__)
 class OverflowQueue(Protocol):
     """The policy that ``Admission`` asks: ``Overflow``."""
 
-    def waits(self, topic: str) -> bool:
-        """True when the topic's records wait for room."""
+    def waits(self, record: PendingRecord) -> bool:
+        """True when the record waits for room."""
 
-    def drops(self, topic: str) -> bool:
-        """True when they are dropped, so that no call need fail."""
+    def drops(self, record: PendingRecord) -> bool:
+        """True when it is dropped, or another for it, so that no call need fail."""
 
-    def append(self, record: WaitingRecord, now: float, cluster: Cluster) -> Delivery:
+    def append(self, record: PendingRecord, now: float, cluster: Cluster) -> Delivery:
         """Accept the record, or treat it as one without room."""
+
+    def append_if_room(self, record: PendingRecord, now: float, cluster: Cluster) -> Delivery | None:
+        """Accept the record if there is room."""
 
 
 class Overflow:
@@ -76,22 +80,22 @@ class Overflow:
         """The topic's policy."""
         return self._by_topic.get(topic, self._default)
 
-    def waits(self, topic: str) -> bool:
-        """True when the topic's records wait for room."""
-        return self.policy(topic) == WAIT
+    def waits(self, record: PendingRecord) -> bool:
+        """True when the record waits for room."""
+        return self._policy_of(record) == WAIT
 
-    def drops(self, topic: str) -> bool:
-        """True when records of the topic are dropped, so that no call need wait or fail."""
-        return self.policy(topic) in (DROP_NEWEST, DROP_OLDEST)
+    def drops(self, record: PendingRecord) -> bool:
+        """True when it is dropped, or another for it, so that no call need wait or fail."""
+        return self._policy_of(record) in (DROP_NEWEST, DROP_OLDEST)
 
-    def append(self, record: WaitingRecord, now: float, cluster: Cluster) -> Delivery:
-        """Accept a record of a topic that does not wait. Without room: raises BufferExhaustedError, or drops an older
+    def append(self, record: PendingRecord, now: float, cluster: Cluster) -> Delivery:
+        """Accept a record that does not wait. Without room: raises BufferExhaustedError, or drops an older
         record, or this one, whose delivery has failed then. Raises as ``RecordAppender.append`` does.
         """
         delivery = self.append_if_room(record, now, cluster)
         if delivery is not None:
             return delivery
-        appender, policy = self._accumulator.appender, self.policy(record.topic)
+        appender, policy = self._accumulator.appender, self._policy_of(record)
         appender.check_record(record, now)  # a record that can never be accepted makes no room
         if policy == RAISE:
             raise appender.buffer_exhausted_error(record.topic, _partition_of(record))
@@ -103,12 +107,12 @@ class Overflow:
 
     def append_if_room(self, record: WaitingRecord, now: float, cluster: Cluster) -> Delivery | None:
         """Accept the record as it is; None without room. Raises as ``RecordAppender.append`` does."""
-        return self._accumulator.appender.append(
-            record.topic, _partition_of(record), record.timestamp_ms, record.key, record.value, record.headers, now,
-            cluster,
-        )  # fmt: skip
+        return self._accumulator.appender.append_record(record, now, cluster)
 
     # internals
+
+    def _policy_of(self, record: PendingRecord) -> str:
+        return self.policy(record.topic) if record.overflow is None else record.overflow
 
     def _drop_oldest(self, now: float) -> int:
         reason = self._accumulator.appender.describe_fullness()

@@ -76,6 +76,8 @@ class PendingRecord(asyncio.Future[Delivery]):
         self.deadline = 0.0
         # When the time that its call gave it is over, in loop time
         self.own_deadline = math.inf
+        # What becomes of it without room, where its call has said; else its topic has
+        self.overflow: str | None = None
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Take the record back; False when it was accepted or refused already."""

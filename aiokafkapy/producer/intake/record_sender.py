@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final, Generic, cast
 from ...errors import IllegalStateError, KafkaError
 from ..deliveries.delivery import Delivery
 from ..records import HeadersLike, Timestamp
+from .call_overflow import CallOverflow, accept_specially
 from .pending_record import PendingRecord
-from .record_deadlines import accept_by_deadline, open_deadlines
+from .record_deadlines import open_deadlines
 from .record_intake import RecordIntake
 from .serializers import discard, finish_serializing
 
@@ -73,18 +74,19 @@ class RecordSender(IntakeHolder, Generic[K, V]):
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
         delivery_timeout_ms: int | None = None,
+        overflow: CallOverflow | None = None,
     ) -> Delivery:
         """As ``send``, but wait only until the record is accepted; await the returned delivery for its outcome.
 
         Waits for room, metadata and an async serializer, ``max_block_ms`` at most, and lets others run now and then.
-        Where the topic's ``overflow`` drops the record, the delivery has failed.
+        Where ``overflow``, the topic's or this call's own, drops the record, the delivery has failed.
         """
         intake = self._intake
-        if delivery_timeout_ms is None and not _open_deadlines:
+        if delivery_timeout_ms is None and overflow is None and not _open_deadlines:
             accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
         else:
-            accepted = accept_by_deadline(
-                intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms
+            accepted = accept_specially(
+                intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms, overflow
             )
         if type(accepted) is not Delivery:
             accepted = await admitted(cast(PendingRecord, accepted))
@@ -104,17 +106,18 @@ class RecordSender(IntakeHolder, Generic[K, V]):
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
         delivery_timeout_ms: int | None = None,
+        overflow: CallOverflow | None = None,
     ) -> Delivery:
         """As ``enqueue``, but never wait: raises BufferExhaustedError when there is no room, MetadataNotReadyError when
         the topic is not known yet (await ``partitions_for(topic)`` first), IllegalStateError with an async serializer.
-        Where the topic's ``overflow`` drops records, one is dropped instead of raising.
+        Where ``overflow``, the topic's or this call's own, drops records, one is dropped instead of raising.
         """
         intake = self._intake
-        if delivery_timeout_ms is None and not _open_deadlines:
+        if delivery_timeout_ms is None and overflow is None and not _open_deadlines:
             accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
         else:
-            accepted = accept_by_deadline(
-                intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms
+            accepted = accept_specially(
+                intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms, overflow
             )
         if type(accepted) is not Delivery:
             accepted = admitted_at_once(cast(PendingRecord, accepted))

@@ -30,6 +30,8 @@ _OURS: Final = frozenset(
     }
 )
 """Of ``metrics()``: Kafka's producer has no metric of this name, or means something else by it."""
+_OURS_OF_NODES: Final = "requests-in-flight-limit"
+"""The same of ``node_metrics()``."""
 
 
 def telemetry_points(
@@ -49,7 +51,7 @@ def telemetry_points(
 def _points(group: str, numbers: Mapping[str, float], attributes: Mapping[str, str]) -> Iterator[MetricPoint]:
     for name, value in numbers.items():
         kind, _, detail = name.partition(".")  # error-total.NotEnoughReplicasError
-        is_ours = bool(detail) or (group == "producer" and kind in _OURS)
+        is_ours = bool(detail) or (group == "producer" and kind in _OURS) or kind == _OURS_OF_NODES
         root = "aiokafkapy" if is_ours else "org.apache.kafka"
         full_name = f"{root}.{group}.{kind.replace('-', '.')}"
         of_what = {**attributes, "error": detail} if detail else attributes

@@ -30,6 +30,7 @@ cdef class ProduceRequests:
     cdef Py_ssize_t _max_request_size
     cdef object _min_version
     cdef object _transaction
+    cdef object _pipelining
     cdef readonly dict in_flight
 
     @cython.locals(cluster=Cluster, delay=double, nodes=list, batches=list, result=ReadyCheckResult, drained=dict)
@@ -45,6 +46,7 @@ cdef class ProduceRequests:
     cdef _send(self, Cluster cluster, int node_id, list batches, double now)
     @cython.locals(request=ProduceRequest, batch=ProducerBatch)
     cdef ProduceRequest _new_request(self, Cluster cluster, int node_id, list batches)
+    cdef _learn(self, object pipelining, ProduceRequest sent, ClientResponse response, ProduceResponse body, double now)
     cdef _handle_by_partition(self, ProduceRequest sent, ProduceResponse body, double now)
 
 
@@ -57,6 +59,8 @@ cdef class ProduceRequest(ClientRequest):
     cdef object transactional_id
     cdef int acks
     cdef int timeout_ms
+    cdef int place
+    cdef long long size
 
     @cython.locals(batch=ProducerBatch)
     cpdef object frame(self, int version, int correlation_id, str client_id)

@@ -39,6 +39,7 @@ from ..identity.transaction import Transaction
 from ..metrics import SenderMetrics
 from ..producer_metadata import ProducerMetadata
 from .in_flight_batches import InFlightBatches
+from .pipelining import Pipelining
 from .produce_responses import answers_by_partition, leader_hints, no_answer
 from .producer_id import SenderClient
 
@@ -71,6 +72,7 @@ class ProduceRequests:
         "_metadata",
         "_metrics",
         "_min_version",
+        "_pipelining",
         "_request_timeout_ms",
         "_transaction",
         "_wakeup",
@@ -105,6 +107,10 @@ class ProduceRequests:
         self._request_timeout_ms = config.request_timeout_ms
         self._max_request_size = config.max_request_size
         self._min_version = FIRST_PRODUCE_WITH_ZSTD if _may_use_zstd(config) else None
+        # How many requests a node may have, where that is not fixed
+        self._pipelining: Pipelining | None = None
+        if config.max_in_flight_requests_per_connection == "auto":
+            self._pipelining = Pipelining(config.most_in_flight)
         # Requests by node; a node without any has no entry
         self.in_flight: dict[int, int] = {}
 
@@ -134,6 +140,10 @@ class ProduceRequests:
         self._in_flight_batches.expire(now)
         return min(delay, self._in_flight_batches.time_to_expiry(now))
 
+    def in_flight_limits(self) -> dict[int, int]:
+        """How many requests each node may have, where that adapts; else empty."""
+        return {} if self._pipelining is None else self._pipelining.limits()
+
     def in_flight_count(self, node_id: int) -> int:
         """How many Produce requests the node has."""
         return self.in_flight.get(node_id, 0)
@@ -149,6 +159,8 @@ class ProduceRequests:
             self.in_flight[node_id] = count
         batches = sent.batches
         body: ProduceResponse | None = response.body
+        if self._pipelining is not None:
+            self._learn(self._pipelining, sent, response, body, now)
         watch = self._in_flight_batches.watch
         if watch is not None:
             watch.answered(node_id, 0.0 if body is None else body.throttle_time_ms / 1000)
@@ -175,6 +187,8 @@ class ProduceRequests:
             if node is None:
                 continue
             is_ready = self._client.ready(node, now)
+            if is_ready and self._pipelining is not None:
+                is_ready = self.in_flight_count(node_id) < self._pipelining.limit(node_id)
             self._accumulator.update_node_latency_stats(node_id, now, is_ready)
             if is_ready:
                 nodes.append(node_id)
@@ -191,6 +205,9 @@ class ProduceRequests:
         request = self._new_request(cluster, node_id, batches)
         self._in_flight_batches.add(batches)
         self.in_flight[node_id] = self.in_flight.get(node_id, 0) + 1
+        if self._pipelining is not None:
+            request.place = self.in_flight[node_id]
+            request.size = sum(batch.builder.size for batch in batches)
         self._metrics.record_request(records, now)
         self._client.post(request, now)
 
@@ -221,6 +238,22 @@ class ProduceRequests:
         request.timeout_ms = self._request_timeout_ms
         return request
 
+    def _learn(
+        self,
+        pipelining: Pipelining,
+        sent: ProduceRequest,
+        response: ClientResponse,
+        body: ProduceResponse | None,
+        now: float,
+    ) -> None:
+        if body is None:
+            if response.was_sent:
+                pipelining.lost(sent.node_id, now)
+        elif body.throttle_time_ms > 0:
+            pipelining.throttled(sent.node_id, now)
+        else:
+            pipelining.answered(sent.node_id, sent.place, sent.size, response.latency, now)
+
     def _handle_by_partition(self, sent: ProduceRequest, body: ProduceResponse, now: float) -> None:
         """Handle the answers of a response in any order, some of which may be errors."""
         answers = answers_by_partition(body.partitions, {topic_id: topic for topic, topic_id, _ in sent.by_topic()})
@@ -234,10 +267,22 @@ class ProduceRequests:
 class ProduceRequest(ClientRequest):
     """One Produce request: its batches, which it encodes, and which its answers are compared with.
 
-    ``topic`` and ``topic_id`` are those of its first batch; ``topics`` has all, unless that is the only one.
+    ``topic`` and ``topic_id`` are those of its first batch; ``topics`` has all, unless that is the only one. ``place``,
+    its number among those in flight when it was sent, and ``size``, the bytes of its batches, are for ``Pipelining``.
     """
 
-    __slots__ = ("acks", "batches", "requests", "timeout_ms", "topic", "topic_id", "topics", "transactional_id")
+    __slots__ = (
+        "acks",
+        "batches",
+        "place",
+        "requests",
+        "size",
+        "timeout_ms",
+        "topic",
+        "topic_id",
+        "topics",
+        "transactional_id",
+    )
 
     requests: ProduceRequests
     batches: list[ProducerBatch]
@@ -247,6 +292,8 @@ class ProduceRequest(ClientRequest):
     transactional_id: str | None
     acks: int
     timeout_ms: int
+    place: int
+    size: int
 
     def frame(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
         """The pieces of the request's frame. They are not kept here: small batches are copied into them."""

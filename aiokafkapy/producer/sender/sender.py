@@ -161,6 +161,10 @@ class Sender:
         """Send ready batches to ready nodes; expire batches that are too old. Returns as ``run_once``."""
         return self._requests.send_ready(now)
 
+    def in_flight_limits(self) -> dict[int, int]:
+        """How many Produce requests each node may have, where that adapts; else empty."""
+        return self._requests.in_flight_limits()
+
     @property
     def in_flight_requests(self) -> dict[int, int]:
         """The number of Produce requests by node; a node without any is left out."""

@@ -11,6 +11,7 @@ Rules:
 - A record that fails is sent again, without end, before those behind it; but for records that brokers refuse for good,
   and those whose topic stays unknown while brokers answer. These go to ``refused.jsonl``, and the next one's turn has
   come.
+- When some records of a window are written, or may be, the others are sent again to the partitions chosen for them.
 - Before a window is sent the mark says so; a process that comes after a crash knows from it which records may be there
   twice.
 - An error of the disk ends nothing: it is told, and tried again.
@@ -36,7 +37,7 @@ from ...errors import (
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
-from ...observability import RateLimitedLogger, get_logger
+from ...observability import RateLimitedLogger, describe_error, get_logger
 from ...record.builder import record_size_upper_bound
 from ...record.encoding import BATCH_HEADER_SIZE
 from ..deliveries.delivery import Delivery, place_of
@@ -63,6 +64,8 @@ _logger = get_logger(__name__)
 class _Sending(NamedTuple):
     record: SpooledRecord
     outcome: Delivery | Exception
+    is_refused: bool = False
+    """No partition was found for it, and none would be another time."""
 
 
 class SpoolReplay:
@@ -81,6 +84,8 @@ class SpoolReplay:
         self._pending: deque[SpooledRecord] = deque()
         self._delivered: set[int] = set()
         self._sent_to = self._dealt_to = 0
+        # Refused for good, and not set aside yet: the disk may not have taken them
+        self._refused: list[tuple[SpooledRecord, Exception]] = []
         self._replayed = 0
         self.is_ending = False
         self.is_sending = False  # records are in batches, and their outcomes are not written down
@@ -94,13 +99,15 @@ class SpoolReplay:
         """Send until cancelled, or until ``is_ending``."""
         while not self.is_ending:
             try:
-                if not self._pending:
+                if self._refused:
+                    await self._set_aside()
+                    await self._note_progress()
+                elif not self._pending:
                     await self._spool.readable()
                     self._pending.extend(await self._spool.read(READ_BYTES, READ_RECORDS))
                 elif self._is_out_of_reach():
                     # In memory the records would keep flush() waiting, and the room from others.
-                    self._runtime.metadata.request_update()
-                    await self._back_off()
+                    await self._brokers_come_back()
                 elif not await self._send_window():
                     await self._back_off()
             except ProducerClosedError:
@@ -189,11 +196,15 @@ class SpoolReplay:
         """Append from the front for as long as there is room, without a step of the loop between."""
         sending = []
         for record in window:
+            placed = self._placed(record)
+            if isinstance(placed, _Sending):
+                sending.append(placed)
+                continue
             try:
-                delivery = self._appended(record, self._partition_of(record))
+                delivery = self._appended(record, placed)
             except ProducerClosedError:
                 raise
-            except Exception as error:  # of this record, or of the user's partitioner for it
+            except Exception as error:  # of this record
                 sending.append(_Sending(record, error))
                 continue
             if delivery is None:
@@ -211,10 +222,13 @@ class SpoolReplay:
     async def _append_when_there_is_room(self, record: SpooledRecord) -> _Sending:
         """Alone, in the line for room, first in, first out with the records of others."""
         runtime = self._runtime
+        placed = self._placed(record)
+        if isinstance(placed, _Sending):
+            return placed
         try:
             waiting = PendingRecord(
-                runtime.admission, record.topic, record.key, record.value, self._partition_of(record),
-                record.timestamp_ms, record.headers, loop=self._loop,
+                runtime.admission, record.topic, record.key, record.value, placed, record.timestamp_ms, record.headers,
+                loop=self._loop,
             )  # fmt: skip
             delivery = runtime.accumulator.appender.append_or_wait(waiting, runtime.now(), runtime.metadata.cluster)
             return _Sending(record, delivery if delivery is not None else await waiting)
@@ -222,6 +236,13 @@ class SpoolReplay:
             raise
         except Exception as error:  # as above
             return _Sending(record, error)
+
+    def _placed(self, record: SpooledRecord) -> int | _Sending:
+        """The record's partition, or its refusal: by the user's partitioner, with any error, or for want of it."""
+        try:
+            return self._partition_of(record)
+        except Exception as error:
+            return _Sending(record, error, is_refused=True)
 
     def _partition_of(self, record: SpooledRecord) -> int:
         runtime = self._runtime
@@ -241,33 +262,52 @@ class SpoolReplay:
     async def _conclude(self, sending: Sequence[_Sending]) -> bool:
         """See to the outcomes; False when some are to be sent again."""
         done: list[SpooledRecord] = []
-        refused: list[tuple[SpooledRecord, Exception]] = []
         again: list[Exception] = []
-        for record, outcome in sending:
+        for record, outcome, is_refused in sending:
             error = outcome.exception() if isinstance(outcome, Delivery) else outcome
             if error is None:
                 done.append(record)
-            elif isinstance(error, Exception) and self._is_refused(error, is_sent=isinstance(outcome, Delivery)):
-                refused.append((record, error))
+            elif isinstance(error, Exception) and (
+                is_refused or self._is_refused(error, is_sent=isinstance(outcome, Delivery))
+            ):
+                self._refused.append((record, error))
             else:
                 again.append(error if isinstance(error, Exception) else RuntimeError(str(error)))
                 self._spool.repeated += bool(getattr(error, "outcome_unknown", False))
         self._replayed += len(done)
         self._spool.replayed += len(done)
         self._forget(done)
-        if refused:
-            await self._set_aside(refused)
-            self._forget([record for record, _ in refused])
         if again:
+            if done or any(getattr(error, "outcome_unknown", False) for error in again):
+                self._keep_partitions(sending)
             self._retry_later(len(again), again[0])
         else:
             self._failures = 0
-        if again or not self._pending:
+        if self._refused:
+            await self._set_aside()
+        await self._note_progress(is_held_up=bool(again))
+        return not again
+
+    async def _note_progress(self, *, is_held_up: bool = False) -> None:
+        """The mark is written before the next window, or now, when that is not to come soon."""
+        if is_held_up or not self._pending:
             await self._mark()
         if not self._spool.records:
             _logger.info("producer.spool_drained", records=self._replayed)
             self._replayed = 0
-        return not again
+
+    def _keep_partitions(self, sending: Sequence[_Sending]) -> None:
+        """Some are written, or may be: those that are sent again go to the same partitions. Elsewhere an older record
+        would come behind a younger one that is there already.
+        """
+        chosen = {
+            one.record.sequence: place_of(one.outcome)[0].topic_partition.partition
+            for one in sending
+            if isinstance(one.outcome, Delivery)
+        }
+        self._pending = deque(
+            record._replace(partition=chosen.get(record.sequence, record.partition)) for record in self._pending
+        )
 
     def _forget(self, dealt_with: Sequence[SpooledRecord]) -> None:
         if not dealt_with:
@@ -283,17 +323,28 @@ class SpoolReplay:
         self._spool.settle(dealt_with)
 
     def _is_refused(self, error: Exception, *, is_sent: bool) -> bool:
-        # Before it was sent only its own fault keeps a record out, or that of the user's partitioner.
+        # Before it was sent only its own fault keeps a record out.
         if isinstance(error, MetadataTimeoutError | UnknownTopicOrPartitionError):
             return not is_sent
         return is_for_good(error) or not (is_sent or isinstance(error, KafkaError))
 
-    async def _set_aside(self, refused: Sequence[tuple[SpooledRecord, Exception]]) -> None:
+    async def _set_aside(self) -> None:
+        """Keep the refused records. Until the disk takes them no other is sent: they would be passed, and one that is
+        sent again may be taken this time, and come late.
+        """
+        refused = self._refused
         kept_in = await self._spool.refuse([refused_line(record, error) for record, error in refused])
+        self._refused = []
         self._spool.refused += len(refused)
         record, error = refused[0]
-        fields = {"topic": record.topic, "records": len(refused), "error": str(error), "kept_in": str(kept_in)}
+        fields = {
+            "topic": record.topic,
+            "records": len(refused),
+            "error": describe_error(error),
+            "kept_in": str(kept_in),
+        }
         self._log.log(record.topic, self._runtime.now(), logging.ERROR, "producer.spool_refused", **fields)
+        self._forget([record for record, _ in refused])
 
     async def _mark(self, sent_to: int = 0) -> None:
         """Write the mark. A disk that refuses it must not keep the records back: they may be the ones that fill it."""
@@ -317,12 +368,22 @@ class SpoolReplay:
             await counter.wait()
 
     def _retry_later(self, records: int, error: Exception) -> None:
-        fields = {"records": records, "error": str(error)}
+        fields = {"records": records, "error": describe_error(error)}
         self._log.log("retry", self._runtime.now(), logging.WARNING, "producer.spool_retries", **fields)
 
     async def _back_off(self) -> None:
         self._failures += 1
         await asyncio.sleep(self._backoff.delay(self._failures))
+
+    async def _brokers_come_back(self) -> None:
+        """Ask for a sign of life, and return with it, or after the back-off. It is not looked for only then: a
+        connection that has told us may be closed by that time, for it was idle.
+        """
+        self._failures += 1
+        deadline = self._runtime.now() + self._backoff.delay(self._failures)
+        self._runtime.metadata.request_update()
+        while self._is_out_of_reach() and await self._runtime.metadata_change(deadline):
+            pass
 
 
 def _given_back(batch: ProducerBatch) -> ProduceRequestResult:

@@ -83,8 +83,8 @@ class Spooling:
 
         def wakeup_and_watch() -> None:
             wakeup()
-            if self._timer is None:
-                self._arm(self._after or 0.0)
+            if self._timer is None and self._after is not None:  # nothing is watched once it has ended
+                self._arm(self._after)
 
         return wakeup_and_watch
 
@@ -172,6 +172,8 @@ class Spooling:
         return self.admission.is_spooling(topic) and not self._spool.has(topic)
 
     def _arm(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()  # moving records out wakes the Sender, and so arms it too
         self._timer = self._runtime.loop.call_later(seconds, self._on_timer)
 
     def _is_out_of_reach(self) -> bool:

@@ -108,7 +108,7 @@ class SpoolingAdmission(Admission):
     def why_not_at_once(self, record: PendingRecord) -> KafkaError:
         """As ``Admission.why_not_at_once``, also of a spool that is full."""
         state = self.topics.get(record.topic)
-        if self._spool.has(record.topic) and state is not None:
+        if self._spool.has(record.topic) and state is not None and not self._is_astray(record):
             return self._full_error(record, "older records of it wait" if state.waiting else self._spool.why_full())
         return super().why_not_at_once(record)
 

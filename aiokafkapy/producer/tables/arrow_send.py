@@ -41,6 +41,7 @@ from ..deliveries.kept_errors import kept_error
 from ..deliveries.row_places import RowPlaces
 from ..deliveries.shortcuts import now_ms
 from ..intake.arguments import EarlyTime, topic_name
+from ..intake.call_overflow import CallOverflow, check_overflow, with_overflow
 from ..intake.partitioners import DefaultPartitioner
 from ..intake.record_intake import RecordIntake
 from ..intake.record_sender import admitted
@@ -63,8 +64,9 @@ NO_ROUTE: Final = Route(0, 0)
 class ArrowSend:
     """One table on its way: ``open()``, then ``run()``, or ``append()`` and ``outcome()``."""
 
-    def __init__(self, intake: RecordIntake) -> None:
+    def __init__(self, intake: RecordIntake, overflow: CallOverflow | None = None) -> None:
         self._intake = intake
+        self._overflow = overflow
         self._runtime = intake.accepting_runtime()
         self._opening = intake.opening
         partitioner = intake.partitioner
@@ -96,6 +98,8 @@ class ArrowSend:
     def open(self, topic: str | None, data: object, names: ColumnNames) -> None:
         """Look at a table and its columns; raises an error for each fault. The caller lets go of ``data``."""
         self._topic = None if topic is None else topic_name(topic)
+        if self._overflow is not None:
+            check_overflow(self._runtime.config, topic, self._overflow)
         _check_names(names)
         table = open_table(data)
         self._schema = TableSchema(table.schema, names, self._topic)
@@ -291,7 +295,11 @@ class ArrowSend:
         try:
             timestamp_ms, key, value, headers = rows.record(row)
             given_time = timestamp_ms if timestamp_ms >= 0 else EarlyTime(timestamp_ms)
-            accepted = self._intake.accept(topic, value, key, partition, given_time, headers)
+            if self._overflow is not None:
+                check_overflow(self._runtime.config, topic, self._overflow)  # a row may name its topic itself
+            accepted = with_overflow(
+                self._intake.accept(topic, value, key, partition, given_time, headers), self._overflow
+            )
             if not isinstance(accepted, Delivery):
                 accepted = await admitted(accepted)
         except Exception as error:

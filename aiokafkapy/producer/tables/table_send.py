@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from ...record.arrow import ColumnNames
+from ..intake.call_overflow import CallOverflow, check_overflow
 from ..intake.record_intake import RecordIntake
 from .arrow_send import ArrowSend
 from .table_metadata import TableMetadata
@@ -27,8 +28,13 @@ __all__ = ["TableSend"]
 class TableSend:
     """Made by ``KafkaProducer.open_table_send()``; ``async with`` drains it, or abandons it when an error leaves it."""
 
-    def __init__(self, intake: RecordIntake, topic: str | None, names: ColumnNames) -> None:
+    def __init__(
+        self, intake: RecordIntake, topic: str | None, names: ColumnNames, overflow: CallOverflow | None = None
+    ) -> None:
         self._intake = intake
+        self._overflow = overflow
+        if overflow is not None:
+            check_overflow(intake.accepting_runtime().config, topic, overflow)
         self._topic = topic
         self._names = names
         self._turn = asyncio.Lock()
@@ -40,7 +46,7 @@ class TableSend:
         Errors of rows are in the task's result, as with ``send_arrow(return_exceptions=True)``; a table that cannot be
         sent at all raises here.
         """
-        send = ArrowSend(self._intake)
+        send = ArrowSend(self._intake, self._overflow)
         send.open(self._topic, table_or_batch, self._names)
         del table_or_batch  # its buffers are let go as they are encoded
         async with self._turn:

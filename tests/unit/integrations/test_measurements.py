@@ -46,7 +46,8 @@ async def test_numbers_are_in_seconds_and_bytes(kafka_producer: KafkaProducer) -
 
 async def test_numbers_of_nodes_and_topics_come_with_their_options(kafka_broker: DevBroker) -> None:
     servers = kafka_broker.bootstrap_servers
-    async with KafkaProducer(servers, metrics_per_node=True, metrics_topics_max=1) as producer:
+    options: dict[str, Any] = {"max_in_flight_requests_per_connection": "auto", "metrics_topics_max": 1}
+    async with KafkaProducer(servers, metrics_per_node=True, **options) as producer:
         for topic in ("a", "b", "c"):
             await producer.send(topic, b"v")
         found = snapshot_of(producer)

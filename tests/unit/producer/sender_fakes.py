@@ -213,17 +213,20 @@ class SenderHarness:
         timed_out: bool = False,
         error: KafkaError | None = None,
         was_sent: bool = True,
+        latency: float = 0.0,
     ) -> None:
         request.hand_out(
             ClientResponse(
-                request, 9, body, disconnected=disconnected, timed_out=timed_out, error=error, was_sent=was_sent
+                request, 9, body, disconnected=disconnected, timed_out=timed_out, error=error, was_sent=was_sent,
+                latency=latency,
             )
-        )
+        )  # fmt: skip
 
-    def answer(self, request: ClientRequest, code: int = 0, **fields: Any) -> None:
+    def answer(self, request: ClientRequest, code: int = 0, *, latency: float = 0.0, **fields: Any) -> None:
         """Answer every partition of a Produce request alike."""
         places = [batch.topic_partition for batch in batches_of(request)]
-        self.respond(request, response({place: answer_of(place, code, **fields) for place in places}))
+        body = response({place: answer_of(place, code, **fields) for place in places})
+        self.respond(request, body, latency=latency)
 
 
 def batches_of(request: ClientRequest) -> list[Any]:

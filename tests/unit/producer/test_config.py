@@ -30,6 +30,21 @@ def test_the_defaults_are_kafkas_but_for_the_three_that_are_said() -> None:
     assert found.effective_linger_ms == 5
 
 
+def test_requests_in_flight_are_a_number_or_adapt() -> None:
+    found = config(max_in_flight_requests_per_connection="auto")
+    assert (found.max_in_flight_requests_per_connection, found.most_in_flight) == ("auto", 5)
+    assert not found.guarantee_message_order
+    assert config(max_in_flight_requests_per_connection="auto", enable_idempotence=False).most_in_flight == 16
+    assert config(max_in_flight_requests_per_connection=3).most_in_flight == 3
+    properties = {"bootstrap.servers": "h:1", "max.in.flight.requests.per.connection": "auto"}
+    assert ProducerConfig.from_properties(properties).max_in_flight_requests_per_connection == "auto"
+    with pytest.raises(ConfigurationError, match="='auto' contradicts acks=0: there are no answers"):
+        config(max_in_flight_requests_per_connection="auto", acks=0)
+    for value in ("some", 0, True, "Auto"):
+        with pytest.raises(ConfigurationError, match=f"max_in_flight_requests_per_connection='?{value}"):
+            config(max_in_flight_requests_per_connection=value)
+
+
 @pytest.mark.parametrize(
     ("given", "expected", "on_the_wire"),
     [("all", "all", -1), (-1, "all", -1), ("-1", "all", -1), (0, 0, 0), ("0", 0, 0), (1, 1, 1), ("1", 1, 1)],

@@ -57,9 +57,11 @@ def test_the_guarantees_follow_acks_and_idempotence() -> None:
     assert "only with all in-sync replicas" in implied("loss")
     assert "never writes a record twice" in implied("duplicates")
     assert "with 5 requests in flight" in implied("order")
+    assert "with 1 to 5 requests in flight" in implied("order", max_in_flight_requests_per_connection="auto")
     assert "if its leader is" in implied("loss", acks=1)
     assert "may write a record twice" in implied("duplicates", acks=1)
     assert "may change places" in implied("order", acks=1)
+    assert "(1 to 16 requests in flight" in implied("order", acks=1, max_in_flight_requests_per_connection="auto")
     assert "order of the calls" in implied("order", acks=1, max_in_flight_requests_per_connection=1)
     assert "nobody is told" in implied("loss", acks=0)
     assert "nothing is written twice" in implied("duplicates", acks=0)
@@ -96,6 +98,8 @@ def test_memory_and_sizes_are_in_their_units() -> None:
         ({"overflow": "drop_oldest"}, "the oldest records that were not sent are dropped (overflow='drop_oldest')"),
         ({"buffer_records": 10_000}, "at most 32 MiB, and are at most 10,000; when"),
         ({"topics": {"clicks": {"overflow": "raise"}}}, "some topics have an overflow of their own"),
+        ({"topics": {"alerts": {"priority": "high"}}}, "; 10 % is kept for alerts, whose records get room and leave"),
+        ({"topics": {f"t{n}": {"priority": "high"} for n in range(9)}}, "is kept for t0, t1, t2, t3, t4 and others, "),
         ({"manual_flush": True}, "calls raise BufferExhaustedError at once"),
     ],
 )

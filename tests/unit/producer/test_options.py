@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.options import ProducerOptions
@@ -29,7 +30,7 @@ def plain(kind: Any) -> Any:
     if get_origin(kind) is None:
         return kind
     arguments = frozenset(plain(each) for each in get_args(kind) if get_origin(kind) is not Literal)
-    return arguments if type(None) in arguments else kind
+    return arguments if get_origin(kind) in (Union, UnionType) else kind
 
 
 def test_the_options_are_the_fields_of_the_configuration() -> None:

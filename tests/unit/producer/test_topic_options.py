@@ -42,6 +42,8 @@ def test_dicts_and_json_are_understood_in_properties_and_in_the_environment(monk
         ({"linger_ms": True}, "linger_ms=True: .*not a bool"),
         ({"batch_size": "many"}, "batch_size='many'"),
         ({"overflow": "spill"}, "overflow='spill'"),
+        ({"priority": "urgent"}, "priority='urgent'"),
+        ({"priority": True}, "priority=True"),
         ({"compression_level": 3}, "compression_level=3 needs a compression_type"),
         ({"compression_type": "snappy", "compression_level": 3}, "needs a compression_type that has levels"),
         ({"compression_type": "gzip", "compression_level": 12}, "compression_level=12 of gzip is out of range"),
@@ -116,3 +118,21 @@ def test_a_topics_codec_may_be_chosen_as_it_goes() -> None:
         TopicOptions(compression_type="auto", compression_level=3)
     with pytest.raises(ConfigurationError, match="compression_zstd_level=5 has no effect"):
         config(compression_type="auto", compression_zstd_level=5)
+
+
+def test_priority_is_among_topics_and_changes_none_of_the_producer_s_options() -> None:
+    found = config(topics={"alerts": {"priority": "high"}, "clicks": {"priority": "normal"}, "t": {"linger_ms": 1}})
+    assert found.priority_topics == {"alerts"}
+    assert found.for_topic("alerts") == found
+    assert config().priority_topics == frozenset()
+
+
+@pytest.mark.parametrize("percent", [-1, 91, True, 0.5])
+def test_the_share_that_is_kept_is_a_whole_number_of_per_cent(percent: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"priority_reserve_percent={percent}"):
+        config(priority_reserve_percent=percent, topics={"alerts": {"priority": "high"}})
+
+
+def test_the_share_needs_a_topic() -> None:
+    with pytest.raises(ConfigurationError, match="priority_reserve_percent=5 has no effect without a topic"):
+        config(priority_reserve_percent=5, topics={"clicks": {"priority": "normal"}})

@@ -55,3 +55,23 @@ def test_what_is_acquired_never_exceeds_the_limit(limit: int, steps: list[tuple[
             taken.append(size)
         assert pool.held == sum(taken) <= limit
         assert pool.most_held >= pool.held
+
+
+def test_a_share_is_kept_for_topics_with_priority_and_lent_to_them() -> None:
+    pool = BufferPool(100, 10, 9, kept_percent=20)
+    assert (pool.kept_bytes, pool.kept_records, pool.record_limit) == (20, 2, 7)
+    assert pool.try_acquire(70)
+    assert not pool.try_acquire(1)
+    pool.lend()
+    assert pool.record_limit == 9
+    assert pool.try_acquire(20)
+    assert not pool.try_acquire(1), "what compression needs is kept from these too"
+    pool.take_back()
+    assert (pool.held, pool.record_limit) == (90, 7)
+    assert not pool.try_acquire(1)
+
+
+def test_a_single_record_is_possible_whatever_is_kept() -> None:
+    pool = BufferPool(100, 0, 1, kept_percent=90)
+    assert (pool.record_limit, pool.kept_records) == (1, 0)
+    assert pool.try_acquire(100)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 from typing import Any
 
@@ -397,3 +398,19 @@ def newer_epoch(leader: int) -> Any:
             return cluster.node_by_id(node_id)
 
     return View()
+
+
+class TestPriority:
+    def test_batches_of_topics_with_priority_leave_first_and_the_others_in_their_round(self) -> None:
+        topics: dict[str, Sequence[int]] = {"t": [1, 1], "alerts": [1, 1]}
+        harness = Harness(topics, batch_size=500, topics={"alerts": {"priority": "high"}})
+        appender = harness.accumulator.appender
+        for topic, partition in (("t", 0), ("t", 1), ("alerts", 1), ("alerts", 0)):
+            for _ in range(2):
+                appender.append(topic, partition, 1, None, bytes(300), None, harness.now, harness.cluster)
+        rounds = [
+            [batch.topic_partition for batch in harness.accumulator.drain(harness.cluster, [1], 800, harness.now)[1]]
+            for _ in range(4)
+        ]
+        alerts = [TopicPartition("alerts", 1), TopicPartition("alerts", 0)]
+        assert rounds == [alerts, alerts, [T0, T1], [T0, T1]]

@@ -27,7 +27,7 @@ accumulator = RecordAccumulator(SimpleNamespace(
     batch_size=200, buffer_memory=100_000, compression_type="none", delivery_timeout_ms=1_000, linger_ms=0,
     max_request_size=100_000, partitioner_adaptive_partitioning_enable=True, partitioner_availability_timeout_ms=0,
     retry_backoff_max_ms=100, retry_backoff_ms=10, buffer_records=None, overflow="wait", drops_oldest=False,
-    manual_flush=False, topics={},
+    manual_flush=False, topics={}, priority_topics=(), priority_reserve_percent=10,
 ))
 cluster = Cluster([Node(1, "h", 1)], {"t": TopicMetadata("t", [PartitionInfo("t", 0, 1, 1)])})
 deliveries = [accumulator.appender.append("t", -1, 5, b"k", bytes(50), None, 0.0, cluster) for _ in range(4)]

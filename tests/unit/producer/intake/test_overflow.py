@@ -46,8 +46,9 @@ class Harness:
     def record(self, value: bytes = b"x", topic: str = "t") -> PendingRecord:
         return PendingRecord(self.admission, topic, None, value, 0, 1, None, loop=self.loop)
 
-    def enter(self, value: bytes = b"x", topic: str = "t") -> PendingRecord:
+    def enter(self, value: bytes = b"x", topic: str = "t", overflow: str | None = None) -> PendingRecord:
         record = self.record(value, topic)
+        record.overflow = overflow
         self.admission.enter(record, self.loop.time())
         assert self.accumulator.accepted == (
             self.accumulator.delivered + self.accumulator.failed + self.accumulator.pending
@@ -170,3 +171,93 @@ class TestWithoutWaiting:
         with pytest.raises(RecordTooLargeError):
             admitted_at_once(record)
         assert isinstance(record.exception(), RecordTooLargeError)
+
+
+def test_a_call_s_own_policy_is_its_record_s_and_no_other_s() -> None:
+    harness = Harness()
+    for _ in range(4):
+        harness.enter()
+    raised = harness.enter(overflow="raise")
+    assert isinstance(error_of(raised), BufferExhaustedError)
+    dropped = harness.enter(overflow="drop_newest")
+    assert isinstance(error_of(dropped), RecordDroppedError)
+    assert not harness.enter().done()
+    assert isinstance(error_of(harness.enter(overflow="raise")), BufferExhaustedError), (
+        "nor does it pass one that waits"
+    )
+    harness = Harness(overflow="raise")
+    for _ in range(4):
+        harness.enter()
+    assert not harness.enter(overflow="wait").done()
+
+
+def test_a_call_drops_the_oldest_of_topics_with_that_policy_only() -> None:
+    harness = Harness(topics={"u": {"overflow": "drop_oldest"}})
+    kept = [harness.enter() for _ in range(2)]
+    lost = [harness.enter(topic="u") for _ in range(2)]
+    newest = [harness.enter(overflow="drop_oldest") for _ in range(3)]
+    assert all(map(is_kept, [*kept, *newest[:2]]))
+    assert not any(map(is_kept, lost))
+    assert isinstance(error_of(newest[2]), RecordDroppedError)
+
+
+def test_a_record_that_must_not_wait_has_its_own_policy_too() -> None:
+    harness = Harness()
+    for _ in range(4):
+        harness.enter()
+    record = harness.record()
+    record.overflow = "drop_newest"
+    assert isinstance(admitted_at_once(record).exception(), RecordDroppedError)
+    with pytest.raises(BufferExhaustedError):
+        admitted_at_once(harness.record())
+
+
+class TestPriority:
+    """Topic ``u`` has it, and one of four records is kept for it."""
+
+    @staticmethod
+    def full() -> Harness:
+        harness = Harness(topics={"u": {"priority": "high"}}, priority_reserve_percent=25)
+        assert all(is_kept(harness.enter(b"%d" % number)) for number in range(3))
+        return harness
+
+    def test_the_share_is_for_these_alone(self) -> None:
+        harness = self.full()
+        waits = harness.enter(b"3")
+        assert not waits.done()
+        assert is_kept(harness.enter(b"alert", "u"))
+        second = harness.enter(b"alert", "u")
+        assert not second.done()
+        assert harness.accumulator.accepted == 4
+
+    def test_they_pass_those_that_wait_and_keep_their_own_order(self) -> None:
+        harness = self.full()
+        waiting = [harness.enter(b"%d" % number) for number in range(3)]
+        alerts = [harness.enter(b"alert", "u") for _ in range(3)]
+        assert [alert.done() for alert in alerts] == [True, False, False]
+        (batch,) = [one for one in harness.drain() if one.topic_partition.topic == "t"]
+        batch.complete(0)
+        harness.accumulator.deallocate(batch)
+        assert [record.done() for record in (*alerts, *waiting)] == [True] * 3 + [False] * 3
+        assert is_kept(harness.enter(b"alert", "u")), "the others wait on"
+
+    def test_one_that_must_not_wait_has_the_share(self) -> None:
+        harness = self.full()
+        harness.enter()
+        assert not admitted_at_once(harness.record(topic="u")).done()
+        with pytest.raises(BufferExhaustedError):
+            admitted_at_once(harness.record(topic="u"))
+
+    def test_the_share_is_not_lent_on(self) -> None:
+        """After a record of theirs was let in, others find the buffer as full as before."""
+        harness = self.full()
+        assert is_kept(harness.enter(b"alert", "u"))
+        with pytest.raises(BufferExhaustedError, match="4 of 3 records"):
+            admitted_at_once(harness.record())
+
+    def test_with_a_policy_of_its_own_the_topic_still_has_the_share(self) -> None:
+        harness = Harness(topics={"u": {"priority": "high", "overflow": "raise"}}, priority_reserve_percent=25)
+        for _ in range(3):
+            harness.enter()
+        assert is_kept(harness.enter(topic="u"))
+        assert isinstance(error_of(harness.enter(topic="u")), BufferExhaustedError)

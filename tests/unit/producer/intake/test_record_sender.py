@@ -168,9 +168,10 @@ def test_a_call_tells_of_itself_in_both_forms(call: Callable[..., Any]) -> None:
         "timestamp_ms",
         "headers",
         "delivery_timeout_ms",
+        "overflow",
     ]
     by_name = [name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
-    assert by_name == ["key", "partition", "timestamp_ms", "headers", "delivery_timeout_ms"]
+    assert by_name == ["key", "partition", "timestamp_ms", "headers", "delivery_timeout_ms", "overflow"]
     assert call.__doc__
     assert call.__qualname__.endswith(f".{call.__name__}")
 

@@ -16,8 +16,10 @@ def test_names_are_those_of_the_kip() -> None:
 
 
 def test_metrics_that_kafka_does_not_have_are_under_our_own_name() -> None:
-    points = telemetry_points({"loop-lag-max": 4.0, "error-total.NetworkError": 2}, {}, {})
+    nodes = {1: {"requests-in-flight-limit": 3.0}}
+    points = telemetry_points({"loop-lag-max": 4.0, "error-total.NetworkError": 2}, nodes, {})
     assert points == [
         MetricPoint("aiokafkapy.producer.loop.lag.max", 4.0),
         MetricPoint("aiokafkapy.producer.error.total", 2.0, True, {"error": "NetworkError"}),
+        MetricPoint("aiokafkapy.producer.node.requests.in.flight.limit", 3.0, False, {"node_id": "1"}),
     ]

@@ -226,6 +226,42 @@ class TestOneInFlight:
         assert batches_of(harness.send()) != batches_of(first)
 
 
+class TestAdaptiveInFlight:
+    """With ``max_in_flight_requests_per_connection="auto"``; ``test_pipelining`` has the decision."""
+
+    @staticmethod
+    def harness() -> SenderHarness:
+        harness = SenderHarness(max_in_flight_requests_per_connection="auto", batch_size=100)
+        for number in range(12):
+            harness.append(b"%d" % (number % 10) * 60)
+        return harness
+
+    def test_a_node_has_one_until_it_was_measured_and_no_more_than_it_may(self) -> None:
+        harness = self.harness()
+        harness.run()
+        (first,) = harness.take()
+        assert harness.sender.in_flight_limits() == {}
+        assert harness.run() > 0, "it waits for the answer, and does not spin"
+        harness.answer(first, latency=0.1)
+        harness.run()
+        assert len(harness.take()) == 2
+        assert harness.sender.in_flight_limits() == {1: 2}
+
+    def test_a_throttled_answer_halves_it_and_a_lost_one_has_it_measured_anew(self) -> None:
+        harness = self.harness()
+        harness.answer(harness.send(), latency=0.1)
+        harness.run()
+        second, third = harness.take()
+        harness.respond(second, ProduceResponse(1, 50, [answer_of(T0)], ()), latency=0.1)
+        assert harness.sender.in_flight_limits() == {1: 1}
+        harness.respond(third, None, disconnected=True, error=DisconnectedError("gone"))
+        harness.advance(1)
+        assert len(harness.take()) == 1
+
+    def test_a_fixed_number_has_no_limits_of_nodes(self) -> None:
+        assert SenderHarness().sender.in_flight_limits() == {}
+
+
 class TestTask:
     """The task around it, on a real loop."""
 

@@ -44,3 +44,12 @@ def test_the_lines_are_those_that_produce_resume_reads(tmp_path: Path) -> None:
         ("ü", None, "ü".encode(), None, (), 8),
     ]
     assert b'"error": "InvalidRecordError: no"' in path.read_bytes()
+
+
+def test_an_error_that_cannot_be_shown_has_a_line_all_the_same() -> None:
+    class Unprintable(Exception):
+        def __str__(self) -> str:
+            raise LookupError("hostile")
+
+    line = refused_line(SpooledRecord(1, "t", 3, 7, None, b"v", None, 99), Unprintable())
+    assert b'"error": "Unprintable: its text cannot be made"' in line

@@ -16,6 +16,7 @@ from aiokafkapy.errors import (
     InvalidTopicError,
     KafkaError,
     MetadataTimeoutError,
+    NotLeaderOrFollowerError,
     ProducerClosedError,
 )
 from aiokafkapy.producer.accumulator.incomplete_batches import Flush
@@ -44,11 +45,16 @@ class Runtime(Harness):
         self.sent: list[list[bytes | None]] = []
         self.outcome: Outcome = lambda _: None
         self.is_out_of_reach = False
+        self.changes: list[asyncio.Future[None]] = []
         self.replay = SpoolReplay(cast(ProducerRuntime, self), self.spool, lambda: self.is_out_of_reach)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def partitions_for(self, topic: str) -> None:
         raise self.topic_errors.get(topic, MetadataTimeoutError(topic))
+
+    async def metadata_change(self, deadline: float) -> bool:
+        self.changes.append(self.loop.create_future())
+        return bool((await asyncio.wait(self.changes[-1:], timeout=deadline - self.now()))[0])
 
     def begin_flush(self) -> tuple[Flush, Any]:
         return self.accumulator.begin_flush(lambda: None), None
@@ -218,6 +224,24 @@ async def test_nothing_is_sent_while_there_is_no_broker(new: Callable[..., Runti
     assert runtime.sent == [[b"1"]]
 
 
+async def test_it_goes_on_with_the_first_sign_of_life(new: Callable[..., Runtime]) -> None:
+    """At the end of the back-off the connection may be idle, and closed again."""
+    runtime = new(retry_backoff_ms=60_000, retry_backoff_max_ms=60_000)
+    await runtime.begin()
+    runtime.is_out_of_reach = True
+    await runtime.spool_values(b"1")
+    draining = asyncio.create_task(runtime.drain())
+    while not runtime.changes:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    runtime.changes[0].set_result(None)  # of another broker, in vain
+    while len(runtime.changes) < 2:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    runtime.is_out_of_reach = False
+    runtime.changes[1].set_result(None)
+    await draining
+    assert runtime.sent == [[b"1"]]
+
+
 async def test_older_records_in_memory_go_first(new: Callable[..., Runtime]) -> None:
     runtime = new()
     await runtime.begin()
@@ -227,20 +251,102 @@ async def test_older_records_in_memory_go_first(new: Callable[..., Runtime]) -> 
     assert runtime.sent == [[b"older"], [b"newer"]]
 
 
-async def test_a_partitioner_that_fails_harms_its_record_alone(new: Callable[..., Runtime]) -> None:
-    class Odd:
-        def partition(self, topic: str, key: Any, value: Any, *_: Any) -> int:
-            if value == b"1":
-                raise LookupError("odd")
+@pytest.mark.parametrize("first", [None, DeliveryTimeoutError("late", outcome_unknown=True)])
+async def test_what_goes_again_goes_to_the_same_partitions_where_others_may_be_written(
+    new: Callable[..., Runtime], first: KafkaError | None
+) -> None:
+    """An older record would come behind a younger one otherwise."""
+
+    class OnceAround:
+        asked = 0
+
+        def partition(self, *_: Any) -> int:
+            self.asked += 1
+            return self.asked % 2 if self.asked <= 4 else 0
+
+    runtime = new()
+    runtime.partitioner = OnceAround()
+    await runtime.begin()
+    runtime.learn(t=2)
+    await runtime.spool_values(*numbers(4))
+    outcomes = [DeliveryTimeoutError("late"), first]
+    runtime.outcome = lambda _: outcomes.pop() if outcomes else None
+    await runtime.drain()
+    again = [] if first is None else [[b"0", b"2"]]
+    assert runtime.sent == [[b"0", b"2"], [b"1", b"3"], *again, [b"1", b"3"]]
+    assert runtime.partitioner.asked == 4
+
+
+async def test_a_partition_is_chosen_anew_for_what_was_not_written(new: Callable[..., Runtime]) -> None:
+    class Next:
+        asked = 0
+
+        def partition(self, *_: Any) -> int:
+            self.asked += 1
             return 0
 
     runtime = new()
+    runtime.partitioner = Next()
+    await runtime.begin()
+    await runtime.spool_values(b"0")
+    runtime.outcome = lambda _: None if len(runtime.sent) > 1 else DeliveryTimeoutError("late")
+    await runtime.drain()
+    assert runtime.partitioner.asked == 2
+
+
+class Unprintable(Exception):
+    """An error whose ``str`` raises."""
+
+    def __str__(self) -> str:
+        raise LookupError("hostile")
+
+
+@pytest.mark.parametrize(
+    "error", [LookupError("odd"), NotLeaderOrFollowerError("retriable"), asyncio.CancelledError(), Unprintable()]
+)
+@pytest.mark.parametrize("buffer_records", [None, 1])
+async def test_a_partitioner_that_fails_harms_its_record_alone(
+    new: Callable[..., Runtime], error: BaseException, buffer_records: int | None
+) -> None:
+    """With whatever error: the spool is one line, and would wait for it without end."""
+
+    class Odd:
+        def partition(self, topic: str, key: Any, value: Any, *_: Any) -> int:
+            if value == b"1":
+                raise error
+            return 0
+
+    runtime = new(buffer_records=buffer_records)
     runtime.partitioner = Odd()
     await runtime.begin()
     await runtime.spool_values(*numbers(3))
     await runtime.drain()
     assert runtime.all_sent == [b"0", b"2"]
     assert runtime.spool.refused == 1
+
+
+async def test_a_refused_record_is_not_passed_while_the_disk_cannot_set_it_aside(
+    new: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be sent again, and if a broker took it this time it came behind younger ones."""
+    runtime = new(batch_size=0)
+    await runtime.begin()
+    await runtime.spool_values(*numbers(3))
+    runtime.outcome = lambda _: InvalidRecordError("no") if len(runtime.sent) == 1 else None
+    seen: list[list[bytes | None]] = []
+
+    async def full(_: Any) -> Any:
+        seen.append(runtime.all_sent)
+        if len(seen) == 3:
+            monkeypatch.undo()
+        raise OSError("disk full")
+
+    monkeypatch.setattr(runtime.spool, "refuse", full)
+    await runtime.drain()
+    assert seen == [[b"0"]] * 3
+    assert runtime.all_sent == numbers(3)
+    assert (runtime.spool.refused, runtime.spool.replayed) == (1, 2)
+    assert runtime.mark()["next"] == 3
 
 
 async def test_without_room_one_record_waits_in_line(new: Callable[..., Runtime]) -> None:

@@ -58,3 +58,20 @@ async def test_nobody_looks_at_unsent_records_unless_something_comes(tmp_path: P
     spooling._on_timer()
     assert spooling._timer is None, "nothing is there, so nobody looks again"
     await runtime.close(0)
+
+
+async def test_there_is_one_timer_and_none_afterwards(tmp_path: Path) -> None:
+    """Records that are moved out wake the Sender, in the middle of the timer's own callback."""
+    runtime = runtime_of(tmp_path, spool_after_ms=10)
+    spooling: Any = runtime.spooling
+    runtime.accumulator.wakeup()
+    spooling._arm(5.0)
+    first = spooling._timer
+    runtime.accumulator.wakeup()
+    spooling._arm(6.0)
+    assert first.cancelled()
+    await runtime.close(0)
+    assert spooling._timer.cancelled()
+    spooling._timer = None
+    runtime.accumulator.wakeup()
+    assert spooling._timer is None

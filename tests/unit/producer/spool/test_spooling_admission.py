@@ -76,7 +76,9 @@ async def test_a_record_that_must_not_wait(harness: Harness) -> None:
     admission.refresh("t", harness.loop.time())
     found = [admission.append_at_once(harness.record(b"%d" % number)) for number in range(4)]
     assert all(isinstance(delivery, Delivery) for delivery in found)
-    assert admission.append_at_once(harness.record(partition=7)) is None
+    astray = harness.record(partition=7)
+    assert admission.append_at_once(astray) is None
+    assert isinstance(admission.why_not_at_once(astray), MetadataNotReadyError), "the spool is not full"
     assert await harness.on_disk() == [b"2", b"3"]
 
 

@@ -1,0 +1,83 @@
+"""A call's own ``overflow``: what becomes of its records when there is no room for them.
+
+Owns which policies a call may choose, and how its record comes to have one. It knows no memory: ``Overflow`` reads the
+record's policy when it has to. Java and librdkafka have none of a call's own; franz-go has two calls, ``Produce`` and
+``TryProduce``.
+
+Rules: a call may choose what its topic might have had, in front of the same promises. ``spool`` is a topic's alone, for
+all of its records go the same way or lose their order. A call drops others only of topics whose own policy lets them
+be dropped: whoever sent them has agreed to it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from ...errors import IllegalStateError
+from ..deliveries.delivery import Delivery
+from .pending_record import PendingRecord
+from .record_deadlines import accept_by_deadline
+
+if TYPE_CHECKING:
+    from ..config import ProducerConfig
+    from .record_intake import RecordIntake
+
+__all__ = ["CallOverflow", "accept_specially", "check_overflow", "with_overflow"]
+
+CallOverflow = Literal["wait", "raise", "drop_newest", "drop_oldest"]
+"""The values of ``overflow`` that a call may have."""
+
+POLICIES: Final = ("wait", "raise", "drop_newest", "drop_oldest")
+
+
+def accept_specially(
+    intake: RecordIntake,
+    topic: Any,
+    value: Any,
+    key: Any,
+    partition: Any,
+    timestamp_ms: Any,
+    headers: Any,
+    delivery_timeout_ms: Any,
+    overflow: Any,
+) -> Delivery | PendingRecord:
+    """As ``accept_by_deadline``, of a record that may have an ``overflow`` of its own. Raises as ``check_overflow``."""
+    if overflow is not None:
+        check_overflow(intake.accepting_runtime().config, topic, overflow)
+    accepted = accept_by_deadline(intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
+    return with_overflow(accepted, overflow)
+
+
+def with_overflow(accepted: Delivery | PendingRecord, overflow: Any) -> Delivery | PendingRecord:
+    """The same; a record that has no place yet has this policy from now on."""
+    if overflow is not None and isinstance(accepted, PendingRecord):
+        accepted.overflow = overflow
+    return accepted
+
+
+def check_overflow(config: ProducerConfig, topic: Any, overflow: Any) -> None:
+    """Raise TypeError or ValueError for a policy that there is not, IllegalStateError for one that contradicts an
+    option. ``topic`` None is not known yet.
+    """
+    if not isinstance(overflow, str):
+        raise TypeError(f"topic {topic!r}: overflow is a {type(overflow).__name__}, not a str or None")
+    if overflow not in POLICIES:
+        why = ", and spool is a topic's own, never a call's" if overflow == "spool" else ""
+        raise ValueError(f"topic {topic!r}: overflow is {overflow!r:.100}: write one of {', '.join(POLICIES)}{why}")
+    why = _contradiction(config, topic, overflow)
+    if why:
+        raise IllegalStateError(f"topic {topic!r}: overflow={overflow!r} of a call contradicts {why}")
+
+
+def _contradiction(config: ProducerConfig, topic: Any, overflow: str) -> str:
+    if overflow.startswith("drop"):
+        for name in ("transactional_id", "enable_gapless_guarantee"):
+            if getattr(config, name):
+                return f"{name}={getattr(config, name)!r}: what is dropped would be missing"
+    if overflow == "drop_oldest" and not config.drops_oldest:
+        return "the options: no topic has overflow='drop_oldest', so that there is nothing to drop for the record"
+    if overflow == "wait" and config.manual_flush:
+        return "manual_flush=True: nothing is sent, so there would be no room however long the call waits"
+    if isinstance(topic, str) and config.spool_dir is not None and config.for_topic(topic).overflow == "spool":
+        return "the topic's own, 'spool': its records keep their order only when all of them go there"
+    return ""
