@@ -51,7 +51,7 @@ def console(
         client = ClientConfig.from_properties(options)
         given = {name: getattr(client, name) for name in client.model_fields_set if name != "bootstrap_servers"}
         page = Console.of_cluster(
-            ",".join(client.bootstrap_servers),
+            client.bootstrap_servers,
             client=given,
             address=address,
             token=token,

@@ -70,6 +70,11 @@ class ConsolePlace:
                 raise typer.BadParameter("it has no effect without --console", param_hint=option)
         return cls(is_wanted, {"address": address or CONSOLE_ADDRESS, "token": token}, registry)
 
+    @property
+    def address(self) -> str | None:
+        """Where it is to be; None when none is wanted."""
+        return str(self.options["address"]) if self.is_wanted else None
+
     @contextlib.asynccontextmanager
     async def of_broker(self, broker: DevBroker) -> AsyncIterator[None]:
         """Serve the broker's console within the block, if one is wanted."""

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -111,7 +112,7 @@ class _Handlers:
         """Messages of the watch, once a second, for the view that is shown."""
         view = request.query_params.get("view", "topics")
 
-        async def messages() -> AsyncIterator[dict[str, Any]]:
+        async def messages() -> AsyncGenerator[dict[str, Any], None]:
             async for message in self._console.watch.look(view):
                 message["playback"] = self._playback()
                 yield message
@@ -120,8 +121,15 @@ class _Handlers:
 
     async def follow(self, request: Request) -> Response:
         """Records as they are written."""
-        asked = Asked.of(request.query_params)
-        return self._events(follow(self._console.source, asked, self._console.registry))
+        source, registry = self._console.source, self._console.registry
+
+        async def messages() -> AsyncGenerator[dict[str, Any], None]:
+            # A wrong parameter is told in the stream, too: a page cannot read the answer of an EventSource that failed.
+            async with aclosing(follow(source, Asked.of(request.query_params), registry)) as found:
+                async for message in found:
+                    yield message
+
+        return self._events(messages())
 
     async def records(self, request: Request) -> Response:
         """Records from a position on."""
@@ -210,7 +218,7 @@ class _Handlers:
             "failures": [f"{call}: {error}" for call, error in playback.failures[-20:]],
         }
 
-    def _events(self, messages: AsyncIterator[dict[str, Any]]) -> Response:
+    def _events(self, messages: AsyncGenerator[dict[str, Any], None]) -> Response:
         async def stream() -> AsyncIterator[str]:
             try:
                 async for message in messages:
@@ -221,7 +229,7 @@ class _Handlers:
             except (KafkaError, ValueError, LookupError) as error:
                 yield f"event: problem\ndata: {json.dumps({'error': str(error)})}\n\n"
             finally:
-                await messages.aclose()  # type: ignore[attr-defined]
+                await messages.aclose()
 
         return StreamingResponse(stream(), media_type="text/event-stream")
 

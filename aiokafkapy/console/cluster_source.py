@@ -12,7 +12,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from ..admin.topics import TopicAdmin, description_of
@@ -60,7 +60,7 @@ class ClusterSource:
     samples_always = False
     tick = 2.0
 
-    def __init__(self, bootstrap_servers: str, **options: Any) -> None:
+    def __init__(self, bootstrap_servers: str | Sequence[str], **options: Any) -> None:
         """No I/O. ConfigurationError for a wrong option."""
         given = {"client_id": CLIENT_ID, **options, "bootstrap_servers": bootstrap_servers}
         self._options = given

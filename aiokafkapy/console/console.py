@@ -12,7 +12,7 @@ Rules:
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote
 
@@ -72,7 +72,9 @@ class Console:
         return cls(BrokerSource(broker), **options)
 
     @classmethod
-    def of_cluster(cls, bootstrap_servers: str, *, client: dict[str, Any] | None = None, **options: Any) -> Self:
+    def of_cluster(
+        cls, bootstrap_servers: str | Sequence[str], *, client: dict[str, Any] | None = None, **options: Any
+    ) -> Self:
         """A console of any cluster, read-only unless ``read_only=False``. ``client`` are options of clients, by their
         names in Python (``security_protocol``), ``options`` the constructor's.
         """

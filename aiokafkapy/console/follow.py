@@ -13,7 +13,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -69,7 +69,7 @@ class Asked:
         )
 
 
-async def follow(source: Source, asked: Asked, decoder: Decoder | None) -> AsyncIterator[dict[str, Any]]:
+async def follow(source: Source, asked: Asked, decoder: Decoder | None) -> AsyncGenerator[dict[str, Any], None]:
     """Messages with the records that are written from now on, until it is closed."""
     feed = await source.feed(asked.topic, asked.partition, asked.start)
     try:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -71,7 +71,7 @@ class Watch:
             _now_ms(), call.control, str(call), is_scheduled=is_scheduled, is_end=_is_end(call), error=error
         )
 
-    async def look(self, view: str) -> AsyncIterator[dict[str, Any]]:
+    async def look(self, view: str) -> AsyncGenerator[dict[str, Any], None]:
         """Messages for a page that shows ``view``: at once, then at each tick. The first has the whole history."""
         last_event = last_row = 0
         is_first = True

@@ -1,8 +1,9 @@
-// The timeline: rates of the last five minutes, with the faults as marks in them.
+// The timeline: rates of the last minutes, five at most, with the faults as marks in them.
 
 import { byId, clock, el, rate, size, svg } from "./dom.js";
 
-const SECONDS = 300;
+const LONGEST = 300;
+const SHORTEST = 30;
 const WIDTH = 600;
 const HEIGHT = 64;
 
@@ -16,17 +17,21 @@ class Chart {
     this.bad = svg("path", { class: "errors" });
     this.marks = svg("g");
     this.top = el("span", {}, "");
+    this.begin = el("span");
     const base = svg("line", { class: "base", x1: 0, x2: WIDTH, y1: HEIGHT, y2: HEIGHT });
     this.svg = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": label },
       base, this.area, this.bad, this.marks, this.line);
     this.node = el("div", { class: "chart" },
       el("div", { class: "figures" }, this.now, el("span", { class: "unit" }, unit), this.side),
       this.svg,
-      el("div", { class: "scale" }, el("span", {}, "5 min ago"), this.top, el("span", {}, "now")));
+      el("div", { class: "scale" }, this.begin, this.top, el("span", {}, "now")));
   }
 
   draw(points, events, now) {
-    const shown = points.filter((point) => point.at_ms >= now - SECONDS * 1000 && this.value(point) !== null);
+    const age = points.length ? Math.ceil((now - points[0].at_ms) / 1000) : 0;
+    const seconds = Math.min(LONGEST, Math.max(SHORTEST, age));
+    this.begin.textContent = seconds < 120 ? `${seconds} s ago` : `${Math.round(seconds / 60)} min ago`;
+    const shown = points.filter((point) => point.at_ms >= now - seconds * 1000 && this.value(point) !== null);
     const last = points.length ? points[points.length - 1] : null;
     this.now.textContent = last ? rate(this.value(last)) : "–";
     if (this.aside) {
@@ -36,7 +41,7 @@ class Chart {
     }
     const most = Math.max(1, ...shown.map((point) => this.value(point)));
     this.top.textContent = shown.length ? `highest ${rate(most)}` : "";
-    const x = (at) => WIDTH * (1 - (now - at) / (SECONDS * 1000));
+    const x = (at) => WIDTH * (1 - (now - at) / (seconds * 1000));
     const y = (value) => HEIGHT - (HEIGHT - 4) * (value / most);
     const path = shown.map((point, index) => `${index ? "L" : "M"}${x(point.at_ms).toFixed(1)} ${y(this.value(point)).toFixed(1)}`).join("");
     this.line.setAttribute("d", path);
@@ -46,7 +51,7 @@ class Chart {
       const errors = shown.map((point, index) => `${index ? "L" : "M"}${x(point.at_ms).toFixed(1)} ${y(this.errors(point) ?? 0).toFixed(1)}`).join("");
       this.bad.setAttribute("d", closed(errors));
     }
-    const marks = events.filter((event) => event.at_ms >= now - SECONDS * 1000).slice(-200);
+    const marks = events.filter((event) => event.at_ms >= now - seconds * 1000).slice(-200);
     this.marks.replaceChildren(...marks.map((event) => {
       const at = x(event.at_ms).toFixed(1);
       const line = svg("line", { class: event.is_end ? "mark end" : "mark", x1: at, x2: at, y1: 0, y2: HEIGHT });

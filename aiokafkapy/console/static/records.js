@@ -137,16 +137,6 @@ export class RecordsView {
     source.onmessage = (event) => this.take(JSON.parse(event.data));
     source.addEventListener("problem", (event) => { source.close(); this.note.textContent = JSON.parse(event.data).error; });
     source.addEventListener("end", () => source.close());
-    // EventSource does not tell the answer of a request that failed; fetch does.
-    source.onerror = () => { if (source.readyState === EventSource.CLOSED) this.explain(asked); };
-  }
-
-  async explain(asked) {
-    try {
-      await get("records", { ...asked, from: "latest", limit: 1 });
-    } catch (error) {
-      this.note.textContent = error.message;
-    }
   }
 
   take(message) {

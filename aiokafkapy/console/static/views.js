@@ -208,6 +208,7 @@ export function requestsView(context) {
     { title: "Total ms", number: true, text: (row) => ms(row.total_ms), node: (row) => el("b", {}, ms(row.total_ms)) },
     { title: "Outcome", text: (row) => row.outcome, node: (row) => badge(row.outcome, row.outcome === "ok" ? "" : "bad") },
   ], { key: (row) => row.number, most: 300, label: "Request log", empty: empty("No request fits", "New ones appear on top, a second after they ended.") });
+  times.scroll.classList.add("short");
   log.scroll.classList.add("tall");
   const fits = (row) => (!onlyErrors || row.outcome !== "ok") && (!wanted || `${row.api} ${row.client_id} ${row.connection_id} ${row.outcome}`.toLowerCase().includes(wanted));
   const again = () => { log.clear(); log.prepend(rows.filter(fits)); };

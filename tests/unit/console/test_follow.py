@@ -36,7 +36,7 @@ def asked(**parameters: str) -> Asked:
 
 async def messages(feed: FakeFeed, wanted: Asked, count: int) -> list[dict[str, Any]]:
     found = []
-    async with aclosing(follow(source(feed), wanted, None)) as stream:  # type: ignore[type-var]
+    async with aclosing(follow(source(feed), wanted, None)) as stream:
         async for message in stream:
             found.append(message)
             if len(found) == count:

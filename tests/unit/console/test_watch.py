@@ -17,7 +17,7 @@ from .sources import FakeSource
 
 async def look(watch: Watch, view: str, count: int) -> list[dict[str, Any]]:
     found = []
-    async with aclosing(watch.look(view)) as messages:  # type: ignore[type-var]
+    async with aclosing(watch.look(view)) as messages:
         async for message in messages:
             found.append(message)
             if len(found) == count:
@@ -114,7 +114,7 @@ async def test_requests_come_once_each() -> None:
     note(1)
     note(2)
     seen = []
-    async with aclosing(watch.look("requests")) as messages:  # type: ignore[type-var]
+    async with aclosing(watch.look("requests")) as messages:
         async for message in messages:
             seen.append([row["number"] for row in message["view"]["rows"]])
             if len(seen) == 3:
