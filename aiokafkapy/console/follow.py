@@ -123,8 +123,9 @@ async def read_one(source: Source, asked: Asked, decoder: Decoder | None) -> dic
 async def _fitting(
     records: Sequence[ConsumedRecord], asked: Asked, decoder: Decoder | None, most: int
 ) -> tuple[list[Any], int]:
-    """The newest records that fit, as they are shown, and how many fit."""
+    """The newest records that fit, as they are shown, and how many fit; in the order of their times."""
     forms = asked.key_form, asked.value_form
+    records = sorted(records, key=lambda record: record.timestamp_ms)  # each partition's come by themselves
     if not asked.filter:
         return [await view_of(each, *forms, decoder) for each in records[-most:]], len(records)
     fitting: list[ConsumedRecord] = []

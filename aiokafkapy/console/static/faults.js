@@ -27,7 +27,8 @@ export class FaultsView {
       el("div", { class: "cards" },
         el("section", { class: "panel card" }, el("h2", {}, "In force"), this.force),
         el("section", { class: "panel card" }, el("h2", {}, "Nodes"), this.nodes),
-        this.scheduleCard(), ...cards),
+        this.scheduleCard()),
+      el("div", { class: "columns" }, cards),
       el("section", { class: "panel" }, el("div", { class: "toolbar" }, el("h2", {}, "What happened")), this.list));
   }
 
@@ -239,7 +240,7 @@ export class FaultsView {
 }
 
 function label(parameter) {
-  return parameter.name.replace(/^is_/, "").replace(/_id$/, "").replaceAll("_", " ");
+  return parameter.name.replace(/^is_/, "").replace(/^(node|client)_id$/, "$1").replaceAll("_", " ");
 }
 
 function read(parameter, input) {

@@ -214,7 +214,7 @@ export function showProduce(topics, topic) {
       el("datalist", { id: "produce-topics" }, topics.map((name) => el("option", { value: name }))),
       el("div", { class: "fields" }, field("Topic", topicField, "grow"), field("Partition", partition)),
       el("div", { class: "fields" }, field("Key", key, "grow"), field("as", keyForm)),
-      el("div", { class: "fields" }, field("Value", value, "grow"), field("as", valueForm)),
+      el("div", { class: "fields top" }, field("Value", value, "grow"), field("as", valueForm)),
       el("label", { class: "check" }, tombstone, "null value, a tombstone"),
       field("Headers", headers),
       el("div", { class: "fields" }, el("button", { class: "primary", type: "submit" }, "Write"), el("button", { type: "button", onclick: () => dialog.close() }, "Close"))));

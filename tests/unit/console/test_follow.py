@@ -67,6 +67,15 @@ async def test_with_a_filter_all_are_looked_at_up_to_a_limit_and_those_passed_ov
 
 
 @on_virtual_time
+async def test_records_of_several_partitions_come_in_the_order_of_their_times() -> None:
+    came = [
+        ConsumedRecord(offset, None, b"v", (), time, "t", 0) for offset, time in ((1, 30), (2, 40), (7, 10), (8, 20))
+    ]
+    (message,) = await messages(FakeFeed(came), asked(), 1)
+    assert [row["offset"] for row in message["rows"]] == [7, 8, 1, 2]
+
+
+@on_virtual_time
 async def test_messages_are_paced() -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
