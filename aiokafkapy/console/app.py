@@ -162,7 +162,7 @@ class _Handlers:
         try:
             result = self._broker().controls.apply(call)
         except KafkaError as error:
-            self._console.watch.note_call(call, error=str(error))
+            self._console.watch.note_call(call, str(error))
             raise
         return JSONResponse({"result": result if isinstance(result, int) else None})
 

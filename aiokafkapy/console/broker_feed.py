@@ -7,7 +7,7 @@ it may decode it goes on near the end, and counts what it passed over: it never 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ..broker.storage.topics import Partition
@@ -33,10 +33,6 @@ class BrokerFeed:
         for partition in partitions:
             self._positions[partition.index] = _first(partition, start, each_last)
         self._turn = 0
-
-    def positions(self) -> Mapping[int, int]:
-        """The next offset of each partition."""
-        return dict(self._positions)
 
     async def poll(self, most: int, *, newest: bool) -> Polled:
         """See ``Feed``."""

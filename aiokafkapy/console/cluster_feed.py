@@ -7,7 +7,7 @@ counts what it passed over, instead of reading all of a cluster's traffic to thr
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ..common import ConsumedRecord, TopicPartition
@@ -52,10 +52,6 @@ class ClusterFeed:
         except BaseException:
             await reader.close()
             raise
-
-    def positions(self) -> Mapping[int, int]:
-        """The next offset of each partition; what waits here counts as read."""
-        return {place.partition: self._reader.position(place) or 0 for place in self._partitions}
 
     async def poll(self, most: int, *, newest: bool) -> Polled:
         """See ``Feed``."""

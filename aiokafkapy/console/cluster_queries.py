@@ -27,7 +27,7 @@ __all__ = ["ClusterQueries", "Described"]
 
 T = TypeVar("T")
 TIMEOUT: Final = 5.0
-"""Seconds of one request."""
+"""Seconds of one request, at most: the page asks again soon."""
 
 
 class Described(NamedTuple):
@@ -44,6 +44,7 @@ class ClusterQueries:
 
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
+        self._timeout = min(TIMEOUT, config.request_timeout_ms / 1000)
         self._metadata = Metadata(
             retry_backoff_ms=config.retry_backoff_ms,
             retry_backoff_max_ms=config.retry_backoff_max_ms,
@@ -140,7 +141,7 @@ class ClusterQueries:
         def build(version: int) -> Any:
             return build_request(api_key, version, **fields)
 
-        return await self._running().send_and_wait(api_key, build, node=node, timeout=TIMEOUT)
+        return await self._running().send_and_wait(api_key, build, node=node, timeout=self._timeout)
 
 
 async def _of_all(ask: Callable[[Node], Awaitable[list[T]]], nodes: Iterable[Node]) -> list[T]:

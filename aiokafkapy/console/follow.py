@@ -33,7 +33,7 @@ MOST_PAGE_ROWS: Final = 500
 MOST_PAGE_EXAMINED: Final = 50_000
 FILTERED_CUT_AT: Final = 100_000
 """Characters of a key or value that a filter looks at."""
-SLICE: Final = 250
+SLICE: Final = 100
 """Records that are looked at before others get their turn of the loop."""
 
 
@@ -89,7 +89,7 @@ async def follow(source: Source, asked: Asked, decoder: Decoder | None) -> Async
 
 
 async def read_page(source: Source, asked: Asked, decoder: Decoder | None, limit: int) -> dict[str, Any]:
-    """The first records from a position on that fit, at most ``limit``; and the positions to go on from."""
+    """The first records from a position on that fit, at most ``limit``; and whether there are more."""
     if not 1 <= limit <= MOST_PAGE_ROWS:
         raise ValueError(f"limit={limit}: from 1 to {MOST_PAGE_ROWS}")
     feed = await source.feed(asked.topic, asked.partition, asked.start)

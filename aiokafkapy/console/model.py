@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
-from typing import Any
+from functools import cache
+from typing import Any, Final
 
 __all__ = [
     "ApiTimes",
@@ -225,13 +226,12 @@ class ApiTimes:
 
 @dataclass(frozen=True, slots=True)
 class FaultEvent:
-    """A control that was called. ``is_undone`` for one that ends another."""
+    """A control that was called. ``is_end`` for a call that ends another; ``error`` is why it was not carried out."""
 
     number: int
     at_ms: int
     control: str
     text: str
-    is_scheduled: bool = False
     is_end: bool = False
     error: str | None = None
 
@@ -261,8 +261,12 @@ class Sample:
 
 def as_json(value: Any) -> Any:
     """Data of this module as JSON's types."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: as_json(getattr(value, each.name)) for each in fields(value)}
+    kind: Any = type(value)
+    if kind in _PLAIN:
+        return value
+    names = _field_names(kind)
+    if names:
+        return {name: as_json(getattr(value, name)) for name in names}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
@@ -270,3 +274,12 @@ def as_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [as_json(each) for each in value]
     return value
+
+
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    """Of a dataclass; none of any other type. Remembered: a message has thousands of them."""
+    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else ()

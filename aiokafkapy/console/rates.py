@@ -89,10 +89,12 @@ class History:
         self.points.append(point)
         return point
 
-    def add_event(self, at_ms: int, control: str, text: str, **more: bool | str | None) -> FaultEvent:
+    def add_event(
+        self, at_ms: int, control: str, text: str, *, is_end: bool = False, error: str | None = None
+    ) -> FaultEvent:
         """Note a fault."""
         self._count += 1
-        event = FaultEvent(self._count, at_ms, control, text, **more)  # type: ignore[arg-type]
+        event = FaultEvent(self._count, at_ms, control, text, is_end, error)
         self.events.append(event)
         return event
 

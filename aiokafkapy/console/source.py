@@ -11,7 +11,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -31,7 +31,7 @@ from .model import (
 
 __all__ = ["Abilities", "Feed", "NewRecord", "Polled", "RequestSource", "Source", "Written"]
 
-MOST_EXAMINED: Final = 2_000
+MOST_EXAMINED: Final = 3_000
 """Records that a poll decodes."""
 
 
@@ -77,9 +77,6 @@ class Feed(Protocol):
 
     async def poll(self, most: int, *, newest: bool) -> Polled:
         """The next records, at most ``most``; with ``newest`` older ones are passed over where there are more."""
-
-    def positions(self) -> Mapping[int, int]:
-        """The next offset of each partition."""
 
     async def close(self) -> None:
         """Close its connections, if any."""

@@ -65,11 +65,9 @@ class Watch:
             await asyncio.wait({task})
         self._wake()
 
-    def note_call(self, call: ControlCall, *, is_scheduled: bool = False, error: str | None = None) -> None:
+    def note_call(self, call: ControlCall, error: str | None = None) -> None:
         """A control was called: put it on the timeline."""
-        self.history.add_event(
-            _now_ms(), call.control, str(call), is_scheduled=is_scheduled, is_end=_is_end(call), error=error
-        )
+        self.history.add_event(_now_ms(), call.control, str(call), is_end=_is_end(call), error=error)
 
     async def look(self, view: str) -> AsyncGenerator[dict[str, Any], None]:
         """Messages for a page that shows ``view``: at once, then at each tick. The first has the whole history."""

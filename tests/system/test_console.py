@@ -387,6 +387,34 @@ async def test_a_read_only_console_shows_and_changes_nothing(broker: DevBroker) 
     assert broker.records("orders", None) == []
 
 
+async def test_a_cluster_with_users_is_shown_to_one_of_them() -> None:
+    async with DevBroker(2, listeners={"SASL_PLAINTEXT": "127.0.0.1:0"}, sasl_users={"ann": "secret"}) as broker:
+        broker.create_topic("orders", 3)
+        options = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-512"}
+        login = {"sasl_username": "ann", "sasl_password": "secret"}
+        async with (
+            Console.of_cluster(broker.bootstrap_servers, client={**options, **login}, read_only=False) as console,
+            page_of(console.url) as page,
+        ):
+            assert (await page.get("api/about")).json()["abilities"]["faults"] is False
+            written = (await page.post("api/records", json={"topic": "orders", "key": "k", "value": "v"})).json()
+            assert [record.value for record in broker.records("orders", written["partition"])] == [b"v"]
+            found = (await page.get("api/records", params={"topic": "orders", "from": "earliest"})).json()
+            assert [row["value"]["text"] for row in found["rows"]] == ["v"]
+            shown = await message(page, "topic:orders")
+            assert [each["end_offset"] for each in shown["view"]["partitions"]].count(1) == 1
+            answer = await page.post("api/controls/clear", json={})
+            assert (answer.status_code, answer.json()["error"]) == (404, "only a dev broker has faults")
+        wrong = {"sasl_username": "ann", "sasl_password": "guess", "request_timeout_ms": 1_000}
+        async with (
+            Console.of_cluster(broker.bootstrap_servers, client={**options, **wrong}) as console,
+            page_of(console.url) as page,
+        ):
+            problem = (await message(page, "topics"))["problem"]
+            assert problem
+            assert "guess" not in problem
+
+
 # its life
 
 

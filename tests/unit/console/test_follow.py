@@ -58,12 +58,14 @@ async def test_of_a_flood_the_newest_are_shown_and_the_rest_is_counted() -> None
 
 @on_virtual_time
 async def test_with_a_filter_all_are_looked_at_up_to_a_limit_and_those_passed_over_are_told() -> None:
-    feed = FakeFeed(records(3_000), batch=3_000)
+    feed = FakeFeed(records(MOST_EXAMINED + 1_000), batch=MOST_EXAMINED + 1_000)
     (message,) = await messages(feed, asked(filter="even"), 1)
     assert feed.polls == [(MOST_EXAMINED, True)]
-    assert (message["seen"], message["passed_over"], message["fitting"]) == (3_000, 1_000, 1_000)
-    assert message["left_out"] == 1_000 - ROWS
-    assert [row["offset"] for row in message["rows"]] == list(range(2_900, 3_000, 2))
+    half = MOST_EXAMINED // 2
+    assert (message["seen"], message["passed_over"], message["fitting"]) == (MOST_EXAMINED + 1_000, 1_000, half)
+    assert message["left_out"] == half - ROWS
+    end = MOST_EXAMINED + 1_000
+    assert [row["offset"] for row in message["rows"]] == list(range(end - 2 * ROWS, end, 2))
 
 
 @on_virtual_time
