@@ -7,7 +7,7 @@ it may decode it goes on near the end, and counts what it passed over: it never 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ..broker.storage.topics import Partition
@@ -29,10 +29,13 @@ class BrokerFeed:
         self._topic = topic
         self._partitions = list(partitions)
         self._positions = {each.index: 0 for each in partitions}
-        each_last = -(-start.number // max(1, len(partitions)))
         for partition in partitions:
-            self._positions[partition.index] = _first(partition, start, each_last)
+            self._positions[partition.index] = _first(partition, start, len(partitions))
         self._turn = 0
+
+    def positions(self) -> Mapping[int, int]:
+        """See ``Feed``."""
+        return dict(self._positions)
 
     async def poll(self, most: int, *, newest: bool) -> Polled:
         """See ``Feed``."""
@@ -99,15 +102,10 @@ def _batch_at(pieces: Sequence[bytes | bytearray | memoryview]) -> RecordBatch |
     return next(iter(iter_batches(data)), None)
 
 
-def _first(partition: Partition, start: Start, each_last: int) -> int:
+def _first(partition: Partition, start: Start, partitions: int) -> int:
     log = partition.log
-    if start.kind == "earliest":
-        return log.start_offset
-    if start.kind == "last":
-        return max(log.start_offset, log.end_offset - each_last)
-    if start.kind == "offset":
-        return min(max(log.start_offset, start.number), log.end_offset)
-    if start.kind == "time":
-        found = log.offset_for_time(start.number)
-        return log.end_offset if found is None else found.offset
-    return log.end_offset
+    offset = start.offset_in(partition.index, log.start_offset, log.end_offset, partitions)
+    if offset is not None:
+        return offset
+    found = log.offset_for_time(start.number)
+    return log.end_offset if found is None else found.offset

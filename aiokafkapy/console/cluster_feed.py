@@ -7,7 +7,7 @@ counts what it passed over, instead of reading all of a cluster's traffic to thr
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ..common import ConsumedRecord, TopicPartition
@@ -42,16 +42,27 @@ class ClusterFeed:
         try:
             first = await reader.beginning_offsets(wanted)
             self._ends = end = await reader.end_offsets(wanted)
-            positions = {place: _begin(start, first[place], end[place], len(wanted)) for place in wanted}
             if start.kind == "time":
                 found = await reader.list_offsets(dict.fromkeys(wanted, start.number))
                 positions = {place: end[place] if one is None else one.offset for place, one in found.items()}
+            else:
+                positions = {
+                    place: start.offset_in(place.partition, first[place], end[place], len(wanted)) or 0
+                    for place in wanted
+                }
             reader.assign(wanted)
             for place, offset in positions.items():
                 reader.seek(place, offset)
         except BaseException:
             await reader.close()
             raise
+
+    def positions(self) -> Mapping[int, int]:
+        """See ``Feed``."""
+        found = {place.partition: self._reader.position(place) or 0 for place in self._partitions}
+        for record in reversed(self._waiting):  # fetched, and not given yet
+            found[record.partition] = record.offset
+        return found
 
     async def poll(self, most: int, *, newest: bool) -> Polled:
         """See ``Feed``."""
@@ -95,11 +106,3 @@ class ClusterFeed:
         passed_over = target - (self._reader.position(place) or 0)
         self._reader.seek(place, target)
         return passed_over
-
-
-def _begin(start: Start, first: int, end: int, partitions: int) -> int:
-    if start.kind == "earliest":
-        return first
-    if start.kind == "last":
-        return max(first, end - -(-start.number // partitions))
-    return min(max(first, start.number), end) if start.kind == "offset" else end

@@ -89,7 +89,7 @@ async def follow(source: Source, asked: Asked, decoder: Decoder | None) -> Async
 
 
 async def read_page(source: Source, asked: Asked, decoder: Decoder | None, limit: int) -> dict[str, Any]:
-    """The first records from a position on that fit, at most ``limit``; and whether there are more."""
+    """The first records from a position on that fit, at most ``limit``; and ``next``, where the rest begins."""
     if not 1 <= limit <= MOST_PAGE_ROWS:
         raise ValueError(f"limit={limit}: from 1 to {MOST_PAGE_ROWS}")
     feed = await source.feed(asked.topic, asked.partition, asked.start)
@@ -103,9 +103,10 @@ async def read_page(source: Source, asked: Asked, decoder: Decoder | None, limit
             rows += found
             examined += len(polled.records)
             is_at_end = polled.is_at_end or not polled.records
+        places = ",".join(f"{partition}={offset}" for partition, offset in feed.positions().items())
     finally:
         await feed.close()
-    return {"rows": as_json(rows), "examined": examined, "is_at_end": is_at_end}
+    return {"rows": as_json(rows), "examined": examined, "is_at_end": is_at_end, "next": f"at:{places}"}
 
 
 async def read_one(source: Source, asked: Asked, decoder: Decoder | None) -> dict[str, Any] | None:

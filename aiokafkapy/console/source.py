@@ -11,7 +11,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -33,6 +34,8 @@ __all__ = ["Abilities", "Feed", "NewRecord", "Polled", "RequestSource", "Source"
 
 MOST_EXAMINED: Final = 3_000
 """Records that a poll decodes."""
+MOST_PLACES: Final = 10_000
+_PLACE: Final = re.compile(r"(\d{1,9})=(\d{1,18})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,9 @@ class Feed(Protocol):
 
     async def poll(self, most: int, *, newest: bool) -> Polled:
         """The next records, at most ``most``; with ``newest`` older ones are passed over where there are more."""
+
+    def positions(self) -> Mapping[int, int]:
+        """By partition the offset after the last record that ``poll`` gave."""
 
     async def close(self) -> None:
         """Close its connections, if any."""
@@ -140,17 +146,41 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a feed begins: "latest", "earliest", "last" (so many before the end, in sum), "offset", or "time"."""
+    """Where a feed begins: "latest", "earliest", "last" (so many before the end, in sum), "offset", "time", or "at",
+    the offset of each partition by itself.
+    """
 
     kind: str = "latest"
     number: int = 0
+    places: tuple[tuple[int, int], ...] = ()
+
+    def offset_in(self, partition: int, first: int, end: int, partitions: int) -> int | None:
+        """The offset in a partition from ``first`` to ``end``, one of so many; None where a look-up has to say it."""
+        match self.kind:
+            case "earliest":
+                return first
+            case "last":
+                return max(first, end - -(-self.number // max(1, partitions)))
+            case "offset":
+                return min(max(first, self.number), end)
+            case "at":
+                return min(max(first, dict(self.places).get(partition, end)), end)
+            case "time":
+                return None
+        return end
 
     @classmethod
     def of(cls, text: str) -> Start:
-        """Read ``latest``, ``earliest``, ``last:100``, ``offset:5`` or ``time:1700000000000``. ValueError."""
+        """Read ``latest``, ``earliest``, ``last:100``, ``offset:5``, ``time:1700000000000``, or ``at:0=5,1=7``, an
+        offset for each partition. ValueError.
+        """
         kind, colon, number = text.partition(":")
         if kind in ("latest", "earliest") and not colon:
             return cls(kind)
         if kind in ("last", "offset", "time") and number.isdigit() and len(number) < 19:
             return cls(kind, int(number))
+        if kind == "at":
+            places = [_PLACE.fullmatch(each) for each in number.split(",")[:MOST_PLACES]]
+            if all(places):
+                return cls(kind, places=tuple((int(one[1]), int(one[2])) for one in places if one))
         raise ValueError(f"from={text!r}: it is latest, earliest, last:N, offset:N or time:MILLISECONDS")

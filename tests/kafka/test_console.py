@@ -104,6 +104,9 @@ async def test_records_are_read_followed_and_written(kafka: ApacheKafka, topic: 
         assert page["is_at_end"]
         some = await read_page(source, asked(topic, filter="key:key-1", **{"from": "last:300"}), None, 3)
         assert (len(some["rows"]), some["is_at_end"]) == (3, False)
+        rest = await read_page(source, asked(topic, filter="key:key-1", **{"from": some["next"]}), None, 100)
+        found = [row["key"]["text"] for row in [*some["rows"], *rest["rows"]]]
+        assert sorted(found) == sorted(f"key-{n}" for n in (1, *range(10, 20)))
         place = {"partition": str(written[7].partition), "from": f"offset:{written[7].offset}"}
         one = await read_one(source, asked(topic, **place), None)
         assert one is not None

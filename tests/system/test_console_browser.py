@@ -143,6 +143,19 @@ async def test_records_are_followed_filtered_opened_and_written(broker: DevBroke
         await page.get_by_text("a quote that is not closed").wait_for()
 
 
+async def test_what_is_there_is_read_page_by_page(broker: DevBroker) -> None:
+    async with KafkaProducer(broker.bootstrap_servers) as producer:
+        await producer.send_many("orders", [b"%d" % number for number in range(250)])
+    async with opened_page(f"{broker.console.url}#/records/orders") as page:
+        await page.get_by_label("From").select_option("earliest")
+        await sees(page, "main .foot", "200 records of 200 looked at; there are more")
+        assert await page.locator("main tbody tr").count() == 200
+        await page.get_by_role("button", name="Next").click()
+        await sees(page, "main .foot", "50 records of 50 looked at; this is the end")
+        assert await page.locator("main tbody tr").count() == 50
+        assert not await page.get_by_role("button", name="Next").is_visible()
+
+
 async def test_faults_are_switched_played_saved_and_undone(broker: DevBroker, tmp_path: Path) -> None:
     async with opened_page(f"{broker.console.url}#/faults") as page:
         await page.get_by_role("switch", name="Node 2 runs").click()

@@ -43,6 +43,8 @@ export class RecordsView {
     this.timeLabel = field("Time", this.timeField);
     this.pause = el("button", { onclick: () => context.togglePause() }, "Pause");
     this.note = el("p", { class: "foot", role: "status" }, "");
+    this.more = el("button", { class: "small", hidden: true, onclick: () => this.restart(true, this.next) }, "Next");
+    this.next = "";
     this.table = new Table([
       { title: "Time", text: (row) => clock(row.timestamp_ms, true), class: "mono" },
       { title: "Partition", number: true, text: (row) => String(row.partition) },
@@ -59,7 +61,7 @@ export class RecordsView {
       field("Topic", this.topicField), field("Partition", this.partitionField), field("From", this.startField), this.numberLabel, this.timeLabel,
       field("Filter", this.filterField, "grow"), field("Keys as", this.keyForm), field("Values as", this.valueForm));
     this.table.node.prepend(toolbar);
-    this.table.node.append(this.note);
+    this.table.node.append(el("div", { class: "row" }, this.note, this.more));
     this.node = el("div", { class: "stack" },
       el("div", { class: "head" }, el("h1", {}, "Records"), el("span", { class: "grow" }), this.pause, el("button", { onclick: () => this.clear() }, "Clear"), write),
       this.table.node);
@@ -119,15 +121,18 @@ export class RecordsView {
     };
   }
 
-  async restart(fromNothing = true) {
+  async restart(fromNothing = true, from = null) {
     this.close();
+    this.more.hidden = true;
     if (fromNothing) this.clear();
     if (!this.topic) return;
-    const asked = this.asked();
+    const asked = from ? { ...this.asked(), from } : this.asked();
     if (asked.from !== "latest") {
       const found = await attempt(() => get("records", { ...asked, limit: 200 }));
       if (!found) return;
       this.table.update(found.rows.length && asked.from.startsWith("last") ? found.rows.reverse() : found.rows);
+      this.next = found.next;
+      this.more.hidden = found.is_at_end;
       this.note.textContent = `${plural(found.rows.length, "record")} of ${count(found.examined)} looked at${found.is_at_end ? "; this is the end" : "; there are more"}.`;
       return;
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from aiokafkapy.common import ConsumedRecord
@@ -29,6 +30,9 @@ class FakeFeed:
         self._at += len(came)
         shown = came[-most:]
         return Polled(shown, len(came) - len(shown), self._at >= len(self.records))
+
+    def positions(self) -> Mapping[int, int]:
+        return {0: self._at}
 
     async def close(self) -> None:
         self.is_closed = True

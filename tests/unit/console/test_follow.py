@@ -90,7 +90,7 @@ async def test_a_page_has_the_first_that_fit_and_says_whether_it_is_the_end() ->
     assert [row["offset"] for row in page["rows"]] == list(range(1, 21, 2))
     assert not page["is_at_end"]
     page = await read_page(source(FakeFeed(records(7))), asked(**{"from": "earliest"}), None, 10)
-    assert (len(page["rows"]), page["examined"], page["is_at_end"]) == (7, 7, True)
+    assert (len(page["rows"]), page["examined"], page["is_at_end"], page["next"]) == (7, 7, True, "at:0=7")
 
 
 async def test_a_page_ends_though_nothing_fits() -> None:
@@ -137,6 +137,8 @@ async def test_a_feed_is_closed_when_reading_fails() -> None:
         ({"from": "yesterday"}, "from='yesterday': it is latest, earliest, last:N, offset:N or time:MILLISECONDS"),
         ({"from": "offset:-1"}, "from='offset:-1'"),
         ({"from": "latest:3"}, "from='latest:3'"),
+        ({"from": "at:0"}, "from='at:0'"),
+        ({"from": "at:0=1,x=2"}, "from='at:0=1,x=2'"),
         ({"filter": '"'}, "a quote that is not closed"),
     ],
 )
@@ -144,6 +146,16 @@ def test_a_wrong_parameter_is_named(parameters: dict[str, str], message: str) ->
     with pytest.raises(ValueError) as raised:
         Asked.of({"topic": "t", **parameters})
     assert message in str(raised.value)
+
+
+def test_a_start_is_an_offset_within_each_partition() -> None:
+    offsets = {
+        text: Start.of(text).offset_in(1, 100, 200, 4)
+        for text in ("latest", "earliest", "last:10", "last:4000", "offset:5", "offset:150", "offset:900", "time:5")
+    }
+    assert list(offsets.values()) == [200, 100, 197, 100, 100, 150, 200, None]
+    at = Start.of("at:0=7,1=120")
+    assert [at.offset_in(partition, 100, 200, 4) for partition in (0, 1, 2)] == [100, 120, 200]
 
 
 def test_a_start_is_read() -> None:
