@@ -13,11 +13,18 @@ if TYPE_CHECKING:
     from .config import BrokerConfig
     from .controls import Controls
     from .dev_broker import DevBroker
+    from .fault_schedule import FaultSchedule
     from .listeners import Listener
 
-__all__ = ["BrokerConfig", "Controls", "DevBroker", "Listener"]
+__all__ = ["BrokerConfig", "Controls", "DevBroker", "FaultSchedule", "Listener"]
 
-_HOMES = {"BrokerConfig": "config", "Controls": "controls", "DevBroker": "dev_broker", "Listener": "listeners"}
+_HOMES = {
+    "BrokerConfig": "config",
+    "Controls": "controls",
+    "DevBroker": "dev_broker",
+    "FaultSchedule": "fault_schedule",
+    "Listener": "listeners",
+}
 
 
 def __getattr__(name: str) -> Any:

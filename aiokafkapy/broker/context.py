@@ -80,6 +80,8 @@ class ConnectionInfo:
     security_protocol: str = "PLAINTEXT"
     principal: str = ANONYMOUS
     session: SaslSession | None = None
+    software: str = ""
+    """The client's library and its version, as its ApiVersions says them (KIP-511); an old one does not."""
 
     def authenticate(self, token: bytes, now: float, now_ms: int) -> tuple[bytes, int]:
         """See ``SaslSession.authenticate``; the connection is the principal's when it is complete."""

@@ -14,22 +14,31 @@ Rules:
 - ``fail_next`` comes before the work is done (nothing is appended). With ``after_append=True`` the work is done first
   and the answer says it was not: a retry of an idempotent producer then meets DUPLICATE_SEQUENCE_NUMBER at the broker.
   ``drop_next`` does the same with the connection instead of an answer;
-- a delayed answer is one to a request that was handled at once: only the response waits.
+- a delayed answer is one to a request that was handled at once: only the response waits;
+- ``watchers`` hear of each call that was made, after it: a console shows them beside the traffic.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from ..errors import KafkaError
 from .context import RequestContext
+from .control_calls import ControlCall
+from .fault_schedule import FaultSchedule
 from .faults import Fault, Faults, checked_times, error_code
+from .playback import Playback
 
 __all__ = ["Controls", "OnRequest"]
 
 OnRequest = Callable[[RequestContext, Any], Any]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Cluster(Protocol):
@@ -58,15 +67,39 @@ class Cluster(Protocol):
     def start_node(self, node_id: int) -> None: ...
 
 
+def _watched(method: Callable[Concatenate[Controls, P], R]) -> Callable[Concatenate[Controls, P], R]:
+    """Tell the watchers of a call once it was made; one that raised is none."""
+    signature = inspect.signature(method)
+
+    @functools.wraps(method)
+    def call(self: Controls, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        result = method(self, *args, **kwargs)
+        if self.watchers:
+            bound = signature.bind(self, *args, **kwargs)
+            bound.apply_defaults()
+            _, *arguments = bound.arguments.items()
+            made = ControlCall.of_python(method.__name__, dict(arguments))
+            for watcher in tuple(self.watchers):
+                watcher(made)
+        return result
+
+    return call
+
+
 class Controls:
     """``DevBroker.controls``. An API key may be an ``ApiKey`` or its number everywhere."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.faults = Faults()
+        self.watchers: list[Callable[[ControlCall], object]] = []
+        """Called with each call of a control that changes something. They raise nothing."""
+        self.playback: Playback | None = None
+        """The schedule that is played, or was last."""
 
     # errors
 
+    @_watched
     def fail_next(
         self,
         api: int,
@@ -85,6 +118,7 @@ class Controls:
         code = error_code(error)
         self.faults.arm(Fault(int(api), code, after_append, topic, partition, checked_times(times)))
 
+    @_watched
     def drop_next(self, api: int, *, after: bool = True, times: int | None = 1) -> None:
         """Close the connection instead of answering the next requests of this API, carried out (``after``) or not."""
         self.faults.arm(Fault(int(api), None, after, remaining=checked_times(times)))
@@ -102,10 +136,12 @@ class Controls:
 
     # time
 
+    @_watched
     def delay(self, api: int, seconds: float) -> None:
         """Hold every response of this API back for so long; 0 ends it."""
         self.faults.delays[int(api)] = seconds
 
+    @_watched
     def throttle(self, client_id: str | None, ms: int) -> None:
         """Tell this client id (None: every client) in each response to wait ``ms``, and read nothing from it for as
         long.
@@ -114,12 +150,14 @@ class Controls:
         """
         self.faults.throttles[client_id] = ms / 1000
 
+    @_watched
     def stall_connections(self, is_stalled: bool = True, node_id: int | None = None) -> None:
         """Read nothing and write nothing, on all nodes or on one, while connections stay open; False goes on."""
         self._cluster.stall_connections(is_stalled, node_id)
 
     # security
 
+    @_watched
     def expire_sessions(self, node_id: int | None = None) -> int:
         """End every SASL session, of all nodes or of one, and return their number.
 
@@ -127,10 +165,12 @@ class Controls:
         """
         return self._cluster.expire_sessions(node_id)
 
+    @_watched
     def refuse_authentication(self, is_refused: bool = True) -> None:
         """Let nobody authenticate by SASL, with any credentials; False goes on. Sessions that live stay."""
         self._cluster.refuse_authentication(is_refused)
 
+    @_watched
     def rotate_certificate(self, keystore_location: str | os.PathLike[str], listener: str | None = None) -> None:
         """Show new connections another certificate: a PEM file of key and chain, on one TLS listener or on all.
 
@@ -140,10 +180,12 @@ class Controls:
 
     # transactions
 
+    @_watched
     def move_coordinator(self, key: str, node_id: int | None) -> None:
         """Let another node coordinate a transactional id or a group; None: no node. It stays so, as leaders do."""
         self._cluster.move_coordinator(key, node_id)
 
+    @_watched
     def hold_transactions(self, is_held: bool = True) -> None:
         """Write no markers: a commit or abort is decided and answered, and readers see nothing of it until False.
 
@@ -151,27 +193,50 @@ class Controls:
         """
         self._cluster.hold_transactions(is_held)
 
+    @_watched
     def expire_transactions(self, transactional_id: str | None = None) -> int:
         """Abort the open transaction of an id, or of all, as if its time-out were over; return their number."""
         return self._cluster.expire_transactions(transactional_id)
 
     # connections, leaders, nodes
 
+    @_watched
     def drop_connections(self, node_id: int | None = None) -> int:
         """Abort every connection, of all nodes or of one, and return their number. New connections are accepted."""
         return self._cluster.drop_connections(node_id)
 
+    @_watched
     def set_leader(self, topic: str, partition: int, node_id: int | None) -> None:
         """Move a partition to another node, with a higher epoch; None leaves it without a leader."""
         self._cluster.set_leader(topic, partition, node_id)
 
+    @_watched
     def stop_node(self, node_id: int) -> None:
         """Close a node's port and connections; other running nodes lead its partitions then, with a higher epoch."""
         self._cluster.stop_node(node_id)
 
+    @_watched
     def start_node(self, node_id: int) -> None:
         """Open a stopped node again on the same port."""
         self._cluster.start_node(node_id)
+
+    # schedules
+
+    def apply(self, call: ControlCall) -> object:
+        """Make a call that is data, of a file or of a page; returns and raises what its method does."""
+        return getattr(self, call.control)(**call.python_arguments())
+
+    def play(self, schedule: FaultSchedule, *, speed: float = 1.0) -> Playback:
+        """Call the controls as the schedule says, from now on; ``await controls.play(schedule).wait()`` waits for its
+        end, and raises the first error of a call.
+
+        ``speed`` 10 plays a minute in six seconds. A schedule that is still played is stopped first. Needs the
+        broker's loop; when the broker stops, so does the schedule.
+        """
+        if self.playback is not None:
+            self.playback.stop()
+        self.playback = Playback(schedule, self.apply, speed=speed)
+        return self.playback
 
     # counting and clearing
 
@@ -183,6 +248,7 @@ class Controls:
             if api_key == int(api) and node_id in (None, node)
         )
 
+    @_watched
     def clear(self) -> None:
         """Forget every fault, delay, throttle, function and count, and end a stall, refusals and held transactions."""
         self.faults.clear()

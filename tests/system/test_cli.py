@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -430,3 +431,51 @@ def test_an_option_that_does_not_exist_is_a_wrong_command(cluster: Cluster) -> N
     assert "did you mean linger_ms?" in done.stderr
     done = cluster.run("broker", "--config", "num.partition=5", "--port", "0", code=2)
     assert "num_partitions" in done.stderr
+
+
+def get_json(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
+        return json.load(answer)
+
+
+def test_a_broker_with_a_console_says_where_it_is() -> None:
+    process, servers = start_broker("--port", "0", "--console", "--console-address", "127.0.0.1:0")
+    try:
+        assert process.stderr is not None
+        line = b""
+        while not line.startswith(b"Console: "):
+            line = process.stderr.readline()
+            assert line, "the broker has ended"
+        url = line.decode().split()[1]
+        assert get_json(f"{url}api/about")["abilities"] == {"faults": True, "requests": True, "clients": True}
+        port = url.rstrip("/").rpartition(":")[2]
+        taken = subprocess.run(
+            [*PROGRAM, "broker", "--port", "0", "--console", "--console-address", f"127.0.0.1:{port}"],
+            capture_output=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+        assert taken.returncode == 1
+        assert f"cannot listen on 127.0.0.1:{port}: Address already in use; give another --console-address" in (
+            taken.stderr.decode()
+        )
+    finally:
+        stop(process)
+    assert process.returncode == 0
+    assert servers
+
+
+def test_a_console_of_a_cluster_is_read_only_and_shows_its_topics(cluster: Cluster) -> None:
+    process = cluster.start("console", "--address", "127.0.0.1:0")
+    try:
+        url = read_line(process.stdout).decode().strip()
+        about = get_json(f"{url}api/about")
+        assert (about["is_read_only"], about["abilities"]["faults"]) == (True, False)
+        with urllib.request.urlopen(f"{url}api/live?view=topics", timeout=TIMEOUT) as stream:
+            message = json.loads(stream.readline().removeprefix(b"data: "))
+        assert "made" in [row["name"] for row in message["view"]["rows"]]
+        assert len(message["cluster"]["nodes"]) == 3
+    finally:
+        _, err = stop(process)
+    assert process.returncode == 0
+    assert "Read-only" in err

@@ -117,7 +117,10 @@ def test_the_report_for_people_names_the_checks(tmp_path: Path) -> None:
     path = tmp_path / "made.csv"
     make_flights(path, 500)
     done = subprocess.run(
-        [*PROGRAM, "--data", str(path), "--http-flights", "100", "--nodes", "1", "--clients", "4"],
+        [
+            *(*PROGRAM, "--data", str(path), "--http-flights", "100", "--nodes", "1", "--clients", "4"),
+            *("--console", "--console-address", "127.0.0.1:0"),
+        ],
         capture_output=True,
         text=True,
         timeout=TIMEOUT,
@@ -126,6 +129,7 @@ def test_the_report_for_people_names_the_checks(tmp_path: Path) -> None:
     assert "500 flights, topic flights, embedded broker with 1 node" in done.stdout
     assert "await producer.send(): p50" in done.stdout
     assert "All checks hold." in done.stdout
+    assert "Console: http://127.0.0.1:" in done.stderr
 
 
 class Produced:

@@ -11,7 +11,7 @@ import pytest
 import aiokafkapy
 
 PACKAGE = Path(aiokafkapy.__file__).parent
-EDGES = ("cli", "demo", "integrations", "spark", "testing", "typed")
+EDGES = ("cli", "console", "demo", "integrations", "spark", "testing", "typed")
 ROOMS = ("accumulator", "bulk", "identity", "intake", "sender", "runtime")
 """Of the producer; the rest of it belongs to its face: its options, its states, and its results."""
 

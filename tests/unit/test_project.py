@@ -30,6 +30,7 @@ NOT_IMPORTED = (
     "aiohttp",
     "aiokafkapy.broker",
     "aiokafkapy.cli",
+    "aiokafkapy.console",
     "aiokafkapy.integrations",
     "aiokafkapy.producer.spool",
     "aiokafkapy.reader",
@@ -50,8 +51,10 @@ NOT_IMPORTED = (
     "pyspark",
     "rich",
     "sqlalchemy",
+    "starlette",
     "structlog",
     "typer",
+    "uvicorn",
     "uvloop",
 )
 
@@ -126,7 +129,8 @@ def test_the_public_names_are_these() -> None:
 
 def test_the_names_of_the_edges_are_where_the_documents_say() -> None:
     for module, names in {
-        "aiokafkapy.broker": ["DevBroker"],
+        "aiokafkapy.broker": ["DevBroker", "FaultSchedule"],
+        "aiokafkapy.console": ["Console"],
         "aiokafkapy.integrations.aiohttp": ["PRODUCER", "setup_kafka"],
         "aiokafkapy.integrations.fastapi": ["ProducerDep", "health_router", "kafka_lifespan"],
         "aiokafkapy.integrations.schema_registry": ["AvroSerializer", "JsonSchemaSerializer", "SchemaRegistryClient"],
@@ -313,12 +317,15 @@ def test_a_wheel_has_the_module_where_spark_looks_for_data_sources(kind: str, tm
         source = (PACKAGE / "spark" / "_register" / "__init__.py").read_bytes()
         assert wheel.read("pyspark_aiokafkapy/__init__.py") == source
         assert b"\npyspark_aiokafkapy/__init__.py,sha256=" in b"\n" + wheel.read(record)
+        pages = {f"aiokafkapy/console/static/{page.name}" for page in (PACKAGE / "console" / "static").iterdir()}
+        assert "aiokafkapy/console/static/index.html" in pages
+        assert kind == "editable" or pages <= set(wheel.namelist())
         # An editable install is a line in one file: Spark lists files, and would not find the modules of an import
         # hook.
         assert any(name.endswith(".pth") for name in wheel.namelist()) == (kind == "editable")
 
 
-def test_the_source_distribution_has_every_file_of_the_examples(tmp_path: Path) -> None:
+def test_the_source_distribution_has_every_file_of_the_examples_and_of_the_console(tmp_path: Path) -> None:
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in"):
         shutil.copy(ROOT / name, tmp_path)
     for folder in (PACKAGE, ROOT / "examples"):
@@ -331,6 +338,9 @@ def test_the_source_distribution_has_every_file_of_the_examples(tmp_path: Path) 
     examples = {str(file.relative_to(tmp_path)) for file in (tmp_path / "examples").rglob("*") if file.is_file()}
     assert "examples/grafana/alerts.yml" in examples
     assert examples <= packed
+    pages = {str(file.relative_to(ROOT)) for file in (PACKAGE / "console" / "static").iterdir()}
+    assert "aiokafkapy/console/static/console.js" in pages
+    assert pages <= packed
 
 
 def test_dependencies_have_lower_bounds_only() -> None:

@@ -245,6 +245,11 @@ class TransactionCoordinator:
 
     # time, and later steps
 
+    @property
+    def is_holding(self) -> bool:
+        """Whether outcomes are decided and not carried out."""
+        return self._is_holding
+
     def next_deadline(self) -> float | None:
         """When the next open transaction is over its time; None when none is open."""
         return min((each.deadline for each in self if each.deadline is not None), default=None)

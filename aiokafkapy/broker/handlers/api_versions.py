@@ -32,10 +32,11 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 @register(ApiKey.API_VERSIONS, versions=(0, 4))
 def handle(context: RequestContext, body: Body) -> Body:
     """The ranges of every registered handler."""
-    if context.api_version >= 3 and not (
-        _SOFTWARE.fullmatch(body.client_software_name) and _SOFTWARE.fullmatch(body.client_software_version)
-    ):
-        raise InvalidRequestError("the client's software name or version has characters it may not have")
+    if context.api_version >= 3:
+        name, release = body.client_software_name, body.client_software_version
+        if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(release)):
+            raise InvalidRequestError("the client's software name or version has characters it may not have")
+        context.connection.software = f"{name} {release}"
     if context.connection.session is not None:
         context.connection.session.versions_told()
     version = context.state.config.transaction_version

@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from ...protocol.codec import RequestHeader
     from ..context import ConnectionInfo
 
 __all__ = ["Connection", "Request", "RequestChannel", "RequestMetrics", "Response", "ResponseAction", "ResponseQueue"]
@@ -65,11 +67,13 @@ class Request:
     buffer: bytes
     received: float
 
-    # Filled in as the request goes along; api_key is known once a handler has read the header.
+    # Filled in as the request goes along; api_key and header are known once a handler has read them.
     api_key: int = -1
+    header: RequestHeader | None = None
     dequeued: float = 0.0
     handled: float = 0.0  # the handler returned
     answered: float = 0.0  # the response was there (later than handled when it was parked)
+    answer: object = None  # the response's body, or why there is none
 
     # Where the request waits while it is parked; cancelled when the connection goes away.
     parked: asyncio.Future[object] | None = None
@@ -169,6 +173,10 @@ class RequestMetrics:
     """Kafka's six times per request, summed per API key."""
 
     by_api: dict[int, StageTimes] = field(default_factory=dict)
+    watcher: Callable[[Response, float], object] | None = None
+    """Called with each response and the time at which it had left; also with those that close the connection. It raises
+    nothing.
+    """
 
     def record(self, response: Response, sent: float) -> None:
         """Count a finished request."""
@@ -183,3 +191,10 @@ class RequestMetrics:
         times.throttle += response.throttle
         times.response_queue += response.dequeued - response.enqueued
         times.send += sent - response.dequeued
+        if self.watcher is not None:
+            self.watcher(response, sent)
+
+    def closed(self, response: Response) -> None:
+        """The connection was closed instead of an answer, which counts in no time."""
+        if self.watcher is not None:
+            self.watcher(response, response.dequeued)

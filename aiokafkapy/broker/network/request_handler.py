@@ -96,7 +96,7 @@ class KafkaRequestHandlerPool:
             return
         try:
             header, position = decode_request_header(request.buffer)
-            request.api_key = header.api_key
+            request.api_key, request.header = header.api_key, header
             if session is not None:
                 session.admit(header.api_key, self._state.now())
             self._state.faults.count_request(self._node_id, header.api_key)
@@ -218,6 +218,7 @@ class _Exchange:
             answer = self._error_response(broker_error(code))
         if faults.take_drop(self.context, after=True):
             answer = CLOSE_CONNECTION
+        self.request.answer = answer
         delay = faults.delay_of(self.context)
         if answer is CLOSE_CONNECTION:
             self.responses.send(self.request, ResponseAction.CLOSE, delay=delay)

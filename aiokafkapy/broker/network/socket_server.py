@@ -514,6 +514,7 @@ class Processor:
             response.dequeued = now
             connection = response.request.connection
             if response.action is ResponseAction.CLOSE:
+                self._server.request_channel.metrics.closed(response)
                 connection.close()
             else:
                 connection.send(response)

@@ -8,9 +8,13 @@ from typing import Any, cast
 
 import pytest
 
+from aiokafkapy.broker.control_calls import ControlCall
 from aiokafkapy.broker.controls import Controls
+from aiokafkapy.broker.fault_schedule import FaultSchedule, ScheduledFault
 from aiokafkapy.errors import NotLeaderOrFollowerError, RequestTimedOutError
 from aiokafkapy.protocol.api import ApiKey
+
+from ..virtual_time import elapsed, on_virtual_time
 
 
 class FakeCluster:
@@ -183,3 +187,42 @@ def test_calls_for_the_cluster_are_passed_on(controls: Controls, cluster: FakeCl
         ("refuse", False),
         ("stall", False, None),
     ]
+
+
+def test_watchers_hear_of_each_call_that_was_made_with_all_its_arguments(controls: Controls) -> None:
+    heard: list[str] = []
+    controls.watchers.append(lambda call: heard.append(str(call)))
+    controls.fail_next(ApiKey.PRODUCE, NotLeaderOrFollowerError, "t", times=None)
+    controls.delay(0, 0.5)
+    controls.stop_node(node_id=2)
+    controls.request_count(ApiKey.PRODUCE)
+    with pytest.raises(ValueError, match="times=0"):
+        controls.fail_next(ApiKey.PRODUCE, 6, times=0)
+    controls.clear()
+    assert heard == [
+        "fail_next(api=PRODUCE, error=NotLeaderOrFollowerError, topic=t, times=None)",
+        "delay(api=PRODUCE, seconds=0.5)",
+        "stop_node(node_id=2)",
+        "clear()",
+    ]
+
+
+def test_a_call_that_is_data_does_what_the_method_does(controls: Controls, cluster: FakeCluster) -> None:
+    assert controls.apply(ControlCall.of("drop_connections", {"node_id": 2})) == 3
+    controls.apply(ControlCall.of("fail_next", {"api": "PRODUCE", "error": "RequestTimedOutError"}))
+    assert cluster.calls == [("drop", 2)]
+    assert controls.faults.request_error(request()) == RequestTimedOutError.code
+
+
+@on_virtual_time
+async def test_a_schedule_takes_the_place_of_the_one_that_is_played() -> None:
+    cluster = FakeCluster()
+    controls = Controls(cluster)
+    calls = tuple(ScheduledFault(at, ControlCall.of("drop_connections", {"node_id": at})) for at in (1, 3))
+    first = controls.play(FaultSchedule(4, calls))
+    await elapsed(2)
+    second = controls.play(FaultSchedule(4, calls))
+    await second.wait()
+    assert first.is_over
+    assert [call for call in cluster.calls if call[0] == "drop"] == [("drop", 1), ("drop", 1), ("drop", 3)]
+    assert controls.playback is second

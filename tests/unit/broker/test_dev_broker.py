@@ -21,6 +21,7 @@ def test_the_public_names_are_there_and_no_others() -> None:
         "BrokerConfig",
         "Controls",
         "DevBroker",
+        "FaultSchedule",
         "Listener",
     ]
     with pytest.raises(AttributeError, match="has no attribute 'Broker'"):

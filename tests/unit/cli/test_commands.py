@@ -143,7 +143,7 @@ def test_the_pace_waits_for_the_rate_and_not_without_one() -> None:
 
 def test_every_command_has_help_and_a_version_is_said() -> None:
     runner = CliRunner()
-    commands = ["broker", "produce", "read", "topics", "perf", "demo"]
+    commands = ["broker", "console", "produce", "read", "topics", "perf", "demo"]
     listed = runner.invoke(app, ["--help"])
     assert listed.exit_code == 0
     for command in commands:
@@ -166,6 +166,12 @@ def test_every_command_has_help_and_a_version_is_said() -> None:
         ["read", "t", "--follow", "--to", "latest"],
         ["read", "t", "--to", "earliest"],
         ["broker", "--topic", "t:none"],
+        ["broker", "--console-address", "127.0.0.1:0"],
+        ["broker", "--schema-registry", "http://localhost:8081"],
+        ["broker", "--port", "0", "--console", "--console-address", "nowhere"],
+        ["console", "--address", "nowhere"],
+        ["console", "--console-token", "short"],
+        ["demo", "--console-address", "127.0.0.1:0"],
         ["topics", "create", "t", "--topic-config", "x"],
         ["nonsense"],
     ],

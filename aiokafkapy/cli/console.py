@@ -1,0 +1,69 @@
+"""``aiokafkapy console``: the console for any cluster, read-only unless asked.
+
+Owns the options; ``Console.of_cluster`` does the work. The page's address is the only line on stdout, for scripts.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from .consoles import CONSOLE_ADDRESS, ConsoleToken, SchemaRegistryUrl, registry_decoder, served
+from .options import DEFAULT_SERVERS, BootstrapServers, ConfigEntries, client_options
+from .running import EXIT_OK, Stop, run, say
+
+__all__ = ["console"]
+
+Address = Annotated[
+    str,
+    typer.Option(
+        "--address",
+        "-a",
+        metavar="HOST:PORT",
+        help="Where to listen; port 0: a free one. Elsewhere than on this machine it has a token.",
+    ),
+]
+Write = Annotated[bool, typer.Option("--write", help="Let the page write records.")]
+AllowedHosts = Annotated[
+    list[str] | None,
+    typer.Option("--allowed-host", metavar="NAME", help="A name that browsers reach it by, as of a proxy; several."),
+]
+
+
+def console(
+    bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
+    config: ConfigEntries = None,
+    address: Address = CONSOLE_ADDRESS,
+    token: ConsoleToken = None,
+    write: Write = False,
+    allowed_host: AllowedHosts = None,
+    schema_registry: SchemaRegistryUrl = None,
+) -> None:
+    """Show a cluster in the browser: topics, records, groups and transactions, live. It writes nothing unless asked."""
+    options = client_options(bootstrap_servers, config)
+
+    async def command(stop: Stop) -> int:
+        from ..client.config import ClientConfig
+        from ..console import Console
+
+        client = ClientConfig.from_properties(options)
+        given = {name: getattr(client, name) for name in client.model_fields_set if name != "bootstrap_servers"}
+        page = Console.of_cluster(
+            client.bootstrap_servers,
+            client=given,
+            address=address,
+            token=token,
+            read_only=not write,
+            allowed_hosts=allowed_host or (),
+            registry=registry_decoder(schema_registry),
+        )
+        async with served(page, address, "--address"):
+            typer.echo(page.url)
+            sys.stdout.flush()
+            say(f"{'Read and write' if write else 'Read-only'}; Ctrl-C to stop")
+            await stop.wait()
+        return EXIT_OK
+
+    run(command)

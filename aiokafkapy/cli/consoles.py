@@ -1,0 +1,118 @@
+"""The console's options that several commands share, and its start: ``broker --console``, ``console``, ``demo``.
+
+Owns their names and help texts, and the errors of an address that cannot be had; ``Console`` serves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from .running import CommandError, say
+
+if TYPE_CHECKING:
+    from ..broker import DevBroker
+    from ..console import Console
+    from ..console.registry import RegistryDecoder
+
+__all__ = [
+    "CONSOLE_ADDRESS",
+    "ConsoleAddress",
+    "ConsolePlace",
+    "ConsoleToken",
+    "SchemaRegistryUrl",
+    "registry_decoder",
+    "served",
+]
+
+CONSOLE_ADDRESS: Final = "127.0.0.1:9080"
+
+ConsoleAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--console-address",
+        metavar="HOST:PORT",
+        help="Where the console listens; port 0: a free one. Elsewhere than on this machine it has a token.",
+        show_default=CONSOLE_ADDRESS,
+    ),
+]
+ConsoleToken = Annotated[
+    str | None,
+    typer.Option(
+        "--console-token",
+        envvar="AIOKAFKAPY_CONSOLE_TOKEN",
+        help="The console's token, 16 characters or more; otherwise one is made where it is needed.",
+    ),
+]
+SchemaRegistryUrl = Annotated[
+    str | None, typer.Option("--schema-registry", metavar="URL", help="Show Avro, Protobuf and JSON by its schemas.")
+]
+
+
+@dataclass(slots=True)
+class ConsolePlace:
+    """Whether there is a console, and where."""
+
+    is_wanted: bool
+    options: dict[str, Any]
+    registry: str | None = None
+    console: Console | None = None
+
+    @classmethod
+    def of(cls, is_wanted: bool, address: str | None, token: str | None, registry: str | None = None) -> ConsolePlace:
+        """From the options. Exits with code 2 for one that has no effect."""
+        for option, given in (("--console-address", address), ("--schema-registry", registry)):
+            if given is not None and not is_wanted:
+                raise typer.BadParameter("it has no effect without --console", param_hint=option)
+        return cls(is_wanted, {"address": address or CONSOLE_ADDRESS, "token": token}, registry)
+
+    @property
+    def address(self) -> str | None:
+        """Where it is to be; None when none is wanted."""
+        return str(self.options["address"]) if self.is_wanted else None
+
+    @contextlib.asynccontextmanager
+    async def of_broker(self, broker: DevBroker) -> AsyncIterator[None]:
+        """Serve the broker's console within the block, if one is wanted."""
+        if not self.is_wanted:
+            yield
+            return
+        from ..console import Console
+
+        self.console = Console.of_broker(broker, **self.options, registry=registry_decoder(self.registry))
+        async with served(self.console, self.options["address"], "--console-address"):
+            yield
+
+    def say(self) -> None:
+        """Tell the user the console's address."""
+        if self.console is not None:
+            say(f"Console: {self.console.url}\n")
+
+
+def registry_decoder(url: str | None) -> RegistryDecoder | None:
+    """For the schemas of a registry, if one is named. ConfigurationError when the extra is missing."""
+    if url is None:
+        return None
+    from ..console.registry import RegistryDecoder
+
+    return RegistryDecoder(url)
+
+
+@contextlib.asynccontextmanager
+async def served(console: Console, address: str, option: str) -> AsyncIterator[None]:
+    """Serve it within the block. CommandError, with advice, for an address that cannot be had."""
+    try:
+        await console.start()
+    except OSError as error:
+        raise CommandError(
+            f"the console cannot listen on {address}: {error.strerror or error}; give another {option}, or port 0"
+            " for a free one"
+        ) from error
+    try:
+        yield
+    finally:
+        await console.stop()

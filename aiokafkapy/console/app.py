@@ -1,0 +1,358 @@
+"""The console's routes: the page, JSON, and server-sent events.
+
+Owns the way from a request to ``watch``, ``follow`` and the source, and from an error to an answer. ``guard`` decides
+first, for every request, whether it is answered at all. It must not know a broker.
+
+Rules:
+
+- an error is JSON with one ``error`` for people: 400 for a wrong argument, 404 for what is not there, 409 for what a
+  broker refuses; a stream says it in an event and ends;
+- the page may load from here only (CSP), and nothing is kept in caches;
+- a request's body is small: what is larger is refused before it is read.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from .. import __version__
+from ..broker.control_calls import CONTROLS, ControlCall, error_names
+from ..broker.fault_schedule import FaultSchedule
+from ..common import Headers
+from ..errors import KafkaError
+from ..protocol.api import ApiKey
+from .decoding import FORMS
+from .follow import Asked, follow, read_one, read_page
+from .guard import Guard
+from .model import as_json
+from .source import NewRecord
+
+if TYPE_CHECKING:
+    from ..broker import DevBroker
+    from .console import Console
+
+__all__ = ["make_app"]
+
+PAGE: Final = Path(__file__).parent / "static"
+MOST_BODY: Final = 4 * 1024 * 1024
+MOST_HEADERS: Final = 100
+PAGE_ROWS: Final = 200
+_SECURITY: Final = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+def make_app(console: Console, guard: Guard) -> ASGIApp:
+    """The application of one console."""
+    handlers = _Handlers(console)
+    return Starlette(
+        routes=[
+            Route("/", _page),
+            Route("/api/about", handlers.about),
+            Route("/api/live", handlers.live),
+            Route("/api/follow", handlers.follow),
+            Route("/api/records", handlers.records, methods=["GET"]),
+            Route("/api/records", handlers.produce, methods=["POST"]),
+            Route("/api/record", handlers.record),
+            Route("/api/schedule", handlers.draw, methods=["GET"]),
+            Route("/api/schedule", handlers.play, methods=["POST"]),
+            Route("/api/schedule/stop", handlers.stop_playing, methods=["POST"]),
+            Route("/api/controls/{control}", handlers.control, methods=["POST"]),
+            Mount("/static", StaticFiles(directory=PAGE)),
+        ],
+        middleware=[Middleware(_GuardMiddleware, guard=guard)],
+        exception_handlers={ValueError: _refused(400), KafkaError: _refused(409), LookupError: _refused(404)},
+    )
+
+
+class _Handlers:
+    """One method for each route."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    # the page's data
+
+    async def about(self, request: Request) -> Response:
+        """What the page needs once."""
+        console = self._console
+        return JSONResponse(
+            {
+                "version": __version__,
+                "abilities": as_json(console.source.abilities),
+                "is_read_only": console.is_read_only,
+                "has_registry": console.registry is not None,
+                "forms": list(FORMS),
+                "controls": as_json(list(CONTROLS.values())) if console.source.abilities.faults else [],
+                "errors": error_names(),
+                "apis": [each.name for each in ApiKey],
+            }
+        )
+
+    async def live(self, request: Request) -> Response:
+        """Messages of the watch, once a second, for the view that is shown."""
+        view = request.query_params.get("view", "topics")
+
+        async def messages() -> AsyncGenerator[dict[str, Any], None]:
+            async for message in self._console.watch.look(view):
+                message["playback"] = self._playback()
+                yield message
+
+        return self._events(messages())
+
+    async def follow(self, request: Request) -> Response:
+        """Records as they are written."""
+        source, registry = self._console.source, self._console.registry
+
+        async def messages() -> AsyncGenerator[dict[str, Any], None]:
+            # A wrong parameter is told in the stream, too: a page cannot read the answer of an EventSource that failed.
+            async with aclosing(follow(source, Asked.of(request.query_params), registry)) as found:
+                async for message in found:
+                    yield message
+
+        return self._events(messages())
+
+    async def records(self, request: Request) -> Response:
+        """Records from a position on."""
+        limit = request.query_params.get("limit", str(PAGE_ROWS))
+        if not limit.isdigit():
+            raise ValueError(f"limit={limit!r}: it is a number")
+        asked = Asked.of(request.query_params)
+        return JSONResponse(await read_page(self._console.source, asked, self._console.registry, int(limit)))
+
+    async def record(self, request: Request) -> Response:
+        """One record, in full."""
+        asked = Asked.of(request.query_params)
+        if asked.partition is None or asked.start.kind != "offset":
+            raise ValueError("a record is named by partition=N and from=offset:N")
+        found = await read_one(self._console.source, asked, self._console.registry)
+        if found is None:
+            raise LookupError(f"there is no record at offset {asked.start.number} of {asked.topic}-{asked.partition}")
+        return JSONResponse(found)
+
+    # what changes something
+
+    async def produce(self, request: Request) -> Response:
+        """Write a record."""
+        record = _new_record(await _body(request))
+        return JSONResponse(as_json(await self._console.source.produce(record)))
+
+    async def control(self, request: Request) -> Response:
+        """Call a control of the dev broker."""
+        call = ControlCall.of(request.path_params["control"], await _body(request))
+        try:
+            result = self._broker().controls.apply(call)
+        except KafkaError as error:
+            self._console.watch.note_call(call, str(error))
+            raise
+        return JSONResponse({"result": result if isinstance(result, int) else None})
+
+    async def draw(self, request: Request) -> Response:
+        """A schedule of a seed, which is not played."""
+        query = request.query_params
+        try:
+            seed, seconds = int(query.get("seed", "1")), float(query.get("seconds", "60"))
+        except ValueError:
+            raise ValueError("seed is a whole number, and seconds a number") from None
+        broker = self._broker()
+        topics = {one.name: len(one.partitions) for one in broker.state.topics if not one.is_internal}
+        schedule = FaultSchedule.from_seed(seed, seconds=seconds, topics=topics, nodes=len(broker.nodes))
+        return JSONResponse(schedule.to_json())
+
+    async def play(self, request: Request) -> Response:
+        """Play the schedule of the body."""
+        body = await _body(request)
+        speed = body.get("speed", 1.0)
+        if isinstance(speed, bool) or not isinstance(speed, int | float):
+            raise ValueError(f"speed={speed!r}: it is a number")
+        schedule = FaultSchedule.from_json(body.get("schedule"))
+        self._broker().controls.play(schedule, speed=float(speed))
+        return JSONResponse(self._playback())
+
+    async def stop_playing(self, request: Request) -> Response:
+        """Stop the schedule that is played, if any."""
+        playback = self._broker().controls.playback
+        if playback is not None:
+            playback.stop()
+        return JSONResponse(self._playback())
+
+    # internals
+
+    def _broker(self) -> DevBroker:
+        broker: DevBroker | None = getattr(self._console.source, "broker", None)
+        if broker is None:
+            raise LookupError("only a dev broker has faults")
+        return broker
+
+    def _playback(self) -> dict[str, Any] | None:
+        broker: DevBroker | None = getattr(self._console.source, "broker", None)
+        playback = None if broker is None else broker.controls.playback
+        if playback is None:
+            return None
+        return {
+            "seed": playback.schedule.seed,
+            "seconds": playback.schedule.seconds,
+            "position": round(playback.position, 2),
+            "played": playback.played,
+            "faults": len(playback.schedule.faults),
+            "is_over": playback.is_over,
+            "failures": [f"{call}: {error}" for call, error in playback.failures[-20:]],
+        }
+
+    def _events(self, messages: AsyncGenerator[dict[str, Any], None]) -> Response:
+        async def stream() -> AsyncIterator[str]:
+            try:
+                async for message in messages:
+                    yield f"data: {json.dumps(message, separators=(',', ':'))}\n\n"
+                    if self._console.is_stopping:
+                        break
+                yield "event: end\ndata: {}\n\n"
+            except (KafkaError, ValueError, LookupError) as error:
+                yield f"event: problem\ndata: {json.dumps({'error': str(error)})}\n\n"
+            finally:
+                await messages.aclose()
+
+        return StreamingResponse(stream(), media_type="text/event-stream")
+
+
+class _GuardMiddleware:
+    """Asks the guard, and adds the headers of security to every answer."""
+
+    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+        self._app = app
+        self._guard = guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+
+        async def send_with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                added = [(name.encode(), value.encode()) for name, value in _SECURITY.items()]
+                message["headers"] = [*message["headers"], *added]
+            await send(message)
+
+        request = Request(scope)
+        answer = self._answer(request)
+        await (self._app if answer is None else answer)(scope, receive, send_with_headers)
+
+    def _answer(self, request: Request) -> Response | None:
+        """Ours instead of the application's, if any."""
+        guard = self._guard
+        given = request.query_params.get("token")
+        if request.method == "GET" and request.url.path == "/" and given is not None and guard.is_token(given):
+            refusal = guard.refusal("GET", request.headers, given)
+            if refusal is None:
+                # The token goes from the address, which histories keep, into a cookie.
+                redirect = RedirectResponse("/", 303)
+                redirect.set_cookie(guard.cookie, given, httponly=True, samesite="strict")
+                return redirect
+        else:
+            refusal = guard.refusal(request.method, request.headers, request.cookies.get(guard.cookie))
+        if refusal is None:
+            return None
+        if request.url.path.startswith("/api/"):
+            return JSONResponse({"error": refusal.reason}, refusal.status)
+        return Response(f"{refusal.reason}\n", refusal.status, media_type="text/plain")
+
+
+# internals
+
+
+async def _page(request: Request) -> Response:
+    return Response((PAGE / "index.html").read_bytes(), media_type="text/html")
+
+
+def _refused(status: int) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def answer(request: Request, error: Exception) -> Response:
+        text = error.args[0] if isinstance(error, LookupError) and error.args else error
+        return JSONResponse({"error": str(text)}, status)
+
+    return answer
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    """The JSON object of a request. ValueError."""
+    if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+        raise ValueError("the body is application/json")
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > MOST_BODY:
+            raise ValueError(f"the body has more than {MOST_BODY} bytes")
+    try:
+        body = json.loads(data or b"{}")
+    except (ValueError, RecursionError):
+        raise ValueError("the body is no JSON") from None
+    if not isinstance(body, dict):
+        raise ValueError("the body is no JSON object")
+    return body
+
+
+def _new_record(body: dict[str, Any]) -> NewRecord:
+    topic, partition = body.get("topic"), body.get("partition")
+    if not isinstance(topic, str) or not topic:
+        raise ValueError("topic is missing")
+    if partition is not None and (isinstance(partition, bool) or not isinstance(partition, int) or partition < 0):
+        raise ValueError(f"partition={partition!r}: it is a number, or null")
+    return NewRecord(
+        topic,
+        _bytes(body, "value"),
+        _bytes(body, "key"),
+        partition,
+        _headers(body.get("headers", [])),
+    )
+
+
+def _bytes(body: dict[str, Any], name: str) -> bytes | None:
+    """A key or value in one of the forms that can be written."""
+    text, form = body.get(name), body.get(f"{name}_form", "text")
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise ValueError(f"{name}={text!r}: it is a text, or null")
+    try:
+        match form:
+            case "text":
+                return text.encode()
+            case "json":
+                json.loads(text)
+                return text.encode()
+            case "hex":
+                return bytes.fromhex(text)
+            case "base64":
+                return base64.b64decode(text, validate=True)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name} is no {form}: {error}") from None
+    raise ValueError(f"{name}_form={form!r}: it is text, json, hex or base64")
+
+
+def _headers(entries: Any) -> Headers:
+    if not isinstance(entries, list) or len(entries) > MOST_HEADERS:
+        raise ValueError(f"headers are a list of at most {MOST_HEADERS} [name, value]")
+    found = []
+    for entry in entries:
+        is_pair = isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str)
+        if not is_pair or not isinstance(entry[1], str | None):
+            raise ValueError(f"{entry!r} is no header: it is [name, value], and the value a text or null")
+        found.append((entry[0], None if entry[1] is None else entry[1].encode()))
+    return found

@@ -1,0 +1,169 @@
+"""``ClientLog``: the requests of a dev broker's clients, as they end, and who the clients are.
+
+Owns the facts of each connection that only its requests tell: the client id, versions, throttling. ``note`` is called
+for every request, so it does little: a row is made only for those that ``RequestLog`` keeps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from ..broker.network.client_connection import ClientConnection, MuteState
+from ..broker.network.request_channel import Response, ResponseAction
+from ..errors import for_code
+from ..protocol.api import api_name
+from .model import Client, RequestRow
+from .rates import Meters
+from .request_log import RequestLog
+
+__all__ = ["ClientLog"]
+
+MOST_LOOKED_AT: Final = 64
+"""Entries of an answer that are searched for an error."""
+_STATES: Final = {
+    MuteState.NOT_MUTED: "idle",
+    MuteState.MUTED: "waiting",
+    MuteState.MUTED_AND_RESPONSE_PENDING: "request in progress",
+    MuteState.MUTED_AND_THROTTLED: "throttled",
+    MuteState.CLOSED: "closed",
+}
+
+
+class _Connection:
+    __slots__ = ("client_id", "requests", "throttle_ms", "versions")
+
+    def __init__(self) -> None:
+        self.client_id = ""
+        self.requests = 0
+        self.throttle_ms = 0.0
+        self.versions: dict[str, int] = {}
+
+
+class ClientLog:
+    """Notes requests, into the log and by connection."""
+
+    def __init__(self, log: RequestLog) -> None:
+        self._log = log
+        self._connections: dict[str, _Connection] = {}
+        self._meters = Meters()
+
+    def note(self, node_id: int, response: Response, sent: float) -> None:
+        """A request is over: count it. ``sent`` is of ``time.monotonic()``."""
+        request = response.request
+        header, info = request.header, request.connection.info
+        api = api_name(request.api_key)
+        known = self._connections.get(info.connection_id)
+        if known is None:
+            known = self._connections[info.connection_id] = _Connection()
+        known.requests += 1
+        known.throttle_ms = response.throttle * 1000
+        if header is not None:
+            known.client_id = header.client_id or ""
+            known.versions[api] = header.api_version
+        outcome = "closed" if response.action is ResponseAction.CLOSE else _outcome(request.answer)
+        total_ms = (sent - request.received) * 1000
+
+        def row(number: int) -> RequestRow:
+            return RequestRow(
+                number,
+                int(time.time() * 1000),
+                node_id,
+                known.client_id,
+                info.connection_id,
+                api,
+                -1 if header is None else header.api_version,
+                len(request.buffer),
+                len(response.buffer),
+                _ms(request.dequeued - request.received),
+                _ms(request.handled - request.dequeued),
+                _ms(request.answered - request.handled),
+                _ms(sent - request.answered),
+                round(response.throttle * 1000, 3),
+                round(total_ms, 3),
+                outcome,
+            )
+
+        self._log.note(api, total_ms, outcome != "ok", sent, row)
+
+    def forget_all_but(self, connection_ids: Collection[str]) -> None:
+        """Forget connections that are gone."""
+        for gone in self._connections.keys() - set(connection_ids):
+            del self._connections[gone]
+
+    def clients(self, connections: Sequence[tuple[int, ClientConnection]]) -> list[Client]:
+        """The open connections, as they are shown."""
+        found = [(node_id, each, self._known(each)) for node_id, each in connections]
+        now = time.monotonic()
+        rates = self._meters.update({each.info.connection_id: known.requests for _, each, known in found}, now)
+        return sorted(
+            (_client(node_id, each, known, rates[each.info.connection_id]) for node_id, each, known in found),
+            key=lambda client: (client.client_id, client.connection_id),
+        )
+
+    def _known(self, connection: ClientConnection) -> _Connection:
+        return self._connections.get(connection.info.connection_id) or _Connection()
+
+
+# internals
+
+
+def _client(node_id: int, connection: ClientConnection, known: _Connection, rate: float) -> Client:
+    info = connection.info
+    return Client(
+        info.connection_id,
+        node_id,
+        known.client_id,
+        info.software,
+        info.principal,
+        info.listener,
+        info.security_protocol,
+        _STATES[connection.state],
+        known.requests,
+        round(rate, 1),
+        round(known.throttle_ms, 1),
+        dict(sorted(known.versions.items())),
+    )
+
+
+def _ms(seconds: float) -> float:
+    return round(max(0.0, seconds) * 1000, 3)
+
+
+def _outcome(answer: object) -> str:
+    code = next(islice(_codes((answer,)), 1), 0)
+    return for_code(code).__name__ if code else "ok"
+
+
+def _codes(entries: Iterable[object]) -> Iterable[int]:
+    """The errors in an answer, the outermost first; of a large one the first entries only."""
+    looked_at = 0
+    level = list(entries)
+    while level:
+        deeper: list[object] = []
+        for entry in level:
+            looked_at += 1
+            if looked_at > MOST_LOOKED_AT:
+                return
+            code: Any = getattr(entry, "error_code", 0)
+            if code:
+                yield int(code)
+            for name in _inner_names(type(entry)):
+                deeper += islice(getattr(entry, name) or (), MOST_LOOKED_AT)
+        level = deeper
+
+
+_INNER: Final[dict[type, tuple[str, ...]]] = {}
+
+
+def _inner_names(kind: type) -> tuple[str, ...]:
+    """The fields of one of the protocol's messages that hold others."""
+    names = _INNER.get(kind)
+    if names is None:
+        declared = getattr(kind, "__dataclass_fields__", {})
+        names = _INNER[kind] = tuple(
+            name for name, one in declared.items() if str(one.type).startswith("tuple[") and name != "node_endpoints"
+        )
+    return names

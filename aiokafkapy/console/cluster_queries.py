@@ -1,0 +1,163 @@
+"""Questions to any cluster that ``TopicAdmin`` has no call for: brokers, groups, transactions.
+
+Owns the requests, the brokers that they go to, and the forms of their answers in any version. It must not know what is
+shown. Kafka's counterparts are ``KafkaAdminClient``'s ``describeCluster``, ``listGroups``, ``describeClassicGroups``,
+``listConsumerGroupOffsets``, ``listTransactions`` and ``describeTransactions``.
+
+Rules: a list of groups or transactions is asked of every broker, each of which has its own; what one of them refuses is
+left out, and when all do, the error is raised. Nothing is tried again: the console asks anew in a second or two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final, NamedTuple, TypeVar
+
+from ..client.config import ClientConfig
+from ..client.coordinators import GROUP, find_coordinator
+from ..client.network_client import NetworkClient
+from ..cluster.metadata import Metadata
+from ..common import Node, TopicPartition
+from ..errors import IllegalStateError, KafkaError, make
+from ..protocol.api import ApiKey
+from ..protocol.messages import build_request
+
+__all__ = ["ClusterQueries", "Described"]
+
+T = TypeVar("T")
+TIMEOUT: Final = 5.0
+"""Seconds of one request, at most: the page asks again soon."""
+
+
+class Described(NamedTuple):
+    """The whole cluster: Metadata's answer about all topics."""
+
+    cluster_id: str
+    controller_id: int | None
+    nodes: list[Node]
+    topics: list[Any]
+
+
+class ClusterQueries:
+    """One client for all questions. ``start`` and ``close`` it on one loop."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._config = config
+        self._timeout = min(TIMEOUT, config.request_timeout_ms / 1000)
+        self._metadata = Metadata(
+            retry_backoff_ms=config.retry_backoff_ms,
+            retry_backoff_max_ms=config.retry_backoff_max_ms,
+            metadata_max_age_ms=config.metadata_max_age_ms,
+        )
+        self._client: NetworkClient | None = None
+
+    def start(self) -> None:
+        """Make the client; the first question connects."""
+        self._client = NetworkClient(self._config, self._metadata, loop=asyncio.get_running_loop())
+
+    async def close(self) -> None:
+        """Close the connections; idempotent."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def describe(self) -> Described:
+        """Brokers and topics. Never makes a topic."""
+        body = await self._ask(ApiKey.METADATA, topics=None, allow_auto_topic_creation=False)
+        nodes = [Node(one.node_id, one.host, one.port) for one in body.brokers]
+        controller = getattr(body, "controller_id", -1)
+        topics = [one for one in body.topics if not one.error_code]
+        return Described(
+            getattr(body, "cluster_id", None) or "",
+            None if controller < 0 else controller,
+            sorted(nodes),
+            sorted(topics, key=lambda one: one.name),
+        )
+
+    async def groups(self, nodes: Iterable[Node]) -> list[tuple[Node, Any]]:
+        """Every group, as ListGroups has it, with its coordinator."""
+
+        async def of(node: Node) -> list[tuple[Node, Any]]:
+            body = await self._ask(ApiKey.LIST_GROUPS, node, states_filter=(), types_filter=())
+            _check(body.error_code)
+            return [(node, group) for group in body.groups]
+
+        return await _of_all(of, nodes)
+
+    async def described_groups(self, node: Node, group_ids: list[str]) -> list[Any]:
+        """Groups of one coordinator, with members; those that it does not describe are left out."""
+        if not group_ids:
+            return []
+        body = await self._ask(ApiKey.DESCRIBE_GROUPS, node, groups=group_ids, include_authorized_operations=False)
+        return [group for group in body.groups if not group.error_code]
+
+    async def offsets(self, node: Node, group_id: str) -> dict[TopicPartition, int]:
+        """The committed offsets of a group of this coordinator."""
+        body = await self._ask(
+            ApiKey.OFFSET_FETCH,
+            node,
+            group_id=group_id,
+            topics=None,
+            require_stable=False,
+            groups=[{"group_id": group_id, "topics": None, "member_id": None, "member_epoch": -1}],
+        )
+        groups = getattr(body, "groups", None)
+        found = body if groups is None else groups[0]
+        _check(getattr(found, "error_code", 0))
+        return {
+            TopicPartition(topic.name, one.partition_index): one.committed_offset
+            for topic in found.topics
+            for one in topic.partitions
+            if not one.error_code and one.committed_offset >= 0
+        }
+
+    async def transactions(self, nodes: Iterable[Node]) -> list[tuple[Node, Any]]:
+        """Every transactional id, as DescribeTransactions has it, with its coordinator."""
+
+        async def of(node: Node) -> list[tuple[Node, Any]]:
+            body = await self._ask(ApiKey.LIST_TRANSACTIONS, node, duration_filter=-1, transactional_id_pattern=None)
+            _check(body.error_code)
+            ids = [one.transactional_id for one in body.transaction_states]
+            if not ids:
+                return []
+            told = await self._ask(ApiKey.DESCRIBE_TRANSACTIONS, node, transactional_ids=ids)
+            return [(node, one) for one in told.transaction_states if not one.error_code]
+
+        return await _of_all(of, nodes)
+
+    async def coordinator(self, group_id: str) -> Node:
+        """The node that coordinates a group."""
+        return await find_coordinator(self._running(), GROUP, group_id)
+
+    # internals
+
+    def _running(self) -> NetworkClient:
+        if self._client is None:
+            raise IllegalStateError("the console's client is not started")
+        return self._client
+
+    async def _ask(self, api_key: ApiKey, node: Node | None = None, **fields: Any) -> Any:
+        def build(version: int) -> Any:
+            return build_request(api_key, version, **fields)
+
+        return await self._running().send_and_wait(api_key, build, node=node, timeout=self._timeout)
+
+
+async def _of_all(ask: Callable[[Node], Awaitable[list[T]]], nodes: Iterable[Node]) -> list[T]:
+    answers = await asyncio.gather(*map(ask, nodes), return_exceptions=True)
+    found: list[T] = []
+    errors: list[BaseException] = []
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            errors.append(answer)
+        else:
+            found += answer
+    if errors and (len(errors) == len(answers) or not all(isinstance(each, KafkaError) for each in errors)):
+        raise errors[0]
+    return found
+
+
+def _check(code: int) -> None:
+    if code:
+        raise make(code)

@@ -1,0 +1,312 @@
+"""``ClusterSource``: any cluster, by requests: metadata, offsets, groups, transactions.
+
+Owns what is asked how often, and the making of ``model`` from answers; ``cluster_queries`` asks, ``cluster_feed`` reads
+records, a ``KafkaProducer`` writes them. Its client id is ``aiokafkapy-console``, so that the brokers' logs tell it.
+
+Rules:
+
+- one Metadata request and one round of ListOffsets a tick, shared by all views; both only while somebody looks;
+- members of groups of the protocol of KIP-848 are not described, their offsets are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from ..admin.topics import TopicAdmin, description_of
+from ..client.config import ClientConfig
+from ..common import NO_LEADER, TopicPartition
+from ..errors import GroupIdNotFoundError, KafkaError, UnknownTopicOrPartitionError
+from ..producer.config import ProducerConfig
+from ..producer.producer import KafkaProducer
+from ..protocol.messages import milliseconds
+from ..reader import PartitionReader, ReaderConfig
+from .assignments import read_assignment
+from .cluster_feed import ClusterFeed
+from .cluster_queries import ClusterQueries, Described
+from .model import (
+    Client,
+    Cluster,
+    Committed,
+    Group,
+    GroupDetail,
+    Lag,
+    Member,
+    Node,
+    Partition,
+    Sample,
+    Topic,
+    TopicDetail,
+    Transaction,
+)
+from .source import Abilities, NewRecord, Start, Written
+
+__all__ = ["ClusterSource"]
+
+CLIENT_ID: Final = "aiokafkapy-console"
+TIMEOUT: Final = 5.0
+MOST_GROUPS: Final = 200
+"""Groups whose offsets are asked for, each by a request."""
+CLASSIC: Final = ("", "classic")
+
+
+class ClusterSource:
+    """``Source`` over a cluster. ``options`` are a client's, by their names in Python."""
+
+    abilities = Abilities()
+    request_log = None
+    samples_always = False
+    tick = 2.0
+
+    def __init__(self, bootstrap_servers: str | Sequence[str], **options: Any) -> None:
+        """No I/O. ConfigurationError for a wrong option."""
+        given = {"client_id": CLIENT_ID, **options, "bootstrap_servers": bootstrap_servers}
+        self._options = given
+        config = ClientConfig(**given)
+        self._reader_config = ReaderConfig(**given)
+        self._queries = ClusterQueries(config)
+        self._admin = TopicAdmin(config=config, timeout=TIMEOUT)
+        self._reader: PartitionReader | None = None
+        self._producer: KafkaProducer[bytes, bytes] | None = None
+        self._described: Described | None = None
+        self._first: dict[TopicPartition, int] = {}
+        self._end: dict[TopicPartition, int] = {}
+
+    async def start(self) -> None:
+        """Make the clients; the first question connects."""
+        self._queries.start()
+        await self._admin.__aenter__()
+        self._reader = PartitionReader(config=self._reader_config)
+        await self._reader.start()
+
+    async def stop(self) -> None:
+        """Close them."""
+        await self._queries.close()
+        await self._admin.close()
+        if self._reader is not None:
+            await self._reader.close()
+        if self._producer is not None:
+            await self._producer.close(TIMEOUT)
+            self._producer = None
+
+    async def sample(self) -> Sample:
+        """Ask for topics and offsets, for this and the views until the next."""
+        self._described = described = await self._queries.describe()
+        topics = [description_of(one) for one in described.topics]
+        places = [
+            TopicPartition(topic.name, one.partition)
+            for topic in topics
+            for one in topic.partitions
+            if one.leader != NO_LEADER
+        ]
+        assert self._reader is not None
+        self._first, self._end = await asyncio.gather(
+            self._reader.beginning_offsets(places, TIMEOUT), self._reader.end_offsets(places, TIMEOUT)
+        )
+        records = dict.fromkeys((topic.name for topic in topics), 0)
+        for place, end in self._end.items():
+            records[place.topic] += end
+        return Sample(records, None, None, None, None, sum(len(topic.partitions) for topic in topics))
+
+    async def cluster(self) -> Cluster:
+        """The brokers that metadata names."""
+        known = self._known()
+        nodes = [Node(one.node_id, f"{one.host}:{one.port}") for one in known.nodes]
+        return Cluster(known.cluster_id, "cluster", nodes, known.controller_id)
+
+    # topics
+
+    async def topics(self) -> list[Topic]:
+        """All topics, as of the last sample."""
+        return [self._topic(one) for one in self._known().topics]
+
+    async def topic(self, name: str) -> TopicDetail:
+        """One topic with its partitions, its own options, and the lags of groups that read it."""
+        found = self._found(name)
+        configs, lags = await asyncio.gather(self._admin.configs(name), self._lags(name))
+        partitions = []
+        for one in description_of(found).partitions:
+            place = TopicPartition(name, one.partition)
+            partitions.append(
+                Partition(
+                    one.partition,
+                    None if one.leader == NO_LEADER else one.leader,
+                    one.leader_epoch,
+                    one.replicas,
+                    one.in_sync_replicas,
+                    self._first.get(place),
+                    self._end.get(place),
+                    lags=lags.get(one.partition, []),
+                )
+            )
+        return TopicDetail(self._topic(found), partitions, configs)
+
+    def _topic(self, found: Any) -> Topic:
+        topic = description_of(found)
+        places = [TopicPartition(topic.name, one.partition) for one in topic.partitions]
+        return Topic(
+            topic.name,
+            len(topic.partitions),
+            max((len(one.replicas) for one in topic.partitions), default=0),
+            sum(self._end.get(place, 0) - self._first.get(place, 0) for place in places),
+            None,
+            sum(one.leader == NO_LEADER for one in topic.partitions),
+            topic.is_internal,
+        )
+
+    def _known(self) -> Described:
+        if self._described is None:
+            raise KafkaError("the cluster has not answered yet")
+        return self._described
+
+    def _found(self, name: str) -> Any:
+        for topic in self._known().topics:
+            if topic.name == name:
+                return topic
+        raise UnknownTopicOrPartitionError(f"there is no topic {name!r}", topic=name)
+
+    async def _lags(self, topic: str) -> dict[int, list[Lag]]:
+        found: dict[int, list[Lag]] = {}
+        for group in (await self.groups())[:MOST_GROUPS]:
+            if topic in group.topics:
+                for one in (await self.group(group.group_id)).offsets:
+                    if one.topic == topic and one.lag is not None:
+                        found.setdefault(one.partition, []).append(Lag(group.group_id, one.committed, one.lag))
+        return found
+
+    # groups and transactions
+
+    async def groups(self) -> list[Group]:
+        """All groups, by name, with lags."""
+        listed = await self._queries.groups(self._known().nodes)
+        by_node: dict[Any, list[Any]] = {}
+        for node, group in listed:
+            by_node.setdefault(node, []).append(group)
+        found: list[Group] = []
+        for node, groups in by_node.items():
+            classic = [one.group_id for one in groups if getattr(one, "group_type", "") in CLASSIC]
+            described = {one.group_id: one for one in await self._queries.described_groups(node, classic)}
+            asked = groups[:MOST_GROUPS]
+            offsets = await asyncio.gather(*(self._committed(node, one.group_id) for one in asked))
+            for one, committed in zip(asked, offsets, strict=True):
+                found.append(_group(one, described.get(one.group_id), committed, node.node_id))
+        return sorted(found, key=lambda group: group.group_id)
+
+    async def group(self, group_id: str) -> GroupDetail:
+        """One group. GroupIdNotFoundError."""
+        node = await self._queries.coordinator(group_id)
+        listed = [group for _, group in await self._queries.groups([node]) if group.group_id == group_id]
+        if not listed:
+            raise GroupIdNotFoundError(f"there is no group {group_id!r}")
+        described = {one.group_id: one for one in await self._queries.described_groups(node, [group_id])}.get(group_id)
+        owners: dict[TopicPartition, str] = {}
+        members = []
+        for each in () if described is None else described.members:
+            assigned = read_assignment(each.member_assignment)
+            owners |= dict.fromkeys(assigned, each.client_id)
+            members.append(
+                Member(
+                    each.member_id,
+                    each.client_id,
+                    each.client_host,
+                    getattr(each, "group_instance_id", None),
+                    [str(place) for place in sorted(assigned)],
+                )
+            )
+        committed = await self._committed(node, group_id, owners)
+        return GroupDetail(_group(listed[0], described, committed, node.node_id), members, committed)
+
+    async def _committed(
+        self, node: Any, group_id: str, owners: dict[TopicPartition, str] | None = None
+    ) -> list[Committed]:
+        owners = owners or {}
+        try:
+            offsets = await self._queries.offsets(node, group_id)
+        except KafkaError:
+            offsets = {}  # the coordinator has just moved, or we may not see it
+        found = []
+        for place in sorted(offsets.keys() | owners.keys()):
+            committed, end = offsets.get(place, -1), self._end.get(place)
+            end = None if end is None else max(end, committed)  # it is of the last sample, and the offset newer
+            lag = None if end is None or committed < 0 else end - committed
+            found.append(Committed(place.topic, place.partition, committed, end, lag, owners.get(place)))
+        return found
+
+    async def transactions(self) -> list[Transaction]:
+        """All transactional ids; those with an open transaction first."""
+        found = [
+            Transaction(
+                one.transactional_id,
+                one.transaction_state,
+                one.producer_id,
+                one.producer_epoch,
+                milliseconds(one.transaction_timeout),
+                _started_ms(one),
+                [f"{topic.topic}-{index}" for topic in one.topics for index in topic.partitions],
+                coordinator=node.node_id,
+            )
+            for node, one in await self._queries.transactions(self._known().nodes)
+        ]
+        return sorted(found, key=lambda one: (one.started_ms is None, one.transactional_id))
+
+    async def clients(self) -> list[Client]:
+        """No request tells them."""
+        return []
+
+    # records
+
+    async def feed(self, topic: str, partition: int | None, start: Start) -> ClusterFeed:
+        """Records of a topic from ``start`` on."""
+        known = [TopicPartition(topic, one.partition) for one in await self._partitions(topic)]
+        chosen = [place for place in known if partition in (None, place.partition)]
+        if not chosen:
+            raise UnknownTopicOrPartitionError(f"there is no partition {topic}-{partition}", topic=topic)
+        feed = ClusterFeed(self._reader_config, chosen)
+        await feed.start(start)
+        return feed
+
+    async def _partitions(self, topic: str) -> Iterable[Any]:
+        return (await self._admin.describe(topic)).partitions
+
+    async def produce(self, record: NewRecord) -> Written:
+        """Send it, with the options of a producer by default."""
+        if self._producer is None:
+            producer: KafkaProducer[bytes, bytes] = KafkaProducer(config=ProducerConfig(**self._options))
+            await producer.start()
+            self._producer = producer
+        metadata = await self._producer.send(
+            record.topic,
+            record.value,
+            key=record.key,
+            partition=record.partition,
+            headers=record.headers,
+        )
+        return Written(metadata.partition, metadata.offset)
+
+    def describe_faults(self) -> Any:
+        """None: they are a dev broker's."""
+        return None
+
+
+def _started_ms(transaction: Any) -> int | None:
+    """When the open transaction began: Kafka tells it of one that has ended, too."""
+    started = milliseconds(transaction.transaction_start_time)
+    is_open = transaction.transaction_state == "Ongoing" or transaction.transaction_state.startswith("Prepare")
+    return started if is_open and started >= 0 else None
+
+
+def _group(listed: Any, described: Any, offsets: list[Committed], coordinator: int) -> Group:
+    state = getattr(listed, "group_state", "") or getattr(described, "group_state", "")
+    kind = getattr(listed, "group_type", "")
+    return Group(
+        listed.group_id,
+        state or "unknown",
+        kind if kind not in CLASSIC else listed.protocol_type,
+        getattr(described, "protocol_data", ""),
+        None if described is None else len(described.members),
+        sum(one.lag or 0 for one in offsets) if offsets else None,
+        sorted({one.topic for one in offsets}),
+        coordinator,
+    )

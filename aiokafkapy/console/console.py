@@ -1,0 +1,158 @@
+"""``Console``: a page that shows a cluster live, served from this process.
+
+Owns starting and stopping, the address and the token; ``watch`` has the data, ``app`` the routes. Kafka has no
+counterpart; it is what people use AKHQ, Kafdrop or kafka-ui for, with the faults of a dev broker.
+
+Rules:
+
+- without an address it is on loopback, for this machine alone; elsewhere it has a token, made when none is given;
+- ``start`` leaves nothing behind when it fails, ``stop`` may be called at any time, and both again.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import quote
+
+from ..errors import ConfigurationError, IllegalStateError
+from .guard import SHORTEST_TOKEN, Guard, is_loopback, new_token
+from .server import PageServer
+from .watch import Watch
+
+if TYPE_CHECKING:
+    from ..broker import DevBroker
+    from ..broker.control_calls import ControlCall
+    from .decoding import Decoder
+    from .source import Source
+
+__all__ = ["DEFAULT_ADDRESS", "Console"]
+
+DEFAULT_ADDRESS: Final = "127.0.0.1:0"
+_NEEDED: Final = ("starlette", "uvicorn")
+
+
+class Console:
+    """Make one with ``of_broker`` or ``of_cluster``; ``async with console:`` serves it at ``console.url``."""
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        address: str = DEFAULT_ADDRESS,
+        token: str | None = None,
+        read_only: bool = False,
+        allowed_hosts: Collection[str] = (),
+        registry: Decoder | None = None,
+    ) -> None:
+        """No I/O. ConfigurationError for a wrong address or token, and when the extra is not installed."""
+        missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+        if missing:
+            raise ConfigurationError(f"the console needs {' and '.join(missing)}: pip install 'aiokafkapy[console]'")
+        self._host, self._port = _parsed(address)
+        if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
+            raise ConfigurationError(f"the console's token has to have {SHORTEST_TOKEN} printable characters or more")
+        self._token = token if token is not None or is_loopback(self._host) else new_token()
+        self.source = source
+        self.registry = registry
+        self.watch = Watch(source)
+        self.is_read_only = read_only
+        self.is_stopping = False
+        """Streams end by it."""
+        self._allowed_hosts = tuple(allowed_hosts)
+        self._server: PageServer | None = None
+        self._guard: Guard | None = None
+
+    @classmethod
+    def of_broker(cls, broker: DevBroker, **options: Any) -> Self:
+        """A console of a dev broker of this process, on the broker's loop. ``options`` are the constructor's."""
+        from .broker_source import BrokerSource
+
+        return cls(BrokerSource(broker), **options)
+
+    @classmethod
+    def of_cluster(
+        cls, bootstrap_servers: str | Sequence[str], *, client: dict[str, Any] | None = None, **options: Any
+    ) -> Self:
+        """A console of any cluster, read-only unless ``read_only=False``. ``client`` are options of clients, by their
+        names in Python (``security_protocol``), ``options`` the constructor's.
+        """
+        from .cluster_source import ClusterSource
+
+        return cls(ClusterSource(bootstrap_servers, **(client or {})), **{"read_only": True} | options)
+
+    async def start(self) -> None:
+        """Serve. OSError when the address cannot be had; does nothing when it is served already."""
+        if self._server is not None:
+            return
+        from .app import make_app
+
+        self.is_stopping = False
+        server = PageServer(self._host, self._port)
+        port = server.bind()
+        self._guard = Guard(self._host, port, self._token, self.is_read_only, self._allowed_hosts)
+        try:
+            await self.source.start()
+            await self.watch.start()
+            self._watch_controls(True)
+            await server.start(make_app(self, self._guard))
+        except BaseException:
+            await self._stop(server)
+            raise
+        self._server = server
+
+    async def stop(self) -> None:
+        """End it: streams end, the port is free; idempotent."""
+        server, self._server = self._server, None
+        if server is not None:
+            await self._stop(server)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.stop()
+
+    @property
+    def url(self) -> str:
+        """The address to open, with the token if there is one. IllegalStateError unless it is served."""
+        if self._server is None or self._guard is None:
+            raise IllegalStateError("the console is not started")
+        host = "localhost" if self._host in ("0.0.0.0", "::") else self._host
+        host = f"[{host}]" if ":" in host else host
+        return f"http://{host}:{self._guard.port}/" + (f"?token={quote(self._token)}" if self._token else "")
+
+    # internals
+
+    async def _stop(self, server: PageServer) -> None:
+        self.is_stopping = True
+        self._watch_controls(False)
+        await self.watch.stop()
+        await server.stop()
+        await self.source.stop()
+        close = getattr(self.registry, "close", None)
+        if close is not None:
+            await close()
+
+    def _watch_controls(self, is_on: bool) -> None:
+        broker = getattr(self.source, "broker", None)
+        if broker is None:
+            return
+        watchers = broker.controls.watchers
+        if is_on:
+            watchers.append(self._on_call)
+        elif self._on_call in watchers:
+            watchers.remove(self._on_call)
+
+    def _on_call(self, call: ControlCall) -> None:
+        self.watch.note_call(call)
+
+
+def _parsed(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdigit() or int(port) > 65_535:
+        raise ConfigurationError(f"console address {address!r}: it is HOST:PORT, such as 127.0.0.1:9080; port 0: free")
+    return host, int(port)

@@ -1,0 +1,138 @@
+"""Records for the page: followed live, or some from a position on; filtered, decoded, and never too many.
+
+Owns the pace and the counts: each message of ``follow`` has the newest rows only, and says how many fitted and how many
+were left out. It must not know HTTP.
+
+Rules:
+
+- without a filter only the records that are shown are decoded; with one, up to ``MOST_EXAMINED`` a message: those
+  passed over are counted as not looked at, so a number on the page is never a guess;
+- a message waits for the reader: when the tab is slow, the next one has newer records, and not more of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..common import ConsumedRecord
+from .decoding import FORMS, Decoder, Form, view_of
+from .filters import RecordFilter
+from .model import as_json
+from .source import MOST_EXAMINED, Source, Start
+
+__all__ = ["Asked", "follow", "read_one", "read_page"]
+
+PACE: Final = 0.25
+"""Seconds between two messages."""
+ROWS: Final = 50
+"""Rows of a message: more than anybody reads in its time."""
+MOST_PAGE_ROWS: Final = 500
+MOST_PAGE_EXAMINED: Final = 50_000
+FILTERED_CUT_AT: Final = 100_000
+"""Characters of a key or value that a filter looks at."""
+SLICE: Final = 100
+"""Records that are looked at before others get their turn of the loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a page asks for."""
+
+    topic: str
+    partition: int | None
+    start: Start
+    filter: RecordFilter
+    key_form: Form
+    value_form: Form
+
+    @classmethod
+    def of(cls, parameters: Any) -> Asked:
+        """Of a query's parameters. ValueError that names the wrong one."""
+        topic, partition = parameters.get("topic", ""), parameters.get("partition", "")
+        if not topic:
+            raise ValueError("topic is missing")
+        if partition and not (partition.isdigit() and len(partition) < 10):
+            raise ValueError(f"partition={partition!r}: it is a number")
+        forms: list[Any] = [parameters.get(name, "auto") for name in ("key_form", "value_form")]
+        for form in forms:
+            if form not in FORMS:
+                raise ValueError(f"{form!r} is no form: there are {', '.join(FORMS)}")
+        return cls(
+            topic,
+            int(partition) if partition else None,
+            Start.of(parameters.get("from", "latest")),
+            RecordFilter.of(parameters.get("filter", "")),
+            *forms,
+        )
+
+
+async def follow(source: Source, asked: Asked, decoder: Decoder | None) -> AsyncGenerator[dict[str, Any], None]:
+    """Messages with the records that are written from now on, until it is closed."""
+    feed = await source.feed(asked.topic, asked.partition, asked.start)
+    try:
+        while True:
+            polled = await feed.poll(MOST_EXAMINED if asked.filter else ROWS, newest=True)
+            rows, fitting = await _fitting(polled.records, asked, decoder, ROWS)
+            yield {
+                "rows": as_json(rows),
+                "seen": len(polled.records) + polled.passed_over,
+                "fitting": fitting,
+                "passed_over": polled.passed_over,
+                "left_out": fitting - len(rows) + (0 if asked.filter else polled.passed_over),
+            }
+            await asyncio.sleep(PACE)
+    finally:
+        await feed.close()
+
+
+async def read_page(source: Source, asked: Asked, decoder: Decoder | None, limit: int) -> dict[str, Any]:
+    """The first records from a position on that fit, at most ``limit``; and ``next``, where the rest begins."""
+    if not 1 <= limit <= MOST_PAGE_ROWS:
+        raise ValueError(f"limit={limit}: from 1 to {MOST_PAGE_ROWS}")
+    feed = await source.feed(asked.topic, asked.partition, asked.start)
+    rows: list[Any] = []
+    examined = 0
+    is_at_end = False
+    try:
+        while len(rows) < limit and examined < MOST_PAGE_EXAMINED and not is_at_end:
+            polled = await feed.poll(limit - len(rows), newest=False)
+            found, _ = await _fitting(polled.records, asked, decoder, limit)
+            rows += found
+            examined += len(polled.records)
+            is_at_end = polled.is_at_end or not polled.records
+        places = ",".join(f"{partition}={offset}" for partition, offset in feed.positions().items())
+    finally:
+        await feed.close()
+    return {"rows": as_json(rows), "examined": examined, "is_at_end": is_at_end, "next": f"at:{places}"}
+
+
+async def read_one(source: Source, asked: Asked, decoder: Decoder | None) -> dict[str, Any] | None:
+    """The record at ``asked.start`` in full; None when there is none."""
+    feed = await source.feed(asked.topic, asked.partition, asked.start)
+    try:
+        polled = await feed.poll(1, newest=False)
+    finally:
+        await feed.close()
+    if not polled.records or polled.records[0].offset != asked.start.number:
+        return None
+    return as_json(await view_of(polled.records[0], asked.key_form, asked.value_form, decoder, cut_at=0))  # type: ignore[no-any-return]
+
+
+async def _fitting(
+    records: Sequence[ConsumedRecord], asked: Asked, decoder: Decoder | None, most: int
+) -> tuple[list[Any], int]:
+    """The newest records that fit, as they are shown, and how many fit; in the order of their times."""
+    forms = asked.key_form, asked.value_form
+    records = sorted(records, key=lambda record: record.timestamp_ms)  # each partition's come by themselves
+    if not asked.filter:
+        return [await view_of(each, *forms, decoder) for each in records[-most:]], len(records)
+    fitting: list[ConsumedRecord] = []
+    for number, record in enumerate(records):
+        if asked.filter.fits(await view_of(record, *forms, decoder, cut_at=FILTERED_CUT_AT)):
+            fitting.append(record)
+        if number % SLICE == SLICE - 1:
+            await asyncio.sleep(0)
+    return [await view_of(each, *forms, decoder) for each in fitting[-most:]], len(fitting)

@@ -1,0 +1,84 @@
+"""``PageServer``: uvicorn on the loop that runs already, started and stopped like everything else of ours.
+
+Owns the listening socket and uvicorn's task. It must not know what is served. Signals stay with the program.
+
+Rules: ``start`` returns when requests are taken, or raises OSError; after ``stop`` there is no task and no socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Any, Final
+
+__all__ = ["PageServer"]
+
+STOP_TIMEOUT: Final = 1
+"""Seconds for answers to end: streams are told to, and end at once."""
+
+
+class PageServer:
+    """Serves an ASGI application at one address; port 0 is a free one."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host = host
+        self._wanted_port = port
+        self._server: Any = None
+        self._task: asyncio.Task[None] | None = None
+        self._listener: socket.socket | None = None
+
+    def bind(self) -> int:
+        """Take the port, and return it. OSError."""
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((self._host, self._wanted_port))
+            listener.listen(128)
+            listener.setblocking(False)
+        except BaseException:
+            listener.close()
+            raise
+        self._listener = listener
+        return int(listener.getsockname()[1])
+
+    async def start(self, app: Any) -> None:
+        """Serve ``app`` on the port that ``bind`` took."""
+        import uvicorn
+
+        class Server(uvicorn.Server):
+            @contextlib.contextmanager
+            def capture_signals(self) -> Iterator[None]:
+                yield
+
+        assert self._listener is not None
+        config = uvicorn.Config(
+            app,
+            lifespan="off",
+            ws="none",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            timeout_graceful_shutdown=STOP_TIMEOUT,
+        )
+        self._server = Server(config)
+        self._task = asyncio.create_task(self._server.serve(sockets=[self._listener]), name="console-server")
+        while not self._server.started:
+            if self._task.done():
+                await self._task
+                raise OSError("the console's server ended before it served")
+            await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        """Answer no more, and close; idempotent."""
+        if self._task is not None:
+            self._server.should_exit = True
+            task, self._task = self._task, None
+            await asyncio.wait({task})
+            if not task.cancelled():
+                task.exception()
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None

@@ -1,0 +1,186 @@
+"""``Source``: where the console's data comes from; and a reading of records, asked for by the page.
+
+Owns what a source must be able to do. ``BrokerSource`` is a dev broker in this process, ``ClusterSource`` any cluster.
+
+Rules:
+
+- a source that cannot know something says so by its ``Abilities``, and the page has no view for it;
+- a call raises KafkaError with a text for people, or ValueError for a wrong argument;
+- ``read`` and ``poll`` take the loop for at most some milliseconds at a time, and say what they passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from ..common import ConsumedRecord, Headers
+from .model import (
+    ApiTimes,
+    Client,
+    Cluster,
+    Group,
+    GroupDetail,
+    RequestRow,
+    Sample,
+    Topic,
+    TopicDetail,
+    Transaction,
+)
+
+__all__ = ["Abilities", "Feed", "NewRecord", "Polled", "RequestSource", "Source", "Written"]
+
+MOST_EXAMINED: Final = 3_000
+"""Records that a poll decodes."""
+MOST_PLACES: Final = 10_000
+_PLACE: Final = re.compile(r"(\d{1,9})=(\d{1,18})")
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What a source has, and the page shows views for."""
+
+    faults: bool = False
+    requests: bool = False
+    clients: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewRecord:
+    """A record to be written. ``partition`` None: chosen by the key, as Java's default partitioner does."""
+
+    topic: str
+    value: bytes | None
+    key: bytes | None = None
+    partition: int | None = None
+    headers: Headers = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Where a record was written."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """Records of one poll, and how many were passed over unread because there were too many."""
+
+    records: Sequence[ConsumedRecord]
+    passed_over: int = 0
+    is_at_end: bool = True
+
+
+class Feed(Protocol):
+    """The records of a topic, from positions on."""
+
+    async def poll(self, most: int, *, newest: bool) -> Polled:
+        """The next records, at most ``most``; with ``newest`` older ones are passed over where there are more."""
+
+    def positions(self) -> Mapping[int, int]:
+        """By partition the offset after the last record that ``poll`` gave."""
+
+    async def close(self) -> None:
+        """Close its connections, if any."""
+
+
+class RequestSource(Protocol):
+    """The request log of a source that has one."""
+
+    @property
+    def left_out(self) -> int: ...
+
+    def rows_after(self, number: int, most: int) -> list[RequestRow]: ...
+
+    def times(self) -> list[ApiTimes]: ...
+
+
+class Source(Protocol):
+    """Everything the page asks for."""
+
+    @property
+    def abilities(self) -> Abilities: ...
+
+    @property
+    def request_log(self) -> RequestSource | None: ...
+
+    @property
+    def samples_always(self) -> bool:
+        """Whether it is sampled though nobody looks: it costs no request then."""
+
+    @property
+    def tick(self) -> float:
+        """Seconds between two samples."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def sample(self) -> Sample: ...
+
+    async def cluster(self) -> Cluster: ...
+
+    async def topics(self) -> list[Topic]: ...
+
+    async def topic(self, name: str) -> TopicDetail: ...
+
+    async def groups(self) -> list[Group]: ...
+
+    async def group(self, group_id: str) -> GroupDetail: ...
+
+    async def transactions(self) -> list[Transaction]: ...
+
+    async def clients(self) -> list[Client]: ...
+
+    async def feed(self, topic: str, partition: int | None, start: Start) -> Feed: ...
+
+    async def produce(self, record: NewRecord) -> Written: ...
+
+    def describe_faults(self) -> Any:
+        """The faults in force, as JSON's types; None without ``abilities.faults``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a feed begins: "latest", "earliest", "last" (so many before the end, in sum), "offset", "time", or "at",
+    the offset of each partition by itself.
+    """
+
+    kind: str = "latest"
+    number: int = 0
+    places: tuple[tuple[int, int], ...] = ()
+
+    def offset_in(self, partition: int, first: int, end: int, partitions: int) -> int | None:
+        """The offset in a partition from ``first`` to ``end``, one of so many; None where a look-up has to say it."""
+        match self.kind:
+            case "earliest":
+                return first
+            case "last":
+                return max(first, end - -(-self.number // max(1, partitions)))
+            case "offset":
+                return min(max(first, self.number), end)
+            case "at":
+                return min(max(first, dict(self.places).get(partition, end)), end)
+            case "time":
+                return None
+        return end
+
+    @classmethod
+    def of(cls, text: str) -> Start:
+        """Read ``latest``, ``earliest``, ``last:100``, ``offset:5``, ``time:1700000000000``, or ``at:0=5,1=7``, an
+        offset for each partition. ValueError.
+        """
+        kind, colon, number = text.partition(":")
+        if kind in ("latest", "earliest") and not colon:
+            return cls(kind)
+        if kind in ("last", "offset", "time") and number.isdigit() and len(number) < 19:
+            return cls(kind, int(number))
+        if kind == "at":
+            places = [_PLACE.fullmatch(each) for each in number.split(",")[:MOST_PLACES]]
+            if all(places):
+                return cls(kind, places=tuple((int(one[1]), int(one[2])) for one in places if one))
+        raise ValueError(f"from={text!r}: it is latest, earliest, last:N, offset:N or time:MILLISECONDS")

@@ -1,0 +1,27 @@
+"""Assignments of the protocol ``consumer``, and bytes that are none."""
+
+from __future__ import annotations
+
+import pytest
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiokafkapy.common import TopicPartition
+from aiokafkapy.console.assignments import read_assignment
+
+
+def test_it_is_read_as_another_client_writes_it() -> None:
+    data = ConsumerProtocolMemberAssignment(1, [("orders", [0, 2]), ("größen", [])], b"user data").encode()
+    assert read_assignment(data) == [TopicPartition("orders", 0), TopicPartition("orders", 2)]
+
+
+@pytest.mark.parametrize("cut", [1, 5, 8, 14, 20])
+def test_what_is_cut_off_is_no_assignment(cut: int) -> None:
+    data = ConsumerProtocolMemberAssignment(1, [("orders", [0, 2])], b"").encode()
+    assert read_assignment(data[:cut]) == []
+
+
+@given(st.binary(max_size=100))
+def test_whatever_bytes_come_nothing_is_raised(data: bytes) -> None:
+    assert isinstance(read_assignment(data), list)

@@ -1,0 +1,64 @@
+"""The console's own options: the address, the token, and the extra that it needs."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import pytest
+
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.console import Console
+from aiokafkapy.errors import ConfigurationError, IllegalStateError
+
+from .sources import FakeSource
+
+
+@pytest.mark.parametrize("address", ["", "9080", "localhost", "localhost:", ":80", "localhost:x", "localhost:65536"])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(ConfigurationError, match="it is HOST:PORT"):
+        Console(FakeSource(), address=address)
+
+
+@pytest.mark.parametrize("token", ["short", "not printable \n and long enough", "nöt ascii and long enough"])
+def test_a_weak_token_is_refused(token: str) -> None:
+    with pytest.raises(ConfigurationError, match="16 printable characters"):
+        Console(FakeSource(), token=token)
+
+
+def test_without_the_extra_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    find_spec = importlib.util.find_spec
+
+    def without_starlette(name: str, package: str | None = None) -> Any:
+        return None if name == "starlette" else find_spec(name, package)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without_starlette)
+    with pytest.raises(ConfigurationError, match=r"needs starlette: pip install 'aiokafkapy\[console\]'"):
+        DevBroker(console=True)
+    DevBroker()  # which needs none
+
+
+async def test_the_url_is_known_while_it_is_served() -> None:
+    console = Console(FakeSource())
+    with pytest.raises(IllegalStateError, match="not started"):
+        _ = console.url
+    async with console:
+        assert console.url.startswith("http://127.0.0.1:")
+        assert "token" not in console.url
+        await console.start()  # a second time is nothing
+    with pytest.raises(IllegalStateError):
+        _ = console.url
+    await console.stop()
+
+
+async def test_beyond_loopback_there_is_always_a_token() -> None:
+    async with Console(FakeSource(), address="0.0.0.0:0") as console:
+        assert "?token=" in console.url
+        assert len(console.url.partition("?token=")[2]) >= 24
+    async with Console(FakeSource(), address="0.0.0.0:0", token="a token of my own") as console:
+        assert console.url.endswith("?token=a%20token%20of%20my%20own")
+
+
+async def test_a_broker_without_one_says_how_to_get_one() -> None:
+    with pytest.raises(IllegalStateError, match=r"DevBroker\(console=True\)"):
+        _ = DevBroker().console
