@@ -43,12 +43,16 @@ MAX_CLIENT_ID_BYTES: Final = 2**15 - 1
 # Environment variables with from_env's prefix that are switches of the package, not options.
 _RESERVED_VARIABLES: Final = frozenset(
     {
+        "cache",
+        "console_token",
+        "conversations",
         "interpreted",
         "no_extensions",
+        "pictures",
+        "require_browser",
         "require_kafka",
         "require_kerberos",
         "require_postgres",
-        "cache",
         "tap",
         "tap_payloads",
     }

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aiokafkapy.client.config import ClientConfig
+import aiokafkapy
+from aiokafkapy.client.config import ClientConfig, is_switch
 from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.reader.config import ReaderConfig
@@ -352,3 +354,13 @@ def test_an_observer_is_an_object_with_a_method_of_an_observer(observers: Any, w
     assert words in refused(observers=observers)
     watching = Watching()
     assert SubConfig(bootstrap_servers="h:1", observers=[watching]).observers == (watching,)
+
+
+def test_no_variable_that_the_package_or_its_tests_read_is_taken_for_an_option() -> None:
+    root = Path(aiokafkapy.__file__).parents[1]
+    sources = [path for folder in ("aiokafkapy", "tests") for path in (root / folder).rglob("*.py")]
+    texts = [path.read_text() for path in (*sources, root / ".ci/run", root / ".ci/tests")]
+    read = r'(?:environ(?:\.get\(|\[)"|export |envvar="|VARIABLE: Final = ")AIOKAFKAPY_([A-Z_]+)'
+    names = {name.lower() for text in texts for name in re.findall(read, text)}
+    assert names > {"require_kafka", "console_token", "pictures"}
+    assert not {name for name in names if not is_switch(name) and name not in ProducerConfig.model_fields}
