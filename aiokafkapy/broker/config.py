@@ -202,6 +202,24 @@ class BrokerConfig(BaseModel):
         default=1_800_000, description="Longest session time-out that a member may ask for, in milliseconds."
     )
     group_max_size: int = Field(default=2_147_483_647, description="Members of a group.")
+    group_consumer_session_timeout_ms: int = Field(
+        default=45_000, ge=1, description="Session time-out of members of consumer groups (KIP-848), in milliseconds."
+    )
+    group_consumer_heartbeat_interval_ms: int = Field(
+        default=500,
+        ge=1,
+        description="Milliseconds between heartbeats of a consumer group's member. Kafka's default is 5000; a "
+        "rebalance takes some heartbeats of each member, and tests must not wait.",
+    )
+    group_consumer_max_size: int = Field(default=2_147_483_647, ge=1, description="Members of a consumer group.")
+    group_consumer_assignors: Sequence[Literal["uniform", "range"]] = Field(
+        default=("uniform", "range"),
+        min_length=1,
+        description="Assignors of consumer groups; the first one is used where members prefer none.",
+    )
+    group_version: Literal[0, 1] = Field(
+        default=1, description="Kafka's feature group.version: 0 takes consumer groups (KIP-848) away."
+    )
     transaction_max_timeout_ms: int = Field(
         default=900_000,
         ge=1,
@@ -240,6 +258,7 @@ class BrokerConfig(BaseModel):
         "ssl_enabled_protocols",
         "ssl_cipher_suites",
         "sasl_kerberos_principal_to_local_rules",
+        "group_consumer_assignors",
         mode="before",
     )
     @classmethod

@@ -318,7 +318,7 @@ class DevBroker:
         with ExitStack() as opened:
             topics = TopicRegistry(self.config, self._node_ids, data_dir=self._data_dir)
             opened.callback(topics.close)
-            groups = GroupCoordinator(self.config, data_dir=self._data_dir)
+            groups = GroupCoordinator(self.config, topics, data_dir=self._data_dir)
             opened.callback(groups.close)
             producer_ids = ProducerIdManager(data_dir=self._data_dir, first=topics.next_producer_id())
             transactions = self._open_transactions(topics, groups, producer_ids, purgatory)

@@ -2,7 +2,8 @@
 
 versions: 0-4
 kept: the version ranges of exactly the APIs that have a handler, those of telemetry with a receiver only; the check
-    of the client's software name (v3+); the feature transaction.version (v3+), finalized at 2 (KIP-890)
+    of the client's software name (v3+); the features (v3+) transaction.version, finalized at 2 (KIP-890), and
+    group.version, finalized at 1 (KIP-848)
 dropped: all other features
 notes: it may come before a client has authenticated by SASL. The response's header is always version 0; a version we
     do not know is answered in v0 with UNSUPPORTED_VERSION and our range (KIP-511), see request_handler. Produce is
@@ -23,8 +24,6 @@ from . import Body, dispatch_table, register
 
 __all__ = ["handle", "unsupported_version_response"]
 
-TRANSACTION_VERSION: Final = "transaction.version"
-
 _OF_A_RECEIVER: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -38,13 +37,20 @@ def handle(context: RequestContext, body: Body) -> Body:
         raise InvalidRequestError("the client's software name or version has characters it may not have")
     if context.connection.session is not None:
         context.connection.session.versions_told()
-    version = context.state.config.transaction_version
+    config = context.state.config
+    levels = {"group.version": (1, config.group_version), "transaction.version": (2, config.transaction_version)}
     has_receiver = context.state.telemetry.is_offered
     return context.respond(
         api_keys=[entry for entry in _api_keys() if has_receiver or entry["api_key"] not in _OF_A_RECEIVER],
-        supported_features=[{"name": TRANSACTION_VERSION, "min_version": 0, "max_version": 2}],
+        supported_features=[
+            {"name": name, "min_version": 0, "max_version": highest} for name, (highest, _) in levels.items()
+        ],
         finalized_features_epoch=0,
-        finalized_features=[{"name": TRANSACTION_VERSION, "max_version_level": version, "min_version_level": version}],
+        finalized_features=[
+            {"name": name, "max_version_level": level, "min_version_level": level}
+            for name, (_, level) in levels.items()
+            if level > 0
+        ],
     )
 
 

@@ -111,7 +111,8 @@ class TopicRegistry:
         # nodes
         self.node_ids = tuple(sorted(node_ids))
         self.running_node_ids = set(node_ids)
-        # changes
+        # changes; ``version`` grows with each topic made or deleted, and with each that gets partitions
+        self.version = 0
         self.on_change: Callable[[Partition], object] = _ignored
         # disk
         self._folders = TopicFolders(None if data_dir is None else Path(data_dir))
@@ -189,6 +190,7 @@ class TopicRegistry:
             partition.leader = None
             partition.log.delete()
         self._folders.remove(topic.folder)
+        self.version += 1
         self._tell(topic.partitions)
 
     def add_partitions(
@@ -230,6 +232,7 @@ class TopicRegistry:
         except OSError:
             del topic.partitions[present:]
             raise
+        self.version += 1
         return topic
 
     def alter_config(self, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False) -> TopicConfig:
@@ -303,6 +306,7 @@ class TopicRegistry:
     def _keep(self, topic: Topic) -> None:
         self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
         self._by_metric_name[_metric_name(topic.name)] = topic.name
+        self.version += 1
 
     def _check_not_there(self, name: str) -> None:
         if name in self._by_name:

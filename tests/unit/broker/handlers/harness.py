@@ -38,7 +38,7 @@ class Harness:
         addresses = {node_id: Node(node_id, "localhost", 9091 + node_id) for node_id in range(1, nodes + 1)}
         self.controls = Controls(self)  # type: ignore[arg-type]
         topics = TopicRegistry(settings, list(addresses), data_dir=data_dir)
-        groups = GroupCoordinator(settings, data_dir=data_dir, scheduler=self.scheduler)
+        groups = GroupCoordinator(settings, topics, data_dir=data_dir, scheduler=self.scheduler)
         producer_ids = ProducerIdManager(data_dir)
         purgatory = Purgatory(loop, self.scheduler)
         markers = TransactionMarkers(topics, groups.offsets, purgatory.check, lambda: 0)
