@@ -83,6 +83,103 @@ def confluent_consume(servers: str, topic: str, group: str, count: int) -> Any:
     return {"read": read, "committed": sorted((each.partition, each.offset) for each in committed)}
 
 
+class ConfluentGroup:
+    """Members of a group in this process, polled in turn, and a producer of what they read."""
+
+    def __init__(self, servers: str, topic: str, group: str, protocol: str) -> None:
+        from confluent_kafka import Producer
+
+        self.topic = topic
+        self.producer = Producer({"bootstrap.servers": servers})
+        self.partitions = len(self.producer.list_topics(topic, TIMEOUT).topics[topic].partitions)
+        self.read: list[tuple[int | None, int | None, str]] = []
+        self.members: list[Any] = []
+        self.options: dict[str, Any] = {
+            "bootstrap.servers": servers,
+            "group.id": group,
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+        if protocol == "classic":
+            self.options |= {"heartbeat.interval.ms": 100, "partition.assignment.strategy": "cooperative-sticky"}
+
+    def join(self, number: int) -> None:
+        """So many members come."""
+        from confluent_kafka import Consumer
+
+        for _ in range(number):
+            consumer = Consumer(self.options)
+            consumer.subscribe([self.topic], on_revoke=self.commit)
+            self.members.append(consumer)
+
+    def leave(self, number: int) -> None:
+        """The first ones go."""
+        for consumer in self.members[:number]:
+            self.commit(consumer)
+            consumer.close()
+        del self.members[:number]
+
+    @staticmethod
+    def commit(consumer: Any, partitions: object = None) -> None:
+        """Commit what was read, if anything was."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        try:
+            consumer.commit(asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._NO_OFFSET:
+                raise
+
+    def read_some(self, number: int = 600) -> None:
+        """When each partition has its one owner, and each member a partition, write so many records and read them."""
+        self._poll_until(self._is_shared)
+        wanted = len(self.read) + number
+        for value in range(len(self.read), wanted):
+            self.producer.produce(self.topic, str(value), partition=value % self.partitions)
+        self.producer.flush(TIMEOUT)
+        self._poll_until(lambda: len(self.read) >= wanted)
+
+    def committed(self) -> list[tuple[int, int]]:
+        """Partitions with their offsets."""
+        from confluent_kafka import TopicPartition
+
+        places = [TopicPartition(self.topic, partition) for partition in range(self.partitions)]
+        return sorted((each.partition, each.offset) for each in self.members[-1].committed(places, timeout=TIMEOUT))
+
+    def _is_shared(self) -> bool:
+        owned = [each.partition for consumer in self.members for each in consumer.assignment()]
+        return sorted(owned) == list(range(self.partitions)) and all(each.assignment() for each in self.members)
+
+    def _poll_until(self, is_enough: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 2 * TIMEOUT
+        while not is_enough():
+            if time.monotonic() > deadline:
+                raise TimeoutError([len(consumer.assignment()) for consumer in self.members])
+            for consumer in self.members:
+                message = consumer.poll(0.005)
+                if message is not None:
+                    if message.error():
+                        raise RuntimeError(message.error())
+                    self.read.append((message.partition(), message.offset(), message.value().decode()))
+
+
+def confluent_churn(servers: str, topic: str, group: str, protocol: str) -> Any:
+    """Ten members of a group; then five of them go, and then five others come. Each time 600 records are read."""
+    members = ConfluentGroup(servers, topic, group, protocol)
+    members.join(10)
+    members.read_some()
+    members.leave(5)
+    members.read_some()
+    members.join(5)
+    members.read_some()
+    for consumer in members.members:
+        members.commit(consumer)
+    committed = members.committed()
+    members.leave(10)
+    return {"read": members.read, "committed": committed}
+
+
 def confluent_admin(servers: str, topic: str) -> Any:
     """Create, list, grow, configure, describe and delete a topic."""
     from confluent_kafka.admin import (
@@ -192,6 +289,7 @@ def aiokafka(servers: str, topic: str, count: int) -> Any:
 PROGRAMS: dict[str, Callable[..., Any]] = {
     "confluent-produce": lambda servers, topic, count, codec: confluent_produce(servers, topic, int(count), codec),
     "confluent-consume": lambda servers, topic, group, count: confluent_consume(servers, topic, group, int(count)),
+    "confluent-churn": confluent_churn,
     "confluent-admin": confluent_admin,
     "kafka-python": lambda servers, topic, count: kafka_python(servers, topic, int(count)),
     "aiokafka": lambda servers, topic, count: aiokafka(servers, topic, int(count)),

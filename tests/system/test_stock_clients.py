@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import sys
 from collections import Counter
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import FaultProxy, KafkaTools
@@ -68,6 +70,16 @@ def check_produced(broker: DevBroker, topic: str, count: int) -> None:
         assert numbers == sorted(numbers)
 
 
+async def members_of(broker: DevBroker, group_id: str, number: int) -> None:
+    """Return when a consumer group has so many members, and each has reached its assignment."""
+    async with asyncio.timeout(LONGEST_RUN):
+        while True:
+            group = broker.state.groups.get(group_id)
+            if group is not None and len(group.members) == number and group.state.value == "Stable":
+                return
+            await asyncio.sleep(0.05)
+
+
 # librdkafka
 
 
@@ -87,6 +99,16 @@ async def test_librdkafka_consumes_in_a_group_commits_and_resumes(broker: DevBro
     assert [tuple(each) for each in second["committed"]] == sorted(ends.items())
     another = await run("confluent-consume", broker.bootstrap_servers, "t", "another", 3000)
     assert len(another["read"]) == 3000
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_ten_members_of_librdkafka_come_and_go(broker: DevBroker, protocol: str) -> None:
+    broker.create_topic("t", partitions=12)
+    said = await run("confluent-churn", broker.bootstrap_servers, "t", "g", protocol)
+    assert sorted(map(tuple, said["read"])) == sorted(in_log(broker, "t"))
+    assert [tuple(each) for each in said["committed"]] == [(partition, 150) for partition in range(12)]
+    beats = broker.controls.request_count(ApiKey.CONSUMER_GROUP_HEARTBEAT)
+    assert (beats > 0) == (protocol == "consumer")
 
 
 async def test_librdkafka_administers_topics(broker: DevBroker) -> None:
@@ -232,6 +254,34 @@ async def test_java_console_producer_and_a_group_that_resumes(broker: DevBroker,
     said = await tools.run(GROUPS, "--bootstrap-server", broker.bootstrap_servers, "--describe", "--group", "g")
     rows = [line.split() for line in said.splitlines() if line.startswith("g ")]
     assert sum(int(row[3]) for row in rows) == 300
+    assert {row[5] for row in rows} == {"0"}
+
+
+@pytest.mark.java
+async def test_a_java_consumer_of_the_new_protocol_resumes_and_its_group_is_described(
+    broker: DevBroker, tools: KafkaTools
+) -> None:
+    await run("confluent-produce", broker.bootstrap_servers, "t", 300, "none")
+    arguments = ("--group", "g", "--consumer-property", "group.protocol=consumer")
+    server = ("--bootstrap-server", broker.bootstrap_servers)
+    reading = asyncio.create_task(
+        tools.console_consumer(broker.bootstrap_servers, "t", max_messages=301, arguments=arguments)
+    )
+    await members_of(broker, "g", 1)
+    said = await tools.run(GROUPS, *server, "--describe", "--group", "g", "--members", "--verbose")
+    (row,) = [line.split() for line in said.splitlines() if line.startswith("g ")]
+    assert re.search(r"t[:(]0,1,2", said)
+    assert row[3] == "console-consumer"
+    async with KafkaProducer(broker.bootstrap_servers) as producer:
+        await producer.send("t", b"last")
+    assert len(await reading) == 301
+    async with KafkaProducer(broker.bootstrap_servers) as producer:
+        await producer.send("t", b"later")
+    assert await tools.console_consumer(broker.bootstrap_servers, "t", max_messages=1, arguments=arguments) == ["later"]
+    assert "g" in (await tools.run(GROUPS, *server, "--list", "--type", "consumer")).split()
+    said = await tools.run(GROUPS, *server, "--describe", "--group", "g")
+    rows = [line.split() for line in said.splitlines() if line.startswith("g ")]
+    assert sum(int(row[3]) for row in rows) == 302
     assert {row[5] for row in rows} == {"0"}
 
 

@@ -28,6 +28,8 @@ GROUP_REQUESTS: dict[ApiKey, dict[str, Any]] = {
     ApiKey.LIST_GROUPS: {},
     ApiKey.DELETE_GROUPS: {"groups_names": ["g"]},
     ApiKey.OFFSET_DELETE: {},
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: {"topic_partitions": None},
+    ApiKey.CONSUMER_GROUP_DESCRIBE: {"group_ids": ["g"]},
 }
 
 
