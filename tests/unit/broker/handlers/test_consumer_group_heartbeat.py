@@ -53,7 +53,7 @@ async def test_a_member_joins_lives_and_leaves_in_every_version(harness: Harness
 
 
 async def test_an_expression_comes_with_version_1(harness: Harness) -> None:
-    fields = {"subscribed_topic_names": None, "subscribed_topic_regex": "[s-u]"}
+    fields: dict[str, Any] = {"subscribed_topic_names": None, "subscribed_topic_regex": "[s-u]"}
     assert beat(harness, **fields).assignment.topic_partitions[0].partitions == (0, 1)
     assert describe(harness).members[0].subscribed_topic_regex == "[s-u]"
     assert beat(harness, version=0, **fields).error_code == 42
@@ -131,7 +131,7 @@ async def test_without_the_feature_there_are_no_consumer_groups(open_harness: Op
     harness = open_harness(group_version=0)
     assert beat(harness).error_code == UNSUPPORTED_VERSION
     assert describe(harness).error_code == UNSUPPORTED_VERSION
-    software = {"client_software_name": "a", "client_software_version": "1"}
+    software: dict[str, Any] = {"client_software_name": "a", "client_software_version": "1"}
     told = harness.call(ApiKey.API_VERSIONS, 4, **software)
     assert "group.version" not in [each.name for each in told.finalized_features]
     told = open_harness().call(ApiKey.API_VERSIONS, 4, **software)
