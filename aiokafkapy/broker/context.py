@@ -37,6 +37,7 @@ from ..errors import (
 )
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_response
+from .entity_quotas import EntityQuotas
 from .faults import Fault, Faults, broker_error
 from .security.acls import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType
 from .telemetry import ClientTelemetry
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from .coordination.groups import GroupCoordinator
     from .coordination.purgatory import Purgatory
     from .coordination.transactions import TransactionCoordinator
+    from .features import Features
     from .security.authentication import Authentication
     from .security.authorizer import Authorizer
     from .security.sasl_session import SaslSession
@@ -104,6 +106,8 @@ class BrokerState:
     faults: Faults
     loop: asyncio.AbstractEventLoop
     authentication: Authentication
+    features: Features
+    quotas: EntityQuotas = field(default_factory=EntityQuotas)
     authorizer: Authorizer | None = None  # None: everybody may do everything
     telemetry: ClientTelemetry = field(default_factory=ClientTelemetry)
 

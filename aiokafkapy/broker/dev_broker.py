@@ -32,6 +32,7 @@ from .coordination.purgatory import Purgatory
 from .coordination.transaction_expiry import TransactionExpiry
 from .coordination.transaction_markers import TransactionMarkers
 from .coordination.transactions import TransactionCoordinator
+from .features import Features
 from .listeners import DEFAULT_LISTENER, Endpoint, Listener, Listeners, endpoints_of
 from .network.held_ports import HeldPorts
 from .network.request_channel import RequestChannel
@@ -321,7 +322,8 @@ class DevBroker:
             groups = GroupCoordinator(self.config, topics, data_dir=self._data_dir)
             opened.callback(groups.close)
             producer_ids = ProducerIdManager(data_dir=self._data_dir, first=topics.next_producer_id())
-            transactions = self._open_transactions(topics, groups, producer_ids, purgatory)
+            features = Features(self.config)
+            transactions = self._open_transactions(topics, groups, producer_ids, purgatory, features)
             opened.callback(transactions.close)
             self._expiry = TransactionExpiry(transactions, loop)
             opened.callback(self._expiry.close)
@@ -344,6 +346,7 @@ class DevBroker:
                 faults=self.controls.faults,
                 loop=loop,
                 authentication=await self._open_authentication(),
+                features=features,
                 authorizer=_authorizer(self.config, self._data_dir),
                 telemetry=self.telemetry,
             )
@@ -356,11 +359,17 @@ class DevBroker:
         groups: GroupCoordinator,
         producer_ids: ProducerIdManager,
         purgatory: Purgatory,
+        features: Features,
     ) -> TransactionCoordinator:
         loop = asyncio.get_running_loop()
         markers = TransactionMarkers(topics, groups.offsets, purgatory.check, lambda: int(time.time() * 1000))
         transactions = TransactionCoordinator(
-            self.config, markers, producer_ids.generate, now=loop.time(), data_dir=self._data_dir
+            self.config,
+            markers,
+            producer_ids.generate,
+            now=loop.time(),
+            data_dir=self._data_dir,
+            features=features,
         )
         producer_ids.skip_before(transactions.next_producer_id())
         transactions.resume()

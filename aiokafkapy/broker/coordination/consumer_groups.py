@@ -35,6 +35,7 @@ from ..storage.topics import TopicRegistry
 from .assignors import Assignment
 from .consumer_group import STATIC_MEMBER_AWAY, ConsumerGroup, ConsumerGroupMember, MemberState
 from .group import Group, GroupState
+from .group_configs import GroupConfigs
 from .scheduler import Scheduler
 from .topic_pattern import TopicPattern
 
@@ -93,6 +94,7 @@ class ConsumerGroupManager:
         scheduler: Scheduler,
         topics: TopicRegistry,
         groups: dict[str, Group | ConsumerGroup],
+        configs: GroupConfigs,
         note_type: Callable[[str, bool], None],
     ) -> None:
         """``note_type(group_id, True)`` is called when a group becomes a consumer group."""
@@ -100,6 +102,7 @@ class ConsumerGroupManager:
         self._scheduler = scheduler
         self._topics = topics
         self._groups = groups
+        self._configs = configs
         self._note_type = note_type
 
     def new_group(self, group_id: str) -> ConsumerGroup:
@@ -147,7 +150,7 @@ class ConsumerGroupManager:
         return HeartbeatResult(
             member.member_id,
             member.member_epoch,
-            self._config.group_consumer_heartbeat_interval_ms,
+            self._configs.heartbeat_interval_ms(group.group_id),
             member.assigned if request.is_full or has_changed else None,
         )
 
@@ -249,7 +252,7 @@ class ConsumerGroupManager:
         now = self._scheduler.time()
         if member.session_timer is not None:
             member.session_timer.cancel()
-        session_timeout = self._config.group_consumer_session_timeout_ms / 1000
+        session_timeout = self._configs.session_timeout(group.group_id)
         member.session_timer = self._scheduler.call_at(now + session_timeout, partial(self._drop, group, member))
         if member.state is not MemberState.UNREVOKED_PARTITIONS:
             _stop_rebalance_timer(member)

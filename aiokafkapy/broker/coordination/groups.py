@@ -59,6 +59,7 @@ from .group import (
     SyncResult,
     code_of,
 )
+from .group_configs import GroupConfigs
 from .group_offsets import CommittedOffset, OffsetStore
 from .rebalance import GroupRebalancer
 from .scheduler import Scheduler
@@ -87,7 +88,10 @@ class GroupCoordinator:
         self._rebalancer = GroupRebalancer(config, self._scheduler)
         self._groups: dict[str, AnyGroup] = {}
         self.offsets = OffsetStore(data_dir)
-        self.consumer = ConsumerGroupManager(config, self._scheduler, topics, self._groups, self.offsets.note_type)
+        self.configs = GroupConfigs(config)
+        self.consumer = ConsumerGroupManager(
+            config, self._scheduler, topics, self._groups, self.configs, self.offsets.note_type
+        )
         for group_id in self.offsets.groups():
             is_consumer = group_id in self.offsets.consumer_groups
             self._groups[group_id] = self.consumer.new_group(group_id) if is_consumer else Group(group_id)

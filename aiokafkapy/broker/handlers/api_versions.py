@@ -3,7 +3,7 @@
 versions: 0-4
 kept: the version ranges of exactly the APIs that have a handler, those of telemetry with a receiver only; the check
     of the client's software name (v3+); the features (v3+) transaction.version, finalized at 2 (KIP-890), and
-    group.version, finalized at 1 (KIP-848)
+    group.version, finalized at 1 (KIP-848), until UpdateFeatures says otherwise
 dropped: all other features
 notes: it may come before a client has authenticated by SASL. The response's header is always version 0; a version we
     do not know is answered in v0 with UNSUPPORTED_VERSION and our range (KIP-511), see request_handler. Produce is
@@ -20,6 +20,7 @@ from ...errors import InvalidRequestError, UnsupportedVersionError
 from ...protocol.api import ApiKey
 from ...protocol.messages import build_response
 from ..context import RequestContext
+from ..features import HIGHEST
 from . import Body, dispatch_table, register
 
 __all__ = ["handle", "unsupported_version_response"]
@@ -37,19 +38,18 @@ def handle(context: RequestContext, body: Body) -> Body:
         raise InvalidRequestError("the client's software name or version has characters it may not have")
     if context.connection.session is not None:
         context.connection.session.versions_told()
-    config = context.state.config
-    levels = {"group.version": (1, config.group_version), "transaction.version": (2, config.transaction_version)}
+    features = context.state.features
     has_receiver = context.state.telemetry.is_offered
     return context.respond(
         api_keys=[entry for entry in _api_keys() if has_receiver or entry["api_key"] not in _OF_A_RECEIVER],
         supported_features=[
-            {"name": name, "min_version": 0, "max_version": highest} for name, (highest, _) in levels.items()
+            {"name": name, "min_version": 0, "max_version": highest} for name, highest in HIGHEST.items()
         ],
-        finalized_features_epoch=0,
+        finalized_features_epoch=features.epoch,
         finalized_features=[
-            {"name": name, "max_version_level": level, "min_version_level": level}
-            for name, (_, level) in levels.items()
-            if level > 0
+            {"name": name, "max_version_level": features[name], "min_version_level": features[name]}
+            for name in HIGHEST
+            if features[name] > 0
         ],
     )
 

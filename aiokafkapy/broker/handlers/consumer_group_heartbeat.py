@@ -17,6 +17,7 @@ from ...protocol.messages import milliseconds
 from ..context import RequestContext
 from ..coordination.assignors import Assignment, TopicIdPartition
 from ..coordination.consumer_groups import ConsumerGroupHeartbeat
+from ..features import GROUP_VERSION
 from ..security.acls import Operation, ResourceType
 from . import Body, error_message, register
 from .coordination import check_group, seconds
@@ -67,8 +68,8 @@ def handle(context: RequestContext, body: Body) -> Body:
 
 
 def check_group_version(context: RequestContext) -> None:
-    """Raise UnsupportedVersionError while consumer groups are taken away (``group_version=0``)."""
-    if context.state.config.group_version < 1:
+    """Raise UnsupportedVersionError while consumer groups are taken away, by ``group_version=0`` or UpdateFeatures."""
+    if context.state.features[GROUP_VERSION] < 1:
         raise UnsupportedVersionError
 
 

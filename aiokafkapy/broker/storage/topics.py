@@ -115,7 +115,8 @@ class TopicRegistry:
         self.version = 0
         self.on_change: Callable[[Partition], object] = _ignored
         # disk
-        self._folders = TopicFolders(None if data_dir is None else Path(data_dir))
+        self.data_dir = None if data_dir is None else Path(data_dir)
+        self._folders = TopicFolders(self.data_dir)
         try:
             for folder, saved in self._folders.load():
                 self._restore(folder, saved)
@@ -273,6 +274,29 @@ class TopicRegistry:
             self._lead(partition.topic, {partition: node_id})
         except OSError:
             partition.replicas = replicas
+            raise
+        return partition
+
+    def elect(self, partition: Partition, node_id: int) -> None:
+        """Let one of its replicas, which runs, lead a partition; the epoch rises by one."""
+        self._lead(partition.topic, {partition: node_id})
+
+    def reassign(self, name: str, index: int, replicas: Sequence[int]) -> Partition:
+        """Give a partition other replicas, at once, for they share its log; a leader that is none of them is replaced.
+
+        Raises UnknownTopicOrPartitionError or InvalidReplicaAssignmentError, and has changed nothing.
+        """
+        partition = self.partition(name, index)
+        if partition is None:
+            raise UnknownTopicOrPartitionError("The partition does not exist.", topic=name, partition=index)
+        checked_assignments(0, {0: list(replicas)}, self.node_ids)
+        before = partition.replicas
+        partition.replicas = tuple(replicas)
+        try:
+            leader = partition.leader if partition.leader in replicas else self._candidate(partition)
+            self._lead(partition.topic, {partition: leader})
+        except OSError:
+            partition.replicas = before
             raise
         return partition
 

@@ -14,6 +14,7 @@ from aiokafkapy.broker.coordination.groups import GroupCoordinator
 from aiokafkapy.broker.coordination.purgatory import Purgatory
 from aiokafkapy.broker.coordination.transaction_markers import TransactionMarkers
 from aiokafkapy.broker.coordination.transactions import TransactionCoordinator
+from aiokafkapy.broker.features import Features
 from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, dispatch_table
 from aiokafkapy.broker.security.authentication import Authentication
 from aiokafkapy.broker.storage.producer_state import ProducerIdManager
@@ -55,6 +56,7 @@ class Harness:
             faults=self.controls.faults,
             loop=loop,
             authentication=Authentication(settings, data_dir, lambda: 0),
+            features=Features(settings),
             all_nodes=dict(addresses),
             running_nodes=dict(addresses),
             advertised={"PLAINTEXT": dict(addresses)},
