@@ -65,7 +65,7 @@ def changeable(context: RequestContext, resource: Any) -> Changeable:
     if kind in (BROKER, CLIENT_METRICS):
         context.check_right(Operation.ALTER_CONFIGS, ResourceType.CLUSTER)
     if kind == BROKER:
-        raise InvalidConfigError("the dev broker's own options are set when it is made: DevBroker(option=...)")
+        return Changeable({}, lambda option: "", _alter_broker)
     if kind != CLIENT_METRICS:
         raise InvalidRequestError(f"Unexpected resource type {kind}")
     telemetry = context.state.telemetry
@@ -96,6 +96,12 @@ def respond_each(context: RequestContext, body: Body, error: KafkaError | None, 
             }
         )
     return context.respond(responses=responses)
+
+
+def _alter_broker(changes: Changes, validate_only: bool) -> None:
+    # Tools take options away that nobody has set: kafka-reassign-partitions.sh those that held copying back.
+    if any(value is not None for value in changes.values()):
+        raise InvalidConfigError("the dev broker's own options are set when it is made: DevBroker(option=...)")
 
 
 def _of_topic(context: RequestContext, name: str) -> Changeable:

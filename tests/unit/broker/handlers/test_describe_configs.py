@@ -60,6 +60,7 @@ async def test_configs_are_altered_all_or_none(version: int) -> None:
         assert alter(("max.message.bytes", SET, None)) == 40
         assert alter(("max.message.bytes", SET, "5"), ("max.message.bytes", SET, "6")) == 42
         assert alter(("num.partitions", SET, "5"), kind=BROKER) == 40
+        assert alter(("leader.replication.throttled.rate", DELETE, None), kind=BROKER) == 0
         assert topic.config.overrides == {"cleanup.policy": "compact"}
 
 
