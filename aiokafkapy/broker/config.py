@@ -183,6 +183,13 @@ class BrokerConfig(BaseModel):
         default=86_400_000, description="Milliseconds after which an idle producer's state is forgotten."
     )
 
+    log_retention_check_interval_ms: int = Field(
+        default=300_000, ge=1, description="Milliseconds between looks for records that are kept no longer."
+    )
+    log_cleaner_backoff_ms: int = Field(
+        default=15_000, ge=1, description="Milliseconds between looks for compacted topics that have grown enough."
+    )
+
     # Fetch
     fetch_max_bytes: int = Field(default=57_671_680, ge=1024, description="Largest answer to a fetch, in bytes.")
     max_incremental_fetch_session_cache_slots: int = Field(

@@ -21,7 +21,6 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -37,6 +36,7 @@ from ..errors import (
 )
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_response
+from .clock import WallClock
 from .entity_quotas import EntityQuotas
 from .faults import Fault, Faults, broker_error
 from .security.acls import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType
@@ -107,6 +107,7 @@ class BrokerState:
     loop: asyncio.AbstractEventLoop
     authentication: Authentication
     features: Features
+    clock: WallClock = field(default_factory=WallClock)
     quotas: EntityQuotas = field(default_factory=EntityQuotas)
     authorizer: Authorizer | None = None  # None: everybody may do everything
     telemetry: ClientTelemetry = field(default_factory=ClientTelemetry)
@@ -125,8 +126,8 @@ class BrokerState:
         return self.loop.time()
 
     def timestamp_ms(self) -> int:
-        """Wall time in milliseconds: for records and nothing else."""
-        return int(time.time() * 1000)
+        """Wall time in milliseconds: for records and nothing else. ``controls.advance_clock`` moves it."""
+        return self.clock()
 
     @property
     def running_node_ids(self) -> list[int]:

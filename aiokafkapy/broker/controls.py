@@ -53,6 +53,10 @@ class Cluster(Protocol):
 
     def expire_transactions(self, transactional_id: str | None) -> int: ...
 
+    def advance_clock(self, seconds: float) -> None: ...
+
+    def clean_logs(self) -> None: ...
+
     def stop_node(self, node_id: int) -> None: ...
 
     def start_node(self, node_id: int) -> None: ...
@@ -113,6 +117,18 @@ class Controls:
         0 ends it. As with a quota the response comes at once and the connection is muted after it (KIP-219).
         """
         self.faults.throttles[client_id] = ms / 1000
+
+    def advance_clock(self, seconds: float) -> None:
+        """Let the cluster's wall clock be so much later, and clean the logs by it: records that are too old go.
+
+        Records that the broker gives a time get a later one, too. Time-outs, of groups and transactions for example,
+        run by another clock. ValueError when ``seconds`` is negative.
+        """
+        self._cluster.advance_clock(seconds)
+
+    def clean_logs(self) -> None:
+        """Drop the records that topics keep no longer (retention), and compact those that are compacted, now."""
+        self._cluster.clean_logs()
 
     def stall_connections(self, is_stalled: bool = True, node_id: int | None = None) -> None:
         """Read nothing and write nothing, on all nodes or on one, while connections stay open; False goes on."""

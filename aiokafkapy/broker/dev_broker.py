@@ -24,10 +24,12 @@ from typing import Self
 
 from ..common import ConsumedRecord, Node
 from ..errors import ConfigurationError, IllegalStateError, UnknownTopicOrPartitionError
+from .clock import WallClock
 from .config import BrokerConfig
 from .context import BrokerState
 from .controls import Controls
 from .coordination.groups import GroupCoordinator
+from .coordination.log_manager import LogManager
 from .coordination.purgatory import Purgatory
 from .coordination.transaction_expiry import TransactionExpiry
 from .coordination.transaction_markers import TransactionMarkers
@@ -100,6 +102,7 @@ class DevBroker:
         self._authentications: dict[str, ListenerAuthentication] = {}
         self._state: BrokerState | None = None
         self._expiry: TransactionExpiry | None = None
+        self._logs: LogManager | None = None
         self._lock = DataDirLock(self._data_dir)
 
     # starting and stopping
@@ -136,6 +139,8 @@ class DevBroker:
         self._held_ports.release_all()
         if self._expiry is not None:
             self._expiry.close()
+        if self._logs is not None:
+            self._logs.close()
         state.transactions.close()
         state.groups.close()
         state.purgatory.close()
@@ -296,6 +301,16 @@ class DevBroker:
         """See ``Controls.expire_transactions``."""
         return self.state.transactions.expire(math.inf, transactional_id)
 
+    def advance_clock(self, seconds: float) -> None:
+        """See ``Controls.advance_clock``."""
+        self.state.clock.advance(seconds)
+        self.clean_logs()
+
+    def clean_logs(self) -> None:
+        """See ``Controls.clean_logs``."""
+        if self._logs is not None:
+            self._logs.run()
+
     def stop_node(self, node_id: int) -> None:
         """See ``Controls.stop_node``. Stopping a stopped node does nothing."""
         self._check_node(node_id)
@@ -315,6 +330,7 @@ class DevBroker:
 
     async def _open_state(self) -> BrokerState:
         loop = asyncio.get_running_loop()
+        clock = WallClock()
         purgatory = Purgatory(loop)
         with ExitStack() as opened:
             topics = TopicRegistry(self.config, self._node_ids, data_dir=self._data_dir)
@@ -323,7 +339,7 @@ class DevBroker:
             opened.callback(groups.close)
             producer_ids = ProducerIdManager(data_dir=self._data_dir, first=topics.next_producer_id())
             features = Features(self.config)
-            transactions = self._open_transactions(topics, groups, producer_ids, purgatory, features)
+            transactions = self._open_transactions(topics, groups, producer_ids, purgatory, features, clock)
             opened.callback(transactions.close)
             self._expiry = TransactionExpiry(transactions, loop)
             opened.callback(self._expiry.close)
@@ -335,6 +351,8 @@ class DevBroker:
                 transactions.resume()
 
             topics.on_change = on_change
+            self._logs = LogManager(self.config, topics, loop, clock)
+            opened.callback(self._logs.close)
             state = BrokerState(
                 config=self.config,
                 cluster_id=load_cluster_id(self._data_dir),
@@ -347,6 +365,7 @@ class DevBroker:
                 loop=loop,
                 authentication=await self._open_authentication(),
                 features=features,
+                clock=clock,
                 authorizer=_authorizer(self.config, self._data_dir),
                 telemetry=self.telemetry,
             )
@@ -360,9 +379,10 @@ class DevBroker:
         producer_ids: ProducerIdManager,
         purgatory: Purgatory,
         features: Features,
+        clock: WallClock,
     ) -> TransactionCoordinator:
         loop = asyncio.get_running_loop()
-        markers = TransactionMarkers(topics, groups.offsets, purgatory.check, lambda: int(time.time() * 1000))
+        markers = TransactionMarkers(topics, groups.offsets, purgatory.check, clock)
         transactions = TransactionCoordinator(
             self.config,
             markers,

@@ -244,6 +244,43 @@ def kafka_python(servers: str, topic: str, count: int) -> Any:
     return {"delivered": delivered, "read": read}
 
 
+def kafka_python_read(servers: str, topic: str, count: int) -> Any:
+    """kafka-python: read so many records from the beginning."""
+    from kafka import KafkaConsumer
+
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=servers.split(","),
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        consumer_timeout_ms=TIMEOUT * 1000,
+    )
+    read: list[tuple[int, int, str]] = []
+    while len(read) < count:
+        for records in consumer.poll(timeout_ms=TIMEOUT * 1000).values():
+            read += [(record.partition, record.offset, record.value.decode()) for record in records]
+    consumer.close()
+    return {"read": read}
+
+
+def aiokafka_read(servers: str, topic: str, count: int) -> Any:
+    """aiokafka: read so many records from the beginning."""
+    from aiokafka import AIOKafkaConsumer
+
+    async def main() -> Any:
+        consumer = AIOKafkaConsumer(topic, bootstrap_servers=servers, auto_offset_reset="earliest")
+        await consumer.start()
+        read: list[tuple[int, int, str]] = []
+        async with asyncio.timeout(TIMEOUT):
+            while len(read) < count:
+                record = await consumer.getone()
+                read.append((record.partition, record.offset, record.value.decode()))
+        await consumer.stop()
+        return {"read": read}
+
+    return asyncio.run(main())
+
+
 def aiokafka(servers: str, topic: str, count: int) -> Any:
     """aiokafka: produce (idempotent), then two members of one group at once."""
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -291,6 +328,8 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "confluent-consume": lambda servers, topic, group, count: confluent_consume(servers, topic, group, int(count)),
     "confluent-churn": confluent_churn,
     "confluent-admin": confluent_admin,
+    "kafka-python-read": lambda servers, topic, count: kafka_python_read(servers, topic, int(count)),
+    "aiokafka-read": lambda servers, topic, count: aiokafka_read(servers, topic, int(count)),
     "kafka-python": lambda servers, topic, count: kafka_python(servers, topic, int(count)),
     "aiokafka": lambda servers, topic, count: aiokafka(servers, topic, int(count)),
 }

@@ -156,6 +156,34 @@ async def test_kafka_python_produces_consumes_commits_and_resumes(broker: DevBro
     assert sorted(map(tuple, said["read"])) == sorted(in_log(broker, "t"))
 
 
+# Logs that were cleaned
+
+
+@pytest.fixture
+async def compacted(broker: DevBroker) -> DevBroker:
+    """The topic ``t`` had 60 records of three keys, and has the last of each; one more was written afterwards."""
+    broker.create_topic("t", partitions=1, config={"cleanup.policy": "compact"})
+    async with KafkaProducer(broker.bootstrap_servers, linger_ms=0) as producer:
+        for number in range(60):
+            await producer.send("t", b"%d" % number, key=b"%d" % (number % 3), partition=0)
+        broker.controls.clean_logs()
+        await producer.send("t", b"after", key=b"new", partition=0)
+    assert in_log(broker, "t") == [(0, 57, "57"), (0, 58, "58"), (0, 59, "59"), (0, 60, "after")]
+    return broker
+
+
+@pytest.mark.parametrize("client", ["confluent-consume", "aiokafka-read", "kafka-python-read"])
+async def test_a_compacted_topic_is_read_past_what_is_gone(compacted: DevBroker, client: str) -> None:
+    group = ("g",) if client == "confluent-consume" else ()
+    said = await run(client, compacted.bootstrap_servers, "t", *group, 4)
+    assert list(map(tuple, said["read"])) == in_log(compacted, "t")
+
+
+@pytest.mark.java
+async def test_javas_consumer_reads_a_compacted_topic(compacted: DevBroker, tools: KafkaTools) -> None:
+    assert await tools.console_consumer(compacted.bootstrap_servers, "t", max_messages=4) == ["57", "58", "59", "after"]
+
+
 # Through the fault proxy
 
 

@@ -1,0 +1,99 @@
+"""Retention and compaction of all logs, time after time, and when ``controls`` ask for them.
+
+Owns the two timers and a cleaner for each compacted log; ``storage.log`` and ``storage.log_cleaner`` decide what goes.
+Kafka's counterparts are ``LogManager`` and the threads of ``LogCleaner``.
+
+Rules:
+
+- retention is looked at every ``log.retention.check.interval.ms``, and compaction every ``log.cleaner.backoff.ms``, of
+  logs that have grown enough (``min.cleanable.dirty.ratio``); ``run`` does both at once, however little has grown;
+- by the wall clock of the cluster, which ``controls.advance_clock`` moves;
+- a log that cannot be written is tried again the next time.
+
+Events: ``broker.log_cleaning_failed`` (warning).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from functools import partial
+
+from ...errors import KafkaError
+from ...observability import get_logger
+from ..config import BrokerConfig
+from ..storage.log import PartitionLog
+from ..storage.log_cleaner import LogCleaner
+from ..storage.topics import Partition, TopicRegistry
+from .scheduler import Scheduler, TimerHandle
+
+__all__ = ["LogManager"]
+
+logger = get_logger()
+
+
+class LogManager:
+    """The housekeeping of a cluster's logs."""
+
+    def __init__(
+        self, config: BrokerConfig, topics: TopicRegistry, scheduler: Scheduler, clock: Callable[[], int]
+    ) -> None:
+        self._topics = topics
+        self._scheduler = scheduler
+        self._clock = clock
+        self._cleaners: weakref.WeakKeyDictionary[PartitionLog, LogCleaner] = weakref.WeakKeyDictionary()
+        self._timers: dict[str, TimerHandle] = {}
+        self._arm("retention", config.log_retention_check_interval_ms / 1000, self._delete_expired)
+        self._arm("compaction", config.log_cleaner_backoff_ms / 1000, partial(self._compact, even_if_little=False))
+
+    def run(self) -> None:
+        """Drop what is kept no longer, and compact, now."""
+        self._delete_expired()
+        self._compact(even_if_little=True)
+
+    def close(self) -> None:
+        """Stop the timers; idempotent."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    # asyncio callbacks
+
+    def _arm(self, name: str, interval: float, work: Callable[[], None]) -> None:
+        def on_due() -> None:
+            work()
+            self._arm(name, interval, work)
+
+        self._timers[name] = self._scheduler.call_at(self._scheduler.time() + interval, on_due)
+
+    # internals
+
+    def _delete_expired(self) -> None:
+        for partition in self._partitions():
+            try:
+                if partition.log.delete_expired(self._clock()):
+                    self._topics.on_change(partition)
+            except KafkaError as error:
+                self._warn(partition, error)
+
+    def _compact(self, *, even_if_little: bool) -> None:
+        for partition in self._partitions():
+            log = partition.log
+            if not log.config.is_compacted:
+                continue
+            cleaner = self._cleaners.get(log)
+            if cleaner is None:
+                cleaner = self._cleaners[log] = LogCleaner(log)
+            try:
+                if even_if_little or cleaner.is_due(self._clock()):
+                    cleaner.compact(self._clock())
+            except KafkaError as error:
+                self._warn(partition, error)
+
+    def _partitions(self) -> list[Partition]:
+        return [partition for topic in self._topics for partition in topic.partitions]
+
+    def _warn(self, partition: Partition, error: KafkaError) -> None:
+        logger.warning(
+            "broker.log_cleaning_failed", topic=partition.topic_name, partition=partition.index, error=str(error)
+        )
