@@ -193,7 +193,14 @@ class BrokerConfig(BaseModel):
     # Fetch
     fetch_max_bytes: int = Field(default=57_671_680, ge=1024, description="Largest answer to a fetch, in bytes.")
     max_incremental_fetch_session_cache_slots: int = Field(
-        default=1_000, ge=0, description="Fetch sessions that are kept."
+        default=1_000, ge=0, description="Fetch sessions that each node keeps."
+    )
+    broker_rack: Sequence[str] = Field(
+        default=(), description="Racks of the nodes, dealt out in turn; in Kafka each node's broker.rack."
+    )
+    replica_selector_class: Literal["org.apache.kafka.common.replica.RackAwareReplicaSelector"] | None = Field(
+        default=None,
+        description="Send consumers that name their rack to the replica in it (KIP-392). None: all read from leaders.",
     )
 
     # Groups
@@ -266,6 +273,7 @@ class BrokerConfig(BaseModel):
         "ssl_cipher_suites",
         "sasl_kerberos_principal_to_local_rules",
         "group_consumer_assignors",
+        "broker_rack",
         mode="before",
     )
     @classmethod

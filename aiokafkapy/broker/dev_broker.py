@@ -418,7 +418,9 @@ class DevBroker:
 
     def _advertise(self, state: BrokerState, node_id: int) -> None:
         for name, endpoint in reversed(self._endpoints.items()):
-            address = Node(node_id, endpoint.advertised_host, self._ports[node_id][name])
+            racks = self.config.broker_rack
+            rack = racks[(node_id - 1) % len(racks)] if racks else None
+            address = Node(node_id, endpoint.advertised_host, self._ports[node_id][name], rack)
             state.advertised.setdefault(name, {})[node_id] = address
             state.all_nodes[node_id] = state.running_nodes[node_id] = address  # at the end the first listener's
 
@@ -427,6 +429,7 @@ class DevBroker:
         node.stop()
         self._stopping = [*(each for each in self._stopping if not each.is_stopped), node]
         del state.running_nodes[node_id]
+        state.fetch_sessions.pop(node_id, None)
         if self._state is not None:  # else the whole cluster stops: no node takes over
             state.topics.node_stopped(node_id)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import product
 from typing import Any
 
@@ -110,6 +110,53 @@ async def fetching(client: RawClient, topic: str) -> Any:
         "unknown session": await fetch(client, topic, 0, session_id=12345, session_epoch=4),
         "waits": await fetch(client, topic, 3, max_wait=50),
     }
+
+
+async def fetch_sessions(client: RawClient, topic: str) -> Any:
+    await create(client, topic, 2)
+    await produce(client, topic, batch([b"a"]))
+
+    async def ask(session_id: int, epoch: int, *offsets: int, forgotten: Sequence[int] = ()) -> Any:
+        wanted = [
+            {"partition": index, "fetch_offset": offset, "partition_max_bytes": 1_000}
+            for index, offset in enumerate(offsets)
+        ]
+        fields: dict[str, Any] = {"max_wait": 0, "min_bytes": 1, "max_bytes": 100_000, "replica_id": -1}
+        fields |= {"session_id": session_id, "session_epoch": epoch, "topics": []}
+        if wanted:
+            fields["topics"] = [{"topic": topic, "partitions": wanted}]
+        if forgotten:
+            fields["forgotten_topics_data"] = [{"topic": topic, "partitions": list(forgotten)}]
+        body = await client.call(ApiKey.FETCH, 12, **fields)
+        told = sorted(
+            (each.partition_index, int(each.error_code), each.high_watermark, len(each.records or b""))
+            for found in body.responses
+            for each in found.partitions
+        )
+        return body.session_id, (int(body.error_code), body.session_id in (0, session_id), told)
+
+    session_id, first = await ask(0, 0, 0, 0)
+    told = [first[0], first[2]]
+    requests: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = [
+        (1, (), ()),  # the first partition's record again: its offset is still 0
+        (2, (1,), ()),
+        (3, (), ()),
+        (3, (), ()),  # an epoch that was
+        (4, (9,), ()),  # out of range
+        (5, (), ()),
+        (6, (1,), ()),
+        (7, (), ()),
+        (8, (), (1,)),
+        (9, (1, 0), ()),  # back again
+        (10, (), ()),
+        (11, (), (0, 1)),  # nothing is left
+        (12, (), ()),
+    ]
+    for epoch, offsets, forgotten in requests:
+        told.append((await ask(session_id, epoch, *offsets, forgotten=forgotten))[1])
+    told.append((await ask(0, -1, 0))[1])
+    told.append((await ask(0, 0))[1])
+    return told
 
 
 async def offsets_by_time(client: RawClient, topic: str) -> Any:
@@ -367,6 +414,7 @@ SCENARIOS: list[Scenario] = [
     idempotence,
     record_errors,
     fetching,
+    fetch_sessions,
     offsets_by_time,
     deleting_records,
     leader_epochs,

@@ -54,8 +54,8 @@ def confluent_produce(servers: str, topic: str, count: int, codec: str) -> Any:
     return {"delivered": delivered, "left": left, "errors": errors[:5], "in_order": in_order}
 
 
-def confluent_consume(servers: str, topic: str, group: str, count: int) -> Any:
-    """Read ``count`` records as a member of a group, commit, leave."""
+def confluent_consume(servers: str, topic: str, group: str, count: int, rack: str = "") -> Any:
+    """Read ``count`` records as a member of a group, from a rack, commit, leave."""
     from confluent_kafka import Consumer
 
     consumer = Consumer(
@@ -64,6 +64,7 @@ def confluent_consume(servers: str, topic: str, group: str, count: int) -> Any:
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            **({"client.rack": rack} if rack else {}),
         }
     )
     consumer.subscribe([topic])
@@ -323,12 +324,117 @@ def aiokafka(servers: str, topic: str, count: int) -> Any:
     return asyncio.run(main())
 
 
+class AiokafkaGroup:
+    """Members of a group in this process, each a task, and a producer of what they read."""
+
+    def __init__(self, servers: str, topic: str, partitions: int = 12) -> None:
+        self.servers, self.topic, self.partitions = servers, topic, partitions
+        self.members: list[tuple[Any, asyncio.Task[None]]] = []
+        self.read: list[tuple[int, int, str]] = []
+
+    async def join(self, number: int) -> None:
+        """So many members come."""
+        from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+
+        for _ in range(number):
+            consumer = AIOKafkaConsumer(
+                bootstrap_servers=self.servers,
+                group_id="aiokafka",
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+                heartbeat_interval_ms=100,
+            )
+
+            class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+                """Commits what was read before somebody else reads on."""
+
+                consumer: Any
+
+                async def on_partitions_revoked(self, revoked: Any) -> None:
+                    if revoked:
+                        await self.consumer.commit()
+
+                async def on_partitions_assigned(self, assigned: Any) -> None:
+                    pass
+
+            listener = Listener()
+            listener.consumer = consumer
+            consumer.subscribe([self.topic], listener=listener)
+            await consumer.start()
+            self.members.append((consumer, asyncio.create_task(self._poll(consumer))))
+
+    async def leave(self, number: int) -> None:
+        """The first ones go."""
+        for consumer, task in self.members[:number]:
+            task.cancel()
+            await asyncio.wait([task])
+            if consumer.assignment():
+                await consumer.commit()
+            await consumer.stop()
+        del self.members[:number]
+
+    async def read_some(self, producer: Any, number: int = 600) -> None:
+        """When each partition has its one owner, write so many records and read them."""
+        await self._until(self._is_shared)
+        values = {value for _, _, value in self.read}
+        wanted = {str(value) for value in range(len(values), len(values) + number)}
+        for value in sorted(wanted):
+            await producer.send(self.topic, value.encode(), partition=int(value) % self.partitions)
+        await producer.flush()
+        await self._until(lambda: wanted <= {value for _, _, value in self.read})
+
+    async def _poll(self, consumer: Any) -> None:
+        while True:
+            for records in (await consumer.getmany(timeout_ms=50)).values():
+                self.read += [(record.partition, record.offset, record.value.decode()) for record in records]
+
+    def _is_shared(self) -> bool:
+        owned = [each.partition for consumer, _ in self.members for each in consumer.assignment()]
+        return sorted(owned) == list(range(self.partitions)) and all(each.assignment() for each, _ in self.members)
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        async with asyncio.timeout(2 * TIMEOUT):
+            while True:
+                if is_so():
+                    return
+                await asyncio.sleep(0.02)
+
+
+def aiokafka_churn(servers: str, topic: str) -> Any:
+    """Ten members of a group; then five of them go, and then five others come. Each time 600 records are read."""
+    from aiokafka import AIOKafkaProducer, TopicPartition
+
+    async def main() -> Any:
+        producer = AIOKafkaProducer(bootstrap_servers=servers)
+        await producer.start()
+        group = AiokafkaGroup(servers, topic)
+        await group.join(10)
+        await group.read_some(producer)
+        await group.leave(5)
+        await group.read_some(producer)
+        await group.join(5)
+        await group.read_some(producer)
+        await group.leave(9)
+        await group._until(group._is_shared)
+        last, _ = group.members[0]
+        await last.commit()
+        committed = [(each, await last.committed(TopicPartition(topic, each))) for each in range(group.partitions)]
+        await group.leave(1)
+        await producer.stop()
+        return {"read": group.read, "committed": committed}
+
+    return asyncio.run(main())
+
+
 PROGRAMS: dict[str, Callable[..., Any]] = {
     "confluent-produce": lambda servers, topic, count, codec: confluent_produce(servers, topic, int(count), codec),
-    "confluent-consume": lambda servers, topic, group, count: confluent_consume(servers, topic, group, int(count)),
+    "confluent-consume": lambda servers, topic, group, count, rack="": confluent_consume(
+        servers, topic, group, int(count), rack
+    ),
     "confluent-churn": confluent_churn,
     "confluent-admin": confluent_admin,
     "kafka-python-read": lambda servers, topic, count: kafka_python_read(servers, topic, int(count)),
+    "aiokafka-churn": aiokafka_churn,
     "aiokafka-read": lambda servers, topic, count: aiokafka_read(servers, topic, int(count)),
     "kafka-python": lambda servers, topic, count: kafka_python(servers, topic, int(count)),
     "aiokafka": lambda servers, topic, count: aiokafka(servers, topic, int(count)),

@@ -25,6 +25,7 @@ CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LONGEST_RUN = 120
 """Seconds: the clients' own ways out of a request (30) or a member (45) that got lost come first."""
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
@@ -149,6 +150,13 @@ async def test_aiokafka_produces_and_two_members_share_a_group(broker: DevBroker
     assert {tuple(each) for each in said["read"]} == set(in_log(broker, "t"))
 
 
+async def test_ten_members_of_aiokafka_come_and_go(broker: DevBroker) -> None:
+    broker.create_topic("t", partitions=12)
+    said = await run("aiokafka-churn", broker.bootstrap_servers, "t")
+    assert {tuple(each) for each in said["read"]} == set(in_log(broker, "t"))
+    assert [tuple(each) for each in said["committed"]] == [(partition, 150) for partition in range(12)]
+
+
 async def test_kafka_python_produces_consumes_commits_and_resumes(broker: DevBroker) -> None:
     said = await run("kafka-python", broker.bootstrap_servers, "t", 1000)
     assert said["delivered"] == 1000
@@ -182,6 +190,35 @@ async def test_a_compacted_topic_is_read_past_what_is_gone(compacted: DevBroker,
 @pytest.mark.java
 async def test_javas_consumer_reads_a_compacted_topic(compacted: DevBroker, tools: KafkaTools) -> None:
     assert await tools.console_consumer(compacted.bootstrap_servers, "t", max_messages=4) == ["57", "58", "59", "after"]
+
+
+# Racks
+
+
+@pytest.fixture
+async def racks() -> AsyncIterator[DevBroker]:
+    """Three nodes in three racks; ``t`` has 100 records, and node 1 leads it."""
+    options: dict[str, Any] = {"broker_rack": "a,b,c", "replica_selector_class": RACK_AWARE}
+    async with DevBroker(nodes=3, **options) as broker:
+        broker.create_topic("t", partitions=1)
+        await run("confluent-produce", broker.bootstrap_servers, "t", 100, "none")
+        yield broker
+
+
+async def test_librdkafka_reads_from_the_replica_in_its_rack(racks: DevBroker) -> None:
+    said = await run("confluent-consume", racks.bootstrap_servers, "t", "g", 100, "b")
+    assert sorted(map(tuple, said["read"])) == sorted(in_log(racks, "t"))
+    assert racks.controls.request_count(ApiKey.FETCH, node_id=2) > 0
+    assert racks.controls.request_count(ApiKey.FETCH, node_id=3) == 0
+
+
+@pytest.mark.java
+async def test_javas_consumer_reads_from_the_replica_in_its_rack(racks: DevBroker, tools: KafkaTools) -> None:
+    arguments = ("--consumer-property", "client.rack=c")
+    read = await tools.console_consumer(racks.bootstrap_servers, "t", max_messages=100, arguments=arguments)
+    assert len(read) == 100
+    assert racks.controls.request_count(ApiKey.FETCH, node_id=3) > 0
+    assert racks.controls.request_count(ApiKey.FETCH, node_id=2) == 0
 
 
 # Through the fault proxy
