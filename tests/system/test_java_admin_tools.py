@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import json
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -13,13 +11,12 @@ import pytest
 from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.testing import KafkaTools
-from tests.java_sources import compiled_into
+
+from .many_tools import CLUSTER, ManyTools
 
 pytestmark = pytest.mark.java
 
-SOURCE = Path(__file__).with_name("ManyTools.java")
 TOOLS = "org.apache.kafka.tools."
-CLUSTER = f"{TOOLS}ClusterTool"
 CONFIGS = "kafka.admin.ConfigCommand"
 Run = Callable[..., Awaitable[list[tuple[int, str]]]]
 
@@ -32,40 +29,14 @@ async def broker() -> AsyncIterator[DevBroker]:
 
 
 @pytest.fixture(scope="module")
-def many_tools(tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> KafkaTools:
-    """The tools, and the class that runs several of them."""
-    many = copy.copy(tools)
-    classes = compiled_into(tmp_path_factory.mktemp("classes"), SOURCE, Path(tools.classpath).parent)
-    many.classpath = os.pathsep.join([tools.classpath, str(classes)])
-    return many
+def many_tools(tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> ManyTools:
+    return ManyTools(tools, tmp_path_factory.mktemp("tools"))
 
 
 @pytest.fixture
-def run(broker: DevBroker, many_tools: KafkaTools, tmp_path: Path) -> Run:
+def run(broker: DevBroker, many_tools: ManyTools) -> Run:
     """Runs tools, each a class and its arguments, and returns how each ended and what it said."""
-
-    async def run(*commands: tuple[object, ...]) -> list[tuple[int, str]]:
-        file = tmp_path / "tools"
-        server = ["--bootstrap-server", broker.bootstrap_servers]
-        lines = [
-            # This one has options behind its sub-command only.
-            [name, *words, *server] if name == CLUSTER else [name, *server, *words]
-            for name, *words in commands
-        ]
-        file.write_text("\n\n".join("\n".join(map(str, words)) for words in lines))
-        said = await many_tools.run("ManyTools", file)
-        answers: list[tuple[int, str]] = []
-        text = ""
-        for line in said.splitlines():
-            if line.startswith("=== "):
-                answers.append((int(line[4:]), text.strip()))
-                text = ""
-            else:
-                text += line + "\n"
-        assert len(answers) == len(commands), said
-        return answers
-
-    return run
+    return lambda *commands: many_tools.run(broker.bootstrap_servers, commands)
 
 
 async def test_log_directories_leaders_and_replicas(broker: DevBroker, run: Run, tmp_path: Path) -> None:
