@@ -351,7 +351,7 @@ class DevBroker:
                 transactions.resume()
 
             topics.on_change = on_change
-            self._logs = LogManager(self.config, topics, loop, clock)
+            self._logs = LogManager(self.config, topics, groups, loop, clock)
             opened.callback(self._logs.close)
             state = BrokerState(
                 config=self.config,

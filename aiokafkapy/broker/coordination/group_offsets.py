@@ -123,6 +123,10 @@ class OffsetStore:
         """Whether an open transaction has an offset of this partition."""
         return any(place in offsets for (group, _), offsets in self._pending.items() if group == group_id)
 
+    def has_pending(self, group_id: str) -> bool:
+        """Whether an open transaction has any offset of the group."""
+        return any(group == group_id for group, _ in self._pending)
+
     def close(self) -> None:
         """Close the file; idempotent."""
         self._journal.close()

@@ -87,6 +87,8 @@ class GroupCoordinator:
         self._scheduler: Scheduler = scheduler or asyncio.get_running_loop()
         self._rebalancer = GroupRebalancer(config, self._scheduler)
         self._groups: dict[str, AnyGroup] = {}
+        # wall time in milliseconds at which each group that is empty was last seen to be in use
+        self._in_use_at: dict[str, int] = {}
         self.offsets = OffsetStore(data_dir)
         self.configs = GroupConfigs(config)
         self.consumer = ConsumerGroupManager(
@@ -199,6 +201,7 @@ class GroupCoordinator:
         else:
             self._check_commit(group, identity)
         self.offsets.commit(identity.group_id, offsets)
+        self._in_use_at.pop(identity.group_id, None)
 
     def commit_in_transaction(
         self, identity: MemberIdentity, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]
@@ -226,7 +229,20 @@ class GroupCoordinator:
         if isinstance(group, Group):
             group.transition(GroupState.DEAD)
         del self._groups[group_id]
+        self._in_use_at.pop(group_id, None)
         self.offsets.delete(group_id)
+
+    def expire(self, timestamp_ms: int) -> None:
+        """Delete the groups that have had no member and no commit for ``offsets.retention.minutes`` of wall time.
+
+        A group is as old as the first call that saw it, so a restart makes all of them young. Raises KafkaStorageError.
+        """
+        oldest = timestamp_ms - self._config.offsets_retention_minutes * 60_000
+        for group_id, group in tuple(self._groups.items()):
+            if not _is_unused(group) or self.offsets.has_pending(group_id):
+                self._in_use_at[group_id] = timestamp_ms
+            elif self._in_use_at.setdefault(group_id, timestamp_ms) < oldest:
+                self.delete(group_id)
 
     def close(self) -> None:
         """Stop all timers and close the file. Waiting members get no answer: their connections end too."""

@@ -1,7 +1,8 @@
-"""Retention and compaction of all logs, time after time, and when ``controls`` ask for them.
+"""Retention and compaction of all logs, and of committed offsets, time after time and when ``controls`` ask for it.
 
 Owns the two timers and a cleaner for each compacted log; ``storage.log`` and ``storage.log_cleaner`` decide what goes.
-Kafka's counterparts are ``LogManager`` and the threads of ``LogCleaner``.
+Kafka's counterparts are ``LogManager`` and the threads of ``LogCleaner``. Groups without members end in
+``groups``.
 
 Rules:
 
@@ -25,6 +26,7 @@ from ..config import BrokerConfig
 from ..storage.log import PartitionLog
 from ..storage.log_cleaner import LogCleaner
 from ..storage.topics import Partition, TopicRegistry
+from .groups import GroupCoordinator
 from .scheduler import Scheduler, TimerHandle
 
 __all__ = ["LogManager"]
@@ -36,9 +38,15 @@ class LogManager:
     """The housekeeping of a cluster's logs."""
 
     def __init__(
-        self, config: BrokerConfig, topics: TopicRegistry, scheduler: Scheduler, clock: Callable[[], int]
+        self,
+        config: BrokerConfig,
+        topics: TopicRegistry,
+        groups: GroupCoordinator,
+        scheduler: Scheduler,
+        clock: Callable[[], int],
     ) -> None:
         self._topics = topics
+        self._groups = groups
         self._scheduler = scheduler
         self._clock = clock
         self._cleaners: weakref.WeakKeyDictionary[PartitionLog, LogCleaner] = weakref.WeakKeyDictionary()
@@ -74,7 +82,11 @@ class LogManager:
                 if partition.log.delete_expired(self._clock()):
                     self._topics.on_change(partition)
             except KafkaError as error:
-                self._warn(partition, error)
+                self._warn(error, partition)
+        try:
+            self._groups.expire(self._clock())
+        except KafkaError as error:
+            self._warn(error)
 
     def _compact(self, *, even_if_little: bool) -> None:
         for partition in self._partitions():
@@ -88,12 +100,11 @@ class LogManager:
                 if even_if_little or cleaner.is_due(self._clock()):
                     cleaner.compact(self._clock())
             except KafkaError as error:
-                self._warn(partition, error)
+                self._warn(error, partition)
 
     def _partitions(self) -> list[Partition]:
         return [partition for topic in self._topics for partition in topic.partitions]
 
-    def _warn(self, partition: Partition, error: KafkaError) -> None:
-        logger.warning(
-            "broker.log_cleaning_failed", topic=partition.topic_name, partition=partition.index, error=str(error)
-        )
+    def _warn(self, error: KafkaError, partition: Partition | None = None) -> None:
+        place = {} if partition is None else {"topic": partition.topic_name, "partition": partition.index}
+        logger.warning("broker.log_cleaning_failed", **place, error=str(error))

@@ -7,9 +7,13 @@ from typing import Any
 import pytest
 
 from aiokafkapy.broker.config import BrokerConfig
+from aiokafkapy.broker.coordination.group import MemberIdentity
+from aiokafkapy.broker.coordination.group_offsets import CommittedOffset
+from aiokafkapy.broker.coordination.groups import GroupCoordinator
 from aiokafkapy.broker.coordination.log_manager import LogManager
 from aiokafkapy.broker.storage.log import PartitionLog
 from aiokafkapy.broker.storage.topics import TopicRegistry
+from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import KafkaStorageError
 
 from ..support import VirtualScheduler, log_of, make_batch
@@ -27,7 +31,8 @@ class Logs:
         self.topics = TopicRegistry(settings, [1])
         self.topics.create("t", 1)
         self.topics.create("c", 1, {"cleanup.policy": "compact"})
-        self.manager = LogManager(settings, self.topics, self.scheduler, lambda: self.now_ms)
+        self.groups = GroupCoordinator(settings, self.topics, scheduler=self.scheduler)
+        self.manager = LogManager(settings, self.topics, self.groups, self.scheduler, lambda: self.now_ms)
 
     def append(self, topic: str, value: bytes, timestamp_ms: int | None = None) -> None:
         timestamp_ms = self.now_ms if timestamp_ms is None else timestamp_ms
@@ -90,6 +95,24 @@ def test_a_log_that_cannot_be_cleaned_keeps_none_of_the_others_from_it(
     monkeypatch.undo()
     logs.manager.run()
     assert logs.values("t") == []
+
+
+def test_offsets_of_a_group_that_nobody_uses_go_after_a_week(logs: Logs) -> None:
+    def commit(group_id: str) -> None:
+        logs.groups.commit(MemberIdentity(group_id, ""), {TopicPartition("t", 0): CommittedOffset(5)})
+
+    commit("old")
+    commit("used")
+    logs.groups.offsets.add_pending("open", 7, {TopicPartition("t", 0): CommittedOffset(5)})
+    commit("open")
+    logs.manager.run()
+    logs.now_ms += 6 * DAY_MS
+    commit("used")
+    logs.manager.run()
+    logs.now_ms += DAY_MS + 1
+    logs.manager.run()
+    assert [group.group_id for group in logs.groups] == ["used", "open"]
+    assert logs.groups.offsets.get("old") == {}
 
 
 def test_closing_stops_the_timers(logs: Logs) -> None:
