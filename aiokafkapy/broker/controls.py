@@ -119,7 +119,8 @@ class Controls:
         self.faults.throttles[client_id] = ms / 1000
 
     def advance_clock(self, seconds: float) -> None:
-        """Let the cluster's wall clock be so much later, and clean the logs by it: records that are too old go.
+        """Let the cluster's wall clock be so much later, and do what time would have done: records that are too old go,
+        and those in segments that are older than ``segment.ms`` are compacted.
 
         Records that the broker gives a time get a later one, too. Time-outs, of groups and transactions for example,
         run by another clock. ValueError when ``seconds`` is negative.
@@ -127,7 +128,7 @@ class Controls:
         self._cluster.advance_clock(seconds)
 
     def clean_logs(self) -> None:
-        """Drop the records that topics keep no longer (retention), and compact those that are compacted, now."""
+        """Drop the records that topics keep no longer (retention), and compact all of those that are compacted, now."""
         self._cluster.clean_logs()
 
     def stall_connections(self, is_stalled: bool = True, node_id: int | None = None) -> None:

@@ -304,12 +304,13 @@ class DevBroker:
     def advance_clock(self, seconds: float) -> None:
         """See ``Controls.advance_clock``."""
         self.state.clock.advance(seconds)
-        self.clean_logs()
+        if self._logs is not None:
+            self._logs.run(even_active=False)
 
     def clean_logs(self) -> None:
         """See ``Controls.clean_logs``."""
         if self._logs is not None:
-            self._logs.run()
+            self._logs.run(even_active=True)
 
     def stop_node(self, node_id: int) -> None:
         """See ``Controls.stop_node``. Stopping a stopped node does nothing."""

@@ -7,7 +7,8 @@ Kafka's counterparts are ``LogManager`` and the threads of ``LogCleaner``. Group
 Rules:
 
 - retention is looked at every ``log.retention.check.interval.ms``, and compaction every ``log.cleaner.backoff.ms``, of
-  logs that have grown enough (``min.cleanable.dirty.ratio``); ``run`` does both at once, however little has grown;
+  logs that have grown enough (``min.cleanable.dirty.ratio``), but for the segments that are written to; ``run`` does
+  both at once, and when it is told to, however little has grown and with those segments;
 - by the wall clock of the cluster, which ``controls.advance_clock`` moves;
 - a log that cannot be written is tried again the next time.
 
@@ -52,12 +53,12 @@ class LogManager:
         self._cleaners: weakref.WeakKeyDictionary[PartitionLog, LogCleaner] = weakref.WeakKeyDictionary()
         self._timers: dict[str, TimerHandle] = {}
         self._arm("retention", config.log_retention_check_interval_ms / 1000, self._delete_expired)
-        self._arm("compaction", config.log_cleaner_backoff_ms / 1000, partial(self._compact, even_if_little=False))
+        self._arm("compaction", config.log_cleaner_backoff_ms / 1000, partial(self._compact, even_active=False))
 
-    def run(self) -> None:
-        """Drop what is kept no longer, and compact, now."""
+    def run(self, *, even_active: bool) -> None:
+        """Drop what is kept no longer, and compact, now; ``even_active``: everything that can be compacted."""
         self._delete_expired()
-        self._compact(even_if_little=True)
+        self._compact(even_active=even_active)
 
     def close(self) -> None:
         """Stop the timers; idempotent."""
@@ -88,7 +89,7 @@ class LogManager:
         except KafkaError as error:
             self._warn(error)
 
-    def _compact(self, *, even_if_little: bool) -> None:
+    def _compact(self, *, even_active: bool) -> None:
         for partition in self._partitions():
             log = partition.log
             if not log.config.is_compacted:
@@ -97,8 +98,8 @@ class LogManager:
             if cleaner is None:
                 cleaner = self._cleaners[log] = LogCleaner(log)
             try:
-                if even_if_little or cleaner.is_due(self._clock()):
-                    cleaner.compact(self._clock())
+                if even_active or cleaner.is_due(self._clock()):
+                    cleaner.compact(self._clock(), even_active=even_active)
             except KafkaError as error:
                 self._warn(error, partition)
 

@@ -351,6 +351,21 @@ class PartitionLog:
 
     # compaction, for the log cleaner
 
+    def active_segment_start(self, timestamp_ms: int) -> int:
+        """Where the segment begins that Kafka would write to at this wall time, whatever the storage's segments are.
+
+        That is the end when the first record of it is older than ``segment.ms``.
+        """
+        first = 0
+        for index, position in enumerate(self._positions):
+            end = self._positions[index + 1] if index + 1 < len(self._positions) else self._storage.size
+            if end - self._positions[first] > self.config.segment_bytes and position > self._positions[first]:
+                first = index
+        is_old = first < len(self._positions) and timestamp_ms - self._max_timestamps[first] > int(
+            self.config.value("segment.ms")
+        )
+        return self.end_offset if is_old or not self._positions else self._base_offsets[first]
+
     def segments(self) -> list[list[RecordBatch]]:
         """The batches that are held, by segments."""
         found: list[list[RecordBatch]] = []

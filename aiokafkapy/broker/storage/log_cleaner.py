@@ -13,8 +13,8 @@ Rules:
   compacted;
 - the last batch of an idempotent producer keeps its sequences, also without records.
 
-Kafka leaves the segment that is written to as it is, and looks only at those before it. Here it is compacted too: a
-segment has a gibibyte by default, which no test fills.
+The segment that is written to, or would be in Kafka (``segment.bytes``, ``segment.ms``), stays as it is, unless
+``even_active`` asks for more: a segment has a gibibyte by default, which no test fills.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LogCleaner:
 
     def is_due(self, timestamp_ms: int) -> bool:
         """Whether the part that was never compacted is ``min.cleanable.dirty.ratio`` of what can be."""
-        end = self._cleanable_end(timestamp_ms)
+        end = self._cleanable_end(timestamp_ms, even_active=False)
         if end <= self._cleaned_to:
             return False
         log = self._log
@@ -52,10 +52,10 @@ class LogCleaner:
         dirty = log.bytes_from(max(self._cleaned_to, log.start_offset), before=end)
         return dirty >= float(log.config.value("min.cleanable.dirty.ratio")) * total
 
-    def compact(self, timestamp_ms: int) -> int:
+    def compact(self, timestamp_ms: int, *, even_active: bool = True) -> int:
         """Compact at this wall time; how many bytes that freed. Raises KafkaStorageError, and CorruptMessageError."""
         log = self._log
-        end = self._cleanable_end(timestamp_ms)
+        end = self._cleanable_end(timestamp_ms, even_active=even_active)
         if end <= log.start_offset:
             return 0
         size = log.size
@@ -72,12 +72,13 @@ class LogCleaner:
 
     # internals
 
-    def _cleanable_end(self, timestamp_ms: int) -> int:
+    def _cleanable_end(self, timestamp_ms: int, *, even_active: bool) -> int:
         """Where the part ends that may be compacted."""
         log = self._log
         lag_ms = int(log.config.value("min.compaction.lag.ms"))
         young = log.first_offset_after(timestamp_ms - lag_ms) if lag_ms else log.end_offset
-        return min(log.last_stable_offset, young)
+        active = log.end_offset if even_active else log.active_segment_start(timestamp_ms)
+        return min(log.last_stable_offset, young, active)
 
     def _latest(self, batches: Iterable[RecordBatch]) -> dict[bytes | None, int]:
         """The offset of the last record of each key."""

@@ -30,7 +30,7 @@ class Logs:
         self.scheduler = VirtualScheduler()
         self.topics = TopicRegistry(settings, [1])
         self.topics.create("t", 1)
-        self.topics.create("c", 1, {"cleanup.policy": "compact"})
+        self.topics.create("c", 1, {"cleanup.policy": "compact", "segment.bytes": "100"})
         self.groups = GroupCoordinator(settings, self.topics, scheduler=self.scheduler)
         self.manager = LogManager(settings, self.topics, self.groups, self.scheduler, lambda: self.now_ms)
 
@@ -64,15 +64,27 @@ def test_retention_is_looked_at_every_five_minutes(logs: Logs) -> None:
 def test_compaction_is_looked_at_every_fifteen_seconds_and_waits_for_enough(logs: Logs) -> None:
     for number in range(3):
         logs.append("c", b"%d" % number)
-    logs.scheduler.advance(15)
-    assert logs.values("c") == [b"2"]
+    logs.scheduler.advance(14)
+    assert logs.values("c") == [b"0", b"1", b"2"]
+    logs.scheduler.advance(1)
+    assert logs.values("c") == [b"1", b"2"]  # a segment has one batch here, and the last one is written to
     log_of(logs.topics, "c").append(make_batch([b"x" * 10_000], key=b"other"), 0, 1)
-    logs.scheduler.advance(15)
     logs.append("c", b"3")
     logs.scheduler.advance(15)
-    assert b"2" in logs.values("c")
-    logs.manager.run()
-    assert logs.values("c") == [b"x" * 10_000, b"3"]
+    assert logs.values("c") == [b"2", b"x" * 10_000, b"3"]
+    logs.append("c", b"4")
+    logs.scheduler.advance(15)
+    assert logs.values("c") == [b"2", b"x" * 10_000, b"3", b"4"]
+    logs.manager.run(even_active=True)
+    assert logs.values("c") == [b"x" * 10_000, b"4"]
+
+
+def test_a_segment_that_is_old_is_compacted_as_well(logs: Logs) -> None:
+    for number in range(3):
+        logs.append("c", b"%d" % number)
+    logs.now_ms += 7 * DAY_MS + 1
+    logs.manager.run(even_active=False)
+    assert logs.values("c") == [b"2"]
 
 
 def test_a_log_that_cannot_be_cleaned_keeps_none_of_the_others_from_it(
@@ -89,11 +101,11 @@ def test_a_log_that_cannot_be_cleaned_keeps_none_of_the_others_from_it(
         return works(log, timestamp_ms)
 
     monkeypatch.setattr(PartitionLog, "delete_expired", delete_expired)
-    logs.manager.run()
+    logs.manager.run(even_active=True)
     assert (logs.values("t"), logs.values("u")) == ([b"old"], [])
     assert "broker.log_cleaning_failed" in caplog.text
     monkeypatch.undo()
-    logs.manager.run()
+    logs.manager.run(even_active=True)
     assert logs.values("t") == []
 
 
@@ -105,12 +117,12 @@ def test_offsets_of_a_group_that_nobody_uses_go_after_a_week(logs: Logs) -> None
     commit("used")
     logs.groups.offsets.add_pending("open", 7, {TopicPartition("t", 0): CommittedOffset(5)})
     commit("open")
-    logs.manager.run()
+    logs.manager.run(even_active=True)
     logs.now_ms += 6 * DAY_MS
     commit("used")
-    logs.manager.run()
+    logs.manager.run(even_active=True)
     logs.now_ms += DAY_MS + 1
-    logs.manager.run()
+    logs.manager.run(even_active=True)
     assert [group.group_id for group in logs.groups] == ["used", "open"]
     assert logs.groups.offsets.get("old") == {}
 

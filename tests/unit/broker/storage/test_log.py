@@ -546,3 +546,14 @@ def test_a_compacted_topic_and_an_open_transaction_keep_their_records(open_log: 
     append(log, make_batch(timestamps=[2]))
     assert log.delete_expired(NOW_MS)
     assert log.start_offset == 1
+
+
+def test_the_segment_that_kafka_would_write_to(open_log: OpenLog) -> None:
+    size = len(make_batch())
+    log = open_log(segment_bytes=str(2 * size), segment_ms="1000")
+    assert log.active_segment_start(NOW_MS) == 0
+    for number in range(5):
+        append(log, make_batch(timestamps=[NOW_MS + number]))
+        assert log.active_segment_start(NOW_MS) == number // 2 * 2
+    assert log.active_segment_start(NOW_MS + 1_004) == 4
+    assert log.active_segment_start(NOW_MS + 1_005) == 5

@@ -135,8 +135,8 @@ def test_an_idempotent_producer_goes_on_and_its_retry_is_known(
     assert append(log, keyed([(b"b", b"8")], producer=(7, 0, 8))) == 9
 
 
-def test_a_log_is_due_when_half_of_it_is_new(open_log: OpenLog) -> None:
-    log = open_log(**COMPACT)
+def test_a_log_is_due_when_half_of_it_is_new_but_for_the_segment_that_is_written_to(open_log: OpenLog) -> None:
+    log = open_log(**COMPACT, segment_bytes="14")
     cleaner = LogCleaner(log)
     assert not cleaner.is_due(NOW_MS)
     for number in range(10):
@@ -147,7 +147,11 @@ def test_a_log_is_due_when_half_of_it_is_new(open_log: OpenLog) -> None:
     append(log, keyed([(b"new", b"1")]))
     assert not cleaner.is_due(NOW_MS)
     append(log, keyed([(b"new", b"1" * 1_000)]))
+    assert not cleaner.is_due(NOW_MS)
+    append(log, keyed([(b"new", b"2")]))
     assert cleaner.is_due(NOW_MS)
+    cleaner.compact(NOW_MS, even_active=False)
+    assert [value for _, key, value in contents(log) if key == b"new"] == [b"1" * 1_000, b"2"]
 
 
 def test_records_without_a_key_are_from_before_and_go(open_log: OpenLog) -> None:
