@@ -88,11 +88,11 @@ class ClientTelemetry:
     def configure(self, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False) -> None:
         """Set options of an administrator's subscription, None for back to the default; without any it is gone.
 
-        Clients are asked for the metrics of all of them, as often as the most frequent one. Raises InvalidConfigError,
-        and has changed nothing.
+        Clients are asked for the metrics of all of them, as often as the most frequent one. Raises InvalidRequestError,
+        or InvalidConfigError for ``match``, and has changed nothing.
         """
         if not name:
-            raise InvalidConfigError("Subscription name can't be empty")
+            raise InvalidRequestError("Subscription name can't be empty")
         for option, value in changes.items():
             _check_option(option, value)
         if validate_only:
@@ -168,8 +168,8 @@ class ClientTelemetry:
 
 def _check_option(option: str, value: str | None) -> None:
     if option not in SUBSCRIPTION_OPTIONS:
-        raise InvalidConfigError(f"Unknown client metrics configuration: {option}")
+        raise InvalidRequestError(f"Unknown client metrics configuration: {option}")
     if option == INTERVAL and value is not None and not (value.isdecimal() and 100 <= int(value) <= 3_600_000):
-        raise InvalidConfigError(f"Invalid value {value} for interval.ms, interval must be between 100 and 3600000")
+        raise InvalidRequestError(f"Invalid value {value} for interval.ms, interval must be between 100 and 3600000")
     if option == MATCH and value:
         raise InvalidConfigError(f"Invalid value {value} for match: the dev broker asks all clients")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ...errors import InvalidConfigError
+from ...errors import InvalidConfigError, InvalidRequestError
 from ..config import BrokerConfig
 
 __all__ = ["GROUP_OPTIONS", "GroupConfigs"]
@@ -43,9 +43,12 @@ class GroupConfigs:
         return self._overrides.get(group_id, {})
 
     def alter(self, group_id: str, changes: Mapping[str, str | None], *, validate_only: bool = False) -> None:
-        """Set options of a group, None for back to the default. Raises InvalidConfigError, and has changed nothing."""
+        """Set options of a group, None for back to the default.
+
+        Raises InvalidConfigError, or InvalidRequestError without a group's name, and has changed nothing.
+        """
         if not group_id:
-            raise InvalidConfigError("Default group resources are not allowed.")
+            raise InvalidRequestError("Default group resources are not allowed.")
         merged = dict(self._overrides.get(group_id, {}))
         for name, value in changes.items():
             if name not in GROUP_OPTIONS:

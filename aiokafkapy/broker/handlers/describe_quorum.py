@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...errors import InvalidRequestError, KafkaError, UnknownTopicOrPartitionError
+from ...errors import KafkaError, UnknownTopicOrPartitionError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
@@ -32,10 +32,8 @@ def handle(context: RequestContext, body: Body) -> Body:
     """The one partition."""
     context.check_right(Operation.DESCRIBE, ResourceType.CLUSTER)
     wanted = [(topic.topic_name, each.partition_index) for topic in body.topics for each in topic.partitions]
-    if len(wanted) != 1:
-        raise InvalidRequestError("DescribeQuorum is for one partition of one topic")
     if wanted != [(METADATA_TOPIC, 0)]:
-        raise UnknownTopicOrPartitionError(f"{wanted[0][0]}-{wanted[0][1]} has no quorum: {METADATA_TOPIC}-0 has")
+        return context.respond(error_code=0, topics=[_unknown(topic) for topic in body.topics])
     state = context.state
     end = state.topics.version
     now_ms = state.timestamp_ms()
@@ -62,6 +60,13 @@ def handle(context: RequestContext, body: Body) -> Body:
         topics=[{"topic_name": METADATA_TOPIC, "partitions": [partition]}],
         nodes=[_node(node) for node in context.nodes()],
     )
+
+
+def _unknown(topic: Any) -> dict[str, Any]:
+    error = UnknownTopicOrPartitionError(f"Only {METADATA_TOPIC}-0, by itself, has a quorum")
+    failure = {"error_code": error.code, "error_message": error_message(error)}
+    partitions = [{"partition_index": each.partition_index, **failure} for each in topic.partitions]
+    return {"topic_name": topic.topic_name, "partitions": partitions}
 
 
 def _node(node: Any) -> dict[str, Any]:

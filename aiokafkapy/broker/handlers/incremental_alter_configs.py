@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs (44): change options of topics, consumer groups, and subscriptions to clients' metrics.
 
 versions: 0-1
-kept: set, delete, append and subtract (lists), validate_only
+kept: set, delete, append and subtract (lists of topics), validate_only
 dropped: broker options: they are given to ``DevBroker(...)`` and do not change; loggers
 notes: all changes of one resource are made, or none. Options of groups and subscriptions are forgotten in a restart.
 """
@@ -69,10 +69,9 @@ def changeable(context: RequestContext, resource: Any) -> Changeable:
     if kind != CLIENT_METRICS:
         raise InvalidRequestError(f"Unexpected resource type {kind}")
     telemetry = context.state.telemetry
-    own = telemetry.options_of(name)
     return Changeable(
-        own,
-        lambda option: None if option == "interval.ms" else own.get(option, ""),
+        telemetry.options_of(name),
+        lambda option: None,  # its lists cannot be added to, in Kafka neither
         lambda changes, validate_only: telemetry.configure(name, changes, validate_only=validate_only),
     )
 

@@ -6,7 +6,7 @@ import pytest
 
 from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.coordination.group_configs import GroupConfigs
-from aiokafkapy.errors import InvalidConfigError
+from aiokafkapy.errors import InvalidConfigError, InvalidRequestError
 
 from .test_consumer_groups import ConsumerGroups
 
@@ -27,7 +27,6 @@ def test_a_group_has_its_own_options_or_the_brokers() -> None:
 @pytest.mark.parametrize(
     ("group", "changes"),
     [
-        ("", {INTERVAL: "100"}),
         ("g", {"no.such": "1"}),
         ("g", {INTERVAL: "0"}),
         ("g", {INTERVAL: "many"}),
@@ -40,6 +39,11 @@ def test_an_option_that_cannot_be_is_refused(group: str, changes: dict[str, str 
     with pytest.raises(InvalidConfigError):
         configs.alter(group, changes)
     assert list(configs) == []
+
+
+def test_a_group_has_a_name() -> None:
+    with pytest.raises(InvalidRequestError):
+        GroupConfigs(BrokerConfig()).alter("", {INTERVAL: "100"})
 
 
 def test_members_are_told_of_them_and_held_to_them() -> None:
