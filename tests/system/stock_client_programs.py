@@ -54,8 +54,8 @@ def confluent_produce(servers: str, topic: str, count: int, codec: str) -> Any:
     return {"delivered": delivered, "left": left, "errors": errors[:5], "in_order": in_order}
 
 
-def confluent_consume(servers: str, topic: str, group: str, count: int, rack: str = "") -> Any:
-    """Read ``count`` records as a member of a group, from a rack, commit, leave."""
+def confluent_consume(servers: str, topic: str, group: str, count: int, **options: str) -> Any:
+    """Read ``count`` records as a member of a group, commit, leave; options have underscores for dots."""
     from confluent_kafka import Consumer
 
     consumer = Consumer(
@@ -64,7 +64,7 @@ def confluent_consume(servers: str, topic: str, group: str, count: int, rack: st
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            **({"client.rack": rack} if rack else {}),
+            **{name.replace("_", "."): value for name, value in options.items()},
         }
     )
     consumer.subscribe([topic])
@@ -428,8 +428,8 @@ def aiokafka_churn(servers: str, topic: str) -> Any:
 
 PROGRAMS: dict[str, Callable[..., Any]] = {
     "confluent-produce": lambda servers, topic, count, codec: confluent_produce(servers, topic, int(count), codec),
-    "confluent-consume": lambda servers, topic, group, count, rack="": confluent_consume(
-        servers, topic, group, int(count), rack
+    "confluent-consume": lambda servers, topic, group, count, *options: confluent_consume(
+        servers, topic, group, int(count), **dict(option.split("=", 1) for option in options)
     ),
     "confluent-churn": confluent_churn,
     "confluent-admin": confluent_admin,

@@ -112,6 +112,18 @@ async def test_ten_members_of_librdkafka_come_and_go(broker: DevBroker, protocol
     assert (beats > 0) == (protocol == "consumer")
 
 
+async def test_librdkafka_subscribes_by_an_expression_that_the_broker_resolves(broker: DevBroker) -> None:
+    expressions: set[str | None] = set()
+    broker.controls.on_request(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT, lambda context, body: expressions.add(body.subscribed_topic_regex)
+    )
+    for topic in ("t-a", "t-b", "u"):
+        await run("confluent-produce", broker.bootstrap_servers, topic, 100, "none")
+    said = await run("confluent-consume", broker.bootstrap_servers, "^t-[a-z]+$", "g", 200, "group_protocol=consumer")
+    assert sorted(map(tuple, said["read"])) == sorted(in_log(broker, "t-a") + in_log(broker, "t-b"))
+    assert any(expressions)
+
+
 async def test_librdkafka_administers_topics(broker: DevBroker) -> None:
     said = await run("confluent-admin", broker.bootstrap_servers, "t")
     assert said == {"brokers": [1, 2, 3], "partitions": 5, "retention": "1234", "largest": "777", "deleted": True}
@@ -206,7 +218,7 @@ async def racks() -> AsyncIterator[DevBroker]:
 
 
 async def test_librdkafka_reads_from_the_replica_in_its_rack(racks: DevBroker) -> None:
-    said = await run("confluent-consume", racks.bootstrap_servers, "t", "g", 100, "b")
+    said = await run("confluent-consume", racks.bootstrap_servers, "t", "g", 100, "client_rack=b")
     assert sorted(map(tuple, said["read"])) == sorted(in_log(racks, "t"))
     assert racks.controls.request_count(ApiKey.FETCH, node_id=2) > 0
     assert racks.controls.request_count(ApiKey.FETCH, node_id=3) == 0
