@@ -113,6 +113,24 @@ async def a_consumer_group(client: RawClient, topic: str) -> Any:
     return told
 
 
+async def members_of_different_topics(client: RawClient, topic: str) -> Any:
+    other = f"{topic}-other"
+    await create(client, topic, 2)
+    await create(client, other, 2)
+    told: list[Any] = [await beat(client, topic, "m", 0, **joining(topic))]
+    told.append(await beat(client, topic, "n", 0, **joining(other, server_assignor="range")))
+    told.append(await beat(client, topic, "m", 1))
+    told.append(await described(client, topic))
+    told.append(await beat(client, topic, "n", 2, subscribed_topic_names=[topic, other]))
+    told.append((await described(client, topic))[:6])
+    told.append(await beat(client, topic, "n", -1))
+    told.append(await beat(client, topic, "m", 2))
+    told.append(await described(client, topic))
+    await create(client, f"{topic}-third")
+    told.append(await beat(client, topic, "m", (await described(client, topic))[-1][0][2]))
+    return told
+
+
 async def heartbeats_that_cannot_be(client: RawClient, topic: str) -> Any:
     await create(client, topic)
     candidates: list[dict[str, Any]] = [
@@ -231,6 +249,7 @@ async def an_empty_group_becomes_one_of_the_other_protocol(client: RawClient, to
 
 SCENARIOS: list[Scenario] = [
     a_consumer_group,
+    members_of_different_topics,
     heartbeats_that_cannot_be,
     static_members_of_a_consumer_group,
     offsets_of_a_consumer_group,

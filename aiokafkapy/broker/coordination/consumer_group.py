@@ -262,9 +262,13 @@ class ConsumerGroup:
 
     # the target
 
+    def has_to_look_at(self, topics: TopicRegistry) -> bool:
+        """Whether any topic has come, gone or grown since ``see_topics``."""
+        return topics.version != self._topics_version
+
     def see_topics(self, topics: TopicRegistry) -> bool:
         """Look at the topics again; whether those that are subscribed to are others, or have other partitions."""
-        if topics.version != self._topics_version:
+        if self.has_to_look_at(topics):
             self._topics_version = topics.version
             for member in self.members.values():
                 self.match_topics(member, topics)

@@ -136,8 +136,11 @@ class ConsumerGroupManager:
             group.add(member)
         elif member.member_id != member_id:
             group.replace(member, member_id)
+        if group.group_epoch > group.assignment_epoch:
+            group.see_topics(self._topics)  # a member has left since, with its topics: that was an epoch already
         is_changed = self._update(group, member, request, pattern)
-        if group.see_topics(self._topics) or is_changed or is_new_group:
+        has_other_topics = (is_changed or group.has_to_look_at(self._topics)) and group.see_topics(self._topics)
+        if has_other_topics or is_changed or is_new_group:
             group.group_epoch += 1
         if group.group_epoch > group.assignment_epoch:
             group.assign()

@@ -135,6 +135,18 @@ def test_another_subscription_is_another_epoch(groups: ConsumerGroups) -> None:
     assert groups.group.group_epoch == 2
 
 
+def test_a_member_that_leaves_with_its_topic_is_one_epoch(groups: ConsumerGroups) -> None:
+    groups.topics.create("u", 1)
+    groups.join_new("m")
+    groups.join_new("n", "u")
+    groups.beat("n", -1)
+    assert groups.group.group_epoch == 3
+    assert groups.beat("m", 1).member_epoch == 3
+    groups.topics.create("v", 1)
+    groups.beat("m", 3)
+    assert groups.group.group_epoch == 3
+
+
 def test_a_member_without_topics_is_a_member(groups: ConsumerGroups) -> None:
     assert groups.join_new("m", subscribed_topic_names=[]) == HeartbeatResult("m", 1, 500, NOTHING)
     assert groups.join_new("n", subscribed_topic_names=[]) == HeartbeatResult("n", 1, 500, NOTHING)
