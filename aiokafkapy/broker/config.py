@@ -183,10 +183,24 @@ class BrokerConfig(BaseModel):
         default=86_400_000, description="Milliseconds after which an idle producer's state is forgotten."
     )
 
+    log_retention_check_interval_ms: int = Field(
+        default=300_000, ge=1, description="Milliseconds between looks for records that are kept no longer."
+    )
+    log_cleaner_backoff_ms: int = Field(
+        default=15_000, ge=1, description="Milliseconds between looks for compacted topics that have grown enough."
+    )
+
     # Fetch
     fetch_max_bytes: int = Field(default=57_671_680, ge=1024, description="Largest answer to a fetch, in bytes.")
     max_incremental_fetch_session_cache_slots: int = Field(
-        default=1_000, ge=0, description="Fetch sessions that are kept."
+        default=1_000, ge=0, description="Fetch sessions that each node keeps."
+    )
+    broker_rack: Sequence[str] = Field(
+        default=(), description="Racks of the nodes, dealt out in turn; in Kafka each node's broker.rack."
+    )
+    replica_selector_class: Literal["org.apache.kafka.common.replica.RackAwareReplicaSelector"] | None = Field(
+        default=None,
+        description="Send consumers that name their rack to the replica in it (KIP-392). None: all read from leaders.",
     )
 
     # Groups
@@ -202,6 +216,24 @@ class BrokerConfig(BaseModel):
         default=1_800_000, description="Longest session time-out that a member may ask for, in milliseconds."
     )
     group_max_size: int = Field(default=2_147_483_647, description="Members of a group.")
+    group_consumer_session_timeout_ms: int = Field(
+        default=45_000, ge=1, description="Session time-out of members of consumer groups (KIP-848), in milliseconds."
+    )
+    group_consumer_heartbeat_interval_ms: int = Field(
+        default=500,
+        ge=1,
+        description="Milliseconds between heartbeats of a consumer group's member. Kafka's default is 5000; a "
+        "rebalance takes some heartbeats of each member, and tests must not wait.",
+    )
+    group_consumer_max_size: int = Field(default=2_147_483_647, ge=1, description="Members of a consumer group.")
+    group_consumer_assignors: Sequence[Literal["uniform", "range"]] = Field(
+        default=("uniform", "range"),
+        min_length=1,
+        description="Assignors of consumer groups; the first one is used where members prefer none.",
+    )
+    group_version: Literal[0, 1] = Field(
+        default=1, description="Kafka's feature group.version: 0 takes consumer groups (KIP-848) away."
+    )
     transaction_max_timeout_ms: int = Field(
         default=900_000,
         ge=1,
@@ -240,6 +272,8 @@ class BrokerConfig(BaseModel):
         "ssl_enabled_protocols",
         "ssl_cipher_suites",
         "sasl_kerberos_principal_to_local_rules",
+        "group_consumer_assignors",
+        "broker_rack",
         mode="before",
     )
     @classmethod

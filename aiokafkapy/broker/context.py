@@ -21,7 +21,6 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -37,6 +36,9 @@ from ..errors import (
 )
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_response
+from .clock import WallClock
+from .coordination.fetch_sessions import FetchSessions
+from .entity_quotas import EntityQuotas
 from .faults import Fault, Faults, broker_error
 from .security.acls import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType
 from .telemetry import ClientTelemetry
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from .coordination.groups import GroupCoordinator
     from .coordination.purgatory import Purgatory
     from .coordination.transactions import TransactionCoordinator
+    from .features import Features
     from .security.authentication import Authentication
     from .security.authorizer import Authorizer
     from .security.sasl_session import SaslSession
@@ -106,6 +109,10 @@ class BrokerState:
     faults: Faults
     loop: asyncio.AbstractEventLoop
     authentication: Authentication
+    features: Features
+    clock: WallClock = field(default_factory=WallClock)
+    quotas: EntityQuotas = field(default_factory=EntityQuotas)
+    fetch_sessions: dict[int, FetchSessions] = field(default_factory=dict)
     authorizer: Authorizer | None = None  # None: everybody may do everything
     telemetry: ClientTelemetry = field(default_factory=ClientTelemetry)
 
@@ -123,8 +130,8 @@ class BrokerState:
         return self.loop.time()
 
     def timestamp_ms(self) -> int:
-        """Wall time in milliseconds: for records and nothing else."""
-        return int(time.time() * 1000)
+        """Wall time in milliseconds: for records and nothing else. ``controls.advance_clock`` moves it."""
+        return self.clock()
 
     @property
     def running_node_ids(self) -> list[int]:
@@ -135,6 +142,17 @@ class BrokerState:
     def controller_id(self) -> int:
         """The lowest running node, -1 when none runs."""
         return min(self.running_nodes, default=-1)
+
+    @property
+    def selects_by_rack(self) -> bool:
+        """Whether consumers are sent to the replica in their rack (KIP-392)."""
+        return self.config.replica_selector_class is not None
+
+    def fetch_sessions_of(self, node_id: int) -> FetchSessions:
+        """A node's fetch sessions."""
+        if node_id not in self.fetch_sessions:
+            self.fetch_sessions[node_id] = FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
+        return self.fetch_sessions[node_id]
 
     def coordinator_for(self, key: str) -> Node | None:
         """The running node that coordinates a group or transactional id; any node answers for it in fact."""

@@ -37,6 +37,7 @@ class Kind(Enum):
     FLAG = "true or false"
     TIMES = "times"
     SECONDS = "seconds"
+    TIME_SPAN = "seconds, years of them too"
     MILLISECONDS = "milliseconds"
 
 
@@ -168,6 +169,13 @@ CONTROLS: Final[Mapping[str, ControlSpec]] = {
                 Parameter("listener", Kind.TEXT, none="every TLS listener"),
             ),
         ),
+        ControlSpec(
+            "advance_clock",
+            "time",
+            "Let the wall clock be later, so that old records go",
+            (_required("seconds", Kind.TIME_SPAN),),
+        ),
+        ControlSpec("clean_logs", "time", "Drop and compact the records that topics keep no longer, now"),
         ControlSpec("clear", "all", "Forget every fault"),
     )
 }
@@ -266,14 +274,15 @@ def _problem(kind: Kind, value: object) -> str:
         return "" if isinstance(value, str) and value else "it is a text that is not empty"
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return "it is a number"
-    if kind is Kind.SECONDS:
-        return "" if 0 <= value <= 3600 else "it is from 0 to 3600"
+    if kind in _MOST_SECONDS:
+        return "" if 0 <= value <= _MOST_SECONDS[kind] else f"it is from 0 to {_MOST_SECONDS[kind]}"
     if not isinstance(value, int):
         return "it is a whole number"
     low, high = _RANGES[kind]
     return "" if low <= value <= high else f"it is from {low} to {high}"
 
 
+_MOST_SECONDS: Final = {Kind.SECONDS: 3600, Kind.TIME_SPAN: 10 * 365 * 86_400}
 _RANGES: Final = {
     Kind.MILLISECONDS: (0, 3_600_000),
     Kind.TIMES: (1, 1_000_000),

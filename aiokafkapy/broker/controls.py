@@ -62,6 +62,10 @@ class Cluster(Protocol):
 
     def expire_transactions(self, transactional_id: str | None) -> int: ...
 
+    def advance_clock(self, seconds: float) -> None: ...
+
+    def clean_logs(self) -> None: ...
+
     def stop_node(self, node_id: int) -> None: ...
 
     def start_node(self, node_id: int) -> None: ...
@@ -149,6 +153,21 @@ class Controls:
         0 ends it. As with a quota the response comes at once and the connection is muted after it (KIP-219).
         """
         self.faults.throttles[client_id] = ms / 1000
+
+    @_watched
+    def advance_clock(self, seconds: float) -> None:
+        """Let the cluster's wall clock be so much later, and do what time would have done: records that are too old go,
+        and those in segments that are older than ``segment.ms`` are compacted.
+
+        Records that the broker gives a time get a later one, too. Time-outs, of groups and transactions for example,
+        run by another clock. ValueError when ``seconds`` is negative.
+        """
+        self._cluster.advance_clock(seconds)
+
+    @_watched
+    def clean_logs(self) -> None:
+        """Drop the records that topics keep no longer (retention), and compact all of those that are compacted, now."""
+        self._cluster.clean_logs()
 
     @_watched
     def stall_connections(self, is_stalled: bool = True, node_id: int | None = None) -> None:

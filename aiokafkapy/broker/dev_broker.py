@@ -25,14 +25,17 @@ from typing import TYPE_CHECKING, Self
 
 from ..common import ConsumedRecord, Node
 from ..errors import ConfigurationError, IllegalStateError, UnknownTopicOrPartitionError
+from .clock import WallClock
 from .config import BrokerConfig
 from .context import BrokerState
 from .controls import Controls
 from .coordination.groups import GroupCoordinator
+from .coordination.log_manager import LogManager
 from .coordination.purgatory import Purgatory
 from .coordination.transaction_expiry import TransactionExpiry
 from .coordination.transaction_markers import TransactionMarkers
 from .coordination.transactions import TransactionCoordinator
+from .features import Features
 from .listeners import DEFAULT_LISTENER, Endpoint, Listener, Listeners, endpoints_of
 from .network.held_ports import HeldPorts
 from .network.request_channel import RequestChannel
@@ -112,6 +115,7 @@ class DevBroker:
         self._authentications: dict[str, ListenerAuthentication] = {}
         self._state: BrokerState | None = None
         self._expiry: TransactionExpiry | None = None
+        self._logs: LogManager | None = None
         self._lock = DataDirLock(self._data_dir)
         self._request_watcher: RequestWatcher | None = None
         self._console = _new_console(self, console) if console else None
@@ -156,6 +160,8 @@ class DevBroker:
         self._held_ports.release_all()
         if self._expiry is not None:
             self._expiry.close()
+        if self._logs is not None:
+            self._logs.close()
         state.transactions.close()
         state.groups.close()
         state.purgatory.close()
@@ -345,6 +351,17 @@ class DevBroker:
         """See ``Controls.expire_transactions``."""
         return self.state.transactions.expire(math.inf, transactional_id)
 
+    def advance_clock(self, seconds: float) -> None:
+        """See ``Controls.advance_clock``."""
+        self.state.clock.advance(seconds)
+        if self._logs is not None:
+            self._logs.run(even_active=False)
+
+    def clean_logs(self) -> None:
+        """See ``Controls.clean_logs``."""
+        if self._logs is not None:
+            self._logs.run(even_active=True)
+
     def stop_node(self, node_id: int) -> None:
         """See ``Controls.stop_node``. Stopping a stopped node does nothing."""
         self._check_node(node_id)
@@ -364,14 +381,16 @@ class DevBroker:
 
     async def _open_state(self) -> BrokerState:
         loop = asyncio.get_running_loop()
+        clock = WallClock()
         purgatory = Purgatory(loop)
         with ExitStack() as opened:
             topics = TopicRegistry(self.config, self._node_ids, data_dir=self._data_dir)
             opened.callback(topics.close)
-            groups = GroupCoordinator(self.config, data_dir=self._data_dir)
+            groups = GroupCoordinator(self.config, topics, data_dir=self._data_dir)
             opened.callback(groups.close)
             producer_ids = ProducerIdManager(data_dir=self._data_dir, first=topics.next_producer_id())
-            transactions = self._open_transactions(topics, groups, producer_ids, purgatory)
+            features = Features(self.config)
+            transactions = self._open_transactions(topics, groups, producer_ids, purgatory, features, clock)
             opened.callback(transactions.close)
             self._expiry = TransactionExpiry(transactions, loop)
             opened.callback(self._expiry.close)
@@ -383,6 +402,8 @@ class DevBroker:
                 transactions.resume()
 
             topics.on_change = on_change
+            self._logs = LogManager(self.config, topics, groups, loop, clock)
+            opened.callback(self._logs.close)
             state = BrokerState(
                 config=self.config,
                 cluster_id=load_cluster_id(self._data_dir),
@@ -394,6 +415,8 @@ class DevBroker:
                 faults=self.controls.faults,
                 loop=loop,
                 authentication=await self._open_authentication(),
+                features=features,
+                clock=clock,
                 authorizer=_authorizer(self.config, self._data_dir),
                 telemetry=self.telemetry,
             )
@@ -406,11 +429,18 @@ class DevBroker:
         groups: GroupCoordinator,
         producer_ids: ProducerIdManager,
         purgatory: Purgatory,
+        features: Features,
+        clock: WallClock,
     ) -> TransactionCoordinator:
         loop = asyncio.get_running_loop()
-        markers = TransactionMarkers(topics, groups.offsets, purgatory.check, lambda: int(time.time() * 1000))
+        markers = TransactionMarkers(topics, groups.offsets, purgatory.check, clock)
         transactions = TransactionCoordinator(
-            self.config, markers, producer_ids.generate, now=loop.time(), data_dir=self._data_dir
+            self.config,
+            markers,
+            producer_ids.generate,
+            now=loop.time(),
+            data_dir=self._data_dir,
+            features=features,
         )
         producer_ids.skip_before(transactions.next_producer_id())
         transactions.resume()
@@ -440,7 +470,9 @@ class DevBroker:
 
     def _advertise(self, state: BrokerState, node_id: int) -> None:
         for name, endpoint in reversed(self._endpoints.items()):
-            address = Node(node_id, endpoint.advertised_host, self._ports[node_id][name])
+            racks = self.config.broker_rack
+            rack = racks[(node_id - 1) % len(racks)] if racks else None
+            address = Node(node_id, endpoint.advertised_host, self._ports[node_id][name], rack)
             state.advertised.setdefault(name, {})[node_id] = address
             state.all_nodes[node_id] = state.running_nodes[node_id] = address  # at the end the first listener's
 
@@ -453,6 +485,7 @@ class DevBroker:
         node.stop()
         self._stopping = [*(each for each in self._stopping if not each.is_stopped), node]
         del state.running_nodes[node_id]
+        state.fetch_sessions.pop(node_id, None)
         if self._state is not None:  # else the whole cluster stops: no node takes over
             state.topics.node_stopped(node_id)
 

@@ -2,7 +2,7 @@
 
 Owns both for one cluster. Knows no connection. Kafka's counterparts are ``ClientMetricsManager`` with a subscription
 made by ``kafka-client-metrics.sh``, and the plug-in of a ``ClientTelemetryReceiver``, without which a broker does not
-offer the two APIs: so it is here, until ``subscribe`` is called.
+offer the two APIs: so it is here, until ``subscribe`` or ``configure`` is called.
 
 Rules: a push counts under the subscription that is in force, else the client is told to ask again; the latest
 ``MOST_PUSHES`` are kept; ``push_interval_ms`` is not enforced, so that tests need not wait.
@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID, uuid4
 
 from ..errors import (
+    InvalidConfigError,
     InvalidRecordError,
     InvalidRequestError,
     KafkaError,
@@ -28,13 +29,18 @@ from ..errors import (
 from ..protocol.otlp import MetricPoint, decode_metrics
 from ..record.compression import Compression, decompress
 
-__all__ = ["ClientTelemetry", "TelemetryPush"]
+__all__ = ["SUBSCRIPTION_OPTIONS", "ClientTelemetry", "TelemetryPush"]
 
 MOST_PUSHES: Final = 1_000
 DEFAULT_PUSH_INTERVAL_MS: Final = 300_000
 DEFAULT_MAX_BYTES: Final = 1_048_576
 CODECS: Final = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
 """In the order that Kafka prefers them in."""
+METRICS: Final = "metrics"
+INTERVAL: Final = "interval.ms"
+MATCH: Final = "match"
+SUBSCRIPTION_OPTIONS: Final[Mapping[str, str]] = {INTERVAL: str(DEFAULT_PUSH_INTERVAL_MS), MATCH: "", METRICS: ""}
+"""The options of a subscription that administrators make, with their defaults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,37 @@ class ClientTelemetry:
         self.compressions: tuple[Compression, ...] = CODECS
         self.max_bytes = DEFAULT_MAX_BYTES
         self.delta_temporality = True
+        self._subscriptions: dict[str, dict[str, str]] = {}
+
+    @property
+    def subscriptions(self) -> list[str]:
+        """The names of the subscriptions that administrators have made, by ``kafka-client-metrics.sh``."""
+        return list(self._subscriptions)
+
+    def options_of(self, name: str) -> Mapping[str, str]:
+        """The options that were set for one of them, empty for one that there is not."""
+        return self._subscriptions.get(name, {})
+
+    def configure(self, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False) -> None:
+        """Set options of an administrator's subscription, None for back to the default; without any it is gone.
+
+        Clients are asked for the metrics of all of them, as often as the most frequent one. Raises InvalidRequestError,
+        or InvalidConfigError for ``match``, and has changed nothing.
+        """
+        if not name:
+            raise InvalidRequestError("Subscription name can't be empty")
+        for option, value in changes.items():
+            _check_option(option, value)
+        if validate_only:
+            return
+        merged = {**self._subscriptions.get(name, {}), **changes}
+        self._subscriptions[name] = {option: value for option, value in merged.items() if value is not None}
+        if not self._subscriptions[name]:
+            del self._subscriptions[name]
+        wanted = self._subscriptions.values()
+        metrics = [each.strip() for options in wanted for each in options.get(METRICS, "").split(",") if each.strip()]
+        intervals = [int(options.get(INTERVAL, DEFAULT_PUSH_INTERVAL_MS)) for options in wanted]
+        self.subscribe(dict.fromkeys(metrics), push_interval_ms=min(intervals, default=DEFAULT_PUSH_INTERVAL_MS))
 
     def subscribe(
         self,
@@ -127,3 +164,12 @@ class ClientTelemetry:
             raise InvalidRecordError(str(error)) from error
         push = TelemetryPush(client_instance_id, client_id, terminating, compression, resource, points)
         self.pushes.append(push)
+
+
+def _check_option(option: str, value: str | None) -> None:
+    if option not in SUBSCRIPTION_OPTIONS:
+        raise InvalidRequestError(f"Unknown client metrics configuration: {option}")
+    if option == INTERVAL and value is not None and not (value.isdecimal() and 100 <= int(value) <= 3_600_000):
+        raise InvalidRequestError(f"Invalid value {value} for interval.ms, interval must be between 100 and 3600000")
+    if option == MATCH and value:
+        raise InvalidConfigError(f"Invalid value {value} for match: the dev broker asks all clients")

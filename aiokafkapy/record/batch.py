@@ -17,16 +17,16 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from functools import partial
 from struct import Struct
 from typing import Final
 
-from ..common import ConsumedRecord
+from ..common import NO_TIMESTAMP, ConsumedRecord
 from ..errors import CorruptMessageError, UnsupportedForMessageFormatError
 from .builder import RecordBatchBuilder, decode_records
-from .compression import Compression, decompress
+from .compression import Compression, compress, decompress
 from .crc import crc32c
 from .encoding import BATCH_HEADER_SIZE, Buffer
 from .record_columns import RecordColumns
@@ -241,6 +241,58 @@ class RecordBatch:
             end_offset,
         )
 
+    def with_records(self, kept: Sequence[bool], max_timestamp: int) -> bytes:
+        """The batch with those of its records that are ``kept``, at their offsets, and all offsets that it had.
+
+        As compaction leaves it. Raises CorruptMessageError when the records are not what the header says.
+        """
+        data = memoryview(self._decompressed(MAX_DECOMPRESSED_SIZE))
+        pieces: list[memoryview] = []
+        position = 0
+        for is_kept in kept:
+            size, begin = _record_size(data, position)
+            if size < 0 or begin + size > len(data):
+                raise CorruptMessageError(f"a record of the batch at offset {self.base_offset} has {size} bytes")
+            if is_kept:
+                pieces.append(data[position : begin + size])
+            position = begin + size
+        section = b"".join(pieces)
+        attributes = self.attributes
+        if not pieces:
+            attributes &= ~_CODEC_MASK
+        elif self.compression is not Compression.NONE:
+            section = compress(self.compression, section)
+        return self._rewritten(section, attributes, len(pieces), max_timestamp)
+
+    def emptied(self, last_offset: int) -> bytes:
+        """A batch without records, producer and transaction, that has the offsets up to ``last_offset``."""
+        nobody = RecordBatch(self.buffer)
+        nobody.producer_id, nobody.producer_epoch, nobody.base_sequence = -1, -1, -1
+        nobody.last_offset_delta = last_offset - self.base_offset
+        return nobody._rewritten(b"", self.attributes & _LOG_APPEND_TIME, 0, NO_TIMESTAMP)
+
+    def _rewritten(self, section: bytes, attributes: int, record_count: int, max_timestamp: int) -> bytes:
+        batch = bytearray(BATCH_HEADER_SIZE) + section
+        _HEADER.pack_into(
+            batch,
+            0,
+            self.base_offset,
+            len(batch) - _LOG_OVERHEAD,
+            self.leader_epoch,
+            _MAGIC,
+            0,
+            attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            record_count,
+        )
+        _write_crc(batch)
+        return bytes(batch)
+
     def control_type(self) -> ControlType | None:
         """The type of a control batch that ends a transaction; None for any other batch."""
         if not self.is_control:
@@ -316,6 +368,20 @@ def control_batch(
     _INT16.pack_into(batch, _CHECKED_FROM, _TRANSACTIONAL | _CONTROL)
     _write_crc(batch)
     return batch
+
+
+def _record_size(data: memoryview, position: int) -> tuple[int, int]:
+    """The number at the beginning of a record, and where it begins behind that; -1 when there is none."""
+    number = 0
+    for shift in range(0, 35, 7):
+        if position >= len(data):
+            break
+        byte = data[position]
+        position += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), position
+    return -1, position
 
 
 def _write_crc(buffer: bytearray | memoryview) -> None:

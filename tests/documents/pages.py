@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,9 @@ from pydantic.fields import FieldInfo
 
 from aiokafkapy import errors
 from aiokafkapy.broker.config import BrokerConfig
+from aiokafkapy.broker.coordination.consumer_group import MEMBER_STATES
 from aiokafkapy.broker.coordination.group import GROUP_STATES
+from aiokafkapy.broker.handlers import dispatch_table
 from aiokafkapy.broker.network.client_connection import MUTE_STATES
 from aiokafkapy.client.foreign_options import SECURITY_NAMES
 from aiokafkapy.client.network_client_state import NETWORK_CLIENT_STATES
@@ -53,6 +56,7 @@ STATE_MACHINES: Final[tuple[StateTable[Any], ...]] = (
     CIRCUIT_STATES,
     MUTE_STATES,
     GROUP_STATES,
+    MEMBER_STATES,
 )
 
 _FENCE: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -89,6 +93,7 @@ def generated() -> dict[tuple[Path, str], str]:
         (DOCS / "architecture.md", "state machines"): _state_machines(),
         (DOCS / "configuration.md", "producer options"): option_table(ProducerConfig),
         (DOCS / "configuration.md", "broker options"): option_table(BrokerConfig),
+        (DOCS / "dev-broker.md", "APIs"): _apis(),
         (DOCS / "troubleshooting.md", "errors"): _errors(),
         **{(DOCS / MOVING, f"calls of {one.name}"): _calls(one) for one in LIBRARIES},
         **{(DOCS / MOVING, f"options of {one.name}"): _changed_options(one) for one in LIBRARIES},
@@ -134,6 +139,19 @@ def _errors() -> str:
         means = ", ".join(word for word in ("retriable", "abortable", "fatal") if getattr(kind, word))
         code = "" if kind.code is None else str(kind.code)
         lines.append(f"| `{name}` | {code} | {means} | {kind.remedy} |")
+    return "\n".join(lines)
+
+
+def _apis() -> str:
+    """Every API of the dev broker, with what its handler says of itself."""
+    lines = ["| API | key | versions | all but |", "|---|---|---|---|"]
+    for key, handler in sorted(dispatch_table().items()):
+        module = sys.modules[handler.handle.__module__]
+        text = " ".join((module.__doc__ or "").split()).replace("``", "`")
+        name, dropped = text.partition(" (")[0], text.partition(" dropped: ")[2].partition(" notes: ")[0]
+        versions = f"{handler.min_version}\u2013{handler.max_version}"
+        limits = "" if dropped == "nothing" else dropped
+        lines.append(f"| {name} | {key} | {versions} | {limits} |")
     return "\n".join(lines)
 
 

@@ -1,117 +1,31 @@
-"""The same requests to the dev broker and to real Kafka: the answers must agree in all that clients act upon.
-
-Each scenario is a function that is given a connection and a topic and returns the answers, as plain values.
-"""
+"""The dev broker and real Kafka on batches, offsets, topics and classic groups agree in all that clients act upon."""
 
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import product
 from typing import Any
 
 import pytest
-from crc32c import crc32c
 
-from aiokafkapy.broker import DevBroker
-from aiokafkapy.common import Node
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.record.batch import iter_batches
-from aiokafkapy.record.builder import RecordBatchBuilder
 from aiokafkapy.testing import ApacheKafka
+from tests.kafka.agreement import (
+    Scenario,
+    answers_of_both,
+    batch,
+    create,
+    describe,
+    fetch,
+    join_fields,
+    joined,
+    list_offset,
+    patched,
+    patiently,
+    produce,
+)
 from tests.system.raw_client import RawClient
-
-Scenario = Callable[[RawClient, str], Awaitable[Any]]
-
-NOW_MS = 1_700_000_000_000
-
-
-def batch(
-    values: Sequence[bytes] = (b"v",),
-    producer: tuple[int, int, int] = (-1, -1, -1),
-    *,
-    key: bytes | None = b"k",
-    keys: Sequence[bytes | None] | None = None,
-    timestamps: Sequence[int] | None = None,
-) -> bytes:
-    builder = RecordBatchBuilder(2**24)
-    for index, value in enumerate(values):
-        key = key if keys is None else keys[index]
-        builder.try_append(NOW_MS if timestamps is None else timestamps[index], key, value, ())
-    builder.seal(0)
-    builder.stamp(*producer)
-    return b"".join(builder.buffers())
-
-
-def patched(records: bytes, offset: int, form: str, value: int) -> bytes:
-    """With one field of the header changed and the CRC made right again."""
-    changed = bytearray(records)
-    struct.pack_into(form, changed, offset, value)
-    struct.pack_into(">I", changed, 17, crc32c(changed[21:]))
-    return bytes(changed)
-
-
-async def create(client: RawClient, topic: str, partitions: int = 1, **config: str) -> int:
-    configs = [{"name": name.replace("_", "."), "value": value} for name, value in config.items()]
-    wanted = {"name": topic, "num_partitions": partitions, "replication_factor": 1, "configs": configs}
-    body = await client.call(ApiKey.CREATE_TOPICS, 7, topics=[wanted], timeout=10_000)
-    code = int(body.topics[0].error_code)
-    # Real Kafka answers before the new partition has its leader everywhere.
-    async with asyncio.timeout(10):
-        while code == 0:
-            metadata = await client.call(ApiKey.METADATA, 9, topics=[{"name": topic}], allow_auto_topic_creation=False)
-            if metadata.topics[0].error_code == 0 and all(p.leader_id >= 0 for p in metadata.topics[0].partitions):
-                break
-        # ... and says who the leader is before that one has opened its log.
-        while code == 0 and (await list_offset(client, topic, -1, partition=partitions - 1))[0] != 0:
-            pass
-    return code
-
-
-async def produce(client: RawClient, topic: str, records: bytes | None, *, version: int = 9, acks: int = -1) -> Any:
-    data = {"index": 0, "records": records}
-    topic_data = [{"name": topic, "partition_data": [data]}]
-    body = await client.call(ApiKey.PRODUCE, version, acks=acks, timeout=10_000, topic_data=topic_data)
-    answer = body.responses[0].partition_responses[0]
-    errors = [each.batch_index for each in getattr(answer, "record_errors", ())]
-    return int(answer.error_code), answer.base_offset, errors
-
-
-async def fetch(
-    client: RawClient, topic: str, offset: int, *, epoch: int = -1, version: int = 12, **fields: Any
-) -> Any:
-    wanted = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1_000, "current_leader_epoch": epoch}
-    fields = {"max_wait": 0, "min_bytes": 1, "max_bytes": 100_000, "session_epoch": -1, **fields}
-    topics = [{"topic": topic, "partitions": [wanted]}]
-    body = await client.call(ApiKey.FETCH, version, replica_id=-1, topics=topics, **fields)
-    if body.error_code:
-        return int(body.error_code)
-    answer = body.responses[0].partitions[0]
-    # Kafka cuts the last batch where the limit is, the dev broker leaves it out: clients do so, too.
-    batches = [bytes(each.buffer[21:]) for each in iter_batches(answer.records or b"")]
-    return int(answer.error_code), answer.high_watermark, answer.log_start_offset, batches
-
-
-async def list_offset(
-    client: RawClient, topic: str, timestamp: int, *, version: int = 8, epoch: int = -1, partition: int = 0
-) -> Any:
-    wanted = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}
-    topics = [{"name": topic, "partitions": [wanted]}]
-    body = await client.call(ApiKey.LIST_OFFSETS, version, replica_id=-1, isolation_level=0, topics=topics)
-    answer = body.topics[0].partitions[0]
-    return int(answer.error_code), answer.offset, answer.timestamp, answer.leader_epoch
-
-
-async def patiently(client: RawClient, api: ApiKey, version: int, **fields: Any) -> Any:
-    """Real Kafka makes its offsets topic when it is first needed, and loads ids; it says so until it is done."""
-    async with asyncio.timeout(30):
-        while True:
-            body = await client.call(api, version, **fields)
-            if getattr(body, "error_code", 0) not in (14, 15, 16):
-                return body
-            await client.call(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[fields.get("group_id", "")])
-            await asyncio.sleep(0.1)
 
 
 async def batches_that_are_wrong(client: RawClient, topic: str) -> Any:
@@ -196,6 +110,53 @@ async def fetching(client: RawClient, topic: str) -> Any:
         "unknown session": await fetch(client, topic, 0, session_id=12345, session_epoch=4),
         "waits": await fetch(client, topic, 3, max_wait=50),
     }
+
+
+async def fetch_sessions(client: RawClient, topic: str) -> Any:
+    await create(client, topic, 2)
+    await produce(client, topic, batch([b"a"]))
+
+    async def ask(session_id: int, epoch: int, *offsets: int, forgotten: Sequence[int] = ()) -> Any:
+        wanted = [
+            {"partition": index, "fetch_offset": offset, "partition_max_bytes": 1_000}
+            for index, offset in enumerate(offsets)
+        ]
+        fields: dict[str, Any] = {"max_wait": 0, "min_bytes": 1, "max_bytes": 100_000, "replica_id": -1}
+        fields |= {"session_id": session_id, "session_epoch": epoch, "topics": []}
+        if wanted:
+            fields["topics"] = [{"topic": topic, "partitions": wanted}]
+        if forgotten:
+            fields["forgotten_topics_data"] = [{"topic": topic, "partitions": list(forgotten)}]
+        body = await client.call(ApiKey.FETCH, 12, **fields)
+        told = sorted(
+            (each.partition_index, int(each.error_code), each.high_watermark, len(each.records or b""))
+            for found in body.responses
+            for each in found.partitions
+        )
+        return body.session_id, (int(body.error_code), body.session_id in (0, session_id), told)
+
+    session_id, first = await ask(0, 0, 0, 0)
+    told = [first[0], first[2]]
+    requests: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = [
+        (1, (), ()),  # the first partition's record again: its offset is still 0
+        (2, (1,), ()),
+        (3, (), ()),
+        (3, (), ()),  # an epoch that was
+        (4, (9,), ()),  # out of range
+        (5, (), ()),
+        (6, (1,), ()),
+        (7, (), ()),
+        (8, (), (1,)),
+        (9, (1, 0), ()),  # back again
+        (10, (), ()),
+        (11, (), (0, 1)),  # nothing is left
+        (12, (), ()),
+    ]
+    for epoch, offsets, forgotten in requests:
+        told.append((await ask(session_id, epoch, *offsets, forgotten=forgotten))[1])
+    told.append((await ask(0, -1, 0))[1])
+    told.append((await ask(0, 0))[1])
+    return told
 
 
 async def offsets_by_time(client: RawClient, topic: str) -> Any:
@@ -340,23 +301,6 @@ async def names_in_produce(client: RawClient, version: int, name: str) -> Any:
 # groups
 
 
-def join_fields(group: str, member_id: str = "", **changes: Any) -> dict[str, Any]:
-    return {
-        "group_id": group,
-        "session_timeout": 10_000,
-        "rebalance_timeout": 10_000,
-        "member_id": member_id,
-        "protocol_type": "consumer",
-        "protocols": [{"name": "range", "metadata": b"meta"}],
-        **changes,
-    }
-
-
-def joined(body: Any) -> Any:
-    members = [(each.member_id == body.member_id, each.metadata) for each in body.members]
-    return int(body.error_code), body.generation_id, body.protocol_name, body.leader == body.member_id, members
-
-
 async def one_member(client: RawClient, topic: str) -> Any:
     first = await patiently(client, ApiKey.JOIN_GROUP, 7, **join_fields(topic))
     member_id = first.member_id
@@ -382,14 +326,6 @@ async def one_member(client: RawClient, topic: str) -> Any:
     told += [int(body.error_code), [int(each.error_code) for each in body.members]]
     told.append(await describe(client, topic))
     return told
-
-
-async def describe(client: RawClient, group: str) -> Any:
-    (answer,) = (await client.call(ApiKey.DESCRIBE_GROUPS, 5, groups=[group])).groups
-    members = [
-        (each.client_id, each.client_host, each.member_metadata, each.member_assignment) for each in answer.members
-    ]
-    return int(answer.error_code), answer.group_state, answer.protocol_type, answer.protocol_data, members
 
 
 async def a_static_member(client: RawClient, topic: str) -> Any:
@@ -478,6 +414,7 @@ SCENARIOS: list[Scenario] = [
     idempotence,
     record_errors,
     fetching,
+    fetch_sessions,
     offsets_by_time,
     deleting_records,
     leader_epochs,
@@ -494,8 +431,5 @@ SCENARIOS: list[Scenario] = [
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 async def test_the_dev_broker_answers_as_kafka_does(kafka: ApacheKafka, topic: str, scenario: Scenario) -> None:
-    host, port = kafka.address_of(1)
-    async with RawClient(Node(1, host, port)) as client:
-        expected = await scenario(client, topic)
-    async with DevBroker(auto_create_topics_enable=False) as broker, RawClient(broker.nodes[0]) as client:
-        assert await scenario(client, topic) == expected
+    ours, kafkas = await answers_of_both(kafka, topic, scenario)
+    assert ours == kafkas

@@ -27,6 +27,8 @@ __all__ = ["SimulatedCluster"]
 
 TOPIC = "simulated"
 
+NEVER_MS = 10**15
+
 
 class SimulatedCluster:
     """Several nodes, one topic, and the verbs of ``faults``."""
@@ -55,6 +57,9 @@ class SimulatedCluster:
             num_io_threads=chance.choice((1, 3)),
             queued_max_requests=chance.choice((1, 500)),
             transaction_version=transaction_version,
+            # The broker's wall clock is not the simulation's, by which records get their times: it would drop them.
+            log_retention_check_interval_ms=NEVER_MS,
+            log_cleaner_backoff_ms=NEVER_MS,
         )
         self.expired_transactions = 0
         self.controls = self.broker.controls

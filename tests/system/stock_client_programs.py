@@ -54,8 +54,8 @@ def confluent_produce(servers: str, topic: str, count: int, codec: str) -> Any:
     return {"delivered": delivered, "left": left, "errors": errors[:5], "in_order": in_order}
 
 
-def confluent_consume(servers: str, topic: str, group: str, count: int) -> Any:
-    """Read ``count`` records as a member of a group, commit, leave."""
+def confluent_consume(servers: str, topic: str, group: str, count: int, **options: str) -> Any:
+    """Read ``count`` records as a member of a group, commit, leave; options have underscores for dots."""
     from confluent_kafka import Consumer
 
     consumer = Consumer(
@@ -64,6 +64,7 @@ def confluent_consume(servers: str, topic: str, group: str, count: int) -> Any:
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            **{name.replace("_", "."): value for name, value in options.items()},
         }
     )
     consumer.subscribe([topic])
@@ -81,6 +82,103 @@ def confluent_consume(servers: str, topic: str, group: str, count: int) -> Any:
     committed = consumer.committed(consumer.assignment(), timeout=TIMEOUT)
     consumer.close()
     return {"read": read, "committed": sorted((each.partition, each.offset) for each in committed)}
+
+
+class ConfluentGroup:
+    """Members of a group in this process, polled in turn, and a producer of what they read."""
+
+    def __init__(self, servers: str, topic: str, group: str, protocol: str) -> None:
+        from confluent_kafka import Producer
+
+        self.topic = topic
+        self.producer = Producer({"bootstrap.servers": servers})
+        self.partitions = len(self.producer.list_topics(topic, TIMEOUT).topics[topic].partitions)
+        self.read: list[tuple[int | None, int | None, str]] = []
+        self.members: list[Any] = []
+        self.options: dict[str, Any] = {
+            "bootstrap.servers": servers,
+            "group.id": group,
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+        if protocol == "classic":
+            self.options |= {"heartbeat.interval.ms": 100, "partition.assignment.strategy": "cooperative-sticky"}
+
+    def join(self, number: int) -> None:
+        """So many members come."""
+        from confluent_kafka import Consumer
+
+        for _ in range(number):
+            consumer = Consumer(self.options)
+            consumer.subscribe([self.topic], on_revoke=self.commit)
+            self.members.append(consumer)
+
+    def leave(self, number: int) -> None:
+        """The first ones go."""
+        for consumer in self.members[:number]:
+            self.commit(consumer)
+            consumer.close()
+        del self.members[:number]
+
+    @staticmethod
+    def commit(consumer: Any, partitions: object = None) -> None:
+        """Commit what was read, if anything was."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        try:
+            consumer.commit(asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._NO_OFFSET:
+                raise
+
+    def read_some(self, number: int = 600) -> None:
+        """When each partition has its one owner, and each member a partition, write so many records and read them."""
+        self._poll_until(self._is_shared)
+        wanted = len(self.read) + number
+        for value in range(len(self.read), wanted):
+            self.producer.produce(self.topic, str(value), partition=value % self.partitions)
+        self.producer.flush(TIMEOUT)
+        self._poll_until(lambda: len(self.read) >= wanted)
+
+    def committed(self) -> list[tuple[int, int]]:
+        """Partitions with their offsets."""
+        from confluent_kafka import TopicPartition
+
+        places = [TopicPartition(self.topic, partition) for partition in range(self.partitions)]
+        return sorted((each.partition, each.offset) for each in self.members[-1].committed(places, timeout=TIMEOUT))
+
+    def _is_shared(self) -> bool:
+        owned = [each.partition for consumer in self.members for each in consumer.assignment()]
+        return sorted(owned) == list(range(self.partitions)) and all(each.assignment() for each in self.members)
+
+    def _poll_until(self, is_enough: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 2 * TIMEOUT
+        while not is_enough():
+            if time.monotonic() > deadline:
+                raise TimeoutError([len(consumer.assignment()) for consumer in self.members])
+            for consumer in self.members:
+                message = consumer.poll(0.005)
+                if message is not None:
+                    if message.error():
+                        raise RuntimeError(message.error())
+                    self.read.append((message.partition(), message.offset(), message.value().decode()))
+
+
+def confluent_churn(servers: str, topic: str, group: str, protocol: str) -> Any:
+    """Ten members of a group; then five of them go, and then five others come. Each time 600 records are read."""
+    members = ConfluentGroup(servers, topic, group, protocol)
+    members.join(10)
+    members.read_some()
+    members.leave(5)
+    members.read_some()
+    members.join(5)
+    members.read_some()
+    for consumer in members.members:
+        members.commit(consumer)
+    committed = members.committed()
+    members.leave(10)
+    return {"read": members.read, "committed": committed}
 
 
 def confluent_admin(servers: str, topic: str) -> Any:
@@ -147,6 +245,43 @@ def kafka_python(servers: str, topic: str, count: int) -> Any:
     return {"delivered": delivered, "read": read}
 
 
+def kafka_python_read(servers: str, topic: str, count: int) -> Any:
+    """kafka-python: read so many records from the beginning."""
+    from kafka import KafkaConsumer
+
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=servers.split(","),
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        consumer_timeout_ms=TIMEOUT * 1000,
+    )
+    read: list[tuple[int, int, str]] = []
+    while len(read) < count:
+        for records in consumer.poll(timeout_ms=TIMEOUT * 1000).values():
+            read += [(record.partition, record.offset, record.value.decode()) for record in records]
+    consumer.close()
+    return {"read": read}
+
+
+def aiokafka_read(servers: str, topic: str, count: int) -> Any:
+    """aiokafka: read so many records from the beginning."""
+    from aiokafka import AIOKafkaConsumer
+
+    async def main() -> Any:
+        consumer = AIOKafkaConsumer(topic, bootstrap_servers=servers, auto_offset_reset="earliest")
+        await consumer.start()
+        read: list[tuple[int, int, str]] = []
+        async with asyncio.timeout(TIMEOUT):
+            while len(read) < count:
+                record = await consumer.getone()
+                read.append((record.partition, record.offset, record.value.decode()))
+        await consumer.stop()
+        return {"read": read}
+
+    return asyncio.run(main())
+
+
 def aiokafka(servers: str, topic: str, count: int) -> Any:
     """aiokafka: produce (idempotent), then two members of one group at once."""
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -189,10 +324,118 @@ def aiokafka(servers: str, topic: str, count: int) -> Any:
     return asyncio.run(main())
 
 
+class AiokafkaGroup:
+    """Members of a group in this process, each a task, and a producer of what they read."""
+
+    def __init__(self, servers: str, topic: str, partitions: int = 12) -> None:
+        self.servers, self.topic, self.partitions = servers, topic, partitions
+        self.members: list[tuple[Any, asyncio.Task[None]]] = []
+        self.read: list[tuple[int, int, str]] = []
+
+    async def join(self, number: int) -> None:
+        """So many members come."""
+        from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+
+        for _ in range(number):
+            consumer = AIOKafkaConsumer(
+                bootstrap_servers=self.servers,
+                group_id="aiokafka",
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+                heartbeat_interval_ms=100,
+            )
+
+            class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+                """Commits what was read before somebody else reads on."""
+
+                consumer: Any
+
+                async def on_partitions_revoked(self, revoked: Any) -> None:
+                    if revoked:
+                        await self.consumer.commit()
+
+                async def on_partitions_assigned(self, assigned: Any) -> None:
+                    pass
+
+            listener = Listener()
+            listener.consumer = consumer
+            consumer.subscribe([self.topic], listener=listener)
+            await consumer.start()
+            self.members.append((consumer, asyncio.create_task(self._poll(consumer))))
+
+    async def leave(self, number: int) -> None:
+        """The first ones go."""
+        for consumer, task in self.members[:number]:
+            task.cancel()
+            await asyncio.wait([task])
+            if consumer.assignment():
+                await consumer.commit()
+            await consumer.stop()
+        del self.members[:number]
+
+    async def read_some(self, producer: Any, number: int = 600) -> None:
+        """When each partition has its one owner, write so many records and read them."""
+        await self._until(self._is_shared)
+        values = {value for _, _, value in self.read}
+        wanted = {str(value) for value in range(len(values), len(values) + number)}
+        for value in sorted(wanted):
+            await producer.send(self.topic, value.encode(), partition=int(value) % self.partitions)
+        await producer.flush()
+        await self._until(lambda: wanted <= {value for _, _, value in self.read})
+
+    async def _poll(self, consumer: Any) -> None:
+        while True:
+            for records in (await consumer.getmany(timeout_ms=50)).values():
+                self.read += [(record.partition, record.offset, record.value.decode()) for record in records]
+
+    def _is_shared(self) -> bool:
+        owned = [each.partition for consumer, _ in self.members for each in consumer.assignment()]
+        return sorted(owned) == list(range(self.partitions)) and all(each.assignment() for each, _ in self.members)
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        async with asyncio.timeout(2 * TIMEOUT):
+            while True:
+                if is_so():
+                    return
+                await asyncio.sleep(0.02)
+
+
+def aiokafka_churn(servers: str, topic: str) -> Any:
+    """Ten members of a group; then five of them go, and then five others come. Each time 600 records are read."""
+    from aiokafka import AIOKafkaProducer, TopicPartition
+
+    async def main() -> Any:
+        producer = AIOKafkaProducer(bootstrap_servers=servers)
+        await producer.start()
+        group = AiokafkaGroup(servers, topic)
+        await group.join(10)
+        await group.read_some(producer)
+        await group.leave(5)
+        await group.read_some(producer)
+        await group.join(5)
+        await group.read_some(producer)
+        await group.leave(9)
+        await group._until(group._is_shared)
+        last, _ = group.members[0]
+        await last.commit()
+        committed = [(each, await last.committed(TopicPartition(topic, each))) for each in range(group.partitions)]
+        await group.leave(1)
+        await producer.stop()
+        return {"read": group.read, "committed": committed}
+
+    return asyncio.run(main())
+
+
 PROGRAMS: dict[str, Callable[..., Any]] = {
     "confluent-produce": lambda servers, topic, count, codec: confluent_produce(servers, topic, int(count), codec),
-    "confluent-consume": lambda servers, topic, group, count: confluent_consume(servers, topic, group, int(count)),
+    "confluent-consume": lambda servers, topic, group, count, *options: confluent_consume(
+        servers, topic, group, int(count), **dict(option.split("=", 1) for option in options)
+    ),
+    "confluent-churn": confluent_churn,
     "confluent-admin": confluent_admin,
+    "kafka-python-read": lambda servers, topic, count: kafka_python_read(servers, topic, int(count)),
+    "aiokafka-churn": aiokafka_churn,
+    "aiokafka-read": lambda servers, topic, count: aiokafka_read(servers, topic, int(count)),
     "kafka-python": lambda servers, topic, count: kafka_python(servers, topic, int(count)),
     "aiokafka": lambda servers, topic, count: aiokafka(servers, topic, int(count)),
 }

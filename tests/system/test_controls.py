@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.errors import (
     KafkaTimeoutError,
@@ -245,3 +246,36 @@ async def test_clear_forgets_faults_counts_and_stalls() -> None:
         assert controls.request_count(ApiKey.METADATA, node_id=2) == 0
         controls.clear()
         assert controls.request_count(ApiKey.METADATA) == 0
+
+
+async def test_when_time_goes_on_old_records_go_and_new_ones_get_a_later_time() -> None:
+    async with DevBroker() as broker:
+        broker.create_topic("t", retention_ms=3_600_000, message_timestamp_type="LogAppendTime")
+        async with KafkaProducer(broker.bootstrap_servers) as producer:
+            first = await producer.send("t", b"old")
+            broker.controls.advance_clock(3_500)
+            assert len(broker.records("t")) == 1
+            broker.controls.advance_clock(200)
+            assert broker.records("t") == []
+            second = await producer.send("t", b"new")
+        assert second.offset == 1
+        assert second.timestamp_ms - first.timestamp_ms >= 3_700_000
+        with pytest.raises(ValueError, match="time goes forward only"):
+            broker.controls.advance_clock(-1)
+
+
+async def test_a_fetch_that_waits_hears_that_its_offset_is_gone() -> None:
+    arrived = asyncio.Event()
+    async with DevBroker() as broker, RawClient(broker.nodes[0]) as client:
+        broker.create_topic("t", retention_ms=1_000)
+        async with KafkaProducer(broker.bootstrap_servers) as producer:
+            await producer.send("t", b"old")
+        broker.controls.on_request(ApiKey.FETCH, lambda context, body: arrived.set())
+        wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000, "current_leader_epoch": -1}
+        limits = {"max_wait": 60_000, "min_bytes": 1_000, "max_bytes": 1_000, "session_epoch": -1}
+        client.send(ApiKey.FETCH, 12, **limits, topics=[{"topic": "t", "partitions": [wanted]}])
+        await arrived.wait()
+        await turns(1)  # it waits now
+        broker.controls.advance_clock(10)
+        body = await client.receive(ApiKey.FETCH, 12)
+        assert body.responses[0].partitions[0].error_code == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import sys
 from collections import Counter
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import FaultProxy, KafkaTools
@@ -23,6 +25,7 @@ CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LONGEST_RUN = 120
 """Seconds: the clients' own ways out of a request (30) or a member (45) that got lost come first."""
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
@@ -68,6 +71,16 @@ def check_produced(broker: DevBroker, topic: str, count: int) -> None:
         assert numbers == sorted(numbers)
 
 
+async def members_of(broker: DevBroker, group_id: str, number: int) -> None:
+    """Return when a consumer group has so many members, and each has reached its assignment."""
+    async with asyncio.timeout(LONGEST_RUN):
+        while True:
+            group = broker.state.groups.get(group_id)
+            if group is not None and len(group.members) == number and group.state.value == "Stable":
+                return
+            await asyncio.sleep(0.05)
+
+
 # librdkafka
 
 
@@ -87,6 +100,28 @@ async def test_librdkafka_consumes_in_a_group_commits_and_resumes(broker: DevBro
     assert [tuple(each) for each in second["committed"]] == sorted(ends.items())
     another = await run("confluent-consume", broker.bootstrap_servers, "t", "another", 3000)
     assert len(another["read"]) == 3000
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_ten_members_of_librdkafka_come_and_go(broker: DevBroker, protocol: str) -> None:
+    broker.create_topic("t", partitions=12)
+    said = await run("confluent-churn", broker.bootstrap_servers, "t", "g", protocol)
+    assert sorted(map(tuple, said["read"])) == sorted(in_log(broker, "t"))
+    assert [tuple(each) for each in said["committed"]] == [(partition, 150) for partition in range(12)]
+    beats = broker.controls.request_count(ApiKey.CONSUMER_GROUP_HEARTBEAT)
+    assert (beats > 0) == (protocol == "consumer")
+
+
+async def test_librdkafka_subscribes_by_an_expression_that_the_broker_resolves(broker: DevBroker) -> None:
+    expressions: set[str | None] = set()
+    broker.controls.on_request(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT, lambda context, body: expressions.add(body.subscribed_topic_regex)
+    )
+    for topic in ("t-a", "t-b", "u"):
+        await run("confluent-produce", broker.bootstrap_servers, topic, 100, "none")
+    said = await run("confluent-consume", broker.bootstrap_servers, "^t-[a-z]+$", "g", 200, "group_protocol=consumer")
+    assert sorted(map(tuple, said["read"])) == sorted(in_log(broker, "t-a") + in_log(broker, "t-b"))
+    assert any(expressions)
 
 
 async def test_librdkafka_administers_topics(broker: DevBroker) -> None:
@@ -127,11 +162,75 @@ async def test_aiokafka_produces_and_two_members_share_a_group(broker: DevBroker
     assert {tuple(each) for each in said["read"]} == set(in_log(broker, "t"))
 
 
+async def test_ten_members_of_aiokafka_come_and_go(broker: DevBroker) -> None:
+    broker.create_topic("t", partitions=12)
+    said = await run("aiokafka-churn", broker.bootstrap_servers, "t")
+    assert {tuple(each) for each in said["read"]} == set(in_log(broker, "t"))
+    assert [tuple(each) for each in said["committed"]] == [(partition, 150) for partition in range(12)]
+
+
 async def test_kafka_python_produces_consumes_commits_and_resumes(broker: DevBroker) -> None:
     said = await run("kafka-python", broker.bootstrap_servers, "t", 1000)
     assert said["delivered"] == 1000
     check_produced(broker, "t", 1000)
     assert sorted(map(tuple, said["read"])) == sorted(in_log(broker, "t"))
+
+
+# Logs that were cleaned
+
+
+@pytest.fixture
+async def compacted(broker: DevBroker) -> DevBroker:
+    """The topic ``t`` had 60 records of three keys, and has the last of each; one more was written afterwards."""
+    broker.create_topic("t", partitions=1, config={"cleanup.policy": "compact"})
+    async with KafkaProducer(broker.bootstrap_servers, linger_ms=0) as producer:
+        for number in range(60):
+            await producer.send("t", b"%d" % number, key=b"%d" % (number % 3), partition=0)
+        broker.controls.clean_logs()
+        await producer.send("t", b"after", key=b"new", partition=0)
+    assert in_log(broker, "t") == [(0, 57, "57"), (0, 58, "58"), (0, 59, "59"), (0, 60, "after")]
+    return broker
+
+
+@pytest.mark.parametrize("client", ["confluent-consume", "aiokafka-read", "kafka-python-read"])
+async def test_a_compacted_topic_is_read_past_what_is_gone(compacted: DevBroker, client: str) -> None:
+    group = ("g",) if client == "confluent-consume" else ()
+    said = await run(client, compacted.bootstrap_servers, "t", *group, 4)
+    assert list(map(tuple, said["read"])) == in_log(compacted, "t")
+
+
+@pytest.mark.java
+async def test_javas_consumer_reads_a_compacted_topic(compacted: DevBroker, tools: KafkaTools) -> None:
+    assert await tools.console_consumer(compacted.bootstrap_servers, "t", max_messages=4) == ["57", "58", "59", "after"]
+
+
+# Racks
+
+
+@pytest.fixture
+async def racks() -> AsyncIterator[DevBroker]:
+    """Three nodes in three racks; ``t`` has 100 records, and node 1 leads it."""
+    options: dict[str, Any] = {"broker_rack": "a,b,c", "replica_selector_class": RACK_AWARE}
+    async with DevBroker(nodes=3, **options) as broker:
+        broker.create_topic("t", partitions=1)
+        await run("confluent-produce", broker.bootstrap_servers, "t", 100, "none")
+        yield broker
+
+
+async def test_librdkafka_reads_from_the_replica_in_its_rack(racks: DevBroker) -> None:
+    said = await run("confluent-consume", racks.bootstrap_servers, "t", "g", 100, "client_rack=b")
+    assert sorted(map(tuple, said["read"])) == sorted(in_log(racks, "t"))
+    assert racks.controls.request_count(ApiKey.FETCH, node_id=2) > 0
+    assert racks.controls.request_count(ApiKey.FETCH, node_id=3) == 0
+
+
+@pytest.mark.java
+async def test_javas_consumer_reads_from_the_replica_in_its_rack(racks: DevBroker, tools: KafkaTools) -> None:
+    arguments = ("--consumer-property", "client.rack=c")
+    read = await tools.console_consumer(racks.bootstrap_servers, "t", max_messages=100, arguments=arguments)
+    assert len(read) == 100
+    assert racks.controls.request_count(ApiKey.FETCH, node_id=3) > 0
+    assert racks.controls.request_count(ApiKey.FETCH, node_id=2) == 0
 
 
 # Through the fault proxy
@@ -232,6 +331,34 @@ async def test_java_console_producer_and_a_group_that_resumes(broker: DevBroker,
     said = await tools.run(GROUPS, "--bootstrap-server", broker.bootstrap_servers, "--describe", "--group", "g")
     rows = [line.split() for line in said.splitlines() if line.startswith("g ")]
     assert sum(int(row[3]) for row in rows) == 300
+    assert {row[5] for row in rows} == {"0"}
+
+
+@pytest.mark.java
+async def test_a_java_consumer_of_the_new_protocol_resumes_and_its_group_is_described(
+    broker: DevBroker, tools: KafkaTools
+) -> None:
+    await run("confluent-produce", broker.bootstrap_servers, "t", 300, "none")
+    arguments = ("--group", "g", "--consumer-property", "group.protocol=consumer")
+    server = ("--bootstrap-server", broker.bootstrap_servers)
+    reading = asyncio.create_task(
+        tools.console_consumer(broker.bootstrap_servers, "t", max_messages=301, arguments=arguments)
+    )
+    await members_of(broker, "g", 1)
+    said = await tools.run(GROUPS, *server, "--describe", "--group", "g", "--members", "--verbose")
+    (row,) = [line.split() for line in said.splitlines() if line.startswith("g ")]
+    assert re.search(r"t[:(]0,1,2", said)
+    assert row[3] == "console-consumer"
+    async with KafkaProducer(broker.bootstrap_servers) as producer:
+        await producer.send("t", b"last")
+    assert len(await reading) == 301
+    async with KafkaProducer(broker.bootstrap_servers) as producer:
+        await producer.send("t", b"later")
+    assert await tools.console_consumer(broker.bootstrap_servers, "t", max_messages=1, arguments=arguments) == ["later"]
+    assert "g" in (await tools.run(GROUPS, *server, "--list", "--type", "consumer")).split()
+    said = await tools.run(GROUPS, *server, "--describe", "--group", "g")
+    rows = [line.split() for line in said.splitlines() if line.startswith("g ")]
+    assert sum(int(row[3]) for row in rows) == 302
     assert {row[5] for row in rows} == {"0"}
 
 

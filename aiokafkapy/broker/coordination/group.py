@@ -252,6 +252,10 @@ class Group:
         """Whether there is no member."""
         return not self.members
 
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether a member may subscribe to this topic: subscriptions of classic members are not looked into."""
+        return bool(self.members)
+
     @property
     def rebalance_timeout(self) -> float:
         """The longest any member wants, in seconds."""

@@ -1,7 +1,8 @@
-"""The offsets that groups have committed, and those that wait for the end of a transaction.
+"""The offsets that groups have committed, and those that wait for the end of a transaction; and the groups' protocols.
 
-Owns group → topic-partition → offset, and their entries in the journal; does not check whether a member may commit,
-which ``groups`` does. Kafka's counterparts are ``OffsetMetadataManager`` and the topic ``__consumer_offsets``.
+Owns group → topic-partition → offset, which groups are consumer groups, and the journal's entries of both; does not
+check whether a member may commit, which ``groups`` does. Kafka's counterparts are ``OffsetMetadataManager`` and the
+topic ``__consumer_offsets``.
 
 Rules:
 
@@ -46,6 +47,7 @@ class OffsetStore:
         """Reads the file. Raises DamagedFileError, and OSError when the file cannot be read."""
         self._groups: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._pending: dict[tuple[str, int], dict[TopicPartition, CommittedOffset]] = {}
+        self.consumer_groups: set[str] = set()
         path = None if data_dir is None else Path(data_dir) / "group-offsets.jsonl"
         self._journal = Journal(path, REMEDY)
         for document in self._journal.load():
@@ -53,8 +55,16 @@ class OffsetStore:
         self._journal.rewrite(self._documents())
 
     def groups(self) -> list[str]:
-        """The groups that have offsets."""
-        return list(self._groups)
+        """The groups that have offsets, and all consumer groups."""
+        return list(dict.fromkeys([*self._groups, *sorted(self.consumer_groups)]))
+
+    def note_type(self, group_id: str, is_consumer: bool) -> None:
+        """Remember whether a group is a consumer group (KIP-848). Raises KafkaStorageError; then nothing has
+        changed.
+        """
+        if is_consumer != (group_id in self.consumer_groups):
+            self._journal.append(_type_document(group_id, is_consumer))
+            (self.consumer_groups.add if is_consumer else self.consumer_groups.discard)(group_id)
 
     def get(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
         """A group's offsets, a copy."""
@@ -83,7 +93,8 @@ class OffsetStore:
                 del known[place]
 
     def delete(self, group_id: str) -> None:
-        """Forget all offsets of a group. Raises KafkaStorageError."""
+        """Forget all offsets of a group, and its protocol. Raises KafkaStorageError."""
+        self.note_type(group_id, False)
         if group_id in self._groups:
             self._write(group_id, {})
             del self._groups[group_id]
@@ -112,6 +123,10 @@ class OffsetStore:
         """Whether an open transaction has an offset of this partition."""
         return any(place in offsets for (group, _), offsets in self._pending.items() if group == group_id)
 
+    def has_pending(self, group_id: str) -> bool:
+        """Whether an open transaction has any offset of the group."""
+        return any(group == group_id for group, _ in self._pending)
+
     def close(self) -> None:
         """Close the file; idempotent."""
         self._journal.close()
@@ -120,16 +135,22 @@ class OffsetStore:
 
     def _write(self, group_id: str, offsets: Offsets) -> None:
         self._journal.append(_document(group_id, offsets))
-        if self._journal.is_stale(len(self._groups) + len(self._pending)):
+        if self._journal.is_stale(len(self._groups) + len(self._pending) + len(self.consumer_groups)):
             self._journal.rewrite(self._documents())
 
     def _documents(self) -> Iterator[dict[str, Any]]:
+        for group_id in self.consumer_groups:
+            yield _type_document(group_id, True)
         for group_id, offsets in self._groups.items():
             yield _document(group_id, offsets)
         for (group_id, producer_id), offsets in self._pending.items():
             yield _document(group_id, offsets) | {"pending": producer_id}
 
     def _apply(self, document: Any) -> None:
+        if "is_consumer_group" in document:
+            change = self.consumer_groups.add if document["is_consumer_group"] else self.consumer_groups.discard
+            change(document["group"])
+            return
         group_id, entries, producer_id = document["group"], document["offsets"], document.get("pending")
         if not entries:
             if producer_id is None:
@@ -155,3 +176,7 @@ def _document(group_id: str, offsets: Offsets) -> dict[str, object]:
         for tp, o in offsets.items()
     ]
     return {"group": group_id, "offsets": entries}
+
+
+def _type_document(group_id: str, is_consumer: bool) -> dict[str, object]:
+    return {"group": group_id, "is_consumer_group": is_consumer}

@@ -1,18 +1,21 @@
-"""The group coordinator: consumer groups of the classic protocol, and their committed offsets.
+"""The group coordinator: groups of both protocols, the classic one's requests, and committed offsets.
 
 Owns all groups and decides every join, sync, heartbeat, leave and commit; ``rebalance`` has the consequences for a
-group. It knows no message class, no socket and no node: answers go to a callback, times come from a ``Scheduler``.
-Kafka's counterparts are ``GroupCoordinator`` and ``GroupMetadataManager`` (its classic half).
+group. Groups of KIP-848's protocol have their heartbeats in ``consumer_groups``. It knows no message class, no socket
+and no node: answers go to a callback, times come from a ``Scheduler``. Kafka's counterparts are ``GroupCoordinator``
+and ``GroupMetadataManager`` (its classic half).
 
-How a group lives: the first JoinGroup moves it to PREPARING_REBALANCE, where all members' JoinGroups are gathered
-(members that do not join within the rebalance time-out are dropped); then COMPLETING_REBALANCE with a new generation,
-where all wait for the leader's SyncGroup; then STABLE, until someone joins, leaves, is not heard of for its session
-time-out, or the leader joins again.
+How a classic group lives: the first JoinGroup moves it to PREPARING_REBALANCE, where all members' JoinGroups are
+gathered (members that do not join within the rebalance time-out are dropped); then COMPLETING_REBALANCE with a new
+generation, where all wait for the leader's SyncGroup; then STABLE, until someone joins, leaves, is not heard of for its
+session time-out, or the leader joins again.
 
 Rules:
 
 - an answer may be given before the call returns; it is given once;
-- members live in memory only: after a restart they are told UNKNOWN_MEMBER_ID and join again. Offsets are kept.
+- members live in memory only: after a restart they are told UNKNOWN_MEMBER_ID and join again. Offsets are kept;
+- a group without members becomes one of the other protocol when a member of that one joins; with members it never
+  does, as in Kafka with group.consumer.migration.policy=disabled.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from ...common import TopicPartition
 from ...errors import (
@@ -37,9 +41,13 @@ from ...errors import (
     MemberIdRequiredError,
     NonEmptyGroupError,
     RebalanceInProgressError,
+    StaleMemberEpochError,
     UnknownMemberIdError,
 )
 from ..config import BrokerConfig
+from ..storage.topics import TopicRegistry
+from .consumer_group import ConsumerGroup
+from .consumer_groups import ConsumerGroupManager
 from .group import (
     Group,
     GroupState,
@@ -51,12 +59,14 @@ from .group import (
     SyncResult,
     code_of,
 )
+from .group_configs import GroupConfigs
 from .group_offsets import CommittedOffset, OffsetStore
 from .rebalance import GroupRebalancer
 from .scheduler import Scheduler
 
-__all__ = ["GroupCoordinator"]
+__all__ = ["AnyGroup", "GroupCoordinator"]
 
+AnyGroup: TypeAlias = Group | ConsumerGroup
 RespondJoin = Callable[[JoinResult], None]
 RespondSync = Callable[[SyncResult], None]
 
@@ -65,24 +75,36 @@ class GroupCoordinator:
     """All groups of the cluster."""
 
     def __init__(
-        self, config: BrokerConfig, *, data_dir: Path | str | None = None, scheduler: Scheduler | None = None
+        self,
+        config: BrokerConfig,
+        topics: TopicRegistry,
+        *,
+        data_dir: Path | str | None = None,
+        scheduler: Scheduler | None = None,
     ) -> None:
         """Reads the offsets committed in ``data_dir``; the ``scheduler`` is the running loop by default. OSError."""
         self._config = config
         self._scheduler: Scheduler = scheduler or asyncio.get_running_loop()
         self._rebalancer = GroupRebalancer(config, self._scheduler)
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, AnyGroup] = {}
+        # wall time in milliseconds at which each group that is empty was last seen to be in use
+        self._in_use_at: dict[str, int] = {}
         self.offsets = OffsetStore(data_dir)
+        self.configs = GroupConfigs(config)
+        self.consumer = ConsumerGroupManager(
+            config, self._scheduler, topics, self._groups, self.configs, self.offsets.note_type
+        )
         for group_id in self.offsets.groups():
-            self._groups[group_id] = Group(group_id)
+            is_consumer = group_id in self.offsets.consumer_groups
+            self._groups[group_id] = self.consumer.new_group(group_id) if is_consumer else Group(group_id)
 
     # looking up
 
-    def get(self, group_id: str) -> Group | None:
+    def get(self, group_id: str) -> AnyGroup | None:
         """The group, or None."""
         return self._groups.get(group_id)
 
-    def __iter__(self) -> Iterator[Group]:
+    def __iter__(self) -> Iterator[AnyGroup]:
         return iter(tuple(self._groups.values()))
 
     # joining
@@ -149,19 +171,37 @@ class GroupCoordinator:
 
     # offsets
 
-    def commit(self, identity: MemberIdentity, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+    def commit(
+        self,
+        identity: MemberIdentity,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        *,
+        knows_member_epochs: bool = True,
+    ) -> None:
         """Commit offsets for a member, or from outside of any generation (-1) while the group is empty.
 
-        Raises the error for the member's response, or KafkaStorageError; then nothing was committed.
+        ``knows_member_epochs`` is for a request of version 9 or later (KIP-848). Raises the error for the member's
+        response, or KafkaStorageError; then nothing was committed.
         """
         group = self._groups.get(identity.group_id)
         if group is None:
             if identity.generation_id >= 0:
+                if knows_member_epochs:
+                    raise GroupIdNotFoundError(f"Group {identity.group_id} not found.")
                 raise IllegalGenerationError
             _check_group_id(identity.group_id, may_be_empty=True)
             group = self._groups[identity.group_id] = Group(identity.group_id)
-        self._check_commit(group, identity)
+        if isinstance(group, ConsumerGroup):
+            group.check_commit(
+                identity.member_id,
+                identity.generation_id,
+                is_transactional=False,
+                knows_member_epochs=knows_member_epochs,
+            )
+        else:
+            self._check_commit(group, identity)
         self.offsets.commit(identity.group_id, offsets)
+        self._in_use_at.pop(identity.group_id, None)
 
     def commit_in_transaction(
         self, identity: MemberIdentity, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]
@@ -184,15 +224,33 @@ class GroupCoordinator:
         group = self._groups.get(group_id)
         if group is None:
             raise GroupIdNotFoundError(f"Group {group_id} not found.")
-        if group.members or group.pending_members:
+        if not _is_unused(group):
             raise NonEmptyGroupError
-        group.transition(GroupState.DEAD)
+        if isinstance(group, Group):
+            group.transition(GroupState.DEAD)
         del self._groups[group_id]
+        self._in_use_at.pop(group_id, None)
         self.offsets.delete(group_id)
+
+    def expire(self, timestamp_ms: int) -> None:
+        """Delete the groups that have had no member and no commit for ``offsets.retention.minutes`` of wall time.
+
+        A group is as old as the first call that saw it, so a restart makes all of them young. Raises KafkaStorageError.
+        """
+        oldest = timestamp_ms - self._config.offsets_retention_minutes * 60_000
+        for group_id, group in tuple(self._groups.items()):
+            if not _is_unused(group) or self.offsets.has_pending(group_id):
+                self._in_use_at[group_id] = timestamp_ms
+            elif self._in_use_at.setdefault(group_id, timestamp_ms) < oldest:
+                self.delete(group_id)
 
     def close(self) -> None:
         """Stop all timers and close the file. Waiting members get no answer: their connections end too."""
         for group in self._groups.values():
+            if isinstance(group, ConsumerGroup):
+                for consumer in group.members.values():
+                    consumer.stop_timers()
+                continue
             for member in group.members.values():
                 member.stop_timer()
             for timer in (*group.pending_members.values(), group.rebalance_timer, group.pending_sync_timer):
@@ -209,6 +267,10 @@ class GroupCoordinator:
         if not low <= round(request.session_timeout * 1000) <= high:
             raise InvalidSessionTimeoutError
         group = self._groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            if not group.is_empty:
+                raise InconsistentGroupProtocolError
+            group = None
         if group is None:
             if request.member_id:
                 raise UnknownMemberIdError
@@ -221,13 +283,14 @@ class GroupCoordinator:
             or request.group_instance_id in group.static_members
         ):
             raise GroupMaxSizeReachedError
+        self.offsets.note_type(request.group_id, False)
         self._groups[request.group_id] = group
         return group
 
     def _existing(self, group_id: str) -> Group:
         _check_group_id(group_id)
         group = self._groups.get(group_id)
-        if group is None:
+        if not isinstance(group, Group):
             raise UnknownMemberIdError
         return group
 
@@ -238,9 +301,16 @@ class GroupCoordinator:
             raise IllegalGenerationError
         return group, member
 
-    def _check_commit_in_transaction(self, group: Group, identity: MemberIdentity) -> None:
+    def _check_commit_in_transaction(self, group: AnyGroup, identity: MemberIdentity) -> None:
         """A request that names no member is believed, as before KIP-447."""
-        if identity.member_id or identity.generation_id >= 0 or identity.group_instance_id is not None:
+        if isinstance(group, ConsumerGroup):
+            try:
+                group.check_commit(
+                    identity.member_id, identity.generation_id, is_transactional=True, knows_member_epochs=True
+                )
+            except StaleMemberEpochError:
+                raise IllegalGenerationError from None
+        elif identity.member_id or identity.generation_id >= 0 or identity.group_instance_id is not None:
             _known_member(group, identity)
             if identity.generation_id != group.generation_id:
                 raise IllegalGenerationError
@@ -332,6 +402,10 @@ class GroupCoordinator:
         member.join_response = respond
         self._rebalancer.rearm(group, member)
         self._rebalancer.prepare(group)
+
+
+def _is_unused(group: AnyGroup) -> bool:
+    return group.is_empty and not (isinstance(group, Group) and group.pending_members)
 
 
 def _known_member(group: Group, identity: MemberIdentity) -> Member:

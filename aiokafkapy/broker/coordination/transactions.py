@@ -33,6 +33,7 @@ from ...errors import (
     TransactionalIdNotFoundError,
 )
 from ..config import BrokerConfig
+from ..features import TRANSACTION_VERSION, Features
 from ..storage.journal import Journal
 from .transaction import LAST_EPOCH, NEVER_MS, NO_EPOCH, TransactionMetadata, TransactionState
 
@@ -67,9 +68,14 @@ class TransactionCoordinator:
         *,
         now: float,
         data_dir: Path | str | None = None,
+        features: Features | None = None,
     ) -> None:
-        """Reads the ids in ``data_dir``; ``resume`` carries out the decisions. DamagedFileError, OSError."""
+        """Reads the ids in ``data_dir``; ``resume`` carries out the decisions. DamagedFileError, OSError.
+
+        Without ``features`` those of ``config`` count.
+        """
         self._config = config
+        self._features = features or Features(config)
         self._markers = markers
         self._new_producer_id = new_producer_id
         self._transactions: dict[str, TransactionMetadata] = {}
@@ -307,7 +313,7 @@ class TransactionCoordinator:
 
     def _abort_for(self, transaction: TransactionMetadata) -> None:
         """Abort an open transaction that its producer does not end."""
-        version = self._config.transaction_version
+        version = max(1, self._features[TRANSACTION_VERSION])
         fenced = transaction.copy()
         fenced.fence(version)
         self._end(fenced, is_commit=False, version=version)

@@ -2,7 +2,8 @@
 
 versions: 0-4
 kept: the version ranges of exactly the APIs that have a handler, those of telemetry with a receiver only; the check
-    of the client's software name (v3+); the feature transaction.version (v3+), finalized at 2 (KIP-890)
+    of the client's software name (v3+); the features (v3+) transaction.version, finalized at 2 (KIP-890), and
+    group.version, finalized at 1 (KIP-848), until UpdateFeatures says otherwise
 dropped: all other features
 notes: it may come before a client has authenticated by SASL. The response's header is always version 0; a version we
     do not know is answered in v0 with UNSUPPORTED_VERSION and our range (KIP-511), see request_handler. Produce is
@@ -19,11 +20,10 @@ from ...errors import InvalidRequestError, UnsupportedVersionError
 from ...protocol.api import ApiKey
 from ...protocol.messages import build_response
 from ..context import RequestContext
+from ..features import HIGHEST
 from . import Body, dispatch_table, register
 
 __all__ = ["handle", "unsupported_version_response"]
-
-TRANSACTION_VERSION: Final = "transaction.version"
 
 _OF_A_RECEIVER: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -39,13 +39,19 @@ def handle(context: RequestContext, body: Body) -> Body:
         context.connection.software = f"{name} {release}"
     if context.connection.session is not None:
         context.connection.session.versions_told()
-    version = context.state.config.transaction_version
+    features = context.state.features
     has_receiver = context.state.telemetry.is_offered
     return context.respond(
         api_keys=[entry for entry in _api_keys() if has_receiver or entry["api_key"] not in _OF_A_RECEIVER],
-        supported_features=[{"name": TRANSACTION_VERSION, "min_version": 0, "max_version": 2}],
-        finalized_features_epoch=0,
-        finalized_features=[{"name": TRANSACTION_VERSION, "max_version_level": version, "min_version_level": version}],
+        supported_features=[
+            {"name": name, "min_version": 0, "max_version": highest} for name, highest in HIGHEST.items()
+        ],
+        finalized_features_epoch=features.epoch,
+        finalized_features=[
+            {"name": name, "max_version_level": features[name], "min_version_level": features[name]}
+            for name in HIGHEST
+            if features[name] > 0
+        ],
     )
 
 

@@ -2,7 +2,7 @@
 
 versions: 0-2
 kept: authorized operations; the running nodes; with ``include_fenced_brokers`` (v2) also those that are stopped
-dropped: racks, controller endpoints
+dropped: controller endpoints
 notes: endpoint type 2 (controllers) is refused as by a Kafka broker.
 """
 
@@ -35,6 +35,7 @@ def handle(context: RequestContext, body: Body) -> Body:
                 "broker_id": node.node_id,
                 "host": node.host,
                 "port": node.port,
+                "rack": node.rack,
                 "is_fenced": node.node_id not in state.running_nodes,
             }
             for node in map(context.node, sorted(shown))

@@ -1,8 +1,9 @@
 """DescribeConfigs (32): the options of topics and of nodes.
 
 versions: 1-4
-kept: topics (all options, where each value comes from, synonyms), brokers (our own options, read only), key filters
-dropped: documentation texts; loggers, groups and client metrics, which have no options here
+kept: topics (all options, where each value comes from, synonyms), brokers (our own options, read only), consumer
+    groups, subscriptions to clients' metrics, key filters
+dropped: documentation texts; loggers, which have no options here
 notes: any node answers for any; Kafka insists that a broker's options are asked of itself.
 """
 
@@ -14,21 +15,23 @@ from ...errors import InvalidRequestError, KafkaError, UnknownTopicOrPartitionEr
 from ...protocol.api import ApiKey
 from ..config import BrokerConfig
 from ..context import RequestContext
+from ..coordination.group_configs import GROUP_OPTIONS
 from ..security.acls import Operation, ResourceType
 from ..storage.topic_config import TOPIC_OPTIONS, TopicConfig
+from ..telemetry import SUBSCRIPTION_OPTIONS
 from . import Body, error_message, register
 
-__all__ = ["BROKER", "TOPIC", "handle", "topic_configs"]
+__all__ = ["BROKER", "BROKER_LOGGER", "CLIENT_METRICS", "GROUP", "TOPIC", "handle", "topic_configs"]
 
 TOPIC: Final = 2
 BROKER: Final = 4
-_GROUP: Final = 32
-_OF_CLUSTER: Final = (8, 16)
-"""BROKER_LOGGER and CLIENT_METRICS."""
+BROKER_LOGGER: Final = 8
+CLIENT_METRICS: Final = 16
+GROUP: Final = 32
 
 # ConfigSource
-_DYNAMIC_TOPIC, _STATIC_BROKER, _DEFAULT = 1, 4, 5
-_STRING: Final = 2
+_DYNAMIC_TOPIC, _STATIC_BROKER, _DEFAULT, _CLIENT_METRICS, _GROUP = 1, 4, 5, 7, 8
+_STRING, _INT, _LIST = 2, 3, 7
 
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
@@ -61,13 +64,16 @@ def _describe(context: RequestContext, resource: Any) -> dict[str, Any]:
         elif resource.resource_type == BROKER:
             context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
             entries = _of_broker(context.state.config)
+        elif resource.resource_type == GROUP:
+            context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.GROUP, resource.resource_name)
+            entries = _of_group(context, resource.resource_name)
+        elif resource.resource_type == CLIENT_METRICS:
+            context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
+            entries = _of_subscription(context, resource.resource_name)
         else:
-            # As KafkaApis, which knows these types: a client that may not ask does not learn that they have no options
-            # here.
-            if resource.resource_type in _OF_CLUSTER:
+            # As KafkaApis, which knows loggers: who may not ask does not learn that they have no options here.
+            if resource.resource_type == BROKER_LOGGER:
                 context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
-            elif resource.resource_type == _GROUP:
-                context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.GROUP, resource.resource_name)
             raise InvalidRequestError(f"Unexpected resource type {resource.resource_type}")
     except KafkaError as error:
         return _result(resource, error, ())
@@ -80,6 +86,35 @@ def _of_topic(context: RequestContext, name: str) -> list[dict[str, Any]]:
     if topic is None:
         raise UnknownTopicOrPartitionError(f"This server does not host the topic {name}.", topic=name)
     return topic_configs(topic.config)
+
+
+def _of_group(context: RequestContext, name: str) -> list[dict[str, Any]]:
+    if not name:
+        raise InvalidRequestError("Group name must not be empty")
+    configs = context.state.groups.configs
+    own = configs.overrides(name)
+    return [
+        _entry(
+            option, str(configs.value(name, option)), _GROUP if option in own else _DEFAULT, _INT, is_read_only=False
+        )
+        for option in GROUP_OPTIONS
+    ]
+
+
+def _of_subscription(context: RequestContext, name: str) -> list[dict[str, Any]]:
+    if not name:
+        raise InvalidRequestError("Client metrics subscription name must not be empty")
+    own = context.state.telemetry.options_of(name)
+    return [
+        _entry(
+            option,
+            own.get(option, default),
+            _CLIENT_METRICS if option in own else _DEFAULT,
+            _INT if default else _LIST,
+            is_read_only=False,
+        )
+        for option, default in SUBSCRIPTION_OPTIONS.items()
+    ]
 
 
 def _of_broker(config: BrokerConfig) -> list[dict[str, object]]:

@@ -3,7 +3,7 @@
 versions: 0-6
 kept: state, protocol, members with their metadata and assignments; authorized operations (v3+)
 dropped: nothing
-notes: a group that does not exist is "Dead" up to v5 and GROUP_ID_NOT_FOUND in v6 (KIP-1043).
+notes: a group that does not exist, or is one of KIP-848, is "Dead" up to v5 and GROUP_ID_NOT_FOUND in v6 (KIP-1043).
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, o
     try:
         check_group(context, Operation.DESCRIBE, group_id)
         group = context.state.groups.get(group_id)
-        if group is None and context.api_version >= NOT_FOUND_FROM_VERSION:
-            raise GroupIdNotFoundError(f"Group {group_id} not found.")
+        if not isinstance(group, Group) and context.api_version >= NOT_FOUND_FROM_VERSION:
+            problem = "not found" if group is None else "is not a classic group"
+            raise GroupIdNotFoundError(f"Group {group_id} {problem}.")
     except KafkaError as error:
         return _failed(group_id, error)
-    if group is None:
+    if not isinstance(group, Group):
         return {"group_id": group_id, "error_code": 0, "group_state": GroupState.DEAD.value}
     wants_operations = getattr(body, "include_authorized_operations", False)
     return {

@@ -2,10 +2,10 @@
 
 versions: 4-18
 kept: min_bytes and max_wait (parked in the purgatory), max_bytes of the request and of each partition with the rule
-    that the first batch always comes (KIP-74), leader epochs (v9+), topic ids (v13+), leader hints (v12+) with
-    addresses (v16+)
-dropped: fetch sessions: session id 0 in an answer asks the client to name all its partitions each time
-    (KIP-227); fetching from followers and racks; diverging epochs (logs never diverge here); the replica's fields
+    that the first batch always comes (KIP-74), sessions (v7+, KIP-227), leader epochs (v9+), the replica in the
+    client's rack (v11+, KIP-392), topic ids (v13+), leader hints (v12+) with addresses (v16+)
+dropped: diverging epochs (logs never diverge here); the replica's fields; without ``replica_selector_class`` nobody but
+    the leader answers, where Kafka's followers do
 notes: batches come whole, so the first may begin below the offset asked for. With read_committed nothing from the last
     stable offset on is read, and the answer names the aborted transactions. v13+ name topics by id only.
 """
@@ -19,13 +19,13 @@ from uuid import UUID
 
 from ...errors import (
     FencedLeaderEpochError,
-    FetchSessionIdNotFoundError,
     KafkaError,
     NotLeaderOrFollowerError,
     OffsetOutOfRangeError,
 )
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..coordination.fetch_sessions import FetchSession, SessionPartition
 from ..security.acls import Operation
 from ..storage.topics import Partition
 from . import Body, register
@@ -34,8 +34,10 @@ from .leadership import check_leader, current_leader, find_partition, find_topic
 __all__ = ["handle"]
 
 READ_COMMITTED: Final = 1
-SESSION_EPOCHS_WITHOUT_SESSION: Final = (0, -1)
-"""First request of a session, and none (or no longer) of one; every other epoch continues a session."""
+WITHOUT_SESSION: Final = -1
+RACK_FROM_VERSION: Final = 11
+IDS_FROM_VERSION: Final = 13
+NO_REPLICA: Final = -1
 
 MISROUTED: Final = (NotLeaderOrFollowerError, FencedLeaderEpochError)
 """Errors that come with the leader's address."""
@@ -45,18 +47,22 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Bo
     """At the top from v7 on, before on every partition."""
     if context.api_version >= 7:
         return context.respond(error_code=error.code, session_id=0, responses=[])
-    wanted = _wanted(context, body)
-    for each in wanted:
-        each.error = error
+    wanted = [_Wanted(each, error=error) for each in _named(body)]
     return _Fetch(context, body, wanted).response()
 
 
 @register(ApiKey.FETCH, versions=(4, 18), error=error_response)
 def handle(context: RequestContext, body: Body) -> Body:
     """The records, if there are ``min_bytes`` of them; else a future of the response."""
-    if getattr(body, "session_id", 0) and body.session_epoch not in SESSION_EPOCHS_WITHOUT_SESSION:
-        raise FetchSessionIdNotFoundError
-    fetch = _Fetch(context, body, _wanted(context, body))
+    session, places = context.state.fetch_sessions_of(context.node_id).begin(
+        getattr(body, "session_id", 0),
+        getattr(body, "session_epoch", WITHOUT_SESSION),
+        _named(body),
+        _forgotten(body),
+        context.now,
+        uses_topic_ids=context.api_version >= IDS_FROM_VERSION,
+    )
+    fetch = _Fetch(context, body, [_found(context, each) for each in places], session)
     if fetch.is_satisfied():
         return fetch.response()
     max_wait = body.max_wait.total_seconds()
@@ -67,48 +73,66 @@ def handle(context: RequestContext, body: Body) -> Body:
 class _Wanted:
     """One requested partition; with an ``error`` it has no records."""
 
-    name: str | None
-    topic_id: UUID | None
-    index: int
-    offset: int
-    max_bytes: int
-    leader_epoch: int
+    place: SessionPartition
     partition: Partition | None = None
     error: KafkaError | None = None
+    preferred_replica: int = NO_REPLICA
+
+    @property
+    def offset(self) -> int:
+        """Where to read from."""
+        return self.place.offset
 
 
-def _wanted(context: RequestContext, body: Body) -> list[_Wanted]:
-    wanted = []
-    for topic in body.topics:
-        name, topic_id = getattr(topic, "topic", None), getattr(topic, "topic_id", None)
-        for each in topic.partitions:
-            entry = _Wanted(
-                name,
-                topic_id,
-                each.partition,
-                each.fetch_offset,
-                each.partition_max_bytes,
-                getattr(each, "current_leader_epoch", -1),
-            )
-            wanted.append(entry)
-            try:
-                found = find_topic(context, Operation.READ, name, topic_id)
-                entry.partition = find_partition(found, each.partition)
-                context.check_topic(found.name, each.partition)
-            except KafkaError as error:
-                entry.error = error
+def _named(body: Body) -> list[SessionPartition]:
+    """The partitions that a request names."""
+    return [
+        SessionPartition(
+            getattr(topic, "topic", None),
+            getattr(topic, "topic_id", None),
+            each.partition,
+            each.fetch_offset,
+            each.partition_max_bytes,
+            getattr(each, "current_leader_epoch", -1),
+        )
+        for topic in body.topics
+        for each in topic.partitions
+    ]
+
+
+def _forgotten(body: Body) -> list[tuple[str | None, UUID | None, int]]:
+    return [
+        (getattr(topic, "topic", None), getattr(topic, "topic_id", None), index)
+        for topic in getattr(body, "forgotten_topics_data", ())
+        for index in topic.partitions
+    ]
+
+
+def _found(context: RequestContext, place: SessionPartition) -> _Wanted:
+    wanted = _Wanted(place)
+    try:
+        found = find_topic(context, Operation.READ, place.name, place.topic_id)
+        wanted.partition = find_partition(found, place.index)
+        context.check_topic(found.name, place.index)
+    except KafkaError as error:
+        wanted.error = error
     return wanted
 
 
 class _Fetch:
     """One request, looked at when it comes and again whenever one of its partitions changes."""
 
-    __slots__ = ("body", "context", "wanted")
+    __slots__ = ("body", "context", "is_incremental", "session", "wanted")
 
-    def __init__(self, context: RequestContext, body: Body, wanted: list[_Wanted]) -> None:
+    def __init__(
+        self, context: RequestContext, body: Body, wanted: list[_Wanted], session: FetchSession | None = None
+    ) -> None:
         self.context = context
         self.body = body
         self.wanted = wanted
+        self.session = session
+        # The first answer of a session has all partitions.
+        self.is_incremental = session is not None and body.session_id == session.session_id
 
     def partitions(self) -> list[Partition]:
         """The partitions to watch, as keys of the purgatory."""
@@ -123,11 +147,13 @@ class _Fetch:
         available = 0
         for each in self.wanted:
             self._check(each)
-            if each.error is not None:
+            if each.error is not None or each.preferred_replica != NO_REPLICA:
                 return True
             if each.partition is not None:
-                log = each.partition.log
-                available += min(log.bytes_from(each.offset, before=self._before(each.partition)), each.max_bytes)
+                available += min(
+                    each.partition.log.bytes_from(each.offset, before=self._before(each.partition)),
+                    each.place.max_bytes,
+                )
         return available >= self.body.min_bytes or not self.wanted or self.body.max_wait.total_seconds() <= 0
 
     def response(self) -> Body:
@@ -138,9 +164,9 @@ class _Fetch:
         for each in self.wanted:
             records = b""
             self._check(each)
-            if each.error is None and each.partition is not None:
+            if each.error is None and each.partition is not None and each.preferred_replica == NO_REPLICA:
                 try:
-                    limit = min(each.max_bytes, max(left, 0))
+                    limit = min(each.place.max_bytes, max(left, 0))
                     before = self._before(each.partition)
                     found = each.partition.log.read(each.offset, limit, minimum_one=minimum_one, before=before)
                     records = b"".join(found)
@@ -149,10 +175,12 @@ class _Fetch:
             if records:
                 left -= len(records)
                 minimum_one = False
-            topics.setdefault((each.name, each.topic_id), []).append(self._partition(each, records))
+            answer = self._partition(each, records)
+            if self._is_told(each, answer):
+                topics.setdefault((each.place.name, each.place.topic_id), []).append(answer)
         return self.context.respond(
             error_code=0,
-            session_id=0,
+            session_id=0 if self.session is None else self.session.session_id,
             responses=[
                 {"topic": name, "topic_id": topic_id, "partitions": partitions}
                 for (name, topic_id), partitions in topics.items()
@@ -162,6 +190,19 @@ class _Fetch:
 
     # internals
 
+    def _is_told(self, each: _Wanted, answer: dict[str, Any]) -> bool:
+        """Whether the answer has this partition: without a session, all."""
+        if self.session is None:
+            return True
+        is_news = self.session.is_news(
+            each.place,
+            error_code=answer["error_code"],
+            size=len(answer["records"]),
+            high_watermark=answer["high_watermark"],
+            log_start_offset=answer.get("log_start_offset", -1),
+        )
+        return is_news or not self.is_incremental or each.preferred_replica != NO_REPLICA
+
     def _before(self, partition: Partition) -> int | None:
         """Where the part ends that this request may read; None for the end of the log."""
         return partition.log.last_stable_offset if self.body.isolation_level == READ_COMMITTED else None
@@ -170,22 +211,35 @@ class _Fetch:
         if each.error is not None or each.partition is None:
             return
         try:
-            check_leader(self.context, each.partition, each.leader_epoch)
+            check_leader(self.context, each.partition, each.place.leader_epoch, followers_too=self._may_follow())
             log = each.partition.log
             if not log.start_offset <= each.offset <= log.end_offset:
                 raise OffsetOutOfRangeError
+            each.preferred_replica = self._nearer_replica(each.partition)
         except KafkaError as error:
             each.error = error
+
+    def _may_follow(self) -> bool:
+        return self.context.state.selects_by_rack and self.context.api_version >= RACK_FROM_VERSION
+
+    def _nearer_replica(self, partition: Partition) -> int:
+        """The replica that the client had better ask, as the leader sees it: one in its rack, if the leader is not."""
+        state = self.context.state
+        rack = getattr(self.body, "rack_id", "")
+        if not rack or not self._may_follow() or partition.leader != self.context.node_id:
+            return NO_REPLICA
+        near = [node_id for node_id in state.in_sync_replicas(partition) if state.all_nodes[node_id].rack == rack]
+        return near[0] if near and self.context.node_id not in near else NO_REPLICA
 
     def _misrouted(self) -> Sequence[Partition]:
         return [
             each.partition for each in self.wanted if each.partition is not None and isinstance(each.error, MISROUTED)
         ]
 
-    def _partition(self, each: _Wanted, records: bytes) -> dict[str, object]:
+    def _partition(self, each: _Wanted, records: bytes) -> dict[str, Any]:
         if each.error is not None or each.partition is None:
-            answer: dict[str, object] = {
-                "partition_index": each.index,
+            answer: dict[str, Any] = {
+                "partition_index": each.place.index,
                 "error_code": -1 if each.error is None or each.error.code is None else each.error.code,
                 "high_watermark": -1,
                 "records": b"",
@@ -202,11 +256,12 @@ class _Fetch:
                 for one in log.aborted_transactions(each.offset, log.last_stable_offset)
             ]
         return {
-            "partition_index": each.index,
+            "partition_index": each.place.index,
             "error_code": 0,
             "high_watermark": log.high_watermark,
             "last_stable_offset": log.last_stable_offset,
             "log_start_offset": log.start_offset,
             "aborted_transactions": aborted,
+            "preferred_read_replica": each.preferred_replica,
             "records": records,
         }

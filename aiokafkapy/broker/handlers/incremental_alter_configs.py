@@ -1,61 +1,133 @@
-"""IncrementalAlterConfigs (44): change options of topics.
+"""IncrementalAlterConfigs (44): change options of topics, consumer groups, and subscriptions to clients' metrics.
 
 versions: 0-1
-kept: set, delete, append and subtract (lists) on topics, validate_only
-dropped: broker options: they are given to ``DevBroker(...)`` and do not change; loggers, groups, client metrics
-notes: all changes of one resource are made, or none.
+kept: set, delete, append and subtract (lists of topics), validate_only
+dropped: broker options: they are given to ``DevBroker(...)`` and do not change; loggers
+notes: all changes of one resource are made, or none. Options of groups and subscriptions are forgotten in a restart.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 from ...errors import InvalidConfigError, InvalidRequestError, KafkaError, UnknownTopicOrPartitionError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from ..storage.topic_config import TOPIC_OPTIONS, TopicConfig
+from ..storage.topic_config import TOPIC_OPTIONS
 from . import Body, error_message, register
-from .describe_configs import BROKER, TOPIC
+from .describe_configs import BROKER, CLIENT_METRICS, GROUP, TOPIC
 
-__all__ = ["handle"]
+__all__ = ["Changeable", "changeable", "handle", "respond_each"]
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 LIST_TYPE: Final = 7
+Change = Callable[[RequestContext, Any, bool], None]
+Changes = Mapping[str, str | None]
+
+
+class Changeable(NamedTuple):
+    """One resource's options."""
+
+    overrides: Mapping[str, object]
+    """Those that were set."""
+    list_value: Callable[[str], str | None]
+    """The present value of an option, None when it is no list."""
+    alter: Callable[[Changes, bool], object]
+    """Called with the changes, None for back to the default, and with whether they are only to be checked."""
 
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """The error on every resource."""
-    return context.respond(responses=[_result(resource, error) for resource in body.resources])
+    return respond_each(context, body, error)
 
 
 @register(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), error=error_response)
 def handle(context: RequestContext, body: Body) -> Body:
     """Each resource by itself."""
-    return context.respond(responses=[_alter(context, resource, body.validate_only) for resource in body.resources])
+    return respond_each(context, body, None, _change)
 
 
-def _alter(context: RequestContext, resource: Any, validate_only: bool) -> dict[str, Any]:
-    try:
-        if resource.resource_type == BROKER:
-            context.check_right(Operation.ALTER_CONFIGS, ResourceType.CLUSTER)
-            raise InvalidConfigError("the dev broker's own options are set when it is made: DevBroker(option=...)")
-        if resource.resource_type != TOPIC:
-            raise InvalidRequestError(f"Unexpected resource type {resource.resource_type}")
-        name = resource.resource_name
-        context.check_right(Operation.ALTER_CONFIGS, ResourceType.TOPIC, name)
-        context.check_topic(name)
-        topic = context.state.topics.get(name)
-        if topic is None:
-            raise UnknownTopicOrPartitionError(f"This server does not host the topic {name}.", topic=name)
-        changes = _changes(topic.config, resource.configs)
-        context.state.topics.alter_config(name, changes, validate_only=validate_only)
-    except KafkaError as error:
-        return _result(resource, error)
-    return _result(resource, None)
+def changeable(context: RequestContext, resource: Any) -> Changeable:
+    """The options that are to be changed, when the client may. KafkaError, the answer for this resource."""
+    kind, name = resource.resource_type, resource.resource_name
+    if kind == TOPIC:
+        return _of_topic(context, name)
+    if kind == GROUP:
+        context.check_right(Operation.ALTER_CONFIGS, ResourceType.GROUP, name)
+        configs = context.state.groups.configs
+        return Changeable(
+            configs.overrides(name),
+            lambda option: None,
+            lambda changes, validate_only: configs.alter(name, changes, validate_only=validate_only),
+        )
+    if kind in (BROKER, CLIENT_METRICS):
+        context.check_right(Operation.ALTER_CONFIGS, ResourceType.CLUSTER)
+    if kind == BROKER:
+        return Changeable({}, lambda option: "", _alter_broker)
+    if kind != CLIENT_METRICS:
+        raise InvalidRequestError(f"Unexpected resource type {kind}")
+    telemetry = context.state.telemetry
+    return Changeable(
+        telemetry.options_of(name),
+        lambda option: None,  # its lists cannot be added to, in Kafka neither
+        lambda changes, validate_only: telemetry.configure(name, changes, validate_only=validate_only),
+    )
 
 
-def _changes(config: TopicConfig, entries: Any) -> dict[str, str | None]:
+def respond_each(context: RequestContext, body: Body, error: KafkaError | None, change: Change | None = None) -> Body:
+    """The answer: an error for all, or a change of each and its outcome."""
+    responses = []
+    for resource in body.resources:
+        failure = error
+        try:
+            if change is not None:
+                change(context, resource, body.validate_only)
+        except KafkaError as refusal:
+            failure = refusal
+        responses.append(
+            {
+                "error_code": failure.code if failure else 0,
+                "error_message": error_message(failure) if failure else None,
+                "resource_type": resource.resource_type,
+                "resource_name": resource.resource_name,
+            }
+        )
+    return context.respond(responses=responses)
+
+
+def _alter_broker(changes: Changes, validate_only: bool) -> None:
+    # Tools take options away that nobody has set: kafka-reassign-partitions.sh those that held copying back.
+    if any(value is not None for value in changes.values()):
+        raise InvalidConfigError("the dev broker's own options are set when it is made: DevBroker(option=...)")
+
+
+def _of_topic(context: RequestContext, name: str) -> Changeable:
+    context.check_right(Operation.ALTER_CONFIGS, ResourceType.TOPIC, name)
+    context.check_topic(name)
+    topic = context.state.topics.get(name)
+    if topic is None:
+        raise UnknownTopicOrPartitionError(f"This server does not host the topic {name}.", topic=name)
+    config = topic.config
+
+    def list_value(option: str) -> str | None:
+        known = TOPIC_OPTIONS.get(option)
+        return config.value(option) if known is not None and known.type_code == LIST_TYPE else None
+
+    return Changeable(
+        config.overrides,
+        list_value,
+        lambda changes, validate_only: context.state.topics.alter_config(name, changes, validate_only=validate_only),
+    )
+
+
+def _change(context: RequestContext, resource: Any, validate_only: bool) -> None:
+    options = changeable(context, resource)
+    options.alter(_changes(options, resource.configs), validate_only)
+
+
+def _changes(options: Changeable, entries: Any) -> Changes:
     changes: dict[str, str | None] = {}
     for entry in entries:
         if entry.name in changes:
@@ -67,27 +139,18 @@ def _changes(config: TopicConfig, entries: Any) -> dict[str, str | None]:
         elif entry.config_operation == SET:
             changes[entry.name] = entry.value
         else:
-            changes[entry.name] = _changed_list(config, entry)
+            changes[entry.name] = _changed_list(options, entry)
     return changes
 
 
-def _changed_list(config: TopicConfig, entry: Any) -> str:
-    option = TOPIC_OPTIONS.get(entry.name)
-    if option is None or option.type_code != LIST_TYPE or entry.config_operation not in (APPEND, SUBTRACT):
+def _changed_list(options: Changeable, entry: Any) -> str:
+    value = options.list_value(entry.name)
+    if value is None or entry.config_operation not in (APPEND, SUBTRACT):
         raise InvalidConfigError(
             f"Config {entry.name} does not allow operation {entry.config_operation}: it is no list"
         )
-    present = [part for part in config.value(entry.name).split(",") if part]
+    present = [part for part in value.split(",") if part]
     given = [part.strip() for part in entry.value.split(",")]
     if entry.config_operation == APPEND:
         return ",".join([*present, *(part for part in given if part not in present)])
     return ",".join(part for part in present if part not in given)
-
-
-def _result(resource: Any, error: KafkaError | None) -> dict[str, Any]:
-    return {
-        "error_code": error.code if error else 0,
-        "error_message": error_message(error) if error else None,
-        "resource_type": resource.resource_type,
-        "resource_name": resource.resource_name,
-    }

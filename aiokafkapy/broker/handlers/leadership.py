@@ -57,8 +57,11 @@ def find_partition(topic: Topic, index: int) -> Partition:
     return topic.partitions[index]
 
 
-def check_leader(context: RequestContext, partition: Partition, leader_epoch: int = NO_EPOCH) -> None:
-    """Raise unless this node leads, and the client's epoch (-1: it gave none) is the partition's.
+def check_leader(
+    context: RequestContext, partition: Partition, leader_epoch: int = NO_EPOCH, *, followers_too: bool = False
+) -> None:
+    """Raise unless this node leads (or, with ``followers_too``, is a replica), and the client's epoch (-1: it gave
+    none) is the partition's.
 
     FencedLeaderEpochError, UnknownLeaderEpochError or NotLeaderOrFollowerError, as Java in this order.
     """
@@ -67,7 +70,8 @@ def check_leader(context: RequestContext, partition: Partition, leader_epoch: in
             raise FencedLeaderEpochError
         if leader_epoch > partition.leader_epoch:
             raise UnknownLeaderEpochError
-    if partition.leader != context.node_id or partition.is_deleted:
+    is_right = partition.leader == context.node_id or (followers_too and context.node_id in partition.replicas)
+    if not is_right or partition.is_deleted:
         raise NotLeaderOrFollowerError
 
 
@@ -81,7 +85,7 @@ def node_endpoints(context: RequestContext, partitions: Iterable[Partition]) -> 
     """The addresses of these partitions' leaders, each once."""
     leaders = {partition.leader for partition in partitions}
     return [
-        {"node_id": node.node_id, "host": node.host, "port": node.port}
+        {"node_id": node.node_id, "host": node.host, "port": node.port, "rack": node.rack}
         for node in context.nodes()
         if node.node_id in leaders
     ]

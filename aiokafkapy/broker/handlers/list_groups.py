@@ -1,7 +1,7 @@
 """ListGroups (16): the groups that this node coordinates.
 
 versions: 0-5
-kept: filters by state (v4+) and by type (v5+): every group is a classic one
+kept: filters by state (v4+) and by type (v5+)
 dropped: nothing
 notes: tools ask every node and put the answers together.
 """
@@ -12,12 +12,15 @@ from typing import Final
 
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..coordination.consumer_group import ConsumerGroup
 from ..security.acls import Operation, ResourceType
 from . import Body, register
 
 __all__ = ["handle"]
 
-GROUP_TYPE: Final = "classic"
+CLASSIC, CONSUMER = "classic", "consumer"
+PROTOCOL_TYPE: Final = "consumer"
+"""That of a consumer group; a classic one has its members'."""
 
 
 @register(ApiKey.LIST_GROUPS, versions=(0, 5))
@@ -33,14 +36,15 @@ def handle(context: RequestContext, body: Body) -> Body:
         node = context.state.coordinator_for(group.group_id)
         if node is None or node.node_id != context.node_id:
             continue
-        if (states and group.state.value.lower() not in states) or (types and GROUP_TYPE not in types):
+        group_type = CONSUMER if isinstance(group, ConsumerGroup) else CLASSIC
+        if (states and group.state.value.lower() not in states) or (types and group_type not in types):
             continue
         groups.append(
             {
                 "group_id": group.group_id,
-                "protocol_type": group.protocol_type or "",
+                "protocol_type": PROTOCOL_TYPE if isinstance(group, ConsumerGroup) else group.protocol_type or "",
                 "group_state": group.state.value,
-                "group_type": GROUP_TYPE,
+                "group_type": group_type,
             }
         )
     return context.respond(error_code=0, groups=groups)

@@ -2,8 +2,8 @@
 
 versions: 0-13
 kept: topics by name or (v12+) by id, auto creation, ids, leader epochs, offline replicas, only running nodes,
-    authorized operations (v8+)
-dropped: rack
+    authorized operations (v8+), racks (v1+)
+dropped: nothing
 notes: v0 asks for all topics with an empty list, later ones with null. A topic made by the request is in its answer at
     once; Kafka says UNKNOWN_TOPIC_OR_PARTITION or LEADER_NOT_AVAILABLE first. v13 has an error of its own at the top.
 """
@@ -65,7 +65,10 @@ def cluster_operations(context: RequestContext, is_wanted: bool) -> int:
 
 def _cluster(context: RequestContext) -> dict[str, object]:
     return {
-        "brokers": [{"node_id": node.node_id, "host": node.host, "port": node.port} for node in context.nodes()],
+        "brokers": [
+            {"node_id": node.node_id, "host": node.host, "port": node.port, "rack": node.rack}
+            for node in context.nodes()
+        ],
         "cluster_id": context.state.cluster_id,
         "controller_id": context.state.controller_id,
     }

@@ -1,15 +1,15 @@
 """OffsetCommit (8): remember how far a group has come.
 
 versions: 2-9
-kept: commits of members and from outside of a generation (-1), leader epochs (v6+), metadata up to
-    offset.metadata.max.bytes; kept on disk with a data_dir
-dropped: the retention time (v2-4): offsets are kept until the group is deleted
+kept: commits of members and from outside of a generation (-1), leader epochs (v6+), member epochs (v9+), metadata up
+    to offset.metadata.max.bytes; kept on disk with a data_dir
+dropped: the retention time (v2-4): that of the broker counts
 notes: partitions that do not exist are refused one by one, the member's standing for all.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from ...common import TopicPartition
 from ...errors import KafkaError, OffsetMetadataTooLargeError
@@ -23,6 +23,8 @@ from .coordination import check_group
 from .leadership import find_partition, find_topic
 
 __all__ = ["handle", "offsets_of", "respond"]
+
+MEMBER_EPOCHS_FROM_VERSION: Final = 9
 
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
@@ -41,7 +43,8 @@ def handle(context: RequestContext, body: Body) -> Body:
         getattr(body, "group_instance_id", None),
         body.generation_id_or_member_epoch,
     )
-    context.state.groups.commit(identity, offsets)
+    knows_member_epochs = context.api_version >= MEMBER_EPOCHS_FROM_VERSION
+    context.state.groups.commit(identity, offsets, knows_member_epochs=knows_member_epochs)
     return respond(context, body, codes, 0)
 
 

@@ -1,8 +1,8 @@
 """OffsetDelete (47): forget some of a group's offsets.
 
 versions: 0-0
-kept: all of it but the check below
-dropped: members' subscriptions are not looked into: a group that has members keeps all its offsets
+kept: all of it but the check below; a consumer group (KIP-848) keeps the offsets of topics that members subscribe to
+dropped: subscriptions of classic members are not looked into: their group keeps all its offsets
     (GROUP_SUBSCRIBED_TO_TOPIC), where Kafka keeps those of the topics that they subscribe to
 notes: deleting an offset that was never committed is no error, as in Kafka.
 """
@@ -38,7 +38,7 @@ def handle(context: RequestContext, body: Body) -> Body:
             code: int | None = 0
             try:
                 find_partition(find_topic(context, Operation.READ, topic.name), each.partition_index)
-                if not group.is_empty:
+                if group.is_subscribed_to(topic.name):
                     raise GroupSubscribedToTopicError
                 deleted.append(place)
             except KafkaError as error:

@@ -1,9 +1,10 @@
 """OffsetFetch (9): how far groups have come.
 
 versions: 1-9
-kept: one group (v1-7) or many (v8+), chosen partitions or all (null, v2+), leader epochs (v5+),
-    and require_stable (v7+): UNSTABLE_OFFSET_COMMIT while an open transaction has an offset of the partition
-dropped: the member's epoch (v9), which is KIP-848's
+kept: one group (v1-7) or many (v8+), chosen partitions or all (null, v2+), leader epochs (v5+), the member's epoch
+    (v9, KIP-848), and require_stable (v7+): UNSTABLE_OFFSET_COMMIT while an open transaction has an offset of the
+    partition
+dropped: nothing
 notes: a partition without a commit, or of a topic deleted since, has offset -1 and no error.
 """
 
@@ -15,6 +16,7 @@ from ...common import TopicPartition
 from ...errors import KafkaError, TopicAuthorizationFailedError, UnstableOffsetCommitError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..coordination.consumer_group import ConsumerGroup
 from ..coordination.group_offsets import CommittedOffset
 from ..security.acls import Operation, ResourceType
 from . import Body, register
@@ -23,6 +25,7 @@ from .coordination import check_group
 __all__ = ["handle"]
 
 MANY_FROM_VERSION: Final = 8
+MEMBER_EPOCHS_FROM_VERSION: Final = 9
 TOP_ERROR_FROM_VERSION: Final = 2
 NOTHING: Final = CommittedOffset(-1)
 
@@ -53,6 +56,9 @@ def handle(context: RequestContext, body: Body) -> Body:
 def _group(context: RequestContext, body: Body, requested: Any) -> dict[str, Any]:
     try:
         check_group(context, Operation.DESCRIBE, requested.group_id)
+        group = context.state.groups.get(requested.group_id)
+        if isinstance(group, ConsumerGroup) and context.api_version >= MEMBER_EPOCHS_FROM_VERSION:
+            group.check_fetch(requested.member_id, requested.member_epoch)
     except KafkaError as error:
         return {"group_id": requested.group_id, "topics": [], "error_code": error.code}
     topics = _topics(context, body, requested.group_id, requested.topics)

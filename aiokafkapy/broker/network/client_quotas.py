@@ -1,9 +1,9 @@
-"""Quotas of clients: how fast a client id may produce, fetch and use the broker, and how long it is held back.
+"""Quotas of clients: how fast they may produce, fetch and use the broker, and how long they are held back.
 
-``ClientQuotaManager`` measures one kind of use per client id with ``SampledRate``, Kafka's sliding window of samples;
-``ClientQuotas`` holds the three kinds a broker has. Pure: ``now`` is passed in, nothing waits here. A client over
-the limit gets its answer at once with the throttle time in it, and its connection is muted for that long (KIP-219):
-that is the Processor's work, not this module's.
+``ClientQuotaManager`` measures one kind of use, per client id or per entity that has a quota of its own, with
+``SampledRate``, Kafka's sliding window of samples; ``ClientQuotas`` holds the three kinds a broker has. Pure: now is
+passed in, nothing waits here. A client over the limit gets its answer at once with the throttle time in it, and its
+connection is muted for that long (KIP-219): that is the Processor's work, not this module's.
 
 Kafka's counterparts are ``ClientQuotaManager``, ``ClientRequestQuotaManager`` and ``Rate``.
 
@@ -16,6 +16,7 @@ Rules:
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Hashable
 
 from ..config import BrokerConfig
 
@@ -40,7 +41,7 @@ class ClientQuotas:
 
 
 class ClientQuotaManager:
-    """One kind of use, measured per client id."""
+    """One kind of use, measured for each of those who share a limit."""
 
     __slots__ = ("_limit", "_maximum_throttle", "_rates", "_window_num", "_window_size")
 
@@ -51,22 +52,26 @@ class ClientQuotaManager:
         self._window_num = window_num
         self._window_size = window_size
         self._maximum_throttle = maximum_throttle
-        self._rates: dict[str, SampledRate] = {}
+        self._rates: dict[Hashable, SampledRate] = {}
 
-    def record(self, client_id: str, amount: float, now: float) -> float:
-        """Add use (bytes, or seconds of work); returns the seconds to hold the client back, 0.0 when within bounds."""
-        if self._limit is None:
+    def record(self, client: Hashable, amount: float, now: float, limit: float | None = None) -> float:
+        """Add use (bytes, or seconds of work); returns the seconds to hold the client back, 0.0 when within bounds.
+
+        ``client`` is a client id, or others who share a quota; ``limit`` is theirs instead of the broker's own.
+        """
+        limit = self._limit if limit is None else limit
+        if limit is None:
             return 0.0
-        rate = self._rates.get(client_id)
+        rate = self._rates.get(client)
         if rate is None:
             self._forget_resting(now)
-            rate = self._rates[client_id] = SampledRate(self._window_num, self._window_size)
+            rate = self._rates[client] = SampledRate(self._window_num, self._window_size)
         rate.record(amount, now)
-        return min(rate.throttle_time(self._limit, now), self._maximum_throttle)
+        return min(rate.throttle_time(limit, now), self._maximum_throttle)
 
     def _forget_resting(self, now: float) -> None:
-        for client_id in [name for name, rate in self._rates.items() if rate.is_resting(now)]:
-            del self._rates[client_id]
+        for client in [each for each, rate in self._rates.items() if rate.is_resting(now)]:
+            del self._rates[client]
 
 
 class SampledRate:

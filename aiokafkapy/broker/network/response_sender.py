@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from ...observability import get_logger
 from ...protocol.api import ApiKey
 from ..context import BrokerState, RequestContext
-from .client_quotas import ClientQuotas
+from .client_quotas import ClientQuotaManager, ClientQuotas
 from .request_channel import Request, Response, ResponseAction
 
 __all__ = ["ResponseSender"]
@@ -74,13 +74,22 @@ class ResponseSender:
 
     def throttle_time(self, context: RequestContext, request: Request, response_size: int) -> float:
         """Seconds to throttle the client: the longest time of all quotas and of the controls."""
-        quotas, client_id, now = self._quotas, context.client_id, request.handled
-        throttle = self._state.faults.throttle_time(client_id)
+        quotas, now = self._quotas, request.handled
+        throttle = self._state.faults.throttle_time(context.client_id)
+
+        def record(kind: ClientQuotaManager, key: str, amount: float, unit: float = 1.0) -> float:
+            user = context.connection.principal.partition(":")[2]
+            own = self._state.quotas.find(key, user, context.client_id)
+            if own is None:
+                return kind.record(context.client_id, amount, now)
+            return kind.record(own.shared_by, amount, now, own.limit * unit)
+
         if context.api_key == ApiKey.PRODUCE:
-            throttle = max(throttle, quotas.produce.record(client_id, len(request.buffer), now))
+            throttle = max(throttle, record(quotas.produce, "producer_byte_rate", len(request.buffer)))
         elif context.api_key == ApiKey.FETCH:
-            throttle = max(throttle, quotas.fetch.record(client_id, response_size, now))
-        return max(throttle, quotas.request.record(client_id, request.handled - request.dequeued, now))
+            throttle = max(throttle, record(quotas.fetch, "consumer_byte_rate", response_size))
+        work = request.handled - request.dequeued
+        return max(throttle, record(quotas.request, "request_percentage", work, unit=0.01))
 
     @contextmanager
     def closing_on_error(self, request: Request) -> Iterator[None]:

@@ -96,6 +96,7 @@ class PartitionLog:
     """The records of one partition: ``start_offset`` ≤ offset < ``end_offset``."""
 
     __slots__ = (
+        "__weakref__",
         "_aborted",
         "_base_offsets",
         "_epochs",
@@ -286,6 +287,11 @@ class PartitionLog:
         """The first of the youngest records; None when there is none (KIP-734)."""
         return self.offset_for_time(self._running_max[-1]) if self._running_max else None
 
+    def first_offset_after(self, timestamp_ms: int) -> int:
+        """Where the first batch begins that has a younger record; the end when there is none."""
+        found = bisect_right(self._running_max, timestamp_ms)
+        return self._base_offsets[found] if found < len(self._base_offsets) else self.end_offset
+
     def epoch_at(self, offset: int) -> int:
         """The leader epoch under which the record at ``offset`` was written, -1 when there is none."""
         found = bisect_right(self._epochs, offset, key=lambda entry: entry[1]) - 1
@@ -320,11 +326,73 @@ class PartitionLog:
             raise OffsetOutOfRangeError(
                 f"The specified offset {before_offset} is not between 0 and the high watermark {self.end_offset}."
             )
-        if offset > self.start_offset:
-            self._storage.save_start_offset(offset)
-            self.start_offset = offset
-            self._forget_before(offset)
+        self._start_at(offset)
         return self.start_offset
+
+    def delete_expired(self, timestamp_ms: int) -> bool:
+        """Drop the oldest batches that the topic's options keep no longer at this wall time; whether there were any.
+
+        A batch is what Kafka's segment is: it goes as a whole, when all its records are too old (``retention.ms``) or
+        those behind it are ``retention.bytes``. Records of open transactions stay. Raises KafkaStorageError.
+        """
+        if "delete" not in self.config.value("cleanup.policy"):
+            return False
+        keep_ms, keep_bytes = (int(self.config.value(f"retention.{unit}")) for unit in ("ms", "bytes"))
+        oldest = timestamp_ms - keep_ms if keep_ms >= 0 else NO_TIMESTAMP
+        first = 0
+        while first < len(self._base_offsets):
+            end = self._positions[first + 1] if first + 1 < len(self._positions) else self._storage.size
+            is_large = 0 <= keep_bytes <= self._storage.size - end
+            if not (self._max_timestamps[first] < oldest or is_large):
+                break
+            first += 1
+        expired = self._base_offsets[first] if first < len(self._base_offsets) else self.end_offset
+        return self._start_at(min(expired, self.last_stable_offset))
+
+    # compaction, for the log cleaner
+
+    def active_segment_start(self, timestamp_ms: int) -> int:
+        """Where the segment begins that Kafka would write to at this wall time, whatever the storage's segments are.
+
+        That is the end when the first record of it is older than ``segment.ms``.
+        """
+        first = 0
+        for index, position in enumerate(self._positions):
+            end = self._positions[index + 1] if index + 1 < len(self._positions) else self._storage.size
+            if end - self._positions[first] > self.config.segment_bytes and position > self._positions[first]:
+                first = index
+        is_old = first < len(self._positions) and timestamp_ms - self._max_timestamps[first] > int(
+            self.config.value("segment.ms")
+        )
+        return self.end_offset if is_old or not self._positions else self._base_offsets[first]
+
+    def segments(self) -> list[list[RecordBatch]]:
+        """The batches that are held, by segments."""
+        found: list[list[RecordBatch]] = []
+        batches = self._batches(0)
+        for start, size in self._storage.segments():
+            first, last = bisect_left(self._positions, start), bisect_left(self._positions, start + size)
+            found.append([next(batches) for _ in range(first, last)])
+        return found
+
+    def replace_segment(self, number: int, batches: Sequence[bytes]) -> None:
+        """Put batches, which have the same offsets in sum, in the place of those that a segment has.
+
+        Raises KafkaStorageError; then nothing has changed.
+        """
+        start, size = self._storage.segments()[number]
+        first, last = bisect_left(self._positions, start), bisect_left(self._positions, start + size)
+        # Batches before the log's start may still be at the beginning of the file, whose name says where it begins.
+        hidden = b"".join(self._storage.read(start, self._positions[first] - start))
+        self._storage.replace(number, [hidden, *batches] if hidden else batches)
+        change = sum(map(len, batches)) + len(hidden) - size
+        headers = list(map(RecordBatch, batches))
+        positions = array("q", accumulate(map(len, batches), initial=start + len(hidden)))
+        later = array("q", [position + change for position in self._positions[last:]])
+        self._positions = self._positions[:first] + positions[:-1] + later
+        self._base_offsets[first:last] = array("q", [batch.base_offset for batch in headers])
+        self._max_timestamps[first:last] = array("q", [batch.max_timestamp for batch in headers])
+        self._running_max = array("q", accumulate(self._max_timestamps, max))
 
     def delete(self) -> None:
         """Remove the log and its files."""
@@ -372,6 +440,15 @@ class PartitionLog:
         if offset is None or offset >= self.end_offset:
             return self._storage.size
         return self._positions[bisect_left(self._base_offsets, offset)]
+
+    def _start_at(self, offset: int) -> bool:
+        """Begin at a later offset; whether it is one. Raises KafkaStorageError; then nothing has changed."""
+        if offset <= self.start_offset:
+            return False
+        self._storage.save_start_offset(offset)
+        self.start_offset = offset
+        self._forget_before(offset)
+        return True
 
     def _forget_before(self, offset: int) -> None:
         keep = bisect_right(self._base_offsets, offset) - 1 if offset < self.end_offset else len(self._base_offsets)

@@ -25,11 +25,12 @@ from array import array
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ...errors import KafkaStorageError
-from .checkpoint_file import DamagedFileError, read_checkpoint, set_aside, write_checkpoint
+from .checkpoint_file import DamagedFileError, read_checkpoint, set_aside, write_atomically, write_checkpoint
 
 __all__ = [
     "Buffer",
@@ -85,6 +86,15 @@ class LogStorage(Protocol):
     def discard_before(self, position: int) -> None:
         """Free the segments that lie before ``position`` as a whole."""
 
+    def segments(self) -> list[tuple[int, int]]:
+        """Where each segment begins, and how many bytes it has, in order."""
+
+    def replace(self, number: int, batches: Sequence[bytes]) -> None:
+        """Put batches in the place of a segment's; the segments behind it are at other positions then.
+
+        Raises KafkaStorageError; then nothing has changed. After a crash the segment is the old one or the new.
+        """
+
     def recover(self, scan: Scan) -> TornWrite | None:
         """Show all segments to ``scan``; cut off a write that was cut short, and say so.
 
@@ -132,6 +142,17 @@ class MemoryStorage:
         """Every batch is its own segment."""
         count = bisect_left(self._starts, position)
         del self._batches[:count], self._starts[:count]
+
+    def segments(self) -> list[tuple[int, int]]:
+        """All is one segment."""
+        return [(self._starts[0], self.size - self._starts[0])] if self._starts else []
+
+    def replace(self, number: int, batches: Sequence[bytes]) -> None:
+        """Keep these batches instead."""
+        starts = array("q", accumulate(map(len, batches), initial=self._starts[0]))
+        self.size = starts.pop()
+        self._starts = starts
+        self._batches = [(batch,) for batch in batches]
 
     def recover(self, scan: Scan) -> TornWrite | None:
         """Nothing to recover."""
@@ -220,6 +241,25 @@ class FileStorage:
         """Remove every segment."""
         while self._segments:
             self._remove(self._segments.pop(0))
+
+    def segments(self) -> list[tuple[int, int]]:
+        """One for each file."""
+        return [(segment.start, segment.size) for segment in self._segments]
+
+    def replace(self, number: int, batches: Sequence[bytes]) -> None:
+        """Replace the file atomically."""
+        segment = self._segments[number]
+        data = b"".join(batches)
+        try:
+            write_atomically(segment.path, data)
+        except OSError as error:
+            raise KafkaStorageError(f"cannot write {len(data)} bytes to {segment.path}: {error}") from error
+        self._open_files.forget(segment.path)
+        change = len(data) - segment.size
+        segment.size = len(data)
+        self.size += change
+        for later in self._segments[number + 1 :]:
+            later.start += change
 
     def recover(self, scan: Scan) -> TornWrite | None:
         """See ``LogStorage.recover``."""

@@ -5,7 +5,7 @@ Knows no topic and no file. Kafka's counterparts are ``TopicConfig`` and ``LogCo
 Rules:
 
 - every topic option of Kafka 4.1 is known by name, so that any tool can set and read it; those that a dev broker has no
-  use for (retention, segments, tiers) are checked, kept and shown, and change nothing;
+  use for (indexes, throttled replicas, tiers) are checked, kept and shown, and change nothing;
 - a value that the broker cannot honour is refused instead of ignored: batches are kept as the producer compressed them,
   so ``compression.type`` is ``producer``, and there are no remote tiers.
 """

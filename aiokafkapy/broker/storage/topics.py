@@ -111,10 +111,12 @@ class TopicRegistry:
         # nodes
         self.node_ids = tuple(sorted(node_ids))
         self.running_node_ids = set(node_ids)
-        # changes
+        # changes; ``version`` grows with each topic made or deleted, and with each that gets partitions
+        self.version = 0
         self.on_change: Callable[[Partition], object] = _ignored
         # disk
-        self._folders = TopicFolders(None if data_dir is None else Path(data_dir))
+        self.data_dir = None if data_dir is None else Path(data_dir)
+        self._folders = TopicFolders(self.data_dir)
         try:
             for folder, saved in self._folders.load():
                 self._restore(folder, saved)
@@ -189,6 +191,7 @@ class TopicRegistry:
             partition.leader = None
             partition.log.delete()
         self._folders.remove(topic.folder)
+        self.version += 1
         self._tell(topic.partitions)
 
     def add_partitions(
@@ -230,6 +233,7 @@ class TopicRegistry:
         except OSError:
             del topic.partitions[present:]
             raise
+        self.version += 1
         return topic
 
     def alter_config(self, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False) -> TopicConfig:
@@ -273,6 +277,29 @@ class TopicRegistry:
             raise
         return partition
 
+    def elect(self, partition: Partition, node_id: int) -> None:
+        """Let one of its replicas, which runs, lead a partition; the epoch rises by one."""
+        self._lead(partition.topic, {partition: node_id})
+
+    def reassign(self, name: str, index: int, replicas: Sequence[int]) -> Partition:
+        """Give a partition other replicas, at once, for they share its log; a leader that is none of them is replaced.
+
+        Raises UnknownTopicOrPartitionError or InvalidReplicaAssignmentError, and has changed nothing.
+        """
+        partition = self.partition(name, index)
+        if partition is None:
+            raise UnknownTopicOrPartitionError("The partition does not exist.", topic=name, partition=index)
+        checked_assignments(0, {0: list(replicas)}, self.node_ids)
+        before = partition.replicas
+        partition.replicas = tuple(replicas)
+        try:
+            leader = partition.leader if partition.leader in replicas else self._candidate(partition)
+            self._lead(partition.topic, {partition: leader})
+        except OSError:
+            partition.replicas = before
+            raise
+        return partition
+
     def node_stopped(self, node_id: int) -> None:
         """Move the leaders of a node that stopped: each to the first replica that runs, or to none."""
         self.running_node_ids.discard(node_id)
@@ -303,6 +330,7 @@ class TopicRegistry:
     def _keep(self, topic: Topic) -> None:
         self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
         self._by_metric_name[_metric_name(topic.name)] = topic.name
+        self.version += 1
 
     def _check_not_there(self, name: str) -> None:
         if name in self._by_name:

@@ -2,7 +2,7 @@
 
 import { attempt, badge, clock, count, el, empty, get, plural, post, toast } from "./dom.js";
 
-const GROUPS = { answers: "Answers", connections: "Connections", nodes: "Leaders and coordinators", transactions: "Transactions", security: "Security" };
+const GROUPS = { answers: "Answers", connections: "Connections", nodes: "Leaders and coordinators", transactions: "Transactions", security: "Security", time: "Time" };
 const ELSEWHERE = new Set(["stop_node", "start_node", "stall_connections", "clear"]); // switches of the nodes, and a button
 const field = (label, node) => el("label", { class: "field" }, label, node);
 const call = (control, body, done) => attempt(() => post(`controls/${control}`, body), done);

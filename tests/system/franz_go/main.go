@@ -20,6 +20,10 @@ func check(err error) {
 }
 
 func main() {
+	if os.Args[2] == "group" {
+		runGroup(strings.Split(os.Args[1], ","))
+		return
+	}
 	wanted, err := strconv.Atoi(os.Args[2])
 	check(err)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -53,6 +53,12 @@ class FakeCluster:
         self.calls.append(("expire transactions", transactional_id))
         return 1
 
+    def advance_clock(self, seconds: float) -> None:
+        self.calls.append(("advance", seconds))
+
+    def clean_logs(self) -> None:
+        self.calls.append(("clean",))
+
     def stop_node(self, node_id: int) -> None:
         self.calls.append(("stop", node_id))
 
@@ -170,6 +176,8 @@ def test_calls_for_the_cluster_are_passed_on(controls: Controls, cluster: FakeCl
     controls.move_coordinator("tx", 2)
     controls.hold_transactions()
     assert controls.expire_transactions("tx") == 1
+    controls.advance_clock(5)
+    controls.clean_logs()
     controls.clear()
     assert cluster.calls == [
         ("drop", None),
@@ -183,6 +191,8 @@ def test_calls_for_the_cluster_are_passed_on(controls: Controls, cluster: FakeCl
         ("coordinator", "tx", 2),
         ("hold", True),
         ("expire transactions", "tx"),
+        ("advance", 5),
+        ("clean",),
         ("hold", False),
         ("refuse", False),
         ("stall", False, None),

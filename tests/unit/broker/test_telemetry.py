@@ -7,6 +7,7 @@ import pytest
 
 from aiokafkapy.broker.telemetry import MOST_PUSHES, ClientTelemetry
 from aiokafkapy.errors import (
+    InvalidConfigError,
     InvalidRecordError,
     InvalidRequestError,
     KafkaError,
@@ -45,6 +46,35 @@ def test_nothing_is_offered_before_there_is_a_receiver() -> None:
     assert not telemetry.is_offered
     telemetry.subscribe()
     assert telemetry.is_offered
+
+
+def test_administrators_subscriptions_are_put_together() -> None:
+    telemetry = ClientTelemetry()
+    telemetry.configure("a", {"metrics": "x,y", "interval.ms": "5000"}, validate_only=True)
+    assert not telemetry.is_offered
+    telemetry.configure("a", {"metrics": "x,y", "interval.ms": "5000"})
+    telemetry.configure("b", {"metrics": "y,z"})
+    assert (telemetry.is_offered, telemetry.metrics, telemetry.push_interval_ms) == (True, ("x", "y", "z"), 5_000)
+    telemetry.configure("a", {"metrics": None, "interval.ms": None})
+    assert (telemetry.subscriptions, telemetry.metrics, telemetry.push_interval_ms) == (["b"], ("y", "z"), 300_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "expected"),
+    [
+        ("", {}, InvalidRequestError),
+        ("a", {"no.such": "1"}, InvalidRequestError),
+        ("a", {"interval.ms": "99"}, InvalidRequestError),
+        ("a", {"match": "client_id=a"}, InvalidConfigError),
+    ],
+)
+def test_a_subscription_that_cannot_be_is_refused(
+    name: str, changes: dict[str, str | None], expected: type[KafkaError]
+) -> None:
+    telemetry = ClientTelemetry()
+    with pytest.raises(expected):
+        telemetry.configure(name, changes)
+    assert telemetry.subscriptions == []
 
 
 @pytest.mark.parametrize("codec", list(Compression))

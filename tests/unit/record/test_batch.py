@@ -261,3 +261,40 @@ class TestHostileBatches:
                 batch.records(max_decompressed_size=10_000)
         except (CorruptMessageError, UnsupportedForMessageFormatError):
             pass
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+def test_a_batch_keeps_some_of_its_records_at_their_offsets(codec: Compression) -> None:
+    builder = RecordBatchBuilder(10_000)
+    for number in range(4):
+        builder.try_append(BASE + number, b"k%d" % number, b"v" * 40, [("h", b"x")])
+    builder.seal(codec, compress(codec, bytes(builder.records_view())) if codec else None)
+    builder.stamp(7, 1, 5)
+    data = bytearray().join(builder.buffers())
+    assign_offset(data, 100, 3)
+    batch = RecordBatch(data)
+    rest = RecordBatch(batch.with_records([False, True, False, True], BASE + 3))
+    rest.validate()
+    assert rest.records() == [record for record in batch.records() if record.offset in (101, 103)]
+    assert (rest.base_offset, rest.last_offset, rest.leader_epoch, rest.max_timestamp) == (100, 103, 3, BASE + 3)
+    assert (rest.producer_id, rest.producer_epoch, rest.last_sequence) == (7, 1, 8)
+    none = RecordBatch(batch.with_records([False] * 4, -1))
+    none.validate()
+    assert (none.records(), none.last_offset, none.last_sequence) == ([], 103, 8)
+    empty = RecordBatch(batch.emptied(200))
+    empty.validate()
+    assert (empty.records(), empty.last_offset, empty.has_producer_id, empty.leader_epoch) == ([], 200, False, 3)
+
+
+def test_records_that_are_not_there_cannot_be_kept() -> None:
+    builder = RecordBatchBuilder(100)
+    builder.try_append(BASE, b"k", b"v", ())
+    builder.seal(0)
+    batch = RecordBatch(b"".join(builder.buffers()))
+    for claimed in (2, 9):
+        with pytest.raises(CorruptMessageError):
+            batch.with_records([True] * claimed, BASE)
+    broken = bytearray(batch.buffer)
+    broken[61:] = b"\xff" * len(broken[61:])
+    with pytest.raises(CorruptMessageError):
+        RecordBatch(broken).with_records([True], BASE)

@@ -16,6 +16,7 @@ from aiokafkapy.broker.coordination.group import (
 )
 from aiokafkapy.broker.coordination.group_offsets import CommittedOffset
 from aiokafkapy.broker.coordination.groups import GroupCoordinator
+from aiokafkapy.broker.storage.topics import TopicRegistry
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import (
     for_code,
@@ -35,7 +36,9 @@ class Groups:
 
     def __init__(self, data_dir: Path | None = None, **config: object) -> None:
         self.scheduler = VirtualScheduler()
-        self.coordinator = GroupCoordinator(BrokerConfig.of(**config), data_dir=data_dir, scheduler=self.scheduler)
+        settings = BrokerConfig.of(**config)
+        self.topics = TopicRegistry(settings, [1])
+        self.coordinator = GroupCoordinator(settings, self.topics, data_dir=data_dir, scheduler=self.scheduler)
 
     @property
     def group(self) -> Any:

@@ -224,8 +224,10 @@ def test_committing_is_allowed_while_others_are_awaited_and_not_while_the_assign
 def test_commits_from_outside_a_generation_are_taken_while_the_group_is_empty(groups: Groups) -> None:
     groups.commit(3)
     assert groups.group.state is GroupState.EMPTY
-    with pytest.raises(IllegalGenerationError):
+    with pytest.raises(GroupIdNotFoundError):
         groups.commit(3, group_id="other", generation_id=1)
+    with pytest.raises(IllegalGenerationError):
+        groups.coordinator.commit(MemberIdentity("other", "", None, 1), {}, knows_member_epochs=False)
 
 
 def test_offsets_survive_a_restart_and_members_do_not(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from aiokafkapy.broker.coordination.groups import GroupCoordinator
 from aiokafkapy.broker.coordination.purgatory import Purgatory
 from aiokafkapy.broker.coordination.transaction_markers import TransactionMarkers
 from aiokafkapy.broker.coordination.transactions import TransactionCoordinator
+from aiokafkapy.broker.features import Features
 from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, dispatch_table
 from aiokafkapy.broker.security.authentication import Authentication
 from aiokafkapy.broker.storage.producer_state import ProducerIdManager
@@ -38,7 +39,7 @@ class Harness:
         addresses = {node_id: Node(node_id, "localhost", 9091 + node_id) for node_id in range(1, nodes + 1)}
         self.controls = Controls(self)  # type: ignore[arg-type]
         topics = TopicRegistry(settings, list(addresses), data_dir=data_dir)
-        groups = GroupCoordinator(settings, data_dir=data_dir, scheduler=self.scheduler)
+        groups = GroupCoordinator(settings, topics, data_dir=data_dir, scheduler=self.scheduler)
         producer_ids = ProducerIdManager(data_dir)
         purgatory = Purgatory(loop, self.scheduler)
         markers = TransactionMarkers(topics, groups.offsets, purgatory.check, lambda: 0)
@@ -55,6 +56,7 @@ class Harness:
             faults=self.controls.faults,
             loop=loop,
             authentication=Authentication(settings, data_dir, lambda: 0),
+            features=Features(settings),
             all_nodes=dict(addresses),
             running_nodes=dict(addresses),
             advertised={"PLAINTEXT": dict(addresses)},

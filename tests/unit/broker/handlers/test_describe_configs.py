@@ -60,4 +60,35 @@ async def test_configs_are_altered_all_or_none(version: int) -> None:
         assert alter(("max.message.bytes", SET, None)) == 40
         assert alter(("max.message.bytes", SET, "5"), ("max.message.bytes", SET, "6")) == 42
         assert alter(("num.partitions", SET, "5"), kind=BROKER) == 40
+        assert alter(("leader.replication.throttled.rate", DELETE, None), kind=BROKER) == 0
         assert topic.config.overrides == {"cleanup.policy": "compact"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "option", "value", "default", "refusal"),
+    [(32, 8, "consumer.session.timeout.ms", "5000", "45000", 40), (16, 7, "interval.ms", "1000", "300000", 42)],
+    ids=["group", "client metrics"],
+)
+async def test_groups_and_subscriptions_have_options(
+    kind: int, source: int, option: str, value: str, default: str, refusal: int
+) -> None:
+    async with socketless_node() as node:
+
+        def alter(operation: int, name: str = option, value: str | None = value) -> int:
+            configs = [{"name": name, "config_operation": operation, "value": value}]
+            resource = {"resource_type": kind, "resource_name": "x", "configs": configs}
+            return codes(node.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource]).responses)[0]
+
+        def described() -> tuple[str | None, int]:
+            resource = {"resource_type": kind, "resource_name": "x", "configuration_keys": [option]}
+            (result,) = node.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=[resource]).results
+            (entry,) = result.configs
+            return entry.value, entry.config_source
+
+        assert described() == (default, 5)
+        assert [alter(SET), alter(APPEND), alter(SET, "no.such"), alter(SET, value="-1")] == [0, 40, refusal, refusal]
+        assert described() == (value, source)
+        assert alter(DELETE, value=None) == 0
+        assert described() == (default, 5)
+        nameless = {"resource_type": kind, "resource_name": "", "configuration_keys": None}
+        assert codes(node.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=[nameless]).results) == [42]

@@ -28,7 +28,33 @@ GROUP_REQUESTS: dict[ApiKey, dict[str, Any]] = {
     ApiKey.LIST_GROUPS: {},
     ApiKey.DELETE_GROUPS: {"groups_names": ["g"]},
     ApiKey.OFFSET_DELETE: {},
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: {"topic_partitions": None},
+    ApiKey.CONSUMER_GROUP_DESCRIBE: {"group_ids": ["g"]},
 }
+
+
+ADMIN_REQUESTS: dict[ApiKey, dict[str, Any]] = {
+    ApiKey.ALTER_CONFIGS: {"resources": [{"resource_type": 2, "resource_name": "t"}]},
+    ApiKey.ALTER_REPLICA_LOG_DIRS: {"dirs": [{"path": "/", "topics": [{"name": "t", "partitions": [0]}]}]},
+    ApiKey.DESCRIBE_LOG_DIRS: {"topics": None},
+    ApiKey.ELECT_LEADERS: {"topic_partitions": [{"topic": "t", "partitions": [0]}]},
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: {},
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: {"topics": None},
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: {},
+    ApiKey.ALTER_CLIENT_QUOTAS: {"entries": [{"entity": [{"entity_type": "user", "entity_name": None}]}]},
+    ApiKey.DESCRIBE_QUORUM: {},
+    ApiKey.UPDATE_FEATURES: {},
+    ApiKey.LIST_CONFIG_RESOURCES: {},
+}
+
+
+@pytest.mark.parametrize(("api", "version"), [(api, version) for api in ADMIN_REQUESTS for version in versions(api)])
+async def test_the_error_of_an_administrators_request_can_be_written(
+    harness: Harness, api: ApiKey, version: int
+) -> None:
+    body = harness.fail(api, version, UnknownServerError(), **ADMIN_REQUESTS[api])
+    may_say_nothing = api is ApiKey.DESCRIBE_LOG_DIRS and version < 3
+    assert "-1" in repr(body) or "unknown_server_error" in repr(body) or may_say_nothing
 
 
 @pytest.mark.parametrize(("api", "version"), [(api, version) for api in PARTITION_APIS for version in versions(api)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -126,10 +127,76 @@ async def test_a_waiting_fetch_hears_of_changes(
     assert fetched(waiting.result())[0].error_code == code
 
 
-async def test_a_session_is_never_opened_and_one_from_elsewhere_is_unknown(harness: Harness) -> None:
-    assert fetch(harness, 0, session_id=0, session_epoch=0).session_id == 0
-    assert fetch(harness, 0, session_id=77, session_epoch=5).error_code == 70
-    assert fetch(harness, 0, session_id=77, session_epoch=-1).error_code == 0
+@pytest.mark.parametrize("version", range(7, 19))
+async def test_a_session_tells_only_news(harness: Harness, version: int) -> None:
+    harness.topics.set_leader("t", 1, 1)
+    first = fetch(harness, 0, 0, version=version, session_epoch=0)
+    session_id = first.session_id
+    assert session_id > 0
+    assert len(fetched(first)) == 2
+
+    def go_on(epoch: int, *offsets: int, **fields: Any) -> Any:
+        return fetch(harness, *offsets, version=version, session_id=session_id, session_epoch=epoch, **fields)
+
+    assert go_on(1).responses == ()
+    produce(harness, make_batch([b"a"]))
+    (news,) = fetched(go_on(2))
+    assert (news.partition_index, base_offsets(news), news.high_watermark) == (0, [0], 1)
+    assert go_on(3, 1).responses == ()
+    forgotten = [{**place(harness, version, 13), "partitions": [1]}]
+    produce(harness, make_batch([b"b"]), first=1)
+    assert go_on(4, forgotten_topics_data=forgotten).responses == ()
+    assert go_on(7).error_code == 71
+    assert go_on(-1, 1).session_id == 0
+    assert go_on(5).error_code == 70
+
+
+async def test_an_error_is_told_again_and_again(harness: Harness) -> None:
+    session_id = fetch(harness, 0, session_epoch=0).session_id
+    harness.topics.set_leader("t", 0, 2)
+    for epoch in (1, 2):
+        (answer,) = fetched(fetch(harness, session_id=session_id, session_epoch=epoch))
+        assert answer.error_code == 6
+    harness.topics.set_leader("t", 0, 1)
+    (answer,) = fetched(fetch(harness, session_id=session_id, session_epoch=3))
+    assert (answer.error_code, answer.high_watermark) == (0, 0)
+
+
+async def test_a_fetch_that_waits_in_a_session_is_answered_with_its_news(harness: Harness) -> None:
+    harness.topics.set_leader("t", 1, 1)
+    session_id = fetch(harness, 0, 0, session_epoch=0).session_id
+    waiting = fetch(harness, session_id=session_id, session_epoch=1, max_wait=60_000)
+    assert isinstance(waiting, asyncio.Future)
+    produce(harness, make_batch([b"a"]))
+    harness.state.purgatory.check(topic_of(harness.topics).partitions[0])
+    body = harness.decoded(ApiKey.FETCH, 18, waiting.result())
+    assert [each.partition_index for each in fetched(body)] == [0]
+
+
+async def test_sessions_are_a_nodes_own_and_of_names_or_of_ids(harness: Harness) -> None:
+    session_id = fetch(harness, 0, session_epoch=0).session_id
+    assert fetch(harness, session_id=session_id, session_epoch=1, node_id=2).error_code == 70
+    assert fetch(harness, session_id=session_id, session_epoch=1, version=12).error_code == 106
+
+
+async def test_a_consumer_is_sent_to_the_replica_in_its_rack(open_harness: OpenHarness) -> None:
+    harness = open_harness(replica_selector_class="org.apache.kafka.common.replica.RackAwareReplicaSelector")
+    for node_id, rack in enumerate("abc", 1):
+        harness.state.all_nodes[node_id] = harness.state.all_nodes[node_id]._replace(rack=rack)
+    harness.topics.create("t", 2)
+    produce(harness, make_batch([b"a"]))
+
+    def ask(node_id: int, rack: str, version: int = 18) -> tuple[int, int, int]:
+        (answer,) = fetched(fetch(harness, 0, node_id=node_id, rack_id=rack, version=version))
+        return int(answer.error_code), getattr(answer, "preferred_read_replica", -1), len(answer.records)
+
+    size = len(make_batch([b"a"]))
+    assert ask(1, "b") == (0, 2, 0)
+    assert ask(2, "b") == (0, -1, size)
+    assert ask(1, "a") == ask(1, "") == ask(1, "nowhere") == (0, -1, size)
+    assert ask(2, "b", version=10) == (6, -1, 0)
+    del harness.state.running_nodes[2]
+    assert ask(1, "b") == (0, -1, size)
 
 
 async def test_read_committed_has_an_empty_list_of_aborted_transactions(harness: Harness) -> None:

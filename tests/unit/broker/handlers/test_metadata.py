@@ -66,3 +66,9 @@ async def test_metadata_shows_running_nodes_only_and_offline_replicas() -> None:
         assert [broker.node_id for broker in body.brokers] == [2, 3]
         assert (body.controller_id, partition.leader_id, partition.leader_epoch) == (2, 2, 1)
         assert (partition.isr_nodes, partition.offline_replicas) == ((2, 3), (1,))
+
+
+async def test_nodes_have_their_racks() -> None:
+    async with socketless_node(nodes=3, broker_rack="a, b") as node:
+        told = [node.call(ApiKey.METADATA, 12, topics=[]).brokers, node.call(ApiKey.DESCRIBE_CLUSTER, 1).brokers]
+        assert [[each.rack for each in brokers] for brokers in told] == [["a", "b", "a"]] * 2

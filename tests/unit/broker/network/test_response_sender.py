@@ -63,3 +63,30 @@ async def test_bytes_over_the_produce_quota_are_throttled() -> None:
         assert body.throttle_time.total_seconds() == pytest.approx(throttle, abs=0.001)
         node.call(ApiKey.METADATA, 13)
         assert node.responses[-1].throttle == 0
+
+
+async def test_a_quota_of_an_entity_counts_before_the_brokers_own() -> None:
+    async with socketless_node(quota_window_num=2) as node:
+        frame = encode_request(build_request(ApiKey.PRODUCE, 9, acks=1), 7, "me")[4:]
+
+        def throttle() -> float:
+            node.handle(frame)
+            return node.responses[-1].throttle
+
+        def alter(value: float | None) -> None:
+            part = {"entity_type": "client-id", "entity_name": "me"}
+            ops = [{"key": "producer_byte_rate", "value": value or 0, "remove": value is None}]
+            node.call(ApiKey.ALTER_CLIENT_QUOTAS, 1, entries=[{"entity": [part], "ops": ops}])
+
+        assert throttle() == 0
+        alter(1.0)
+        assert throttle() == len(frame) - 1
+        alter(None)
+        assert throttle() == 0
+
+
+async def test_a_share_of_the_event_loop_is_a_quota_in_per_cent() -> None:
+    async with socketless_node(quota_window_num=2) as node:
+        node.state.quotas.alter(frozenset([("user", None)]), {"request_percentage": 1e-9})
+        node.handle(encode_request(build_request(ApiKey.METADATA, 9, topics=[]), 7, "me")[4:])
+        assert node.responses[-1].throttle == 1.0  # one window at most

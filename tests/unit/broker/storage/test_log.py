@@ -515,3 +515,52 @@ def test_a_transaction_has_no_other_records_and_an_old_epoch_none_at_all(open_lo
         append(log, in_transaction([b"late"], 7, 1, epoch=1))
     append(log, in_transaction([b"next"], 7, 0, epoch=2))
     assert log.last_stable_offset == 2
+
+
+# retention
+
+
+def test_batches_that_are_too_old_go_and_no_others(open_log: OpenLog) -> None:
+    log = open_log(retention_ms="1000")
+    for timestamp in (NOW_MS, NOW_MS + 500, NOW_MS + 100, NOW_MS + 900):
+        append(log, make_batch([b"%d" % (timestamp - NOW_MS)], timestamps=[timestamp]))
+    assert not log.delete_expired(NOW_MS + 1_000)
+    assert log.delete_expired(NOW_MS + 1_001)
+    assert (log.start_offset, values(log)) == (1, [b"500", b"100", b"900"])
+    assert log.delete_expired(NOW_MS + 1_501)
+    assert values(log) == [b"900"]
+    assert log.delete_expired(NOW_MS + 10_000)
+    assert (log.start_offset, log.end_offset, log.size) == (4, 4, 0)
+    assert append(log, make_batch()) == 4
+
+
+def test_of_more_bytes_than_are_to_be_kept_the_oldest_go(open_log: OpenLog) -> None:
+    size = len(make_batch([b"0"]))
+    log = open_log(retention_bytes=str(2 * size), retention_ms="-1")
+    for number in range(5):
+        append(log, make_batch([b"%d" % number]))
+    assert log.delete_expired(NOW_MS)
+    assert values(log) == [b"3", b"4"]
+    assert not log.delete_expired(NOW_MS)
+
+
+def test_a_compacted_topic_and_an_open_transaction_keep_their_records(open_log: OpenLog) -> None:
+    log = open_log(retention_ms="1", cleanup_policy="compact")
+    append(log, make_batch(timestamps=[1]))
+    assert not log.delete_expired(NOW_MS)
+    log.config = log.config.altered({"cleanup.policy": "delete"})
+    append(log, in_transaction([b"open"], 7))
+    append(log, make_batch(timestamps=[2]))
+    assert log.delete_expired(NOW_MS)
+    assert log.start_offset == 1
+
+
+def test_the_segment_that_kafka_would_write_to(open_log: OpenLog) -> None:
+    size = len(make_batch())
+    log = open_log(segment_bytes=str(2 * size), segment_ms="1000")
+    assert log.active_segment_start(NOW_MS) == 0
+    for number in range(5):
+        append(log, make_batch(timestamps=[NOW_MS + number]))
+        assert log.active_segment_start(NOW_MS) == number // 2 * 2
+    assert log.active_segment_start(NOW_MS + 1_004) == 4
+    assert log.active_segment_start(NOW_MS + 1_005) == 5

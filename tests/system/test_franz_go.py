@@ -1,4 +1,4 @@
-"""franz-go's transact session, unchanged, on the dev broker; where there is Go, and its modules can be had."""
+"""franz-go, unchanged, on the dev broker: its transact session, and a group; where there is Go, and its modules."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ PARTITIONS = 2
 Version = Literal[1, 2]
 
 
-@pytest.fixture
-def copier(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def copier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program, compiled: a quarter of a minute the first time on a machine, and Go's cache has it from then on."""
     go = shutil.which("go")
     if go is None:
         pytest.skip("no Go here")
-    program = tmp_path / "copier"
+    program = tmp_path_factory.mktemp("franz-go") / "copier"
     environment = os.environ | {"GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
     modules = subprocess.run(
         [go, "mod", "download"], cwd=SOURCES, env=environment, capture_output=True, text=True, timeout=120, check=False
@@ -63,3 +63,19 @@ async def _copies(copier: Path, version: Version) -> None:
         values = [int(value or b"") for value in found]
         assert sorted(values) == list(range(COUNT))
         assert len(broker.records("out", None)) > COUNT
+
+
+@pytest.mark.timeout(400)
+async def test_ten_members_of_a_group_come_and_go_and_read_each_record_once(copier: Path) -> None:
+    async with DevBroker(nodes=3) as broker:
+        broker.create_topic("t", 12)
+        process = await asyncio.create_subprocess_exec(
+            str(copier),
+            broker.bootstrap_servers,
+            "group",
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        said, errors = await asyncio.wait_for(process.communicate(), 200)
+        assert process.returncode == 0, errors.decode()
+        assert said.split() == [b"1800", b"1800"]

@@ -1,0 +1,111 @@
+"""Retention and compaction of all logs, and of committed offsets, time after time and when ``controls`` ask for it.
+
+Owns the two timers and a cleaner for each compacted log; ``storage.log`` and ``storage.log_cleaner`` decide what goes.
+Kafka's counterparts are ``LogManager`` and the threads of ``LogCleaner``. Groups without members end in
+``groups``.
+
+Rules:
+
+- retention is looked at every ``log.retention.check.interval.ms``, and compaction every ``log.cleaner.backoff.ms``, of
+  logs that have grown enough (``min.cleanable.dirty.ratio``), but for the segments that are written to; ``run`` does
+  both at once, and when it is told to, however little has grown and with those segments;
+- by the wall clock of the cluster, which ``controls.advance_clock`` moves;
+- a log that cannot be written is tried again the next time.
+
+Events: ``broker.log_cleaning_failed`` (warning).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from functools import partial
+
+from ...errors import KafkaError
+from ...observability import get_logger
+from ..config import BrokerConfig
+from ..storage.log import PartitionLog
+from ..storage.log_cleaner import LogCleaner
+from ..storage.topics import Partition, TopicRegistry
+from .groups import GroupCoordinator
+from .scheduler import Scheduler, TimerHandle
+
+__all__ = ["LogManager"]
+
+logger = get_logger()
+
+
+class LogManager:
+    """The housekeeping of a cluster's logs."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: TopicRegistry,
+        groups: GroupCoordinator,
+        scheduler: Scheduler,
+        clock: Callable[[], int],
+    ) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._scheduler = scheduler
+        self._clock = clock
+        self._cleaners: weakref.WeakKeyDictionary[PartitionLog, LogCleaner] = weakref.WeakKeyDictionary()
+        self._timers: dict[str, TimerHandle] = {}
+        self._arm("retention", config.log_retention_check_interval_ms / 1000, self._delete_expired)
+        self._arm("compaction", config.log_cleaner_backoff_ms / 1000, partial(self._compact, even_active=False))
+
+    def run(self, *, even_active: bool) -> None:
+        """Drop what is kept no longer, and compact, now; ``even_active``: everything that can be compacted."""
+        self._delete_expired()
+        self._compact(even_active=even_active)
+
+    def close(self) -> None:
+        """Stop the timers; idempotent."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    # asyncio callbacks
+
+    def _arm(self, name: str, interval: float, work: Callable[[], None]) -> None:
+        def on_due() -> None:
+            work()
+            self._arm(name, interval, work)
+
+        self._timers[name] = self._scheduler.call_at(self._scheduler.time() + interval, on_due)
+
+    # internals
+
+    def _delete_expired(self) -> None:
+        for partition in self._partitions():
+            try:
+                if partition.log.delete_expired(self._clock()):
+                    self._topics.on_change(partition)
+            except KafkaError as error:
+                self._warn(error, partition)
+        try:
+            self._groups.expire(self._clock())
+        except KafkaError as error:
+            self._warn(error)
+
+    def _compact(self, *, even_active: bool) -> None:
+        for partition in self._partitions():
+            log = partition.log
+            if not log.config.is_compacted:
+                continue
+            cleaner = self._cleaners.get(log)
+            if cleaner is None:
+                cleaner = self._cleaners[log] = LogCleaner(log)
+            try:
+                if even_active or cleaner.is_due(self._clock()):
+                    cleaner.compact(self._clock(), even_active=even_active)
+            except KafkaError as error:
+                self._warn(error, partition)
+
+    def _partitions(self) -> list[Partition]:
+        return [partition for topic in self._topics for partition in topic.partitions]
+
+    def _warn(self, error: KafkaError, partition: Partition | None = None) -> None:
+        place = {} if partition is None else {"topic": partition.topic_name, "partition": partition.index}
+        logger.warning("broker.log_cleaning_failed", **place, error=str(error))

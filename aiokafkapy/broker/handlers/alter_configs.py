@@ -1,0 +1,42 @@
+"""AlterConfigs (33): replace all options of topics, groups or subscriptions to metrics.
+
+versions: 0-2
+kept: options that are not named go back to their defaults; validate_only
+dropped: broker options, as in IncrementalAlterConfigs, which is the one to use
+notes: all changes of one resource are made, or none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import InvalidConfigError, InvalidRequestError, KafkaError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from . import Body, register
+from .incremental_alter_configs import changeable, respond_each
+
+__all__ = ["handle"]
+
+
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+    """The error on every resource."""
+    return respond_each(context, body, error)
+
+
+@register(ApiKey.ALTER_CONFIGS, versions=(0, 2), error=error_response)
+def handle(context: RequestContext, body: Body) -> Body:
+    """Each resource by itself."""
+    return respond_each(context, body, None, _replace)
+
+
+def _replace(context: RequestContext, resource: Any, validate_only: bool) -> None:
+    options = changeable(context, resource)
+    given: dict[str, str | None] = {}
+    for entry in resource.configs:
+        if entry.name in given:
+            raise InvalidRequestError(f"Error due to duplicate config keys: {entry.name}")
+        if entry.value is None:
+            raise InvalidConfigError(f"Null value not supported for {entry.name}")
+        given[entry.name] = entry.value
+    options.alter({**dict.fromkeys(options.overrides), **given}, validate_only)

@@ -1,0 +1,91 @@
+"""ConsumerGroupHeartbeat (68): join a consumer group, stay in it, rebalance, leave (KIP-848).
+
+versions: 0-1
+kept: epochs and fencing, static members, the assignors uniform and range, expressions (v1), full and partial requests
+dropped: racks, which no assignor of Kafka's looks at either; members of the classic protocol in the same group
+notes: from v1 on the member makes its id itself (KIP-1082). A client needs the right to read the group and to describe
+    the topics that it names; an expression stands for those that it may describe.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import KafkaError, TopicAuthorizationFailedError, UnsupportedVersionError
+from ...protocol.api import ApiKey
+from ...protocol.messages import milliseconds
+from ..context import RequestContext
+from ..coordination.assignors import Assignment, TopicIdPartition
+from ..coordination.consumer_groups import ConsumerGroupHeartbeat
+from ..features import GROUP_VERSION
+from ..security.acls import Operation, ResourceType
+from . import Body, error_message, register
+from .coordination import check_group, seconds
+
+__all__ = ["by_topic_id", "check_group_version", "handle"]
+
+IDS_OF_MEMBERS_FROM_VERSION = 1
+
+
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+    """The error, with its text."""
+    return context.respond(error_code=error.code, error_message=error_message(error))
+
+
+@register(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), error=error_response)
+def handle(context: RequestContext, body: Body) -> Body:
+    """The member's epoch, and its partitions where they are others than before."""
+    check_group_version(context)
+    check_group(context, Operation.READ, body.group_id)
+    hidden = [name for name in body.subscribed_topic_names or () if not _may_describe(context, name)]
+    if hidden:
+        raise TopicAuthorizationFailedError(f"{context.connection.principal} may not DESCRIBE the topics {hidden}")
+    result = context.state.groups.consumer.heartbeat(
+        ConsumerGroupHeartbeat(
+            group_id=body.group_id,
+            member_id=body.member_id,
+            member_epoch=body.member_epoch,
+            instance_id=body.instance_id,
+            rack_id=body.rack_id,
+            rebalance_timeout=None if milliseconds(body.rebalance_timeout) < 0 else seconds(body.rebalance_timeout),
+            subscribed_topic_names=body.subscribed_topic_names,
+            subscribed_topic_regex=getattr(body, "subscribed_topic_regex", None),
+            server_assignor=body.server_assignor,
+            owned=_owned(body.topic_partitions),
+            client_id=context.client_id,
+            client_host=f"/{context.connection.remote_host}",
+            requires_member_id=context.api_version >= IDS_OF_MEMBERS_FROM_VERSION,
+            may_describe=lambda name: _may_describe(context, name),
+        )
+    )
+    return context.respond(
+        error_code=0,
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
+        heartbeat_interval=result.heartbeat_interval_ms,
+        assignment=None if result.assignment is None else {"topic_partitions": by_topic_id(result.assignment)},
+    )
+
+
+def check_group_version(context: RequestContext) -> None:
+    """Raise UnsupportedVersionError while consumer groups are taken away, by ``group_version=0`` or UpdateFeatures."""
+    if context.state.features[GROUP_VERSION] < 1:
+        raise UnsupportedVersionError
+
+
+def by_topic_id(assignment: Assignment) -> list[dict[str, Any]]:
+    """Partitions as messages have them, in order."""
+    topics: dict[Any, list[int]] = {}
+    for topic_id, partition in sorted(assignment):
+        topics.setdefault(topic_id, []).append(partition)
+    return [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()]
+
+
+def _owned(topic_partitions: Any) -> Assignment | None:
+    if topic_partitions is None:
+        return None
+    return frozenset(TopicIdPartition(topic.topic_id, each) for topic in topic_partitions for each in topic.partitions)
+
+
+def _may_describe(context: RequestContext, topic: str) -> bool:
+    return context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic)

@@ -1,0 +1,29 @@
+"""ListPartitionReassignments (46): the reassignments that go on, of which there are none.
+
+versions: 0
+kept: the check of the client's right
+dropped: nothing
+notes: AlterPartitionReassignments is done when it is answered.
+"""
+
+from __future__ import annotations
+
+from ...errors import KafkaError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from ..security.acls import Operation, ResourceType
+from . import Body, error_message, register
+
+__all__ = ["handle"]
+
+
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+    """The error at the top."""
+    return context.respond(error_code=error.code, error_message=error_message(error), topics=[])
+
+
+@register(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), error=error_response)
+def handle(context: RequestContext, body: Body) -> Body:
+    """None."""
+    context.check_right(Operation.DESCRIBE, ResourceType.CLUSTER)
+    return context.respond(error_code=0, topics=[])

@@ -1,0 +1,47 @@
+"""UpdateFeatures (57): finalize features at other levels (KIP-584).
+
+versions: 0-2
+kept: upgrades, downgrades that are agreed to, validate_only (v1+)
+dropped: metadata.version and the other features of Kafka: those here are group.version and transaction.version
+notes: a client learns of a change by its next ApiVersions. The results by feature (v0-1) are all one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import InvalidRequestError, KafkaError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from ..features import UpgradeType
+from ..security.acls import Operation, ResourceType
+from . import Body, error_message, register
+
+__all__ = ["handle"]
+
+
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+    """The error at the top."""
+    return context.respond(error_code=error.code, error_message=error_message(error), results=[])
+
+
+@register(ApiKey.UPDATE_FEATURES, versions=(0, 2), error=error_response)
+def handle(context: RequestContext, body: Body) -> Body:
+    """All of them, or none."""
+    context.check_right(Operation.ALTER, ResourceType.CLUSTER)
+    changes: dict[str, tuple[int, UpgradeType]] = {}
+    for update in body.feature_updates:
+        if update.feature in changes:
+            raise InvalidRequestError(f"Feature {update.feature} is updated twice.")
+        changes[update.feature] = (update.max_version_level, _upgrade_type(update))
+    context.state.features.update(changes, validate_only=getattr(body, "validate_only", False))
+    return context.respond(error_code=0, results=[{"feature": name, "error_code": 0} for name in changes])
+
+
+def _upgrade_type(update: Any) -> UpgradeType:
+    if getattr(update, "allow_downgrade", False):
+        return UpgradeType.SAFE_DOWNGRADE
+    number = getattr(update, "upgrade_type", UpgradeType.UPGRADE)
+    if number not in list(UpgradeType):
+        raise InvalidRequestError(f"{number} is no upgrade type")
+    return UpgradeType(number)

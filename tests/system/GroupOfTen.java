@@ -1,0 +1,123 @@
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.function.BooleanSupplier;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.StringDeserializer;
+import org.apache.kafka.common.serialization.StringSerializer;
+
+/** Ten members of a group, each a thread; then five of them go, and then five others come. Each time records are
+ * written and read, and the number of values and of records read is printed in the end. */
+public class GroupOfTen {
+    static final int PARTITIONS = 12, BATCH = 600;
+    static final Map<String, Integer> times = new HashMap<>();
+    static final List<Member> members = new ArrayList<>();
+    static Throwable failure;
+
+    static class Member extends Thread implements ConsumerRebalanceListener {
+        final KafkaConsumer<String, String> consumer;
+        volatile int owned;
+        volatile boolean isLeaving;
+
+        Member(Properties properties) {
+            consumer = new KafkaConsumer<>(properties, new StringDeserializer(), new StringDeserializer());
+        }
+
+        @Override
+        public void run() {
+            try (consumer) {
+                consumer.subscribe(List.of("t"), this);
+                while (!isLeaving) {
+                    var records = consumer.poll(Duration.ofMillis(50));
+                    synchronized (times) {
+                        for (ConsumerRecord<String, String> record : records) times.merge(record.value(), 1, Integer::sum);
+                    }
+                    if (!records.isEmpty()) consumer.commitSync();
+                    owned = consumer.assignment().size();
+                }
+            } catch (Throwable error) {
+                failure = error;
+            }
+        }
+
+        @Override
+        public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+        }
+
+        @Override
+        public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+        }
+    }
+
+    static void await(String what, BooleanSupplier isSo) throws Exception {
+        for (long end = System.nanoTime() + 60_000_000_000L; !isSo.getAsBoolean(); Thread.sleep(10)) {
+            if (failure != null) throw new IllegalStateException(failure);
+            if (System.nanoTime() > end) throw new IllegalStateException("not " + what + " after a minute");
+        }
+    }
+
+    static int read() {
+        synchronized (times) {
+            return times.values().stream().mapToInt(Integer::intValue).sum();
+        }
+    }
+
+    static void join(int count, Properties properties) {
+        for (int i = 0; i < count; i++) {
+            Member member = new Member(properties);
+            members.add(member);
+            member.start();
+        }
+    }
+
+    static void leave(int count) throws Exception {
+        for (Member member : members.subList(0, count)) member.isLeaving = true;
+        for (Member member : members.subList(0, count)) member.join();
+        members.subList(0, count).clear();
+    }
+
+    static void readSome(KafkaProducer<String, String> producer) throws Exception {
+        await("shared", () -> members.stream().allMatch(each -> each.owned > 0)
+            && members.stream().mapToInt(each -> each.owned).sum() == PARTITIONS);
+        int first = read();
+        for (int number = first; number < first + BATCH; number++) {
+            producer.send(new ProducerRecord<>("t", number % PARTITIONS, null, String.valueOf(number)));
+        }
+        producer.flush();
+        await("read", () -> read() >= first + BATCH);
+    }
+
+    public static void main(String[] args) throws Exception {
+        Properties properties = new Properties();
+        properties.put("bootstrap.servers", args[0]);
+        properties.put("group.id", "java");
+        properties.put("group.protocol", args[1]);
+        properties.put("auto.offset.reset", "earliest");
+        properties.put("enable.auto.commit", "false");
+        if (args[1].equals("classic")) {
+            properties.put("heartbeat.interval.ms", "100");
+            properties.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
+        }
+        Properties ofProducer = new Properties();
+        ofProducer.put("bootstrap.servers", args[0]);
+        try (var producer = new KafkaProducer<>(ofProducer, new StringSerializer(), new StringSerializer())) {
+            join(10, properties);
+            readSome(producer);
+            leave(5);
+            readSome(producer);
+            join(5, properties);
+            readSome(producer);
+        }
+        leave(10);
+        System.out.println(times.size() + " " + read());
+    }
+}
