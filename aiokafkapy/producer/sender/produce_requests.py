@@ -19,6 +19,7 @@ from typing import Final, TypeAlias
 from uuid import UUID
 
 from ...client.nodes.client_request import Buffer, ClientRequest, ClientResponse
+from ...client.nodes.sender_client import SenderClient
 from ...cluster.cluster import Cluster
 from ...common import TopicPartition
 from ...errors import NetworkError, RequestTimedOutError, UnknownServerError
@@ -40,7 +41,6 @@ from ..metrics import SenderMetrics
 from ..producer_metadata import ProducerMetadata
 from .in_flight_batches import InFlightBatches
 from .produce_responses import answers_by_partition, leader_hints, no_answer
-from .producer_id import SenderClient
 
 __all__ = ["ProduceRequest", "ProduceRequests"]
 

@@ -1,0 +1,8 @@
+# Types of sender_client.py for its compiled form. See there for what they mean.
+
+from aiokafkapy.client.nodes.client_request cimport ClientRequest
+
+
+cdef class SenderClient:
+    cpdef bint ready(self, object node, double now) except -1
+    cpdef post(self, ClientRequest request, double now)
