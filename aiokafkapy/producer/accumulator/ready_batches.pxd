@@ -8,7 +8,7 @@ from aiokafkapy.producer.accumulator.partition_queue cimport PartitionQueue
 from aiokafkapy.producer.accumulator.producer_batch cimport ProducerBatch
 from aiokafkapy.producer.identity.transaction_manager cimport TransactionManager
 
-cdef int NO_SEQUENCE
+cdef int NO_LEADER, NO_SEQUENCE
 cdef double _NEVER, _TIME_OF_BATCH, _LONGEST_LINGER, _RECHECK
 
 

@@ -25,11 +25,12 @@ from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING, Final
 
 from ...common import NO_LEADER
+from ..identity.sequenced_batch import NO_SEQUENCE
 from .auto_linger import RECHECK, AutoLinger
 from .batch_queues import NOBODY, BatchQueues
 from .batch_sealer import BatchSealer
 from .partition_queue import PartitionQueue
-from .producer_batch import NO_SEQUENCE, ProducerBatch
+from .producer_batch import ProducerBatch
 
 if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
