@@ -51,6 +51,8 @@ LIMIT = 1.03
 LONGER = 3
 """How many times as long the second run of a workload is."""
 INTERPRETED_SHARE = 4
+FEW, MANY = 6, 10_000
+"""Partitions that small batches are for: a batch must not cost twice as much among many."""
 MARKS = 3
 """Of a workload: after a run to warm up, after the shorter and after the longer one."""
 
@@ -60,16 +62,18 @@ Counts = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """``records`` is the shorter length, compiled."""
+    """``records`` is the shorter length, compiled; it is run with a multiple of ``at_once`` in any form."""
 
     label: str
     run: producer_sink.Workload
     records: int
+    at_once: int = 1
+    partitions: int = 6
 
     def lengths(self, form: str) -> tuple[int, int]:
         """The two numbers of records that it is run with."""
         records = self.records if form == "compiled" else self.records // INTERPRETED_SHARE
-        records = max(records, producer_sink.TASKS) if self.run is producer_sink.workers else records
+        records = max(1, records // self.at_once) * self.at_once
         return records, LONGER * records
 
 
@@ -77,13 +81,17 @@ def workloads() -> list[Workload]:
     """All of them, in the order of the table; values have 100 bytes."""
     found = [
         Workload("lone await", producer_sink.lone_await, 400),
-        Workload("1,000 tasks", producer_sink.workers, 4_000),
+        Workload("1,000 tasks", producer_sink.workers, 4_000, producer_sink.TASKS),
         Workload("pipelined enqueue", producer_sink.pipelined, 10_000),
         Workload("send_nowait", producer_sink.send_nowait, 20_000),
         Workload("send_many", producer_sink.send_many, 100_000),
     ]
     if find_spec("pyarrow") is not None:
         found.append(Workload("send_arrow", producer_sink.send_arrow, 100_000))
+    for partitions, records in (FEW, 8_400), (MANY, 70_000):
+        at_once = producer_sink.SEVEN * partitions
+        label = f"7 records a batch, {partitions:,} partitions"
+        found.append(Workload(label, producer_sink.of_seven, records, at_once, partitions))
     return found
 
 
@@ -187,7 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def _run_marked(workload: Workload, form: str, mark: Callable[[], object]) -> None:
     short, long = workload.lengths(form)
-    with null_network(NullBroker({producer_sink.TOPIC: 6})):
+    with null_network(NullBroker({producer_sink.TOPIC: workload.partitions})):
         async with KafkaProducer[Any, Any]("127.0.0.1:9092") as producer:
             await producer.partitions_for(producer_sink.TOPIC)
             for count in (short, short, long):  # what the first one finds cold, imports for example, is not counted
