@@ -32,7 +32,7 @@ from .deliveries.delivery import Delivery, waiter_for
 from .intake.arguments import partition_of, timeout_of, topic_name
 from .intake.new_intake import new_intake, new_interceptors
 from .intake.pending_record import PendingRecord
-from .intake.record_deadlines import accept_by_deadline, enclosing_end, open_deadlines
+from .intake.record_deadlines import enclosing_end, open_deadlines
 from .intake.record_sender import K, RecordSender, V, admitted
 from .intake.serializers import Serializer
 from .records import HeadersLike, ProducerRecord, RecordMetadata, Timestamp
@@ -193,18 +193,15 @@ class KafkaProducer(RecordSender[K, V]):
         ``delivery_timeout_ms`` is this record's own, shorter than the producer's: then DeliveryTimeoutError is raised,
         and the record is not sent any more. One that is in a request already stays there: ``outcome_unknown`` says so.
         """
-        if delivery_timeout_ms is None and not open_deadlines:
-            accepted = self._intake.accept(topic, value, key, partition, timestamp_ms, headers)
-        else:
-            accepted = accept_by_deadline(
-                self._intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms
-            )
+        accepted = self._accept(topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
         if type(accepted) is not Delivery:
             accepted = await admitted(cast(PendingRecord, accepted))
         if not accepted.done():
             value = key = headers = None  # their bytes are in the batch: while this waits, they are not held twice
             try:
-                await waiter_for(accepted)  # as awaiting the delivery would, with one awaitable less
+                # As awaiting the delivery would, with one awaitable less. It has no name here: it refers to the loop,
+                # and this frame lives as long as a traceback does.
+                await waiter_for(accepted)
             except asyncio.CancelledError as cancelled:
                 self._call_cancelled((accepted,), cancelled)
                 raise
