@@ -25,7 +25,6 @@ cdef class NetworkClient(SenderClient):
     cdef object _loop
     cdef object _time
     cdef object _metadata
-    cdef object _wakeup
     cdef double _request_timeout
     cdef double _max_idle
     cdef object _state

@@ -94,7 +94,7 @@ class NetworkClient(SenderClient):
         self._loop = loop
         self._time = loop.time
         self._metadata = metadata
-        self._wakeup = wakeup
+        super().__init__(wakeup)
         self._request_timeout = config.request_timeout_ms / 1000
         self._max_idle = config.connections_max_idle_ms / 1000 if config.connections_max_idle_ms >= 0 else math.inf
         self._state = NETWORK_CLIENT_STATES.initial
@@ -573,8 +573,8 @@ class NetworkClient(SenderClient):
             self._metadata_at = -math.inf
             self._timer.arm(self._loop.time())
         self._changed.notify()
-        if self._wakeup is not None:
-            self._wakeup()
+        if self.wakeup is not None:
+            self.wakeup()
 
     def _notify_when_usable(self, node_id: int, now: float) -> None:
         """Wake the waiters for the node when its throttle or back-off is over."""

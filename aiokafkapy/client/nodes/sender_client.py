@@ -6,6 +6,8 @@ look-up, twice for each request. In Java it is the ``KafkaClient`` interface.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...common import Node
 from .client_request import ClientRequest
 
@@ -13,9 +15,12 @@ __all__ = ["SenderClient"]
 
 
 class SenderClient:
-    """The part of ``NetworkClient`` that the Sender uses."""
+    """The part of ``NetworkClient`` that the Sender uses. ``wakeup`` is called when it may have something to do."""
 
-    __slots__ = ()
+    __slots__ = ("wakeup",)
+
+    def __init__(self, wakeup: Callable[[], object] | None = None) -> None:
+        self.wakeup = wakeup
 
     @property
     def is_active(self) -> bool:

@@ -112,7 +112,7 @@ class ProduceRequests:
         """Send ready batches to ready nodes; expire batches that are too old. Returns as ``Sender.run_once``."""
         accumulator = self._accumulator
         cluster = self._metadata.cluster
-        result = accumulator.ready(cluster, now, self.in_flight_count)
+        result = accumulator.ready(cluster, now, self.in_flight)
         delay = result.next_ready_check_delay
         for batch in accumulator.take_compressions():
             self._compress(batch)
@@ -133,10 +133,6 @@ class ProduceRequests:
                     delay = 0.0  # more may be ready behind the drained batches
         self._in_flight_batches.expire(now)
         return min(delay, self._in_flight_batches.time_to_expiry(now))
-
-    def in_flight_count(self, node_id: int) -> int:
-        """How many Produce requests the node has."""
-        return self.in_flight.get(node_id, 0)
 
     def handle_response(self, sent: ProduceRequest, response: ClientResponse) -> None:
         """A request is over, with an answer or without one."""

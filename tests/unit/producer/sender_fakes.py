@@ -106,6 +106,7 @@ class FakeClient(SenderClient):
     is_active = True
 
     def __init__(self) -> None:
+        super().__init__()
         self.sent: list[ClientRequest] = []
         self.not_ready: set[int] = set()
         self.connection_delays: dict[int, float] = {}
