@@ -31,6 +31,12 @@ class TestWorkloads:
         assert Workload("tasks", producer_sink.workers, 2000, at_once=1000).lengths("interpreted") == (1000, 3000)
         assert Workload("sevens", producer_sink.of_seven, 900, at_once=42).lengths("interpreted") == (210, 630)
 
+    def test_interpreted_none_is_counted_that_takes_a_quarter_of_an_hour(self) -> None:
+        assert all(workload.is_counted("compiled") for workload in module.workloads())
+        left_out = [workload.label for workload in module.workloads() if not workload.is_counted("interpreted")]
+        assert left_out == ["7 records a batch, 10,000 partitions"]
+        assert module.main(["--form", "interpreted", "--only", *left_out]) == 0  # without valgrind being asked
+
     def test_batches_of_seven_go_to_each_partition(self) -> None:
         sevens = Workload("sevens", producer_sink.of_seven, 42, at_once=21, partitions=3)
         run_marked([sevens], "compiled", lambda: None)
