@@ -9,6 +9,7 @@ from aiokafkapy.client.nodes.connection_states cimport ClusterConnectionStates
 from aiokafkapy.client.nodes.in_flight_requests cimport InFlightRequest, InFlightRequests
 from aiokafkapy.client.metadata_updater cimport MetadataUpdater
 from aiokafkapy.client.nodes.node_readiness cimport NodeReadiness
+from aiokafkapy.client.nodes.sender_client cimport SenderClient
 from aiokafkapy.client.nodes.api_versions cimport throttle_seconds
 from aiokafkapy.client.request_pipeline cimport RequestPipeline
 from aiokafkapy.client.transport.connection cimport BrokerConnection
@@ -16,7 +17,7 @@ from aiokafkapy.protocol.framing cimport decode_correlation_id
 
 
 @cython.final
-cdef class NetworkClient:
+cdef class NetworkClient(SenderClient):
     cdef readonly NodeReadiness nodes
     cdef ClusterConnectionStates _states
     cdef InFlightRequests _in_flight
@@ -24,7 +25,6 @@ cdef class NetworkClient:
     cdef object _loop
     cdef object _time
     cdef object _metadata
-    cdef object _wakeup
     cdef double _request_timeout
     cdef double _max_idle
     cdef object _state
@@ -41,10 +41,9 @@ cdef class NetworkClient:
     cdef MetadataUpdater _updater
     cdef readonly object watch
 
-    cpdef bint ready(self, object node, double now) except -1
     cpdef bint is_ready(self, object node, double now) except -1
     @cython.locals(version=int)
-    cpdef post(self, ClientRequest request, double now, object future=*)
+    cdef _post(self, ClientRequest request, double now, object future)
     @cython.locals(now=double, frame=bytes)
     cpdef on_frames(self, BrokerConnection connection, list frames)
     @cython.locals(entry=InFlightRequest, node_id=int, correlation_id=int)

@@ -56,6 +56,7 @@ from .nodes.client_request import ClientRequest, ClientResponse
 from .nodes.connection_states import format_address
 from .nodes.in_flight_requests import InFlightRequest
 from .nodes.node_readiness import NodeReadiness
+from .nodes.sender_client import SenderClient
 from .request_pipeline import LARGE_ANSWER, RequestPipeline
 from .transport.broker_connections import BrokerConnections
 from .transport.change_signal import ChangeSignal
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
 __all__ = ["NetworkClient"]
 
 
-class NetworkClient:
+class NetworkClient(SenderClient):
     """Requests to nodes and their responses, on one event loop.
 
     ``wakeup`` is called on the loop after every event that a sender may wait for: a node became ready or writable, its
@@ -93,7 +94,7 @@ class NetworkClient:
         self._loop = loop
         self._time = loop.time
         self._metadata = metadata
-        self._wakeup = wakeup
+        super().__init__(wakeup)
         self._request_timeout = config.request_timeout_ms / 1000
         self._max_idle = config.connections_max_idle_ms / 1000 if config.connections_max_idle_ms >= 0 else math.inf
         self._state = NETWORK_CLIENT_STATES.initial
@@ -190,21 +191,12 @@ class NetworkClient:
         Raises IllegalStateError when the node is not ready: ask ``ready`` first.
         """
         future: asyncio.Future[ClientResponse] = self._loop.create_future()
-        self.post(request, now, future)
+        self._post(request, now, future)
         return future
 
-    def post(self, request: ClientRequest, now: float, future: asyncio.Future[ClientResponse] | None = None) -> None:
-        """As ``send``, but without a future: only the request's callback, or ``future`` if given, gets the response."""
-        if self._state is not ACTIVE:
-            self._pipeline.abort_send(request, future, DisconnectedError("the network client is closed"))
-            return
-        if not self.nodes.can_send_request(request.node_id, now):
-            raise IllegalStateError(f"a request for node {request.node_id}, which is not ready")
-        try:
-            version = self._pipeline.usable_version(request)
-            self._pipeline.write(self._connections[request.node_id], request, version, now, request.timeout, future)
-        except (UnsupportedVersionError, SerializationError) as error:
-            self._pipeline.abort_send(request, future, error)
+    def post(self, request: ClientRequest, now: float) -> None:
+        """As ``send``, but without a future: only the request's callback gets the response."""
+        self._post(request, now, None)
 
     async def send_and_wait(
         self,
@@ -353,19 +345,15 @@ class NetworkClient:
     def _explained_loss(self, connection: BrokerConnection, error: BaseException | None) -> KafkaError:
         """The error that a lost connection means for its requests and for operators."""
         state = self._states.get(connection.node_id)
-        if (
-            state is not None
-            and isinstance(error, ssl.SSLError)
-            and self.nodes.is_preparing_connection(connection.node_id)
-        ):
+        is_preparing = self.nodes.is_preparing_connection(connection.node_id)
+        if state is not None and isinstance(error, ssl.SSLError) and is_preparing:
             # In TLS 1.3 a broker checks our certificate after our side of the handshake is done.
             explained = explain_failure(error, state.host, state.port)
             if isinstance(explained, AuthenticationFailedError):
                 return explained
         reason = str(error) if error is not None else "it was closed by the broker"
-        lost = DisconnectedError(
-            f"the connection to node {connection.node_id} at {connection.address} was lost: {reason}"
-        )
+        where = f"node {connection.node_id} at {connection.address}"
+        lost = DisconnectedError(f"the connection to {where} was lost: {reason}")
         lost.__cause__ = error
         return lost
 
@@ -424,6 +412,18 @@ class NetworkClient:
         self._notify()
 
     # internals: the steps of poll()
+
+    def _post(self, request: ClientRequest, now: float, future: asyncio.Future[ClientResponse] | None) -> None:
+        if self._state is not ACTIVE:
+            self._pipeline.abort_send(request, future, DisconnectedError("the network client is closed"))
+            return
+        if not self.nodes.can_send_request(request.node_id, now):
+            raise IllegalStateError(f"a request for node {request.node_id}, which is not ready")
+        try:
+            version = self._pipeline.usable_version(request)
+            self._pipeline.write(self._connections[request.node_id], request, version, now, request.timeout, future)
+        except (UnsupportedVersionError, SerializationError) as error:
+            self._pipeline.abort_send(request, future, error)
 
     def _handle_completed_receive(self, connection: BrokerConnection, frame: bytes, now: float) -> None:
         """Step 4: match a response to the oldest request in flight; raises ProtocolError if it does not match."""
@@ -573,8 +573,8 @@ class NetworkClient:
             self._metadata_at = -math.inf
             self._timer.arm(self._loop.time())
         self._changed.notify()
-        if self._wakeup is not None:
-            self._wakeup()
+        if self.wakeup is not None:
+            self.wakeup()
 
     def _notify_when_usable(self, node_id: int, now: float) -> None:
         """Wake the waiters for the node when its throttle or back-off is over."""

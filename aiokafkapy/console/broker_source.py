@@ -8,9 +8,11 @@ handler does; so users, ACLs and faults, which are for clients, do not concern i
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 from ..broker import DevBroker
+from ..broker.coordination.consumer_group import ConsumerGroup
 from ..broker.coordination.group import Group as BrokerGroup
 from ..broker.coordination.transaction import NEVER_MS, TransactionState
 from ..broker.storage.topics import Partition as BrokerPartition
@@ -148,29 +150,37 @@ class BrokerSource:
             raise GroupIdNotFoundError(f"there is no group {group_id!r}")
         owners: dict[TopicPartition, str] = {}
         members = []
-        for each in group.members.values():
-            assigned = read_assignment(each.assignment) if group.protocol_type == "consumer" else []
+        for each, assigned in self._members(group):
             owners |= dict.fromkeys(assigned, each.client_id)
-            members.append(
-                Member(
-                    each.member_id,
-                    each.client_id,
-                    each.client_host,
-                    each.group_instance_id,
-                    [str(place) for place in sorted(assigned)],
-                    is_leader=each.member_id == group.leader,
-                )
-            )
+            members.append(each)
         return GroupDetail(self._group(group), members, self._committed(group_id, owners))
 
-    def _group(self, group: BrokerGroup) -> Group:
+    def _members(self, group: BrokerGroup | ConsumerGroup) -> Iterator[tuple[Member, list[TopicPartition]]]:
+        """Each member with its partitions, of either protocol."""
+        if isinstance(group, ConsumerGroup):
+            for new in group.members.values():
+                topics = [(self.broker.state.topics.by_id(each.topic_id), each.partition) for each in new.assigned]
+                places = sorted(TopicPartition(topic.name, index) for topic, index in topics if topic is not None)
+                shown = [str(place) for place in places]
+                yield Member(new.member_id, new.client_id, new.client_host, new.instance_id, shown), places
+            return
+        for old in group.members.values():
+            places = sorted(read_assignment(old.assignment)) if group.protocol_type == "consumer" else []
+            shown = [str(place) for place in places]
+            is_leader = old.member_id == group.leader
+            yield (
+                Member(old.member_id, old.client_id, old.client_host, old.group_instance_id, shown, is_leader),
+                places,
+            )
+
+    def _group(self, group: BrokerGroup | ConsumerGroup) -> Group:
         offsets = self._committed(group.group_id, {})
         coordinator = self.broker.state.coordinator_for(group.group_id)
         return Group(
             group.group_id,
             group.state.value,
-            group.protocol_type or "",
-            group.protocol_name or "",
+            "consumer (KIP-848)" if isinstance(group, ConsumerGroup) else group.protocol_type or "",
+            group.assignor if isinstance(group, ConsumerGroup) else group.protocol_name or "",
             len(group.members),
             sum(each.lag or 0 for each in offsets) if offsets else None,
             sorted({each.topic for each in offsets}),

@@ -30,7 +30,7 @@ from ..observability import get_logger
 from . import forks
 from .deliveries.delivery import Delivery, waiter_for
 from .intake.arguments import partition_of, timeout_of, topic_name
-from .intake.call_overflow import CallOverflow, accept_specially
+from .intake.call_overflow import CallOverflow
 from .intake.new_intake import new_intake, new_interceptors
 from .intake.pending_record import PendingRecord
 from .intake.record_deadlines import enclosing_end, open_deadlines
@@ -198,18 +198,15 @@ class KafkaProducer(RecordSender[K, V]):
         ``overflow`` says what becomes of this record without room, in place of its topic's: wait, raise, drop_newest or
         drop_oldest. Raises ValueError for another one, IllegalStateError for one that contradicts an option.
         """
-        if delivery_timeout_ms is None and overflow is None and not open_deadlines:
-            accepted = self._intake.accept(topic, value, key, partition, timestamp_ms, headers)
-        else:
-            accepted = accept_specially(
-                self._intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms, overflow
-            )
+        accepted = self._accept(topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms, overflow)
         if type(accepted) is not Delivery:
             accepted = await admitted(cast(PendingRecord, accepted))
         if not accepted.done():
             value = key = headers = None  # their bytes are in the batch: while this waits, they are not held twice
             try:
-                await waiter_for(accepted)  # as awaiting the delivery would, with one awaitable less
+                # As awaiting the delivery would, with one awaitable less. It has no name here: it refers to the loop,
+                # and this frame lives as long as a traceback does.
+                await waiter_for(accepted)
             except asyncio.CancelledError as cancelled:
                 self._call_cancelled((accepted,), cancelled)
                 raise

@@ -115,9 +115,7 @@ class ProducerRuntime:
         self.teller = OutcomeTeller(loop)
         self.accumulator = RecordAccumulator(config, None, self.transaction_manager, self.teller)
         self.observation = Observation(config, WeakClock(loop) if config.record_timing else loop.time)
-        self.client = NetworkClient(
-            config, self.metadata, loop=loop, wakeup=self._wakeup, watch=self.observation.client_watch()
-        )
+        self.client = NetworkClient(config, self.metadata, loop=loop, watch=self.observation.client_watch())
         self.sender = Sender(
             config,
             self.client,
@@ -128,7 +126,7 @@ class ProducerRuntime:
             loop=loop,
             on_crash=self._on_sender_crash,
         )
-        self.accumulator.wakeup = self.sender.wakeup
+        self.client.wakeup = self.accumulator.wakeup = self.sender.wakeup
         self._watch_batches(config)
         self.transactions: Transactions | None = None  # once it is started
         self.coordinator: TransactionCoordinator | None = None
@@ -417,10 +415,6 @@ class ProducerRuntime:
     def _on_new_partition(self) -> None:
         assert self.coordinator is not None
         self.coordinator.add_partitions_soon()
-
-    def _wakeup(self) -> None:
-        # The network client is made before the Sender.
-        self.sender.wakeup()
 
     def _on_metadata_change(self) -> None:
         cluster_id = self.metadata.cluster.cluster_id

@@ -86,11 +86,38 @@ SQUARES[0] = ONE >> 8
 for _place in range(1, 32):
     SQUARES[_place] = product(SQUARES[_place - 1], SQUARES[_place - 1])
 
-# The library's function, set by the first checksum.
+# Checksums of up to SHORT bytes, a lone record's or a header's, take the CPU's instruction, where it has one: to call the
+# library takes a thousand instructions more. It has three of them in flight at once, which is faster for all others.
+cdef extern from *:
+    """
+    #if defined(__x86_64__) && defined(__GNUC__)
+    #define AIOKAFKAPY_HAS_CRC32C() __builtin_cpu_supports("sse4.2")
+    static __attribute__((target("sse4.2"))) uint32_t aiokafkapy_crc32c(const unsigned char *data, Py_ssize_t size) {
+        uint64_t crc = 0xFFFFFFFF, word;
+        for (; size >= 8; data += 8, size -= 8) {
+            memcpy(&word, data, 8);
+            crc = __builtin_ia32_crc32di(crc, word);
+        }
+        for (; size > 0; data++, size--) crc = __builtin_ia32_crc32qi((uint32_t)crc, *data);
+        return ~(uint32_t)crc;
+    }
+    #else
+    #define AIOKAFKAPY_HAS_CRC32C() 0
+    static uint32_t aiokafkapy_crc32c(const unsigned char *data, Py_ssize_t size) { return 0; }
+    #endif
+    """
+    bint has_crc32c "AIOKAFKAPY_HAS_CRC32C"()
+    uint32_t short_crc32c "aiokafkapy_crc32c"(const unsigned char *data, Py_ssize_t size)
+
+cdef Py_ssize_t SHORT = 4096 if has_crc32c() else -1
+
+# The library's function, set by its first checksum.
 cdef object _crc32c = None
 
 cdef object crc32c(object data, object crc=0):
     global _crc32c
+    if PyBytes_CheckExact(data) and PyBytes_GET_SIZE(data) <= SHORT and crc == 0:
+        return short_crc32c(<const unsigned char *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
     if _crc32c is None:
         _crc32c = library_crc32c()
     return _crc32c(data, crc)

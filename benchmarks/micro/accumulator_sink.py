@@ -30,7 +30,7 @@ class AccumulatorSink:
     def send(self) -> None:
         """Drain and complete everything."""
         accumulator = self.accumulator
-        while accumulator.ready(self.cluster, 1.0, lambda _: 0).ready_nodes:
+        while accumulator.ready(self.cluster, 1.0, {}).ready_nodes:
             for batch in accumulator.drain(self.cluster, [1], 1024 * 1024, 1.0)[1]:
                 batch.buffers()
                 batch.complete(0)

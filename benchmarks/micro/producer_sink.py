@@ -27,6 +27,7 @@ __all__ = [
     "keyed",
     "keyed_by_turns",
     "lone_await",
+    "of_seven",
     "pipelined",
     "send_arrow",
     "send_many",
@@ -41,6 +42,8 @@ SLICE = 1_024
 """Records between two turns of the loop where the call itself never gives one; at 100 bytes what ``enqueue`` takes."""
 ARROW_SLICE = 100_000
 KEYS = 20_000
+SEVEN = 7
+"""Records in each batch of ``of_seven``."""
 WARM_UP = 20
 """The share of the records, one in so many, that is sent before time is taken."""
 
@@ -84,6 +87,16 @@ async def send_nowait_kept(producer: KafkaProducer, value: bytes, count: int) ->
         await asyncio.sleep(0)
     await producer.flush()
     return kept
+
+
+async def of_seven(producer: KafkaProducer, value: bytes, count: int) -> None:
+    """``send_nowait()`` to each partition in turn, and a flush after ``SEVEN`` rounds: the cost of a small batch."""
+    send, partitions = producer.send_nowait, len(await producer.partitions_for(TOPIC))
+    for _ in range(count // (SEVEN * partitions)):
+        for _ in range(SEVEN):
+            for number in range(partitions):
+                send(TOPIC, value, partition=number)
+        await producer.flush()
 
 
 async def send_many(producer: KafkaProducer, value: bytes, count: int) -> object:

@@ -7,6 +7,7 @@ options from the configuration's fields. ``test_pages.py`` fails when a page is 
 from __future__ import annotations
 
 import enum
+import json
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -44,6 +45,7 @@ __all__ = ["ROOT", "Snippet", "generated", "option_table", "pages", "snippets", 
 
 ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
+INSTRUCTIONS: Final = ROOT / "benchmarks" / "results" / "instructions.json"
 MOVING: Final = "moving-over.md"
 
 STATE_MACHINES: Final[tuple[StateTable[Any], ...]] = (
@@ -91,6 +93,7 @@ def generated() -> dict[tuple[Path, str], str]:
     """The generated parts, by page and marker."""
     return {
         (DOCS / "architecture.md", "state machines"): _state_machines(),
+        (DOCS / "benchmarks.md", "instructions"): _instructions(),
         (DOCS / "configuration.md", "producer options"): option_table(ProducerConfig),
         (DOCS / "configuration.md", "broker options"): option_table(BrokerConfig),
         (DOCS / "dev-broker.md", "APIs"): _apis(),
@@ -124,6 +127,16 @@ def _blocks(page: Path) -> Iterator[Snippet]:
     for found in _FENCE.finditer(text):
         line = text.count("\n", 0, found.start()) + 1
         yield Snippet(str(page.relative_to(ROOT)), line, found[1], found[2])
+
+
+def _instructions() -> str:
+    """The recorded instructions of a record, for each Python and form that they were counted with."""
+    recorded = json.loads(INSTRUCTIONS.read_text())
+    lines = [f"| | {' | '.join(recorded)} |", "|---" * (len(recorded) + 1) + "|"]
+    for label in dict.fromkeys(label for counted in recorded.values() for label in counted["figures"]):
+        counts = [counted["figures"].get(label) for counted in recorded.values()]
+        lines.append(f"| {label} | {' | '.join('' if count is None else f'{count:,.0f}' for count in counts)} |")
+    return "\n".join(lines)
 
 
 def _state_machines() -> str:

@@ -50,7 +50,8 @@ def test_what_is_awaited_is_a_coroutine_function(name: str) -> None:
 
 
 def test_a_record_s_arguments_are_the_same_everywhere() -> None:
-    expected = ["self", "topic", "value", "key", "partition", "timestamp_ms", "headers", "delivery_timeout_ms"]
+    record = ["topic", "value", "key", "partition", "timestamp_ms", "headers"]
+    expected = ["self", *record, "delivery_timeout_ms", "overflow"]
     for name in ("send", "enqueue", "send_nowait"):
         parameters = inspect.signature(getattr(KafkaProducer, name)).parameters
         assert list(parameters) == expected

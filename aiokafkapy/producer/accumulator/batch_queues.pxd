@@ -15,6 +15,7 @@ cdef class BatchQueues:
     cdef dict _node_latencies
     cdef dict _topics
     cdef dict _active
+    cdef Py_ssize_t _count
     cdef object _view
     cdef public object cluster
     cdef readonly double delivery_timeout
@@ -24,7 +25,6 @@ cdef class BatchQueues:
     cdef readonly dict gaps
 
     cdef bint has_batches(self) except -1
-    @cython.locals(queues=dict, count=Py_ssize_t)
     cdef Py_ssize_t count(self) except -1
     @cython.locals(queue=PartitionQueue)
     cpdef dict by_leader(self, object cluster)
@@ -44,7 +44,7 @@ cdef class BatchQueues:
     cpdef list take_expired(self, double now)
     @cython.locals(queue=PartitionQueue)
     cpdef remove(self, ProducerBatch batch)
-    @cython.locals(queues=dict)
+    @cython.locals(queues=dict, known=Py_ssize_t)
     cdef _activate(self, PartitionQueue queue, ProducerBatch batch)
     @cython.locals(queues=dict)
     cdef _deactivate(self, PartitionQueue queue)

@@ -44,6 +44,7 @@ class BatchQueues:
     __slots__ = (
         "_active",
         "_availability_timeout",
+        "_count",
         "_is_adaptive",
         "_node_latencies",
         "_settings",
@@ -74,6 +75,7 @@ class BatchQueues:
         self._topics: dict[str, TopicInfo] = {}
         # The queues with batches by leader, as ``_view`` has it
         self._active: dict[int, dict[PartitionQueue, None]] = {}
+        self._count = 0
         self._view: Any = None
         self.next_expiry_time = _NEVER
         # The leaders for which older batches gather: a new batch of theirs is ready later, so it needs no look
@@ -120,14 +122,11 @@ class BatchQueues:
 
     def has_batches(self) -> bool:
         """True when any queue has some."""
-        return self.count() > 0
+        return self._count > 0
 
     def count(self) -> int:
         """How many queues have batches."""
-        count = 0
-        for queues in self._active.values():
-            count += len(queues)
-        return count
+        return self._count
 
     def sizes(self) -> dict[TopicPartition, int]:
         """How many batches wait, by partition, where there are any."""
@@ -227,13 +226,16 @@ class BatchQueues:
         queues = self._active.get(queue.leader)
         if queues is None:
             queues = self._active[queue.leader] = {}
+        known = len(queues)
         queues.setdefault(queue)
+        self._count += len(queues) - known
         self.next_expiry_time = min(self.next_expiry_time, batch.created + self.delivery_timeout)
 
     def _deactivate(self, queue: PartitionQueue) -> None:
         queues = self._active[queue.leader]
         del queues[queue]
-        if not queues and not self.has_batches():
+        self._count -= 1
+        if not self._count:
             self.next_expiry_time = _NEVER
 
     def _is_node_available(self, node_id: int) -> bool:

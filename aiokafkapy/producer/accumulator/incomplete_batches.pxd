@@ -2,13 +2,13 @@
 
 cimport cython
 
+from aiokafkapy.producer.accumulator.producer_batch cimport BatchAccount, ProducerBatch
+
 
 @cython.final
-cdef class IncompleteBatches:
+cdef class IncompleteBatches(BatchAccount):
     cdef dict _batches
     cdef readonly long long delivered
     cdef readonly long long failed
-    cdef public object teller
 
-    cpdef add(self, object batch)
-    cpdef settled(self, object batch, Py_ssize_t delivered, Py_ssize_t failed)
+    cpdef add(self, ProducerBatch batch)

@@ -11,23 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..deliveries.produce_request_result import SettlementCounter, Teller
-from .producer_batch import ProducerBatch
+from ..deliveries.produce_request_result import SettlementCounter
+from .producer_batch import BatchAccount, ProducerBatch
 
 __all__ = ["Flush", "IncompleteBatches"]
 
 
-class IncompleteBatches:
+class IncompleteBatches(BatchAccount):
     """The batches without an outcome, oldest first."""
 
-    __slots__ = ("_batches", "delivered", "failed", "teller")
+    __slots__ = ("_batches", "delivered", "failed")
 
     def __init__(self) -> None:
+        super().__init__()
         self._batches: dict[ProducerBatch, None] = {}
         self.delivered = 0
         self.failed = 0
-        # It wakes the tasks that wait for a batch; without it they are woken all at once.
-        self.teller: Teller | None = None
 
     def add(self, batch: ProducerBatch) -> None:
         """``batch`` is being filled, or came out of a split."""
@@ -39,7 +38,7 @@ class IncompleteBatches:
         self.delivered += delivered
         self.failed += failed
 
-    def replace(self, batch: ProducerBatch, successors: Iterable[ProducerBatch], failed: int = 0) -> None:
+    def replace(self, batch: ProducerBatch, successors: Iterable[ProducerBatch], failed: int) -> None:
         """The records of ``batch`` live on in ``successors``, but for ``failed`` of them."""
         self._batches.pop(batch, None)
         self._batches.update(dict.fromkeys(successors))

@@ -3,26 +3,33 @@
 cimport cython
 
 from aiokafkapy.producer.deliveries.delivery cimport Delivery
-from aiokafkapy.producer.deliveries.produce_request_result cimport ProduceRequestResult
+from aiokafkapy.producer.deliveries.produce_request_result cimport ProduceRequestResult, Teller, new_result
+from aiokafkapy.producer.identity.sequenced_batch cimport SequencedBatch
 from aiokafkapy.record.arrow_rows cimport ArrowRows as KernelRows
 from aiokafkapy.record.builder cimport RecordBatchBuilder as KernelBuilder
 from aiokafkapy.states cimport StateChanges
 
+cdef int NO_LEADER_EPOCH, NO_SEQUENCE
 cdef StateChanges _changes
 
 
+cdef class BatchAccount:
+    cdef public Teller teller
+
+    cpdef settled(self, ProducerBatch batch, Py_ssize_t delivered, Py_ssize_t failed)
+    cpdef replace(self, ProducerBatch batch, object successors, Py_ssize_t failed)
+
+
 @cython.final
-cdef class ProducerBatch:
+cdef class ProducerBatch(SequencedBatch):
     # First what each append touches: among thousands of batches every line of memory is one that no cache has.
     cdef readonly KernelBuilder builder
     cdef readonly ProduceRequestResult produce_result
     cdef readonly bint is_writable
-    cdef readonly Py_ssize_t record_count
     cdef readonly object topic_partition
     cdef readonly double created
-    cdef readonly long long order
     cdef readonly bint is_split_batch
-    cdef object _incomplete
+    cdef BatchAccount _incomplete
     cdef readonly object state
     cdef readonly Py_ssize_t limit
     cdef public Py_ssize_t wanted
@@ -39,13 +46,7 @@ cdef class ProducerBatch:
     cdef readonly double drained_at
     cdef readonly int current_leader_epoch
     cdef readonly Py_ssize_t attempts_when_leader_last_changed
-    cdef readonly long long producer_id
-    cdef readonly int producer_epoch
-    cdef readonly int base_sequence
-    cdef readonly bint is_transactional
-    cdef readonly bint sequence_has_been_reset
     cdef public bint is_in_doubt
-    cdef public bint may_be_renumbered
     cdef public object phases
 
     @cython.locals(size=Py_ssize_t, index=Py_ssize_t, delivery=Delivery)
@@ -61,21 +62,29 @@ cdef class ProducerBatch:
     cpdef close(self)
     cpdef compress(self)
     cpdef seal(self)
-    cpdef set_producer_state(
-        self, long long producer_id, int producer_epoch, int base_sequence, bint is_transactional=*
-    )
     cpdef tuple buffers(self)
     cpdef drained(self, double now)
+    @cython.locals(account=BatchAccount, teller=Teller)
     cpdef bint complete(self, long long base_offset, long long log_append_time_ms=*) except -1
     cpdef bint is_backing_off(self, double now) except -1
     cpdef maybe_update_leader_epoch(self, int leader_epoch)
     cpdef bint _take(self, long long timestamp_ms, object key, object value, object headers) except -1
+    cdef _open(
+        self, object topic_partition, KernelBuilder builder, double created, long long order, int compression,
+        object compression_level, BatchAccount incomplete, bint is_split_batch,
+    )
     cdef bint _finish(self, object outcome) except -1
+    @cython.locals(account=BatchAccount, teller=Teller)
     cdef bint _fail(self, object outcome, object error) except -1
     @cython.locals(successor=ProducerBatch)
     cdef ProducerBatch _successor(self, Py_ssize_t limit, Py_ssize_t first_index)
-    @cython.locals(batch=ProducerBatch)
+    @cython.locals(batch=ProducerBatch, account=BatchAccount)
     cdef _move(self, object batches, list moves, Py_ssize_t failed=*)
 
 
+@cython.locals(batch=ProducerBatch)
+cpdef ProducerBatch new_batch(
+    object topic_partition, KernelBuilder builder, double created, long long order, int compression,
+    object compression_level, BatchAccount incomplete,
+)
 cdef Py_ssize_t _size_of(object data) except -2

@@ -22,7 +22,7 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 try:
     import cython
@@ -36,14 +36,14 @@ from ...record.builder import RecordBatchBuilder
 from ...record.compression import Compression, compress, inline_limit
 from ...states import StateTable
 from ..deliveries.delivery import Delivery
-from ..deliveries.produce_request_result import ProduceRequestResult, Teller
+from ..deliveries.produce_request_result import ProduceRequestResult, Teller, new_result
+from ..identity.sequenced_batch import NO_SEQUENCE, SequencedBatch
 
 if TYPE_CHECKING:
     from .batch_phases import BatchPhases
 
-__all__ = ["BATCH_STATES", "NO_SEQUENCE", "RECORDS_PER_ORDER", "BatchAccount", "BatchState", "ProducerBatch"]
+__all__ = ["BATCH_STATES", "RECORDS_PER_ORDER", "BatchAccount", "BatchState", "ProducerBatch", "new_batch"]
 
-NO_SEQUENCE: Final = -1
 RECORDS_PER_ORDER: Final = 1 << 24
 """``order`` leaves room for this many records in a batch: more than 100 MB of the smallest ones."""
 
@@ -61,6 +61,7 @@ class BatchState(enum.Enum):
 
 
 # Looked up once: reading a member off its class costs more than a change of state.
+_OPEN: Final = BatchState.OPEN
 _CLOSED: Final = BatchState.CLOSED
 _IN_FLIGHT: Final = BatchState.IN_FLIGHT
 _SUCCEEDED: Final = BatchState.SUCCEEDED
@@ -69,7 +70,7 @@ _OUTCOMES: Final = (BatchState.SUCCEEDED, BatchState.FAILED, BatchState.ABORTED,
 
 BATCH_STATES: Final = StateTable(
     "ProducerBatch",
-    BatchState.OPEN,
+    _OPEN,
     {
         BatchState.OPEN: {BatchState.CLOSED},
         # A batch that waits for its retry can still be answered, if the broker was only slow.
@@ -81,10 +82,14 @@ BATCH_STATES: Final = StateTable(
 _changes: Final = BATCH_STATES.changes
 
 
-class BatchAccount(Protocol):
-    """Counts the outcomes of batches: ``IncompleteBatches``."""
+class BatchAccount:
+    """Counts the outcomes of batches: ``IncompleteBatches`` does. This one counts nothing."""
 
-    teller: Teller | None
+    __slots__ = ("teller",)
+
+    def __init__(self) -> None:
+        # It wakes the tasks that wait for a batch; without it they are woken all at once.
+        self.teller: Teller | None = None
 
     def settled(self, batch: ProducerBatch, delivered: int, failed: int) -> None:
         """The batch has its outcome."""
@@ -97,7 +102,7 @@ class BatchAccount(Protocol):
 @cython.no_gc
 @cython.final
 @cython.cclass
-class ProducerBatch:
+class ProducerBatch(SequencedBatch):
     """A batch of one partition. Make one with a builder, append, ``close``, ``seal``, send ``buffers()``, settle it."""
 
     __slots__ = (
@@ -105,7 +110,6 @@ class ProducerBatch:
         "_incomplete",
         "attempts",
         "attempts_when_leader_last_changed",
-        "base_sequence",
         "builder",
         "compression",
         "compression_level",
@@ -116,21 +120,14 @@ class ProducerBatch:
         "is_being_compressed",
         "is_in_doubt",
         "is_split_batch",
-        "is_transactional",
         "is_writable",
         "last_attempt",
         "limit",
-        "may_be_renumbered",
         "memory",
-        "order",
         "phases",
         "produce_result",
-        "producer_epoch",
-        "producer_id",
-        "record_count",
         "reserved_memory",
         "retry_at",
-        "sequence_has_been_reset",
         "state",
         "topic_partition",
         "wanted",
@@ -148,19 +145,33 @@ class ProducerBatch:
         incomplete: BatchAccount | None = None,
         is_split_batch: bool = False,
     ) -> None:
+        self._open(
+            topic_partition, builder, created, order, int(compression), compression_level, incomplete, is_split_batch
+        )
+
+    def _open(
+        self,
+        topic_partition: TopicPartition,
+        builder: RecordBatchBuilder,
+        created: float,
+        order: int,
+        compression: int,
+        compression_level: int | None,
+        incomplete: BatchAccount | None,
+        is_split_batch: bool,
+    ) -> None:
+        self._without_sequence(order, 0)
         self.topic_partition = topic_partition
         self.builder = builder
         self.created = created
-        self.order = order
         self.is_split_batch = is_split_batch
         self._incomplete = incomplete
-        self.produce_result = ProduceRequestResult(topic_partition)
-        self.state = BATCH_STATES.initial
+        self.produce_result = new_result(topic_partition)
+        self.state = _OPEN
         # Its memory. ``wanted`` is the memory without which the last record did not go in, 0 when the batch was
         # full.
         self.is_writable = True
-        self.record_count = 0
-        self.limit = self.builder.limit
+        self.limit = builder.limit
         self.wanted = 0
         self.memory = 0
         self.reserved_memory = 0
@@ -177,15 +188,8 @@ class ProducerBatch:
         self.drained_at = -1.0
         self.current_leader_epoch = NO_LEADER_EPOCH
         self.attempts_when_leader_last_changed = 0
-        # Idempotence
-        self.producer_id = -1
-        self.producer_epoch = -1
-        self.base_sequence = NO_SEQUENCE
-        self.is_transactional = False
-        self.sequence_has_been_reset = False
-        # An attempt may have been written; and whether a broker, asked since, did not know of it
+        # An attempt may have been written
         self.is_in_doubt = False
-        self.may_be_renumbered = True
         # When it was ready, and the like, with ``record_timing``
         self.phases: BatchPhases | None = None
 
@@ -302,30 +306,13 @@ class ProducerBatch:
         else:
             self.builder.seal(self.compression, payload)
 
-    def set_producer_state(
-        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
-    ) -> None:
-        """Give the sealed batch its identity and sequence; its header is written with them."""
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.base_sequence = base_sequence
-        self.is_transactional = is_transactional
-        self.builder.stamp(producer_id, producer_epoch, base_sequence, is_transactional)
+    def place(self) -> TopicPartition:
+        """Its partition, as the ``TransactionManager`` asks for it."""
+        return self.topic_partition
 
-    def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Renumber a batch that waits for its retry, after an epoch bump (KIP-360)."""
-        self.set_producer_state(producer_id, producer_epoch, base_sequence, self.is_transactional)
-        self.sequence_has_been_reset = True
-
-    @property
-    def has_sequence(self) -> bool:
-        """True once a sequence was given: this batch, with these bytes, may be on a broker."""
-        return self.base_sequence != NO_SEQUENCE
-
-    @property
-    def last_sequence(self) -> int:
-        """The sequence of the last record, without the wrap at 2³¹."""
-        return self.base_sequence + self.record_count - 1
+    def stamp(self) -> None:
+        """Write the sealed batch's header, with its identity and sequence."""
+        self.builder.stamp(self.producer_id, self.producer_epoch, self.base_sequence, self.is_transactional)
 
     def buffers(self) -> tuple[Any, ...]:
         """The sealed batch's bytes for the transport, not copied."""
@@ -372,7 +359,7 @@ class ProducerBatch:
     @property
     def may_be_taken_back(self) -> bool:
         """True while the batch is on no broker and was in no request, and would leave no gap in the sequences."""
-        return self.drained_at < 0 and self.base_sequence == NO_SEQUENCE and self.state not in _OUTCOMES
+        return self.drained_at < 0 and self.base_sequence == NO_SEQUENCE and not self.is_done
 
     def has_reached_delivery_timeout(self, delivery_timeout: float, now: float) -> bool:
         """True when ``delivery_timeout`` seconds have passed since the batch was made."""
@@ -380,11 +367,6 @@ class ProducerBatch:
         return now >= self.created + delivery_timeout
 
     # outcome
-
-    @property
-    def is_done(self) -> bool:
-        """True once the batch has its outcome."""
-        return self.state in _OUTCOMES
 
     def complete(self, base_offset: int, log_append_time_ms: int = NO_TIMESTAMP) -> bool:
         """The broker has the batch. False when it had an outcome already, which stays."""
@@ -490,11 +472,12 @@ class ProducerBatch:
     # internals
 
     def _finish(self, outcome: BatchState) -> bool:
-        if self.state is not _IN_FLIGHT and self.is_done:  # IN_FLIGHT first: nearly all come from there
+        if self.is_done:
             return False
         self.close()
         _changes.check(self.state, outcome)
         self.state = outcome
+        self.is_done = True
         return True
 
     def _fail(self, outcome: BatchState, error: BaseException | Callable[[int], BaseException]) -> bool:
@@ -545,6 +528,21 @@ class ProducerBatch:
         if account is not None:
             account.replace(self, batches, failed)
         self.produce_result.move(moves)
+
+
+def new_batch(
+    topic_partition: TopicPartition,
+    builder: RecordBatchBuilder,
+    created: float,
+    order: int,
+    compression: int,
+    compression_level: int | None,
+    incomplete: BatchAccount,
+) -> ProducerBatch:
+    """An empty batch, made without the constructor, whose keywords cost more than all else."""
+    batch = ProducerBatch.__new__(ProducerBatch)
+    batch._open(topic_partition, builder, created, order, compression, compression_level, incomplete, False)
+    return batch
 
 
 def _size_of(data: Any) -> int:

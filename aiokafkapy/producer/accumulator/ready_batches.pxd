@@ -8,7 +8,7 @@ from aiokafkapy.producer.accumulator.partition_queue cimport PartitionQueue
 from aiokafkapy.producer.accumulator.producer_batch cimport ProducerBatch
 from aiokafkapy.producer.identity.transaction_manager cimport TransactionManager
 
-cdef int NO_SEQUENCE
+cdef int NO_LEADER, NO_SEQUENCE
 cdef double _NEVER, _TIME_OF_BATCH, _LONGEST_LINGER, _RECHECK
 
 
@@ -36,7 +36,7 @@ cdef class ReadyBatches:
         queue=PartitionQueue, batch=ProducerBatch, leader=int, queues=dict, next_ready=double, lingers_until=double,
         linger=double, lingers=bint, is_ready=bint, result=ReadyCheckResult,
     )
-    cpdef ReadyCheckResult ready(self, object cluster, double now, object in_flight, bint is_hurried)
+    cpdef ReadyCheckResult ready(self, object cluster, double now, dict in_flight, bint is_hurried)
     cpdef dict drain(self, object cluster, object node_ids, Py_ssize_t max_request_size, double now)
     @cython.locals(queue=PartitionQueue, batch=ProducerBatch, last=ProducerBatch)
     cdef _note_ready(self, dict queues, double now, bint takes_all)

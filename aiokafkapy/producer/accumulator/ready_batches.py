@@ -21,15 +21,16 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING, Final
 
 from ...common import NO_LEADER
+from ..identity.sequenced_batch import NO_SEQUENCE
 from .auto_linger import RECHECK, AutoLinger
 from .batch_queues import NOBODY, BatchQueues
 from .batch_sealer import BatchSealer
 from .partition_queue import PartitionQueue
-from .producer_batch import NO_SEQUENCE, ProducerBatch
+from .producer_batch import ProducerBatch
 
 if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
@@ -115,10 +116,8 @@ class ReadyBatches:
         # Told when batches are ready and sent, with ``record_timing``
         self.timer: PhaseTimer | None = None
 
-    def ready(
-        self, cluster: Cluster, now: float, in_flight: Callable[[int], int], is_hurried: bool
-    ) -> ReadyCheckResult:
-        """The nodes that can be sent something now; ``in_flight`` tells how many Produce requests a node has.
+    def ready(self, cluster: Cluster, now: float, in_flight: dict[int, int], is_hurried: bool) -> ReadyCheckResult:
+        """The nodes that can be sent something now; ``in_flight`` has the nodes with Produce requests.
 
         ``is_hurried``: nothing lingers. Batches that are ready but too large to compress here go to the sealer's
         threads.
@@ -134,7 +133,7 @@ class ReadyBatches:
             if leader == NO_LEADER:
                 unknown_leader_topics = frozenset([queue.topic_partition[0] for queue in queues])
                 continue
-            lingers = bool(queues) and not is_hurried and not (self._is_linger_adaptive and in_flight(leader) == 0)
+            lingers = bool(queues) and not is_hurried and not (self._is_linger_adaptive and leader not in in_flight)
             is_ready = False
             for queue in queues:
                 if queue.is_muted:

@@ -27,7 +27,7 @@ cdef class RecordAccumulator:
     cdef public object on_room
     cdef public object on_abort
 
-    cpdef ready(self, object cluster, double now, object in_flight)
+    cpdef ready(self, object cluster, double now, dict in_flight)
     cpdef dict drain(self, object cluster, object node_ids, Py_ssize_t max_request_size, double now)
     cpdef bint has_queued(self) except -1
     cpdef mute_partition(self, object topic_partition)

@@ -137,8 +137,8 @@ class RecordAccumulator:
 
     # ready and drain
 
-    def ready(self, cluster: Cluster, now: float, in_flight: Callable[[int], int]) -> ReadyCheckResult:
-        """The nodes that can be sent something now; ``in_flight`` tells how many Produce requests a node has.
+    def ready(self, cluster: Cluster, now: float, in_flight: dict[int, int]) -> ReadyCheckResult:
+        """The nodes that can be sent something now; ``in_flight`` has the nodes with Produce requests.
 
         Batches that are ready but too large to compress here go to ``take_compressions``. ``next_ready_check_delay`` is
         the time until the first lingering or backing-off batch is ready by itself.

@@ -8,10 +8,13 @@ from aiokafkapy.producer.accumulator.buffer_pool cimport BufferPool
 from aiokafkapy.producer.deliveries.delivery cimport Delivery
 from aiokafkapy.producer.accumulator.incomplete_batches cimport IncompleteBatches as CompiledAccount
 from aiokafkapy.producer.accumulator.partition_queue cimport PartitionQueue, TopicInfo
-from aiokafkapy.producer.accumulator.producer_batch cimport ProducerBatch
+from aiokafkapy.producer.accumulator.producer_batch cimport ProducerBatch, new_batch
 from aiokafkapy.producer.accumulator.serialized_record cimport SerializedRecord, serialized_record
 from aiokafkapy.record.arrow_rows cimport ArrowRows as KernelRows
 from aiokafkapy.record.builder cimport RecordBatchBuilder as KernelBuilder, record_size_upper_bound
+
+cdef long long RECORDS_PER_ORDER
+cdef double _UNTIL_FLUSH
 
 
 @cython.final

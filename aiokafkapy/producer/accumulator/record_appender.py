@@ -35,7 +35,7 @@ from .built_in_partitioner import UNKNOWN_PARTITION
 from .incomplete_batches import IncompleteBatches
 from .over_limit import over_limit_error
 from .partition_queue import PartitionQueue, TopicInfo
-from .producer_batch import RECORDS_PER_ORDER, ProducerBatch
+from .producer_batch import RECORDS_PER_ORDER, ProducerBatch, new_batch
 from .serialized_record import SerializedRecord, WaitingRecord, serialized_record
 from .waiting_line import WaitingLine
 
@@ -521,9 +521,9 @@ class RecordAppender:
             if not self._pool.try_acquire(memory):
                 return None
         builder.allowance = wanted
-        batch = ProducerBatch(
-            queue.topic_partition, builder, now, order=queue.next_order,
-            compression=info.compression, compression_level=info.compression_level, incomplete=self._incomplete,
+        batch = new_batch(
+            queue.topic_partition, builder, now, queue.next_order,
+            info.compression, info.compression_level, self._incomplete,
         )  # fmt: skip
         batch.memory = memory
         delivery = self._append_and_settle(info, batch, record)

@@ -6,6 +6,7 @@ from aiokafkapy.producer.deliveries.record_metadata cimport record_metadata
 from aiokafkapy.producer.deliveries.waiting cimport waiting
 
 cdef int PENDING, SUCCEEDED, FAILED, MOVED
+cdef long long INVALID_OFFSET
 
 
 cdef class Teller:
@@ -45,6 +46,7 @@ cdef class ProduceRequestResult:
     @cython.locals(waiters=list)
     cpdef add_waiter(self, long long index, object waiter)
     cpdef add_callback(self, long long index, object delivery, object fn, object loop, object context)
+    cdef _begin(self, object topic_partition)
     cdef object _indexes_of(self, object waiters)
     cdef _prune(self, list waiters)
     @cython.locals(result=ProduceRequestResult, index_there="long long")
@@ -56,4 +58,6 @@ cdef class ProduceRequestResult:
     cdef _wake(self, int cost, Teller teller)
 
 
+@cython.locals(result=ProduceRequestResult)
+cpdef ProduceRequestResult new_result(object topic_partition)
 cpdef call_soon(object loop, object fn, object delivery, object context)

@@ -37,7 +37,7 @@ from .record_timing import BatchTiming
 from .status import FAILED, MOVED, PENDING, SUCCEEDED
 from .waiting import waiting
 
-__all__ = ["COST_OF_ERROR", "ProduceRequestResult", "SettlementCounter", "Teller", "call_soon"]
+__all__ = ["COST_OF_ERROR", "ProduceRequestResult", "SettlementCounter", "Teller", "call_soon", "new_result"]
 
 COST_OF_ERROR: Final = 4
 """As many results can be told in the time of one error, of which each task gets a copy."""
@@ -90,6 +90,9 @@ class ProduceRequestResult:
     )
 
     def __init__(self, topic_partition: TopicPartition) -> None:
+        self._begin(topic_partition)
+
+    def _begin(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
         # Here, too, for a record's metadata asks for them.
         self._topic = topic_partition.topic
@@ -326,6 +329,13 @@ class SettlementCounter:
         waiter = waiting().new_waiter()
         self.on_settled = partial(_wake, waiter)
         return waiter
+
+
+def new_result(topic_partition: TopicPartition) -> ProduceRequestResult:
+    """The result of a new batch, made without the constructor, which is a Python call."""
+    result = ProduceRequestResult.__new__(ProduceRequestResult)
+    result._begin(topic_partition)
+    return result
 
 
 def call_soon(loop: Any, fn: Any, delivery: object, context: Any) -> None:

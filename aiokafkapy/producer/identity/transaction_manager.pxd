@@ -2,32 +2,43 @@
 
 cimport cython
 
+from aiokafkapy.producer.identity.sequenced_batch cimport SequencedBatch
 
+cdef int NO_SEQUENCE
 cdef long long MAX_SEQUENCE
 cdef long long NO_LAST_ACKED_SEQUENCE
 
 cpdef long long increment_sequence(long long sequence, long long by) except -1
-cpdef long long last_sequence_of(object batch) except -1
+cpdef long long last_sequence_of(SequencedBatch batch) except -1
 cpdef bint is_before(long long first, long long second) except -1
 
 
 @cython.final
+cdef class ProducerIdAndEpoch:
+    cdef readonly long long producer_id
+    cdef readonly int epoch
+
+    cpdef bint is_that_of(self, long long producer_id, int epoch) except -1
+
+
+@cython.final
 cdef class TxnPartitionEntry:
-    cdef public object identity
+    cdef public ProducerIdAndEpoch identity
     cdef public long long next_sequence
     cdef public long long last_acked_sequence
     cdef public long long last_acked_offset
     cdef public list in_flight
 
-    cpdef add(self, object batch)
-    cpdef remove(self, object batch)
+    @cython.locals(position=Py_ssize_t, before=SequencedBatch)
+    cpdef add(self, SequencedBatch batch)
+    cpdef remove(self, SequencedBatch batch)
     cpdef bint is_next_sequence(self, long long sequence) except -1
 
 
 @cython.final
 cdef class TransactionManager:
     cdef object _state
-    cdef object _identity
+    cdef ProducerIdAndEpoch _identity
     cdef object _backoff
     cdef Py_ssize_t _attempts
     cdef double _retry_at
@@ -38,16 +49,16 @@ cdef class TransactionManager:
     cdef bint _is_foreign
     cdef readonly object transaction
 
-    @cython.locals(entry=TxnPartitionEntry)
-    cpdef bint should_stop_drain_batches_for_partition(self, object topic_partition, object first) except -1
-    @cython.locals(entry=TxnPartitionEntry)
-    cpdef stamp(self, object batch)
+    @cython.locals(entry=TxnPartitionEntry, oldest=SequencedBatch)
+    cpdef bint should_stop_drain_batches_for_partition(self, object topic_partition, SequencedBatch first) except -1
+    @cython.locals(entry=TxnPartitionEntry, identity=ProducerIdAndEpoch, is_transactional=bint)
+    cpdef stamp(self, SequencedBatch batch)
     cpdef object sequence_number(self, object topic_partition)
-    cpdef add_in_flight_batch(self, object batch)
+    cpdef add_in_flight_batch(self, SequencedBatch batch)
     @cython.locals(entry=TxnPartitionEntry)
-    cpdef remove_in_flight_batch(self, object batch)
+    cpdef remove_in_flight_batch(self, SequencedBatch batch)
     @cython.locals(entry=TxnPartitionEntry, last=cython.longlong, lost_from=cython.longlong)
-    cpdef long long handle_completed_batch(self, object batch, long long base_offset) except *
+    cpdef long long handle_completed_batch(self, SequencedBatch batch, long long base_offset) except *
     cpdef bint wants_attention(self) except -1
     cdef TxnPartitionEntry _entry(self, object topic_partition)
     cdef bint _is_current(self, TxnPartitionEntry entry) except -1

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
 from ...common import ExponentialBackoff, TopicPartition
 from ...errors import (
@@ -37,24 +37,18 @@ from ...errors import (
     for_code,
 )
 from ...states import StateTable
+from .sequenced_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, SequencedBatch
 from .transaction import Transaction
 
 __all__ = [
-    "NO_PRODUCER_EPOCH",
-    "NO_PRODUCER_ID",
-    "NO_SEQUENCE",
     "TRANSACTION_MANAGER_STATES",
     "ProducerIdAndEpoch",
-    "SequencedBatch",
     "TransactionManager",
     "TransactionManagerState",
     "TxnPartitionEntry",
     "increment_sequence",
 ]
 
-NO_PRODUCER_ID: Final = -1
-NO_PRODUCER_EPOCH: Final = -1
-NO_SEQUENCE: Final = -1
 NO_LAST_ACKED_SEQUENCE: Final = -1
 MAX_EPOCH: Final = 2**15 - 1
 MAX_SEQUENCE: Final = 2**31 - 1
@@ -83,16 +77,32 @@ TRANSACTION_MANAGER_STATES: Final = StateTable(
 )
 
 
-class ProducerIdAndEpoch(NamedTuple):
-    """A producer's identity as InitProducerId gave it, its epoch possibly bumped since."""
+class ProducerIdAndEpoch:
+    """A producer's identity as InitProducerId gave it, its epoch possibly bumped since. Never changed."""
 
-    producer_id: int
-    epoch: int
+    __slots__ = ("epoch", "producer_id")
+
+    def __init__(self, producer_id: int, epoch: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
 
     @property
     def is_valid(self) -> bool:
         """True once a broker has given an id."""
         return self.producer_id > NO_PRODUCER_ID
+
+    def is_that_of(self, producer_id: int, epoch: int) -> bool:
+        """True when it is this identity."""
+        return self.producer_id == producer_id and self.epoch == epoch
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ProducerIdAndEpoch) and self.is_that_of(other.producer_id, other.epoch)
+
+    def __hash__(self) -> int:
+        return hash((self.producer_id, self.epoch))
+
+    def __repr__(self) -> str:
+        return f"ProducerIdAndEpoch({self.producer_id}, {self.epoch})"
 
 
 # Looked up once: reading a member off its class costs more than all else in some of these methods.
@@ -100,38 +110,6 @@ _UNINITIALIZED: Final = _State.UNINITIALIZED
 _READY: Final = _State.READY
 
 NO_IDENTITY: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
-
-
-class SequencedBatch(Protocol):
-    """The part of ``ProducerBatch`` that is used here."""
-
-    topic_partition: TopicPartition
-    order: int
-    record_count: int
-    base_sequence: int
-    producer_id: int
-    producer_epoch: int
-    may_be_renumbered: bool
-
-    @property
-    def is_done(self) -> bool:
-        """True once it has an outcome."""
-
-    @property
-    def has_sequence(self) -> bool:
-        """True once a sequence was given."""
-
-    @property
-    def sequence_has_been_reset(self) -> bool:
-        """True between a renumbering and the next drain."""
-
-    def set_producer_state(
-        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
-    ) -> None:
-        """Write an identity and a sequence into the batch, which has none."""
-
-    def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Write another identity and sequence into the batch."""
 
 
 def increment_sequence(sequence: int, by: int) -> int:
@@ -273,25 +251,28 @@ class TransactionManager:
         entry = self._partitions.get(topic_partition)
         if entry is None:
             return False
-        if not first.has_sequence:
+        if first.base_sequence == NO_SEQUENCE:
             # A new epoch starts at 0, so it must not overtake batches of the old one; nor may anything overtake the
             # first batch, see the rules; and while a batch's outcome is unknown, so is the next sequence.
             if entry.in_flight and (entry.last_acked_sequence == NO_LAST_ACKED_SEQUENCE or not self._is_current(entry)):
                 return True
             return bool(self._unresolved) and topic_partition in self._unresolved
         # A retry: only as the first of those in flight, which keeps order and brings the number in flight to one.
-        return bool(entry.in_flight) and entry.in_flight[0].base_sequence != first.base_sequence
+        if not entry.in_flight:
+            return False
+        oldest = entry.in_flight[0]
+        return oldest.base_sequence != first.base_sequence
 
     def stamp(self, batch: SequencedBatch) -> None:
         """Give a new batch our identity and the partition's next sequences, and follow it until it has an outcome.
 
         An empty partition that still has an old identity begins again with the current one.
         """
-        entry = self._entry(batch.topic_partition)
+        entry = self._entry(batch.place())
         if not entry.in_flight and not self._is_current(entry):
             entry.start_sequences_at_beginning(self._identity)
-        identity = self._identity
-        batch.set_producer_state(identity.producer_id, identity.epoch, entry.next_sequence, self.is_transactional)
+        identity, is_transactional = self._identity, self.transaction is not None
+        batch.set_producer_state(identity.producer_id, identity.epoch, entry.next_sequence, is_transactional)
         entry.next_sequence = increment_sequence(entry.next_sequence, batch.record_count)
         entry.add(batch)
 
@@ -301,13 +282,13 @@ class TransactionManager:
 
     def add_in_flight_batch(self, batch: SequencedBatch) -> None:
         """Follow ``batch``, which has its sequence, until it has an outcome."""
-        self._entry(batch.topic_partition).add(batch)
+        self._entry(batch.place()).add(batch)
 
     # told by the Sender
 
     def remove_in_flight_batch(self, batch: SequencedBatch) -> None:
         """Forget ``batch``: it was split, or has an outcome."""
-        entry = self._partitions.get(batch.topic_partition)
+        entry = self._partitions.get(batch.place())
         if entry is not None:
             entry.remove(batch)
 
@@ -317,8 +298,8 @@ class TransactionManager:
         Returns -1, or the highest offset acknowledged before, when the batch was written at or below it: records that
         were acknowledged are gone. A batch that the broker had already may lie below a later one.
         """
-        entry = self._partitions.get(batch.topic_partition)
-        if entry is None or entry.identity != (batch.producer_id, batch.producer_epoch):
+        entry = self._partitions.get(batch.place())
+        if entry is None or not entry.identity.is_that_of(batch.producer_id, batch.producer_epoch):
             return NO_OFFSET  # the answer to something from before a renumbering
         last, lost_from = last_sequence_of(batch), NO_OFFSET
         if entry.last_acked_sequence == NO_LAST_ACKED_SEQUENCE or is_before(entry.last_acked_sequence, last):
@@ -341,9 +322,9 @@ class TransactionManager:
         if not batch.has_sequence:
             return
         if isinstance(error, UnknownProducerIdError) and not adjust_sequence_numbers:
-            self._entry(batch.topic_partition).reset_sequences()
+            self._entry(batch.place()).reset_sequences()
         elif isinstance(error, OutOfOrderSequenceNumberError) or adjust_sequence_numbers:
-            self.request_epoch_bump(batch.topic_partition)
+            self.request_epoch_bump(batch.place())
 
     def mark_sequence_unresolved(self, batch: SequencedBatch) -> None:
         """``batch`` expired and may or may not be on the broker: drain nothing new until that is settled.
@@ -353,9 +334,9 @@ class TransactionManager:
         if self.transaction is not None:
             return
         following = increment_sequence(last_sequence_of(batch), 1)
-        known = self._unresolved.get(batch.topic_partition)
+        known = self._unresolved.get(batch.place())
         if known is None or is_before(known, following):
-            self._unresolved[batch.topic_partition] = following
+            self._unresolved[batch.place()] = following
 
     def maybe_resolve_sequences(self, is_on_the_wire: Callable[[TopicPartition], bool]) -> None:
         """Settle the unresolved partitions that have nothing in flight any more (Java's method of this name)."""
@@ -412,7 +393,7 @@ class TransactionManager:
 
     def can_retry(self, code: int, log_start_offset: int, batch: SequencedBatch) -> bool:
         """True when the batch may be sent again after the error ``code``; may ask for an epoch bump as KIP-360 says."""
-        topic_partition = batch.topic_partition
+        topic_partition = batch.place()
         if self.transaction is not None:
             return self._can_retry_in_transaction(code, batch)
         if code == UnknownProducerIdError.code:
@@ -461,12 +442,12 @@ class TransactionManager:
         assert transaction is not None
         transaction.needs_new_epoch |= batch.has_sequence
         cause = error if isinstance(error, KafkaError) else KafkaError(str(error))
-        transaction.fail_batch(batch.topic_partition, batch.order, cause)
+        transaction.fail_batch(batch.place(), batch.order, cause)
 
     def _can_retry_in_transaction(self, code: int, batch: SequencedBatch) -> bool:
         """An epoch cannot be bumped within a transaction: a gap in the sequences ends it."""
         if code == OutOfOrderSequenceNumberError.code:
-            return not self._entry(batch.topic_partition).is_next_sequence(batch.base_sequence)  # only too early
+            return not self._entry(batch.place()).is_next_sequence(batch.base_sequence)  # only too early
         return for_code(code).retriable
 
     def _is_first_in_doubt(self, topic_partition: TopicPartition) -> bool:
@@ -481,7 +462,9 @@ class TransactionManager:
 
     def _is_current(self, entry: TxnPartitionEntry) -> bool:
         """True when the partition has the identity that new batches get; nearly always it is the very same object."""
-        return entry.identity is self._identity or entry.identity == self._identity
+        return entry.identity is self._identity or entry.identity.is_that_of(
+            self._identity.producer_id, self._identity.epoch
+        )
 
     def _rewrite_partitions(self) -> None:
         for topic_partition in self._partitions_to_rewrite:
@@ -508,7 +491,10 @@ class TxnPartitionEntry:
     def add(self, batch: SequencedBatch) -> None:
         """Insert in sequence order; almost always at the end."""
         position = len(self.in_flight)
-        while position and is_before(batch.base_sequence, self.in_flight[position - 1].base_sequence):
+        while position:
+            before = self.in_flight[position - 1]
+            if not is_before(batch.base_sequence, before.base_sequence):
+                break
             position -= 1
         self.in_flight.insert(position, batch)
 

@@ -11,7 +11,7 @@ own coroutines can tell.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Generic, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 from ...errors import IllegalStateError, KafkaError
 from ..deliveries.delivery import Delivery
@@ -94,6 +94,24 @@ class RecordSender(IntakeHolder, Generic[K, V]):
             intake.unyielded = 0
             await asyncio.sleep(0)
         return accepted
+
+    @cython.locals(self=IntakeHolder, intake=RecordIntake)
+    def _accept(
+        self,
+        topic: Any,
+        value: Any,
+        key: Any,
+        partition: Any,
+        timestamp_ms: Any,
+        headers: Any,
+        own_timeout_ms: Any,
+        overflow: Any,
+    ) -> Delivery | PendingRecord:
+        """For ``send``: one call of compiled code, where it would have to find the intake and ask for deadlines."""
+        intake = self._intake
+        if own_timeout_ms is None and overflow is None and not _open_deadlines:
+            return intake.accept(topic, value, key, partition, timestamp_ms, headers)
+        return accept_specially(intake, topic, value, key, partition, timestamp_ms, headers, own_timeout_ms, overflow)
 
     @cython.locals(self=IntakeHolder, intake=RecordIntake)
     def send_nowait(

@@ -8,6 +8,9 @@ from aiokafkapy.producer.accumulator.record_accumulator cimport RecordAccumulato
 from aiokafkapy.producer.identity.transaction_manager cimport TransactionManager
 from aiokafkapy.protocol.produce cimport PartitionProduceResponse
 
+cdef int NO_ERROR
+cdef double _NEVER
+
 
 @cython.final
 cdef class InFlightBatches:

@@ -3,6 +3,7 @@
 cimport cython
 
 from aiokafkapy.client.nodes.client_request cimport ClientRequest, ClientResponse
+from aiokafkapy.client.nodes.sender_client cimport SenderClient
 from aiokafkapy.cluster.cluster cimport Cluster
 from aiokafkapy.producer.sender.in_flight_batches cimport InFlightBatches
 from aiokafkapy.producer.metrics cimport SenderMetrics
@@ -14,10 +15,13 @@ from aiokafkapy.protocol.produce cimport (
     encode_produce_request
 )
 
+cdef Py_ssize_t BATCH_HEADER_SIZE
+cdef double _NEVER
+
 
 @cython.final
 cdef class ProduceRequests:
-    cdef object _client
+    cdef SenderClient _client
     cdef object _metadata
     cdef RecordAccumulator _accumulator
     cdef InFlightBatches _in_flight_batches

@@ -19,6 +19,7 @@ from typing import Final, TypeAlias
 from uuid import UUID
 
 from ...client.nodes.client_request import Buffer, ClientRequest, ClientResponse
+from ...client.nodes.sender_client import SenderClient
 from ...cluster.cluster import Cluster
 from ...common import TopicPartition
 from ...errors import NetworkError, RequestTimedOutError, UnknownServerError
@@ -41,7 +42,6 @@ from ..producer_metadata import ProducerMetadata
 from .in_flight_batches import InFlightBatches
 from .pipelining import Pipelining
 from .produce_responses import answers_by_partition, leader_hints, no_answer
-from .producer_id import SenderClient
 
 __all__ = ["ProduceRequest", "ProduceRequests"]
 
@@ -118,7 +118,7 @@ class ProduceRequests:
         """Send ready batches to ready nodes; expire batches that are too old. Returns as ``Sender.run_once``."""
         accumulator = self._accumulator
         cluster = self._metadata.cluster
-        result = accumulator.ready(cluster, now, self.in_flight_count)
+        result = accumulator.ready(cluster, now, self.in_flight)
         delay = result.next_ready_check_delay
         for batch in accumulator.take_compressions():
             self._compress(batch)
@@ -143,10 +143,6 @@ class ProduceRequests:
     def in_flight_limits(self) -> dict[int, int]:
         """How many requests each node may have, where that adapts; else empty."""
         return {} if self._pipelining is None else self._pipelining.limits()
-
-    def in_flight_count(self, node_id: int) -> int:
-        """How many Produce requests the node has."""
-        return self.in_flight.get(node_id, 0)
 
     def handle_response(self, sent: ProduceRequest, response: ClientResponse) -> None:
         """A request is over, with an answer or without one."""
@@ -188,7 +184,7 @@ class ProduceRequests:
                 continue
             is_ready = self._client.ready(node, now)
             if is_ready and self._pipelining is not None:
-                is_ready = self.in_flight_count(node_id) < self._pipelining.limit(node_id)
+                is_ready = self.in_flight.get(node_id, 0) < self._pipelining.limit(node_id)
             self._accumulator.update_node_latency_stats(node_id, now, is_ready)
             if is_ready:
                 nodes.append(node_id)

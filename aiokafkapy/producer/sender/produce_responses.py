@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from ...common import TopicPartition
@@ -40,11 +40,13 @@ from ...errors import (
     make,
 )
 from ...protocol.produce import PartitionProduceResponse
-from ..identity.transaction_manager import SequencedBatch, TransactionManager
+from ..identity.transaction_manager import TransactionManager
+
+if TYPE_CHECKING:
+    from ..accumulator.producer_batch import ProducerBatch
 
 __all__ = [
     "REFUSALS_BY_LIMITS",
-    "AnsweredBatch",
     "Decision",
     "Outcome",
     "answers_by_partition",
@@ -110,26 +112,9 @@ class Decision(NamedTuple):
     """The broker looked for the records and does not have them."""
 
 
-class AnsweredBatch(SequencedBatch, Protocol):
-    """The part of ``ProducerBatch`` that is used here, besides its sequence."""
-
-    attempts: int
-
-    @property
-    def is_done(self) -> bool:
-        """True once it has an outcome."""
-
-    @property
-    def size(self) -> int:
-        """Bytes on the wire."""
-
-    def has_reached_delivery_timeout(self, delivery_timeout: float, now: float) -> bool:
-        """True when its time is over."""
-
-
 def decide(
     answer: PartitionProduceResponse,
-    batch: AnsweredBatch,
+    batch: ProducerBatch,
     transaction_manager: TransactionManager | None,
     *,
     retries: int,
@@ -264,7 +249,7 @@ def leader_hints(
 
 
 def _is_retriable(
-    answer: PartitionProduceResponse, batch: AnsweredBatch, transaction_manager: TransactionManager | None
+    answer: PartitionProduceResponse, batch: ProducerBatch, transaction_manager: TransactionManager | None
 ) -> bool:
     if batch.is_done:
         return False  # and it must not ask for an epoch bump either
@@ -273,7 +258,7 @@ def _is_retriable(
     return for_code(answer.error_code).retriable
 
 
-def _error_of(answer: PartitionProduceResponse, batch: AnsweredBatch) -> KafkaError:
+def _error_of(answer: PartitionProduceResponse, batch: ProducerBatch) -> KafkaError:
     topic, partition = batch.topic_partition
     if answer.error_code in _TOO_LARGE:
         reason = answer.error_message or "it is larger than max.message.bytes of the topic"
@@ -290,7 +275,7 @@ def _error_of(answer: PartitionProduceResponse, batch: AnsweredBatch) -> KafkaEr
     return make(answer.error_code, message, topic=topic, partition=partition)
 
 
-def _errors_by_index(answer: PartitionProduceResponse, batch: AnsweredBatch) -> dict[int, KafkaError]:
+def _errors_by_index(answer: PartitionProduceResponse, batch: ProducerBatch) -> dict[int, KafkaError]:
     """One error for each record that the broker named; indexes outside the batch are ignored."""
     if answer.error_code not in _NAMES_RECORDS:
         return {}

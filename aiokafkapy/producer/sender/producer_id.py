@@ -16,10 +16,10 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ...client.nodes.client_request import ClientRequest, ClientResponse
-from ...common import Node
+from ...client.nodes.sender_client import SenderClient
 from ...errors import (
     ClusterAuthorizationFailedError,
     CoordinatorLoadInProgressError,
@@ -36,7 +36,7 @@ from ..config import MAX_INT
 from ..identity.transaction_manager import TransactionManager
 from ..producer_metadata import ProducerMetadata
 
-__all__ = ["ProducerIdRequests", "SenderClient"]
+__all__ = ["ProducerIdRequests"]
 
 NEVER: Final = math.inf
 
@@ -47,26 +47,6 @@ _REMEDIES: Final[dict[type[KafkaError], str]] = {
 }
 
 _logger = get_logger(__name__)
-
-
-class SenderClient(Protocol):
-    """The part of ``NetworkClient`` that the Sender uses."""
-
-    @property
-    def is_active(self) -> bool:
-        """True until the client is closed."""
-
-    def ready(self, node: Node, now: float) -> bool:
-        """True when a request can be sent to ``node``; connects otherwise."""
-
-    def post(self, request: ClientRequest, now: float) -> None:
-        """Send; the request's callback gets the response, always."""
-
-    def least_loaded_node(self, now: float) -> Node | None:
-        """The node for a request that any node can answer."""
-
-    def connection_delay(self, node: Node, now: float) -> float:
-        """Seconds until it makes sense to ask ``ready`` again, unless woken before."""
 
 
 class ProducerIdRequests:

@@ -26,6 +26,7 @@ from contextvars import Context, copy_context
 from functools import partial
 from typing import Final
 
+from ...client.nodes.sender_client import SenderClient
 from ...observability import get_logger
 from ..accumulator.producer_batch import ProducerBatch
 from ..accumulator.record_accumulator import RecordAccumulator
@@ -35,7 +36,7 @@ from ..metrics import SenderMetrics
 from ..producer_metadata import ProducerMetadata
 from .in_flight_batches import InFlightBatches
 from .produce_requests import ProduceRequests
-from .producer_id import ProducerIdRequests, SenderClient
+from .producer_id import ProducerIdRequests
 
 __all__ = ["Sender"]
 

@@ -35,7 +35,19 @@ class TestWorkloads:
     def test_interpreted_they_are_shorter_but_each_task_has_a_record(self) -> None:
         assert LONE.lengths("compiled") == (40, 120)
         assert LONE.lengths("interpreted") == (10, 30)
-        assert Workload("tasks", producer_sink.workers, 2000).lengths("interpreted") == (1000, 3000)
+        assert Workload("tasks", producer_sink.workers, 2000, at_once=1000).lengths("interpreted") == (1000, 3000)
+        assert Workload("sevens", producer_sink.of_seven, 900, at_once=42).lengths("interpreted") == (210, 630)
+
+    def test_interpreted_none_is_counted_that_takes_a_quarter_of_an_hour(self) -> None:
+        assert all(workload.is_counted("compiled") for workload in module.workloads())
+        left_out = [workload.label for workload in module.workloads() if not workload.is_counted("interpreted")]
+        assert left_out == ["7 records a batch, 10,000 partitions"]
+        assert module.main(["--form", "interpreted", "--only", *left_out]) == 0  # without valgrind being asked
+
+    def test_batches_of_seven_go_to_each_partition(self) -> None:
+        sevens = Workload("sevens", producer_sink.of_seven, 42, at_once=21, partitions=3)
+        run_marked([sevens], "compiled", lambda: None)
+        assert {workload.partitions for workload in module.workloads()} == {6, 10_000}
 
     def test_a_record_that_is_not_delivered_is_an_error(self) -> None:
         async def lose_one(producer: object, value: bytes, count: int) -> None:
@@ -47,6 +59,7 @@ class TestWorkloads:
     def test_every_workload_of_the_issue_has_its_own_label(self) -> None:
         labels = [workload.label for workload in module.workloads()]
         assert labels[:5] == ["lone await", "1,000 tasks", "pipelined enqueue", "send_nowait", "send_many"]
+        assert labels[-2:] == ["7 records a batch, 6 partitions", "7 records a batch, 10,000 partitions"]
         assert len(set(labels)) == len(labels)
 
 

@@ -89,7 +89,7 @@ class Harness:
         return delivery
 
     def ready(self) -> ReadyCheckResult:
-        return self.accumulator.ready(self.cluster, self.now, lambda node_id: self.in_flight.get(node_id, 0))
+        return self.accumulator.ready(self.cluster, self.now, self.in_flight)
 
     def drain(self, *node_ids: int, size: int = 1024 * KIB) -> list[ProducerBatch]:
         """The batches that go to these nodes (1 if none is named) in one round."""

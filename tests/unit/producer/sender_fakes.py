@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
+from aiokafkapy.client.nodes.sender_client import SenderClient
 from aiokafkapy.cluster.cluster import Cluster, TopicMetadata
 from aiokafkapy.cluster.metadata_cache import MetadataCache
 from aiokafkapy.common import Node, PartitionInfo, TopicPartition
@@ -99,14 +100,16 @@ class Handle:
         self.is_cancelled = True
 
 
-class FakeClient:
+class FakeClient(SenderClient):
     """A network client whose requests the test answers."""
 
+    is_active = True
+
     def __init__(self) -> None:
+        super().__init__()
         self.sent: list[ClientRequest] = []
         self.not_ready: set[int] = set()
         self.connection_delays: dict[int, float] = {}
-        self.is_active = True
 
     def ready(self, node: Node, now: float) -> bool:
         return node.node_id not in self.not_ready

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from aiokafkapy.errors import IllegalStateError, IllegalTransitionError, KafkaError
 from aiokafkapy.producer.accumulator.producer_batch import (
     BATCH_STATES,
-    NO_SEQUENCE,
     BatchState,
     ProducerBatch,
 )
 from aiokafkapy.producer.deliveries.delivery import Delivery
+from aiokafkapy.producer.identity.sequenced_batch import NO_SEQUENCE
 from aiokafkapy.record.batch import RecordBatch
 from aiokafkapy.record.builder import RecordBatchBuilder
 from aiokafkapy.record.compression import Compression, inline_limit

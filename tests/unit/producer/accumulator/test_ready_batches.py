@@ -129,19 +129,6 @@ class TestReady:
         harness.in_flight = {}
         assert harness.ready().ready_nodes == {1}
 
-    def test_in_flight_is_asked_once_a_node(self) -> None:
-        harness = Harness({"t": [1] * 50}, linger_ms=None)
-        for partition in range(50):
-            harness.append_ok(partition=partition)
-        asked: list[int] = []
-
-        def in_flight(node_id: int) -> int:
-            asked.append(node_id)
-            return 1
-
-        harness.accumulator.ready(harness.cluster, harness.now, in_flight)
-        assert asked == [1]
-
     def test_topics_without_a_leader_are_told_and_hold_up_no_other(self) -> None:
         harness = Harness({"t": [1, NO_LEADER], "u": [99]})
         harness.append_ok(partition=0)
@@ -250,7 +237,7 @@ class TestReady:
 
         harness.append_ok(partition=7)
         view: Any = Looking()
-        assert harness.accumulator.ready(view, harness.now, lambda _: 0).ready_nodes == {1}
+        assert harness.accumulator.ready(view, harness.now, {}).ready_nodes == {1}
         assert [len(batches) for batches in harness.accumulator.drain(view, [1], KIB, harness.now).values()] == [1]
         assert looked == [("t", 7)]
 

@@ -43,7 +43,7 @@ except RuntimeError as error:
     assert str(error) == "no running event loop", error
 settled = []
 flush = accumulator.begin_flush(lambda: settled.append(True))
-assert accumulator.ready(cluster, 0.0, lambda node_id: 0).ready_nodes == {1}
+assert accumulator.ready(cluster, 0.0, {}).ready_nodes == {1}
 first, = accumulator.drain(cluster, [1], 100_000, 0.0)[1]
 first.complete(10)
 accumulator.deallocate(first)

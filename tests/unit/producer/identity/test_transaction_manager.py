@@ -13,10 +13,11 @@ from aiokafkapy.errors import (
     TopicAuthorizationFailedError,
     UnknownProducerIdError,
 )
+from aiokafkapy.producer.identity.sequenced_batch import NO_SEQUENCE, SequencedBatch
 from aiokafkapy.producer.identity.transaction_manager import (
     MAX_EPOCH,
-    NO_SEQUENCE,
     TRANSACTION_MANAGER_STATES,
+    ProducerIdAndEpoch,
     TransactionManager,
     TransactionManagerState,
     increment_sequence,
@@ -30,32 +31,15 @@ UNKNOWN_ID = UnknownProducerIdError.code or 0
 MAX = 2**31 - 1
 
 
-class Batch:
-    """As much of a ProducerBatch as is asked for."""
+class Batch(SequencedBatch):
+    """A batch without bytes."""
 
     def __init__(self, topic_partition: TopicPartition = A, record_count: int = 10) -> None:
+        super().__init__(record_count=record_count)
         self.topic_partition = topic_partition
-        self.order = 0
-        self.is_done = False
-        self.record_count = record_count
-        self.base_sequence = NO_SEQUENCE
-        self.producer_id = -1
-        self.producer_epoch = -1
-        self.sequence_has_been_reset = False
-        self.may_be_renumbered = True
 
-    @property
-    def has_sequence(self) -> bool:
-        return self.base_sequence != NO_SEQUENCE
-
-    def set_producer_state(
-        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
-    ) -> None:
-        self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
-
-    def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        self.set_producer_state(producer_id, producer_epoch, base_sequence)
-        self.sequence_has_been_reset = True
+    def place(self) -> TopicPartition:
+        return self.topic_partition
 
 
 def nothing_on_the_wire(_: TopicPartition) -> bool:
@@ -166,7 +150,8 @@ class TestSequences:
         drain(manager, big, after)
         manager.remove_in_flight_batch(big)
         left, right = Batch(record_count=4), Batch(record_count=6)
-        left.base_sequence, right.base_sequence = 1, 5
+        left.set_producer_state(100, 0, 1)
+        right.set_producer_state(100, 0, 5)
         manager.add_in_flight_batch(right)
         manager.add_in_flight_batch(left)
         assert manager.first_in_flight_sequence(A) == 1
@@ -279,7 +264,7 @@ class TestEpochBump:
         assert fail(manager, behind, OUT_OF_ORDER)
         assert manager.should_stop_drain_batches_for_partition(A, lost)
         assert manager.bump_epoch_if_needed(nothing_on_the_wire)
-        assert manager.producer_id_and_epoch == (100, 1)
+        assert manager.producer_id_and_epoch == ProducerIdAndEpoch(100, 1)
         assert [(b.producer_epoch, b.base_sequence) for b in (lost, behind, other)] == [(1, 0), (1, 10), (0, 0)]
         assert manager.sequence_number(A) == 20
         # The other partition finishes under the old epoch before it takes the new one.

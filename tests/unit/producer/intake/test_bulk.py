@@ -62,7 +62,7 @@ class Runtime:
         """What a Sender and a broker would do."""
         while True:
             now, cluster = self.now(), self.metadata.cluster
-            nodes = self.accumulator.ready(cluster, now, lambda _: 0).ready_nodes
+            nodes = self.accumulator.ready(cluster, now, {}).ready_nodes
             for batches in self.accumulator.drain(cluster, nodes, 1_000_000, now).values():
                 for batch in batches:
                     offset, self.next_offset = self.next_offset, self.next_offset + batch.record_count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -17,6 +17,8 @@ from aiokafkapy.errors import (
     UnknownServerError,
     UnsupportedVersionError,
 )
+from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
+from aiokafkapy.producer.identity.sequenced_batch import SequencedBatch
 from aiokafkapy.producer.identity.transaction_manager import TransactionManager
 from aiokafkapy.producer.sender.produce_responses import (
     Outcome,
@@ -32,32 +34,24 @@ from ..sender_fakes import answer_of
 A = TopicPartition("t", 3)
 
 
-class Batch:
+class Batch(SequencedBatch):
     """As much of a ProducerBatch as is asked for."""
 
     topic_partition = A
-    order = 0
-    producer_id = producer_epoch = 0
-    base_sequence = 5
-    has_sequence = True
-    sequence_has_been_reset = False
-    may_be_renumbered = True
 
     def __init__(self, record_count: int = 10, attempts: int = 0, created: float = 0.0, is_done: bool = False) -> None:
-        self.record_count = record_count
+        super().__init__(record_count=record_count)
+        self.set_producer_state(0, 0, 5)
         self.attempts = attempts
         self.created = created
         self.is_done = is_done
         self.size = 1000
 
+    def place(self) -> TopicPartition:
+        return self.topic_partition
+
     def has_reached_delivery_timeout(self, delivery_timeout: float, now: float) -> bool:
         return now - self.created >= delivery_timeout
-
-    def set_producer_state(
-        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
-    ) -> None: ...
-
-    def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None: ...
 
 
 def outcome(code: int, batch: Batch | None = None, manager: TransactionManager | None = None, **changes: Any) -> Any:
@@ -65,7 +59,8 @@ def outcome(code: int, batch: Batch | None = None, manager: TransactionManager |
     fields = {
         name: changes.pop(name) for name in ("record_errors", "error_message", "log_start_offset") if name in changes
     }
-    return decide(answer_of(A, code, **fields), batch or Batch(), manager, **(options | changes))
+    answered = cast(ProducerBatch, batch or Batch())
+    return decide(answer_of(A, code, **fields), answered, manager, **(options | changes))
 
 
 @pytest.mark.parametrize("code", [0, 46])
