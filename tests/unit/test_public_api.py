@@ -68,7 +68,7 @@ def test_every_public_method_says_what_it_promises() -> None:
 LIGHT = {
     "aiokafkapy": {"_form", "common", "errors", "observability", "producer", "record", "states"},
     "aiokafkapy.producer": {
-        "accumulator", "deliveries", "forks", "intake", "producer", "records", "state",
+        "accumulator", "deliveries", "forks", "identity", "intake", "producer", "records", "state",
     },
     "aiokafkapy.observability": {"events", "rate_limit", "secret_names"},
     # Cython's own, of the compiled core
