@@ -26,6 +26,7 @@ from .broker_feed import BrokerFeed
 from .client_log import ClientLog
 from .fault_view import faults_in_force
 from .model import (
+    KIP_848,
     Client,
     Cluster,
     Committed,
@@ -179,7 +180,7 @@ class BrokerSource:
         return Group(
             group.group_id,
             group.state.value,
-            "consumer (KIP-848)" if isinstance(group, ConsumerGroup) else group.protocol_type or "",
+            KIP_848 if isinstance(group, ConsumerGroup) else group.protocol_type or "",
             group.assignor if isinstance(group, ConsumerGroup) else group.protocol_name or "",
             len(group.members),
             sum(each.lag or 0 for each in offsets) if offsets else None,

@@ -6,7 +6,7 @@ records, a ``KafkaProducer`` writes them. Its client id is ``aiokafkapy-console`
 Rules:
 
 - one Metadata request and one round of ListOffsets a tick, shared by all views; both only while somebody looks;
-- members of groups of the protocol of KIP-848 are not described, their offsets are.
+- groups of both protocols of consumers have their members shown; of groups of other kinds only the offsets are.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from .assignments import read_assignment
 from .cluster_feed import ClusterFeed
 from .cluster_queries import ClusterQueries, Described
 from .model import (
+    KIP_848,
     Client,
     Cluster,
     Committed,
@@ -50,6 +51,8 @@ TIMEOUT: Final = 5.0
 MOST_GROUPS: Final = 200
 """Groups whose offsets are asked for, each by a request."""
 CLASSIC: Final = ("", "classic")
+CONSUMER: Final = "consumer"
+"""The type of groups of KIP-848."""
 
 
 class ClusterSource:
@@ -186,8 +189,7 @@ class ClusterSource:
             by_node.setdefault(node, []).append(group)
         found: list[Group] = []
         for node, groups in by_node.items():
-            classic = [one.group_id for one in groups if getattr(one, "group_type", "") in CLASSIC]
-            described = {one.group_id: one for one in await self._queries.described_groups(node, classic)}
+            described = await self._with_members(node, groups)
             asked = groups[:MOST_GROUPS]
             offsets = await asyncio.gather(*(self._committed(node, one.group_id) for one in asked))
             for one, committed in zip(asked, offsets, strict=True):
@@ -200,23 +202,26 @@ class ClusterSource:
         listed = [group for _, group in await self._queries.groups([node]) if group.group_id == group_id]
         if not listed:
             raise GroupIdNotFoundError(f"there is no group {group_id!r}")
-        described = {one.group_id: one for one in await self._queries.described_groups(node, [group_id])}.get(group_id)
+        described = (await self._with_members(node, listed)).get(group_id)
         owners: dict[TopicPartition, str] = {}
         members = []
         for each in () if described is None else described.members:
-            assigned = read_assignment(each.member_assignment)
+            assigned = _assigned(each)
             owners |= dict.fromkeys(assigned, each.client_id)
-            members.append(
-                Member(
-                    each.member_id,
-                    each.client_id,
-                    each.client_host,
-                    getattr(each, "group_instance_id", None),
-                    [str(place) for place in sorted(assigned)],
-                )
-            )
+            instance_id = getattr(each, "group_instance_id", None) or getattr(each, "instance_id", None)
+            shown = [str(place) for place in sorted(assigned)]
+            members.append(Member(each.member_id, each.client_id, each.client_host, instance_id, shown))
         committed = await self._committed(node, group_id, owners)
         return GroupDetail(_group(listed[0], described, committed, node.node_id), members, committed)
+
+    async def _with_members(self, node: Any, listed: Sequence[Any]) -> dict[str, Any]:
+        """Groups of one coordinator with their members, by id, as far as there is a request that tells them."""
+        kinds = {one.group_id: getattr(one, "group_type", "") for one in listed}
+        classic = [group_id for group_id, kind in kinds.items() if kind in CLASSIC]
+        found = await self._queries.described_groups(node, classic)
+        new = [group_id for group_id, kind in kinds.items() if kind == CONSUMER]
+        found += await self._queries.described_consumer_groups(node, new)
+        return {one.group_id: one for one in found}
 
     async def _committed(
         self, node: Any, group_id: str, owners: dict[TopicPartition, str] | None = None
@@ -297,14 +302,22 @@ def _started_ms(transaction: Any) -> int | None:
     return started if is_open and started >= 0 else None
 
 
+def _assigned(member: Any) -> list[TopicPartition]:
+    """The partitions of a member, of either protocol."""
+    if hasattr(member, "member_assignment"):
+        return read_assignment(member.member_assignment)
+    topics = member.assignment.topic_partitions
+    return [TopicPartition(topic.topic_name, index) for topic in topics for index in topic.partitions]
+
+
 def _group(listed: Any, described: Any, offsets: list[Committed], coordinator: int) -> Group:
     state = getattr(listed, "group_state", "") or getattr(described, "group_state", "")
     kind = getattr(listed, "group_type", "")
     return Group(
         listed.group_id,
         state or "unknown",
-        kind if kind not in CLASSIC else listed.protocol_type,
-        getattr(described, "protocol_data", ""),
+        KIP_848 if kind == CONSUMER else kind if kind not in CLASSIC else listed.protocol_type,
+        getattr(described, "protocol_data", "") or getattr(described, "assignor_name", ""),
         None if described is None else len(described.members),
         sum(one.lag or 0 for one in offsets) if offsets else None,
         sorted({one.topic for one in offsets}),

@@ -107,6 +107,10 @@ class TopicDetail:
     configs: Mapping[str, str | None]
 
 
+KIP_848: Final = "consumer (KIP-848)"
+"""The kind of groups of the newer protocol; those of the older one have the name that their members gave it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """A group in a list. ``lag`` is the sum over its partitions."""

@@ -16,11 +16,14 @@ import pytest
 from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker, FaultSchedule
 from aiokafkapy.console import Console
+from aiokafkapy.console.broker_source import BrokerSource
+from aiokafkapy.console.cluster_source import ClusterSource
 from aiokafkapy.console.guard import HEADER
 from aiokafkapy.console.registry import RegistryDecoder
 from aiokafkapy.integrations.schema_registry import AvroSerializer, SchemaRegistryClient
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing.schema_registry import SchemaRegistry
+from tests.system.raw_client import RawClient
 
 TOKEN = "a-token-of-24-characters"
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "item", "type": "string"}]}
@@ -132,6 +135,29 @@ async def test_a_group_is_shown_with_members_and_lag(broker: DevBroker, page: ht
         assert (lag["group_id"], lag["committed"]) == ("billing", taken.offset + 1)
     finally:
         await consumer.stop()
+
+
+@pytest.mark.parametrize("over_requests", [False, True], ids=["inside", "by requests"])
+async def test_a_group_of_the_newer_protocol_has_its_members_too(broker: DevBroker, over_requests: bool) -> None:
+    async with RawClient(broker.nodes[0], "bill") as client:
+        fields = {"member_epoch": 0, "rebalance_timeout": 10_000, "subscribed_topic_names": ["orders"]}
+        named = {"group_id": "billing", "member_id": "m-1", "instance_id": "till-1", "topic_partitions": []}
+        broker.controls.move_coordinator("billing", 1)
+        body = await client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **fields, **named)
+        assert body.error_code == 0, body
+        source: Any = ClusterSource(broker.bootstrap_servers) if over_requests else BrokerSource(broker)
+        await source.start()
+        try:
+            await source.sample()
+            (group,) = await source.groups()
+            assert (group.kind, group.members, group.protocol) == ("consumer (KIP-848)", 1, "uniform")
+            detail = await source.group("billing")
+            (member,) = detail.members
+            assert (member.client_id, member.instance_id) == ("bill", "till-1")
+            assert member.assignment == ["orders-0", "orders-1", "orders-2"]
+            assert {one.member for one in detail.offsets} == {"bill"}
+        finally:
+            await source.stop()
 
 
 async def test_records_are_followed_with_a_filter_and_opened_whole(broker: DevBroker, page: httpx.AsyncClient) -> None:
