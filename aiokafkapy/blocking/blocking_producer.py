@@ -32,10 +32,9 @@ from .loop_thread import LoopThread
 if TYPE_CHECKING:
     from ..common import PartitionInfo
     from ..producer.config import ProducerConfig
-    from ..producer.intake.call_overflow import CallOverflow
     from ..producer.intake.serializers import Serializer
     from ..producer.options import ProducerOptions
-    from ..producer.records import HeadersLike, ProducerRecord, RecordMetadata, Timestamp
+    from ..producer.records import CallOverflow, HeadersLike, ProducerRecord, RecordMetadata, Timestamp
     from ..producer.statistics import ProducerHealth, ProducerStatistics
 
 __all__ = ["AT_EXIT_SECONDS", "BlockingProducer"]

@@ -30,13 +30,12 @@ from ..observability import get_logger
 from . import forks
 from .deliveries.delivery import Delivery, waiter_for
 from .intake.arguments import partition_of, timeout_of, topic_name
-from .intake.call_overflow import CallOverflow
 from .intake.new_intake import new_intake, new_interceptors
 from .intake.pending_record import PendingRecord
 from .intake.record_deadlines import enclosing_end, open_deadlines
 from .intake.record_sender import K, RecordSender, V, admitted
 from .intake.serializers import Serializer
-from .records import HeadersLike, ProducerRecord, RecordMetadata, Timestamp
+from .records import CallOverflow, HeadersLike, ProducerRecord, RecordMetadata, Timestamp
 from .state import Lifecycle, ProducerState
 
 if TYPE_CHECKING:

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from ..common import NO_TIMESTAMP, TopicPartition
 
 __all__ = [
     "INVALID_OFFSET",
     "BytesWithHeaders",
+    "CallOverflow",
     "HeadersLike",
     "ProducerRecord",
     "RecordMetadata",
@@ -33,6 +34,8 @@ Timestamp: TypeAlias = int | datetime
 """A record's time stamp: milliseconds since 1970, or a datetime; one without a time zone is local time, as its own
 ``timestamp()`` has it. Not before 1970, as in Java.
 """
+CallOverflow: TypeAlias = Literal["wait", "raise", "drop_newest", "drop_oldest"]
+"""What becomes of a call's records when there is no room for them."""
 
 INVALID_OFFSET = -1
 """The offset of a record when no broker told it."""

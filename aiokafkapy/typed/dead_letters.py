@@ -48,8 +48,7 @@ from aiokafkapy.errors import (
     UnsupportedForMessageFormatError,
 )
 from aiokafkapy.observability import RateLimitedLogger, get_logger
-from aiokafkapy.producer.intake.call_overflow import CallOverflow
-from aiokafkapy.producer.records import ProducerRecord, RecordMetadata
+from aiokafkapy.producer.records import CallOverflow, ProducerRecord, RecordMetadata
 
 from .record_producer import RecordOptions, RecordProducer
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
-from aiokafkapy.producer.intake.call_overflow import CallOverflow
-from aiokafkapy.producer.records import HeadersLike, RecordMetadata, Timestamp
+from aiokafkapy.producer.records import CallOverflow, HeadersLike, RecordMetadata, Timestamp
 
 if TYPE_CHECKING:
     from aiokafkapy import Delivery, ProducerConfig

@@ -22,8 +22,14 @@ from uuid import UUID
 
 from aiokafkapy.common import ConsumedRecord, check_topic_name
 from aiokafkapy.errors import ConfigurationError, SerializationError
-from aiokafkapy.producer.intake.call_overflow import CallOverflow
-from aiokafkapy.producer.records import BytesWithHeaders, HeadersLike, ProducerRecord, RecordMetadata, Timestamp
+from aiokafkapy.producer.records import (
+    BytesWithHeaders,
+    CallOverflow,
+    HeadersLike,
+    ProducerRecord,
+    RecordMetadata,
+    Timestamp,
+)
 
 from .cloud_events import CloudEvents, from_cloud_event
 from .dead_letters import GuardedProducer

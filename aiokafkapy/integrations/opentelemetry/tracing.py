@@ -32,7 +32,7 @@ from opentelemetry.propagators.textmap import TextMapPropagator
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, TracerProvider
 
 from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata, __version__
-from aiokafkapy.producer.intake.call_overflow import CallOverflow
+from aiokafkapy.producer.records import CallOverflow
 
 from .propagation import ContextInHeaders, with_headers
 

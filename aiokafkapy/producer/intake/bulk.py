@@ -29,9 +29,9 @@ from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from ..deliveries.delivery import Delivery
 from ..deliveries.delivery_list import DeliveryList
 from ..deliveries.shortcuts import now_ms
-from ..records import ProducerRecord, RecordMetadata
+from ..records import CallOverflow, ProducerRecord, RecordMetadata
 from .arguments import topic_name
-from .call_overflow import CallOverflow, accept_specially, check_overflow
+from .call_overflow import accept_specially, check_overflow
 from .record_deadlines import enclosing_deadline, open_deadlines
 from .record_intake import RecordIntake
 from .record_sender import admitted

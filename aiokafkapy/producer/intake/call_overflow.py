@@ -11,7 +11,7 @@ be dropped: whoever sent them has agreed to it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import IllegalStateError
 from ..deliveries.delivery import Delivery
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from ..config import ProducerConfig
     from .record_intake import RecordIntake
 
-__all__ = ["CallOverflow", "accept_specially", "check_overflow", "with_overflow"]
-
-CallOverflow = Literal["wait", "raise", "drop_newest", "drop_oldest"]
-"""The values of ``overflow`` that a call may have."""
+__all__ = ["accept_specially", "check_overflow", "with_overflow"]
 
 POLICIES: Final = ("wait", "raise", "drop_newest", "drop_oldest")
 

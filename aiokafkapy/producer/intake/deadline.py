@@ -87,6 +87,8 @@ class Deadline:
         if self._seconds is None:
             return math.inf
         own = self._when if loop is self._loop else loop.time() + self._when - self._loop.time()
+        if self._is_expired:
+            own = min(own, loop.time())  # uvloop's timers come up to a millisecond early, by its own clock
         return own if self._outer is None else min(own, self._outer.ends_at(loop))
 
     def watched_by(self, deadlines: RecordDeadlines) -> None:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 from ...errors import IllegalStateError, KafkaError
 from ..deliveries.delivery import Delivery
-from ..records import HeadersLike, Timestamp
-from .call_overflow import CallOverflow, accept_specially
+from ..records import CallOverflow, HeadersLike, Timestamp
+from .call_overflow import accept_specially
 from .pending_record import PendingRecord
 from .record_deadlines import open_deadlines
 from .record_intake import RecordIntake

@@ -41,10 +41,11 @@ from ..deliveries.kept_errors import kept_error
 from ..deliveries.row_places import RowPlaces
 from ..deliveries.shortcuts import now_ms
 from ..intake.arguments import EarlyTime, topic_name
-from ..intake.call_overflow import CallOverflow, check_overflow, with_overflow
+from ..intake.call_overflow import check_overflow, with_overflow
 from ..intake.partitioners import DefaultPartitioner
 from ..intake.record_intake import RecordIntake
 from ..intake.record_sender import admitted
+from ..records import CallOverflow
 from .table_metadata import TableMetadata
 
 __all__ = ["ArrowSend"]

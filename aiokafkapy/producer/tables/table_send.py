@@ -17,8 +17,9 @@ from types import TracebackType
 from typing import Self
 
 from ...record.arrow import ColumnNames
-from ..intake.call_overflow import CallOverflow, check_overflow
+from ..intake.call_overflow import check_overflow
 from ..intake.record_intake import RecordIntake
+from ..records import CallOverflow
 from .arrow_send import ArrowSend
 from .table_metadata import TableMetadata
 

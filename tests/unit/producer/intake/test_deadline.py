@@ -37,6 +37,20 @@ def pending() -> tuple[Delivery, ProduceRequestResult]:
     return new_delivery(result, 0, 1, -1, -1), result
 
 
+async def test_after_its_timer_it_is_over_also_by_a_clock_that_is_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """uvloop's timers may come up to a millisecond early, by uvloop's own clock."""
+    loop, block = asyncio.get_running_loop(), deadline(0.001)
+    with pytest.raises(TimeoutError):
+        async with block:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                behind = (block.when() or 0) - 0.001
+                with monkeypatch.context() as patch:
+                    patch.setattr(loop, "time", lambda: behind)
+                    assert left() == 0
+
+
 async def test_the_shortest_of_the_enclosing_ones_counts() -> None:
     assert left() == math.inf
     async with deadline(100) as outer:
