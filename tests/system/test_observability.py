@@ -242,15 +242,15 @@ class TestTiming:
         async with KafkaProducer(broker.bootstrap_servers, record_timing=True, **options) as producer:
             await producer.partitions_for("t")
             broker.controls.delay(ApiKey.PRODUCE, seconds=0.1)
-            began = time.perf_counter()
+            began = asyncio.get_running_loop().time()
             deliveries = [producer.send_nowait("t", b"x" * 100, partition=0) for _ in range(3)]
             timings = [(await delivery).timing for delivery in deliveries]
-            took = time.perf_counter() - began
+            took = asyncio.get_running_loop().time() - began
         for place, timing in enumerate(timings):
             assert timing is not None
             assert timing.linger < 0.05, "each batch is full at once"
             assert timing.queued >= 0.09 * place
-            assert sum(timing[:5]) <= took
+            assert sum(timing[:5]) <= took + 1e-6
 
     async def test_it_tells_what_the_answer_holds_the_producer_back_for(self, broker: DevBroker) -> None:
         async with KafkaProducer(broker.bootstrap_servers, record_timing=True) as producer:
