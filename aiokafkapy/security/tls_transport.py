@@ -31,6 +31,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
+from ..sockets import hand_over
+
 __all__ = ["Buffer", "TlsTransport", "connect_tls"]
 
 Buffer = bytes | bytearray | memoryview
@@ -67,7 +69,7 @@ async def connect_tls(
 
     transport = TlsTransport(context, connection_factory(), handshake_timeout, on_done, server_hostname)
     try:
-        await loop.create_connection(lambda: transport.protocol, sock=sock)
+        await hand_over(sock, loop.create_connection(lambda: transport.protocol, sock=sock))
         error = await done
     except BaseException:
         transport.abort()

@@ -32,6 +32,7 @@ from ...errors import AuthenticationFailedError
 from ...observability import RateLimitedLogger, get_logger
 from ...security.tls import TlsContexts
 from ...security.tls_transport import TlsTransport
+from ...sockets import hand_over
 from ..config import BrokerConfig
 from ..context import ConnectionInfo
 from ..listeners import Endpoint
@@ -468,7 +469,8 @@ class Processor:
         handler = protocol if self._endpoint.tls is None else self._new_handshake(self._endpoint.tls, protocol)
         try:
             handler_protocol = protocol if isinstance(handler, ClientConnection) else handler.protocol
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: handler_protocol, connection)
+            loop = asyncio.get_running_loop()
+            await hand_over(connection, loop.connect_accepted_socket(lambda: handler_protocol, connection))
         except OSError:
             pass  # gone before it was set up
         if not handler.was_connected:

@@ -32,6 +32,7 @@ from ...errors import (
 from ...security.handshake_errors import explain_failure, is_silent_end
 from ...security.tls import TlsContexts
 from ...security.tls_transport import connect_tls
+from ...sockets import hand_over
 from ..config import ClientConfig
 from ..nodes.connection_states import Address, NodeConnectionState, format_address
 from .dialers import new_dialer
@@ -138,7 +139,7 @@ class Connector:
             state.peer_name = await self._dialer.peer_name(state.host, address)
             await self._check_listener(address, state)
             if self._tls is None:
-                await self._loop.create_connection(protocol_factory, sock=sock)
+                await hand_over(sock, self._loop.create_connection(protocol_factory, sock=sock))
             else:
                 await self._add_tls(self._tls, sock, state, protocol_factory)
         except OSError as error:
