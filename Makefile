@@ -66,7 +66,7 @@ $(FLIGHTS): $(SET_UP)
 demo: $(FLIGHTS) ## 336,776 real flights through a web service into the dev broker and through Spark, checked; out/report.html
 	@$(BIN)/aiokafkapy demo $(DEMO_ARGS)
 
-test: $(FLIGHTS) ## every test once, with real Kafka, Java and Spark: the core as built, on asyncio; 17 minutes
+test: $(FLIGHTS) ## every test once, with real Kafka, Java and Spark: the core as built, on asyncio; 15 minutes
 	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/tests $(BIN)/python once
 
 test-quick: $(FLIGHTS) ## the unit tests, the linters among them; a minute

@@ -124,6 +124,20 @@ async def test_a_stalled_broker_makes_retries_that_are_written_once(kafka: Apach
     assert retries > 0
 
 
+async def test_requests_in_flight_that_adapt_keep_the_order_and_use_the_broker(kafka: ApacheKafka) -> None:
+    topic = unique("adaptive")
+    values = [b"%06d" % number for number in range(30_000)]
+    async with KafkaProducer(
+        kafka.bootstrap_servers, max_in_flight_requests_per_connection="auto", batch_size=2_000, linger_ms=1
+    ) as producer:
+        await producer.partitions_for(topic)
+        await asyncio.gather(*(producer.send(topic, value, partition=0) for value in values))
+        limits = producer.statistics().in_flight_limits
+    assert [record.value for record in (await read_back(kafka.bootstrap_servers, topic))[0]] == values
+    assert set(limits) == {1}
+    assert 1 <= limits[1] <= 5
+
+
 @pytest.mark.parametrize("attempt", range(2))
 async def test_a_topic_made_a_moment_ago_gets_all_records_once_in_order(kafka: ApacheKafka, attempt: int) -> None:
     """Of many new partitions some refuse their first batch, as nobody leads them yet; they would take the second."""
