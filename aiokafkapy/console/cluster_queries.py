@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeVar
 
+from ..admin.topics import TopicDescription, description_of
 from ..client.config import ClientConfig
 from ..client.coordinators import GROUP, find_coordinator
 from ..client.network_client import NetworkClient
@@ -36,7 +37,7 @@ class Described(NamedTuple):
     cluster_id: str
     controller_id: int | None
     nodes: list[Node]
-    topics: list[Any]
+    topics: list[TopicDescription]
 
 
 class ClusterQueries:
@@ -67,7 +68,7 @@ class ClusterQueries:
         body = await self._ask(ApiKey.METADATA, topics=None, allow_auto_topic_creation=False)
         nodes = [Node(one.node_id, one.host, one.port) for one in body.brokers]
         controller = getattr(body, "controller_id", -1)
-        topics = [one for one in body.topics if not one.error_code]
+        topics = [description_of(one) for one in body.topics if not one.error_code]
         return Described(
             getattr(body, "cluster_id", None) or "",
             None if controller < 0 else controller,

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from ..admin.topics import TopicAdmin, description_of
+from ..admin.topics import TopicAdmin, TopicDescription
 from ..client.config import ClientConfig
 from ..common import NO_LEADER, TopicPartition
 from ..errors import GroupIdNotFoundError, KafkaError, UnknownTopicOrPartitionError
@@ -97,7 +97,7 @@ class ClusterSource:
     async def sample(self) -> Sample:
         """Ask for topics and offsets, for this and the views until the next."""
         self._described = described = await self._queries.describe()
-        topics = [description_of(one) for one in described.topics]
+        topics = described.topics
         places = [
             TopicPartition(topic.name, one.partition)
             for topic in topics
@@ -130,7 +130,7 @@ class ClusterSource:
         found = self._found(name)
         configs, lags = await asyncio.gather(self._admin.configs(name), self._lags(name))
         partitions = []
-        for one in description_of(found).partitions:
+        for one in found.partitions:
             place = TopicPartition(name, one.partition)
             partitions.append(
                 Partition(
@@ -146,8 +146,7 @@ class ClusterSource:
             )
         return TopicDetail(self._topic(found), partitions, configs)
 
-    def _topic(self, found: Any) -> Topic:
-        topic = description_of(found)
+    def _topic(self, topic: TopicDescription) -> Topic:
         places = [TopicPartition(topic.name, one.partition) for one in topic.partitions]
         return Topic(
             topic.name,
@@ -164,7 +163,7 @@ class ClusterSource:
             raise KafkaError("the cluster has not answered yet")
         return self._described
 
-    def _found(self, name: str) -> Any:
+    def _found(self, name: str) -> TopicDescription:
         for topic in self._known().topics:
             if topic.name == name:
                 return topic
@@ -172,29 +171,31 @@ class ClusterSource:
 
     async def _lags(self, topic: str) -> dict[int, list[Lag]]:
         found: dict[int, list[Lag]] = {}
-        for group in (await self.groups())[:MOST_GROUPS]:
-            if topic in group.topics:
-                for one in (await self.group(group.group_id)).offsets:
-                    if one.topic == topic and one.lag is not None:
-                        found.setdefault(one.partition, []).append(Lag(group.group_id, one.committed, one.lag))
+        for group, offsets in (await self._groups_with_offsets())[:MOST_GROUPS]:
+            for one in offsets:
+                if one.topic == topic and one.lag is not None:
+                    found.setdefault(one.partition, []).append(Lag(group.group_id, one.committed, one.lag))
         return found
 
     # groups and transactions
 
     async def groups(self) -> list[Group]:
         """All groups, by name, with lags."""
+        return [group for group, _ in await self._groups_with_offsets()]
+
+    async def _groups_with_offsets(self) -> list[tuple[Group, list[Committed]]]:
         listed = await self._queries.groups(self._known().nodes)
         by_node: dict[Any, list[Any]] = {}
         for node, group in listed:
             by_node.setdefault(node, []).append(group)
-        found: list[Group] = []
+        found: list[tuple[Group, list[Committed]]] = []
         for node, groups in by_node.items():
             described = await self._with_members(node, groups)
             asked = groups[:MOST_GROUPS]
             offsets = await asyncio.gather(*(self._committed(node, one.group_id) for one in asked))
             for one, committed in zip(asked, offsets, strict=True):
-                found.append(_group(one, described.get(one.group_id), committed, node.node_id))
-        return sorted(found, key=lambda group: group.group_id)
+                found.append((_group(one, described.get(one.group_id), committed, node.node_id), committed))
+        return sorted(found, key=lambda each: each[0].group_id)
 
     async def group(self, group_id: str) -> GroupDetail:
         """One group. GroupIdNotFoundError."""

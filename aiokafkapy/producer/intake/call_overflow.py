@@ -11,10 +11,11 @@ be dropped: whoever sent them has agreed to it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from ...errors import IllegalStateError
 from ..deliveries.delivery import Delivery
+from ..records import CallOverflow
 from .pending_record import PendingRecord
 from .record_deadlines import accept_by_deadline
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["accept_specially", "check_overflow", "with_overflow"]
 
-POLICIES: Final = ("wait", "raise", "drop_newest", "drop_oldest")
+POLICIES: Final = get_args(CallOverflow)
 
 
 def accept_specially(
