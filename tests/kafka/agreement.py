@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+import uuid
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any, TypeVar
 
 from crc32c import crc32c
 
@@ -21,8 +22,10 @@ from aiokafkapy.testing import ApacheKafka
 from tests.system.raw_client import RawClient
 
 __all__ = [
+    "COORDINATOR_ERRORS",
     "NOW_MS",
     "Scenario",
+    "all_is_heard",
     "batch",
     "answers_of_both",
     "create",
@@ -34,11 +37,15 @@ __all__ = [
     "patched",
     "patiently",
     "produce",
+    "when_ready",
 ]
 
+T = TypeVar("T")
 Scenario = Callable[[RawClient, str], Awaitable[Any]]
 
 NOW_MS = 1_700_000_000_000
+COORDINATOR_ERRORS = frozenset({14, 15, 16})
+"""Loading, not available, elsewhere."""
 
 
 def batch(
@@ -48,13 +55,14 @@ def batch(
     key: bytes | None = b"k",
     keys: Sequence[bytes | None] | None = None,
     timestamps: Sequence[int] | None = None,
+    is_transactional: bool = False,
 ) -> bytes:
     builder = RecordBatchBuilder(2**24)
     for index, value in enumerate(values):
         key = key if keys is None else keys[index]
         builder.try_append(NOW_MS if timestamps is None else timestamps[index], key, value, ())
     builder.seal(0)
-    builder.stamp(*producer)
+    builder.stamp(*producer, is_transactional)
     return b"".join(builder.buffers())
 
 
@@ -84,10 +92,26 @@ async def create(client: RawClient, topic: str, partitions: int = 1, **config: s
     return code
 
 
-async def produce(client: RawClient, topic: str, records: bytes | None, *, version: int = 9, acks: int = -1) -> Any:
-    data = {"index": 0, "records": records}
-    topic_data = [{"name": topic, "partition_data": [data]}]
-    body = await client.call(ApiKey.PRODUCE, version, acks=acks, timeout=10_000, topic_data=topic_data)
+async def all_is_heard(client: RawClient, topic: str) -> None:
+    """Wait until the broker knows of every change that was answered: Kafka's controller answers first, and brokers hear
+    of changes in their order. This one is a topic of its own.
+    """
+    assert await create(client, f"{topic}-{uuid.uuid4().hex[:8]}") == 0
+
+
+async def produce(
+    client: RawClient,
+    topic: str,
+    records: bytes | None,
+    *,
+    version: int = 9,
+    acks: int = -1,
+    partition: int = 0,
+    transactional_id: str | None = None,
+) -> Any:
+    topic_data = [{"name": topic, "partition_data": [{"index": partition, "records": records}]}]
+    fields: dict[str, Any] = {"acks": acks, "timeout": 10_000, "topic_data": topic_data}
+    body = await client.call(ApiKey.PRODUCE, version, transactional_id=transactional_id, **fields)
     answer = body.responses[0].partition_responses[0]
     errors = [each.batch_index for each in getattr(answer, "record_errors", ())]
     return int(answer.error_code), answer.base_offset, errors
@@ -109,24 +133,45 @@ async def fetch(
 
 
 async def list_offset(
-    client: RawClient, topic: str, timestamp: int, *, version: int = 8, epoch: int = -1, partition: int = 0
+    client: RawClient,
+    topic: str,
+    timestamp: int,
+    *,
+    version: int = 8,
+    epoch: int = -1,
+    partition: int = 0,
+    isolation_level: int = 0,
 ) -> Any:
     wanted = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}
     topics = [{"name": topic, "partitions": [wanted]}]
-    body = await client.call(ApiKey.LIST_OFFSETS, version, replica_id=-1, isolation_level=0, topics=topics)
+    fields = {"replica_id": -1, "isolation_level": isolation_level, "topics": topics}
+    body = await client.call(ApiKey.LIST_OFFSETS, version, **fields)
     answer = body.topics[0].partitions[0]
     return int(answer.error_code), answer.offset, answer.timestamp, answer.leader_epoch
 
 
 async def patiently(client: RawClient, api: ApiKey, version: int, **fields: Any) -> Any:
     """Real Kafka makes its offsets topic when it is first needed, and loads ids; it says so until it is done."""
+    return await when_ready(
+        client, lambda: client.call(api, version, **fields), lambda body: getattr(body, "error_code", 0)
+    )
+
+
+async def when_ready(
+    client: RawClient,
+    ask: Callable[[], Awaitable[T]],
+    code: Callable[[T], int],
+    not_yet: Collection[int] = COORDINATOR_ERRORS,
+) -> T:
+    """The answer of ``ask``; one whose code says "not yet" is no answer."""
     async with asyncio.timeout(30):
         while True:
-            body = await client.call(api, version, **fields)
-            if getattr(body, "error_code", 0) not in (14, 15, 16):
-                return body
-            await client.call(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[fields.get("group_id", "")])
-            await asyncio.sleep(0.1)
+            answer = await ask()
+            if code(answer) not in not_yet:
+                return answer
+            for kind in (0, 1):  # Kafka makes its topics of groups and transactions when a coordinator is asked for
+                await client.call(ApiKey.FIND_COORDINATOR, 4, key_type=kind, coordinator_keys=["any"])
+            await asyncio.sleep(0.02)
 
 
 async def answers_of_both(kafka: ApacheKafka, topic: str, scenario: Scenario) -> tuple[Any, Any]:

@@ -31,20 +31,20 @@ from aiokafkapy.broker import DevBroker
 from aiokafkapy.common import Node
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.batch import RecordBatch, iter_batches
-from aiokafkapy.record.builder import RecordBatchBuilder
 from aiokafkapy.testing import ApacheKafka
+from tests.kafka import agreement
 from tests.system.raw_client import RawClient
 
 T = TypeVar("T")
 
 PARTITIONS: Final = 2
 PRODUCERS: Final = 2
-BASE_MS: Final = 1_700_000_000_000
+BASE_MS: Final = agreement.NOW_MS
 FAR_FUTURE_MS: Final = 32_503_680_000_000
 MAX_TIMESTAMP: Final = -3
-NOT_YET: Final = frozenset({14, 15, 16, 19, 51})
-"""Coordinator loading, not available or elsewhere, a transaction whose end is still being written; and not enough
-replicas, as Kafka tells a producer that its coordinator has given one of the others.
+NOT_YET: Final = agreement.COORDINATOR_ERRORS | {19, 51}
+"""Also a transaction whose end is still being written; and not enough replicas, as Kafka tells a producer to which its
+coordinator has given one of the others.
 """
 PATIENCE: Final = 30.0
 
@@ -71,14 +71,7 @@ class Side:
 
     async def call(self, api: ApiKey, version: int, code: Callable[[Any], int], **fields: Any) -> Any:
         """The answer; one that says "not yet" is no answer."""
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                body = await self.client.call(api, version, **fields)
-                if code(body) not in NOT_YET:
-                    return body
-                for kind in (0, 1):  # Kafka makes its topics of groups and transactions when a coordinator is asked for
-                    await self.client.call(ApiKey.FIND_COORDINATOR, 4, key_type=kind, coordinator_keys=["any"])
-                await asyncio.sleep(0.02)
+        return await agreement.when_ready(self.client, lambda: self.client.call(api, version, **fields), code, NOT_YET)
 
     def place_of(self, producer_id: int) -> int:
         """A producer's number, which is the same on both sides; -1 for none of ours."""
@@ -95,31 +88,23 @@ def batch(
     sequence: int = -1,
     is_transactional: bool = False,
 ) -> bytes:
-    builder = RecordBatchBuilder(2**20)
-    for value in values:
-        builder.try_append(timestamp, value[:1] or None, value, ())
-    builder.seal(0)
-    if producer is None:
-        builder.stamp(-1, -1, -1)
-    else:
-        builder.stamp(producer.id, producer.epoch + epoch_shift, sequence, is_transactional)
-    return b"".join(builder.buffers())
+    stamped = (-1, -1, -1) if producer is None else (producer.id, producer.epoch + epoch_shift, sequence)
+    return agreement.batch(
+        values,
+        stamped,
+        keys=[value[:1] or None for value in values],
+        timestamps=[timestamp] * len(values),
+        is_transactional=is_transactional,
+    )
 
 
-async def produce(
-    side: Side, topic: str, partition: int, records: bytes, *, acks: int = -1, transactional_id: str | None = None
-) -> Any:
-    data = [{"name": topic, "partition_data": [{"index": partition, "records": records}]}]
-    body = await side.call(
-        ApiKey.PRODUCE, 9, lambda body: _only(body).error_code, acks=acks, timeout=10_000, topic_data=data,
-        transactional_id=transactional_id,
-    )  # fmt: skip
-    answer = _only(body)
-    return int(answer.error_code), answer.base_offset, [each.batch_index for each in answer.record_errors]
-
-
-def _only(body: Any) -> Any:
-    return body.responses[0].partition_responses[0]
+async def produce(side: Side, topic: str, partition: int, records: bytes, **fields: Any) -> Any:
+    return await agreement.when_ready(
+        side.client,
+        lambda: agreement.produce(side.client, topic, records, partition=partition, **fields),
+        lambda answer: int(answer[0]),
+        NOT_YET,
+    )
 
 
 async def fetch(side: Side, topic: str, partition: int, offset: int, isolation_level: int) -> Any:
@@ -143,12 +128,11 @@ def _comparable(batch: RecordBatch) -> tuple[bytes, bytes, bytes]:
 
 
 async def list_offset(side: Side, topic: str, partition: int, timestamp: int, isolation_level: int) -> Any:
-    wanted = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": -1}
-    topics = [{"name": topic, "partitions": [wanted]}]
-    body = await side.client.call(ApiKey.LIST_OFFSETS, 9, replica_id=-1, isolation_level=isolation_level, topics=topics)
-    answer = body.topics[0].partitions[0]
-    is_of_a_marker = answer.timestamp > BASE_MS + 1_000
-    return int(answer.error_code), answer.offset, "of a marker" if is_of_a_marker else answer.timestamp
+    code, offset, found, _ = await agreement.list_offset(
+        side.client, topic, timestamp, version=9, partition=partition, isolation_level=isolation_level
+    )
+    is_of_a_marker = found > BASE_MS + 1_000
+    return code, offset, "of a marker" if is_of_a_marker else found
 
 
 class Conversation(RuleBasedStateMachine):
@@ -183,13 +167,8 @@ class Conversation(RuleBasedStateMachine):
 
         async def created(side: Side) -> Any:
             # A fetch ends with a segment, and Kafka begins a new one where a record is a week younger.
-            configs = [{"name": "segment.ms", "value": str(2**60)}]
-            wanted = {"name": self.topic, "num_partitions": PARTITIONS, "replication_factor": 1, "configs": configs}
-            await side.client.call(ApiKey.CREATE_TOPICS, 7, topics=[wanted], timeout=10_000)
-            for partition in range(PARTITIONS):
-                async with asyncio.timeout(PATIENCE):
-                    while (await list_offset(side, self.topic, partition, -1, 0))[0] != 0:  # noqa: ASYNC110 - another's
-                        await asyncio.sleep(0.01)
+            code = await agreement.create(side.client, self.topic, PARTITIONS, segment_ms=str(2**60))
+            assert code == 0
             side.producers = [await self._named(side, None, Identity()) for _ in range(PRODUCERS)]
             side.transactional = await self._named(side, self.transactional_id, Identity())
             return [each.epoch for each in (*side.producers, side.transactional)]

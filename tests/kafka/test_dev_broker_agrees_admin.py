@@ -8,7 +8,7 @@ import pytest
 
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import ApacheKafka
-from tests.kafka.agreement import Scenario, answers_of_both, batch, create, produce
+from tests.kafka.agreement import Scenario, all_is_heard, answers_of_both, batch, create, produce
 from tests.system.raw_client import RawClient
 
 SET, DELETE, APPEND = 0, 1, 2
@@ -91,6 +91,9 @@ async def client_quotas(client: RawClient, topic: str) -> Any:
         await alter([("planet", "mars")], "producer_byte_rate", 5.0),
         await alter([], "producer_byte_rate", 5.0),
         await alter([("user", "")], "producer_byte_rate", 5.0),
+    ]
+    await all_is_heard(client, topic)
+    told += [
         await found(("user", 0, topic)),
         await found(("user", 0, topic), strict=True),
         await found(("user", 0, topic), ("client-id", 1, None)),
@@ -102,6 +105,7 @@ async def client_quotas(client: RawClient, topic: str) -> Any:
         await alter([user, ("client-id", "c")], "consumer_byte_rate", None),
         await alter([user, ("client-id", None)], "request_percentage", None),
     ]
+    await all_is_heard(client, topic)
     told.append(await found(("user", 0, topic)))
     return told
 
@@ -152,6 +156,7 @@ async def options_of_groups_and_subscriptions(client: RawClient, topic: str) -> 
         await alter(CLIENT_METRICS, topic, "metrics", "c", APPEND),
         await alter(99, topic, "metrics", "c"),
     ]
+    await all_is_heard(client, topic)
     body = await client.call(ApiKey.LIST_CONFIG_RESOURCES, 1, resource_types=[GROUP, CLIENT_METRICS])
     told.append(sorted((each.resource_type, each.resource_name) for each in body.config_resources))
     told += [
@@ -162,6 +167,7 @@ async def options_of_groups_and_subscriptions(client: RawClient, topic: str) -> 
     told.append(await alter(GROUP, topic, session, None, DELETE))
     for option in ("interval.ms", "metrics"):
         told.append(await alter(CLIENT_METRICS, topic, option, None, DELETE))
+    await all_is_heard(client, topic)
     told.append(await value(GROUP, session))
     return told
 

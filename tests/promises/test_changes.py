@@ -18,6 +18,7 @@ from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import encode_response
 from aiokafkapy.testing.fault_proxy import Answer, FaultProxy, Request
+from tests.loops import is_on_uvloop
 
 from .clusters import Cluster, new_name
 from .observing import assert_accounts_balance
@@ -112,7 +113,7 @@ async def test_a_bootstrap_name_that_resolves_elsewhere_leads_to_the_new_brokers
 ) -> None:
     """All brokers are replaced by a new cluster, where somebody else has the producer id that was ours, and has
     written under it the very sequences that come next: nothing of ours may be taken for theirs."""
-    if type(asyncio.get_running_loop()).__module__.startswith("uvloop"):
+    if is_on_uvloop():
         pytest.skip("uvloop asks the system by itself")
     topic = await cluster.create_topic()
     (port,) = cluster.net.ports

@@ -37,6 +37,7 @@ from aiokafkapy import KafkaProducer, ProducerRecord, compiled, errors
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import ApacheKafka
 from aiokafkapy.testing.processes import stop_process
+from tests.loops import is_on_uvloop
 
 from .clusters import Cluster
 from .conftest import BOTH, SECONDS
@@ -66,8 +67,7 @@ class Outside:
 
 @pytest.fixture(params=BOTH)
 async def outside(request: pytest.FixtureRequest) -> AsyncIterator[Outside]:
-    loop = asyncio.get_running_loop()
-    if type(loop).__module__.startswith("uvloop"):
+    if is_on_uvloop():
         pytest.skip("callbacks cannot be timed on uvloop")
     if request.param == "kafka":
         kafka: ApacheKafka = request.getfixturevalue("kafka")

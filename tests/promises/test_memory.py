@@ -18,6 +18,7 @@ import aiokafkapy
 from aiokafkapy import ProducerRecord, errors
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing.fault_proxy import Answer, Request
+from tests.loops import is_on_uvloop
 
 from .clusters import Cluster
 from .observing import assert_accounts_balance, callbacks, resident_bytes
@@ -218,7 +219,7 @@ async def test_gathered_sends_cost_the_same_each_however_many_there_are(
 ) -> None:
     """Counted in callbacks of the loop, which no busy machine can blur; what they cost in time is measured by the
     benchmarks (``gathered``). Only the producer matters: dev broker."""
-    if type(asyncio.get_running_loop()).__module__.startswith("uvloop"):
+    if is_on_uvloop():
         pytest.skip("callbacks cannot be counted on uvloop")
     topic = await dev_cluster.create_topic()
     per_record = {}

@@ -26,6 +26,7 @@ from aiokafkapy.observability.observer import (
 )
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import decode_request
+from tests.loops import is_on_uvloop
 from tests.unit.client.captures import streams
 
 
@@ -46,7 +47,7 @@ async def until(condition: Callable[[], Any], timeout: float = 20.0) -> None:
 
 def least_time() -> float:
     """Seconds that anything takes by the loop's clock: uvloop's has milliseconds."""
-    return 0 if type(asyncio.get_running_loop()).__module__.startswith("uvloop") else 1e-9
+    return 0 if is_on_uvloop() else 1e-9
 
 
 class Recorder(Observer):
