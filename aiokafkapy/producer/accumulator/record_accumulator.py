@@ -291,9 +291,9 @@ class RecordAccumulator:
     ) -> tuple[int, int]:
         """The time of single records is over, of these indexes, each named once, in the batches with these results.
 
-        Those of a batch that was never sent leave it, and fail. Those of one that was stay, and are only told that
-        their outcome is unknown; where ``make_error`` has none, nothing becomes of them. Returns how many left, and how
-        many were told.
+        Those of a batch that was never sent leave it, and fail; the rest of it is ready at once, for nothing can be
+        added. Those of one that was stay, and are only told that their outcome is unknown; where ``make_error`` has
+        none, nothing becomes of them. Returns how many left, and how many were told.
         """
         left = told = 0
         for batch in self._incomplete.copy_all():
