@@ -78,12 +78,13 @@ class Damage(NamedTuple):
 
 class Mark(NamedTuple):
     """How far the spool was sent: all before ``next`` is dealt with, and ``delivered`` beyond it; what is before
-    ``sent_to`` may have been sent.
+    ``sent_to`` may have been sent. ``partitions`` has the records that are sent again to the partition chosen for them.
     """
 
     next: int = 0
     sent_to: int = 0
     delivered: tuple[int, ...] = ()
+    partitions: tuple[tuple[int, int], ...] = ()
 
 
 def header(salt: bytes) -> bytes:
@@ -163,7 +164,8 @@ def decode_mark(data: bytes) -> Mark:
     found: dict[str, Any] = json.loads(text)
     if found.get("version") != 1:
         raise ValueError(f"version {found.get('version')} is not known")
-    return Mark(found["next"], found["sent_to"], tuple(found["delivered"]))
+    kept = tuple((sequence, partition) for sequence, partition in found.get("partitions", ()))
+    return Mark(found["next"], found["sent_to"], tuple(found["delivered"]), kept)
 
 
 # internals

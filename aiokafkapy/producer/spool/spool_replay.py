@@ -11,7 +11,8 @@ Rules:
 - A record that fails is sent again, without end, before those behind it; but for records that brokers refuse for good,
   and those whose topic stays unknown while brokers answer. These go to ``refused.jsonl``, and the next one's turn has
   come.
-- When some records of a window are written, or may be, the others are sent again to the partitions chosen for them.
+- When some records of a window are written, or may be, the others are sent again to the partitions chosen for them, by
+  the next process too: the mark has them.
 - Before a window is sent the mark says so; a process that comes after a crash knows from it which records may be there
   twice.
 - An error of the disk ends nothing: it is told, and tried again.
@@ -83,6 +84,8 @@ class SpoolReplay:
         # Read and not dealt with, in order; and records delivered out of turn, behind the first of them
         self._pending: deque[SpooledRecord] = deque()
         self._delivered: set[int] = set()
+        # Chosen for records that are sent again, by sequence, see ``_keep_partitions``
+        self._kept_partitions: dict[int, int] = {}
         self._sent_to = self._dealt_to = 0
         # Refused for good, and not set aside yet: the disk may not have taken them
         self._refused: list[tuple[SpooledRecord, Exception]] = []
@@ -93,6 +96,7 @@ class SpoolReplay:
     def begin_at(self, mark: Mark) -> None:
         """Go on where an earlier process has ended."""
         self._delivered = set(mark.delivered)
+        self._kept_partitions = dict(mark.partitions)
         self._sent_to, self._dealt_to = mark.sent_to, mark.next
 
     async def run(self) -> None:
@@ -248,11 +252,14 @@ class SpoolReplay:
         runtime = self._runtime
         cluster = runtime.metadata.cluster
         partition = record.partition
+        count = cluster.partition_count(record.topic)
         if partition is None:
+            kept = self._kept_partitions.get(record.sequence)
+            if kept is not None and kept < count:
+                return kept
             return choose_partition(
                 runtime.partitioner, record.topic, record.key, record.value, record.key, record.value, cluster
             )
-        count = cluster.partition_count(record.topic)
         if partition >= count:
             raise UnknownTopicOrPartitionError(
                 f"the topic has {count} partitions", topic=record.topic, partition=partition
@@ -300,14 +307,11 @@ class SpoolReplay:
         """Some are written, or may be: those that are sent again go to the same partitions. Elsewhere an older record
         would come behind a younger one that is there already.
         """
-        chosen = {
+        self._kept_partitions |= {
             one.record.sequence: place_of(one.outcome)[0].topic_partition.partition
             for one in sending
             if isinstance(one.outcome, Delivery)
         }
-        self._pending = deque(
-            record._replace(partition=chosen.get(record.sequence, record.partition)) for record in self._pending
-        )
 
     def _forget(self, dealt_with: Sequence[SpooledRecord]) -> None:
         if not dealt_with:
@@ -351,8 +355,14 @@ class SpoolReplay:
         self._sent_to = max(self._sent_to, sent_to)
         first = self._pending[0].sequence if self._pending else self._dealt_to
         self._delivered = {number for number in self._delivered if number > first}
+        self._kept_partitions = {
+            number: partition
+            for number, partition in self._kept_partitions.items()
+            if number >= first and number not in self._delivered
+        }
+        kept = tuple(self._kept_partitions.items())
         try:
-            await self._spool.mark(Mark(first, max(first, self._sent_to), tuple(sorted(self._delivered))))
+            await self._spool.mark(Mark(first, max(first, self._sent_to), tuple(sorted(self._delivered)), kept))
         except OSError as error:
             self._retry_later(0, error)
 

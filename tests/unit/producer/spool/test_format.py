@@ -130,9 +130,17 @@ def test_a_file_of_another_kind_is_refused() -> None:
     assert salt_of(MAGIC + b"sa") is None
 
 
-@given(st.integers(0, 2**63), st.integers(0, 2**63), st.lists(st.integers(0, 2**63)), st.data())
-def test_the_mark_is_read_back_or_refused(first: int, last: int, delivered: list[int], draw: st.DataObject) -> None:
-    mark = Mark(first, last, tuple(delivered))
+@given(
+    st.integers(0, 2**63),
+    st.integers(0, 2**63),
+    st.lists(st.integers(0, 2**63)),
+    st.lists(st.tuples(st.integers(0, 2**63), st.integers(0, 2**31 - 1))),
+    st.data(),
+)
+def test_the_mark_is_read_back_or_refused(
+    first: int, last: int, delivered: list[int], partitions: list[tuple[int, int]], draw: st.DataObject
+) -> None:
+    mark = Mark(first, last, tuple(delivered), tuple(partitions))
     data = encode_mark(mark)
     assert decode_mark(data) == mark
     place = draw.draw(st.integers(0, len(data) - 2))  # the last byte ends the line

@@ -169,8 +169,8 @@ async def test_of_two_topics_the_one_that_is_well_is_not_sent_again(new: Callabl
     runtime.outcome = outcome
     await runtime.drain()
     assert sorted(map(str, runtime.sent)) == sorted(map(str, [[b"t1", b"t2"], [b"u1"], [b"t1", b"t2"]]))
-    assert marks[0] == {"version": 1, "next": 0, "sent_to": 3, "delivered": []}
-    assert marks[-1] == {"version": 1, "next": 0, "sent_to": 3, "delivered": [2]}
+    assert marks[0] == {"version": 1, "next": 0, "sent_to": 3, "delivered": [], "partitions": []}
+    assert marks[-1] == {"version": 1, "next": 0, "sent_to": 3, "delivered": [2], "partitions": [[0, 0], [1, 0]]}
 
 
 async def test_a_record_refused_for_good_makes_way(new: Callable[..., Runtime]) -> None:
@@ -275,6 +275,37 @@ async def test_what_goes_again_goes_to_the_same_partitions_where_others_may_be_w
     again = [] if first is None else [[b"0", b"2"]]
     assert runtime.sent == [[b"0", b"2"], [b"1", b"3"], *again, [b"1", b"3"]]
     assert runtime.partitioner.asked == 4
+
+
+async def test_the_next_process_knows_the_partitions_too(new: Callable[..., Runtime]) -> None:
+    class Turns:
+        asked = 0
+
+        def partition(self, *_: Any) -> int:
+            self.asked += 1
+            return self.asked % 2
+
+    before = new()
+    before.partitioner = Turns()
+    await before.begin()
+    before.learn(t=2)
+    await before.spool_values(*numbers(4))
+    before.outcome = lambda batch: None if batch.topic_partition.partition == 0 else DeliveryTimeoutError("late")
+    draining = asyncio.create_task(before.drain())
+    await before.tried_in_vain()
+    draining.cancel()
+    await before.end()
+    await before.spool.close(None)
+    assert before.sent[:2] == [[b"0", b"2"], [b"1", b"3"]]
+
+    after = new()
+    after.partitioner = None  # is not asked
+    await after.begin()
+    after.learn(t=2)
+    partitions: list[int] = []
+    after.outcome = lambda batch: partitions.append(batch.topic_partition.partition)
+    await after.drain()
+    assert (after.sent, partitions) == ([[b"0", b"2"]], [1])
 
 
 async def test_a_partition_is_chosen_anew_for_what_was_not_written(new: Callable[..., Runtime]) -> None:
