@@ -82,12 +82,14 @@ def check_records(
 @dataclass(frozen=True)
 class Spooled:
     """What became of the records in a spool: the values of those that brokers ``refused`` for good, how many the
-    producers said to have ``repeated``, and whether a process has left some that it may have sent to the next one.
+    producers said to have ``repeated``, whether a process has left some that it may have sent to the next one, and
+    whether one has left them without a mark, for its disk took none.
     """
 
     refused: Collection[bytes]
     repeated: int
     is_in_doubt: bool = False
+    is_unmarked: bool = False
 
 
 def check_headers(sent: Sequence[Sent], headers: Mapping[bytes, Headers]) -> Iterator[str]:
@@ -128,17 +130,19 @@ def _may_be_in_spool(record: Sent) -> bool:
 
 
 def _in_order(sent: Sequence[Sent], places: Mapping[bytes, Sequence[Place]], spooled: Spooled | None) -> Sequence[Sent]:
-    """The records whose order is promised. A request of a process that has died may arrive late; and a record that the
-    next process sends again may go to another partition, if its call chose none.
+    """The records whose order is promised. A request of a process that is no more may arrive late; and a record that
+    the next process sends again may go to another partition, if its call chose none.
     """
     is_in_doubt = spooled is not None and spooled.is_in_doubt
-    return [one for one in sent if not (one.is_lost or (is_in_doubt and len(places.get(one.value, ())) > 1))]
+    return [one for one in sent if not (one.may_be_late or (is_in_doubt and len(places.get(one.value, ())) > 1))]
 
 
 def _check_repetitions(
     sent: Sequence[Sent], places: Mapping[bytes, Sequence[Place]], spooled: Spooled
 ) -> Iterator[str]:
-    """As many as the producers have said, at most."""
+    """As many as the producers have said, at most; all that a disk took no mark for may be there again."""
+    if spooled.is_unmarked:
+        return
     again = {_name(record): places[record.value] for record in sent if len(places.get(record.value, ())) > 1}
     count = sum(map(len, again.values())) - len(again)
     if count > spooled.repeated:

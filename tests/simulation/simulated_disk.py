@@ -28,6 +28,7 @@ class SimulatedDisk:
 
     def __init__(self, chance: random.Random) -> None:
         self.is_full = False
+        self.refused = 0  # writes
         self._chance = chance
         self._root: Path | None = None
         self._folders = 0
@@ -74,6 +75,7 @@ class SimulatedDisk:
         if self.is_full:
             if part < len(data):
                 return self._write_at(descriptor, data[:part], position)
+            self.refused += 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         folder = self._dying_folder(descriptor)
         if folder is None:

@@ -74,7 +74,7 @@ class SpoolingScenario(Scenario):
 
     def _spool_of(self, workload: Workload) -> Spooled | None:
         assert isinstance(workload, SpoolingWorkload)
-        return Spooled(workload.refused(), workload.repeated, workload.is_in_doubt)
+        return Spooled(workload.refused(), workload.repeated, workload.is_in_doubt, workload.is_unmarked)
 
     async def _end(self) -> None:
         for number, workload in enumerate(self._workloads):

@@ -66,6 +66,7 @@ class SpoolingWorkload(Workload):
         self.counts: Counter[str] = Counter()
         self.repeated = 0
         self.is_in_doubt = False  # some records may have been sent by a process that is no more
+        self.is_unmarked = False  # so many of them as were sent while the disk took no mark
         self._make_producer = make_producer
         self._disk = disk
         self._on_end = on_end
@@ -74,6 +75,7 @@ class SpoolingWorkload(Workload):
         self._dead: list[KafkaProducer[Any, Any]] = []
         self._accounted: set[KafkaProducer[Any, Any]] = set()
         self._is_closing = False
+        self._refused_before = 0
 
     # overriding Workload
 
@@ -125,6 +127,7 @@ class SpoolingWorkload(Workload):
     # internals
 
     async def _start(self) -> None:
+        self._refused_before = self._disk.refused
         while not self._is_closing:
             try:
                 await self.producer.start()
@@ -134,6 +137,10 @@ class SpoolingWorkload(Workload):
                 return
 
     def _begin_anew(self) -> None:
+        for sent in self.sent:
+            sent.may_be_late |= sent.outcome is None or getattr(sent.outcome, "outcome_unknown", False)
+        if self._disk.refused > self._refused_before:
+            self.is_in_doubt = self.is_unmarked = True
         with contextlib.suppress(FileNotFoundError):
             mark = decode_mark((self.folder / "sent.json").read_bytes())
             self.is_in_doubt |= mark.sent_to > mark.next

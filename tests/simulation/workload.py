@@ -54,6 +54,8 @@ class Sent:
     is_cancelled: bool = False
     # Its process was killed before anything was told
     is_lost: bool = False
+    # Its process has come to its end, and had no answer: a request may still be on its way
+    may_be_late: bool = False
     # What hooks and odd arguments make of it
     is_calm: bool = False
     refused: BaseException | tuple[type[BaseException], ...] | None = None

@@ -87,6 +87,7 @@ class SpoolReplay:
         # Chosen for records that are sent again, by sequence, see ``_keep_partitions``
         self._kept_partitions: dict[int, int] = {}
         self._sent_to = self._dealt_to = 0
+        self._is_marked = True  # the mark has all that was dealt with
         # Refused for good, and not set aside yet: the disk may not have taken them
         self._refused: list[tuple[SpooledRecord, Exception]] = []
         self._replayed = 0
@@ -100,7 +101,26 @@ class SpoolReplay:
         self._sent_to, self._dealt_to = mark.sent_to, mark.next
 
     async def run(self) -> None:
-        """Send until cancelled, or until ``is_ending``."""
+        """Send until cancelled, or until ``is_ending``; then the mark is written, or the next process would send again
+        what was delivered last.
+        """
+        try:
+            await self._send_all()
+        finally:
+            if not self._is_marked:
+                await self._mark()
+
+    def give_back(self) -> None:
+        """Take the unsent records of the window out of memory: they are in the spool."""
+        if not self.is_sending:
+            return
+        topics = {record.topic for record in self._pending if self._spool.has(record.topic)}
+        # Nothing else of these topics is there, see above.
+        self._runtime.accumulator.move_out(lambda topic_partition: topic_partition.topic in topics, _given_back)
+
+    # internals
+
+    async def _send_all(self) -> None:
         while not self.is_ending:
             try:
                 if self._refused:
@@ -119,16 +139,6 @@ class SpoolReplay:
             except Exception as error:  # of the disk, for example: nothing that is in the spool is given up for it
                 self._retry_later(len(self._pending), error)
                 await self._back_off()
-
-    def give_back(self) -> None:
-        """Take the unsent records of the window out of memory: they are in the spool."""
-        if not self.is_sending:
-            return
-        topics = {record.topic for record in self._pending if self._spool.has(record.topic)}
-        # Nothing else of these topics is there, see above.
-        self._runtime.accumulator.move_out(lambda topic_partition: topic_partition.topic in topics, _given_back)
-
-    # internals
 
     async def _send_window(self) -> bool:
         """Send the next window and see to its outcomes. False when something is to be tried again, but later."""
@@ -316,6 +326,7 @@ class SpoolReplay:
     def _forget(self, dealt_with: Sequence[SpooledRecord]) -> None:
         if not dealt_with:
             return
+        self._is_marked = False
         self._delivered |= {record.sequence for record in dealt_with}
         self._dealt_to = max(self._dealt_to, dealt_with[-1].sequence + 1)
         pending, left = self._pending, len(dealt_with)
@@ -363,6 +374,7 @@ class SpoolReplay:
         kept = tuple(self._kept_partitions.items())
         try:
             await self._spool.mark(Mark(first, max(first, self._sent_to), tuple(sorted(self._delivered)), kept))
+            self._is_marked = True
         except OSError as error:
             self._retry_later(0, error)
 

@@ -173,6 +173,31 @@ async def test_of_two_topics_the_one_that_is_well_is_not_sent_again(new: Callabl
     assert marks[-1] == {"version": 1, "next": 0, "sent_to": 3, "delivered": [2], "partitions": [[0, 0], [1, 0]]}
 
 
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_the_last_to_be_delivered_is_written_down_at_the_end(
+    new: Callable[..., Runtime], is_cancelled: bool
+) -> None:
+    """Or the next process would send it again, after an orderly end."""
+    runtime = new(batch_size=0)
+    await runtime.begin()
+    await runtime.spool_values(*numbers(3))
+
+    def outcome(_: ProducerBatch) -> None:
+        runtime.is_out_of_reach, runtime.replay.is_ending = True, not is_cancelled
+
+    runtime.outcome = outcome
+    draining = asyncio.create_task(runtime.drain())
+    while not runtime.changes and not runtime.replay.is_ending:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    (replaying, _) = runtime._tasks
+    if is_cancelled:
+        replaying.cancel()
+    await asyncio.wait([replaying], timeout=10)
+    assert replaying.done()
+    assert runtime.mark()["next"] == 1
+    draining.cancel()
+
+
 async def test_a_record_refused_for_good_makes_way(new: Callable[..., Runtime]) -> None:
     runtime = new(batch_size=0)
     await runtime.begin()
