@@ -160,15 +160,17 @@ class BrokerState:
 
     def share_sessions_of(self, node_id: int) -> ShareSessions:
         """A node's share sessions; the records of a member go back with its session."""
+        shares = self.groups.shares
 
         def on_end(session: ShareSession) -> None:
-            shares = self.groups.shares
             shares.release(session.group_id, session.member_id, session.partitions)
-            if not self.share_sessions[node_id].of_group(session.group_id):
-                shares.out_of_use(session.group_id, node_id)
+
+        def on_empty(group_id: str) -> None:
+            shares.out_of_use(group_id, node_id)
 
         if node_id not in self.share_sessions:
-            self.share_sessions[node_id] = ShareSessions(self.config.group_share_max_share_sessions, on_end)
+            most = self.config.group_share_max_share_sessions
+            self.share_sessions[node_id] = ShareSessions(most, on_end, on_empty)
         return self.share_sessions[node_id]
 
     def coordinator_for(self, key: str) -> Node | None:

@@ -53,9 +53,10 @@ MOST_GROUPS: Final = 200
 """Groups whose offsets are asked for, each by a request."""
 CLASSIC: Final = ("", "classic")
 CONSUMER: Final = "consumer"
-SHARE: Final = "share"
-_KINDS: Final = {CONSUMER: KIP_848, SHARE: KIP_932}
 """The type of groups of KIP-848."""
+SHARE: Final = "share"
+"""The type of groups of KIP-932."""
+_KINDS: Final = {CONSUMER: KIP_848, SHARE: KIP_932}
 
 
 class ClusterSource:

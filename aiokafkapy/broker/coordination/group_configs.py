@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
-from ...errors import InvalidConfigError, InvalidRequestError
+from ...errors import InvalidConfigError, InvalidRequestError, OffsetNotAvailableError
 from ..config import BrokerConfig
 from ..storage.log import PartitionLog
 
@@ -38,6 +38,8 @@ GROUP_OPTIONS: Final[Mapping[str, str | None]] = {
 READ_COMMITTED: Final = "read_committed"
 _WORDS: Final[Mapping[str, str]] = {SHARE_AUTO_OFFSET_RESET: "latest", SHARE_ISOLATION_LEVEL: "read_uncommitted"}
 """Defaults of the options that are no numbers."""
+
+_LONGER: Final = ((SESSION_TIMEOUT, HEARTBEAT_INTERVAL), (SHARE_SESSION_TIMEOUT, SHARE_HEARTBEAT_INTERVAL))
 
 _DURATION: Final = re.compile(
     r"by_duration:P(?:(?P<days>\d+)D)?(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?"
@@ -122,7 +124,9 @@ class GroupConfigs:
         return self.value(group_id, SHARE_ISOLATION_LEVEL) == READ_COMMITTED
 
     def share_start_offset(self, group_id: str, log: PartitionLog, now_ms: int) -> int:
-        """Where a share group begins that has never been in this log."""
+        """Where a share group begins that has never been in this log. OffsetNotAvailableError, as in Kafka, when all
+        records are older than its ``by_duration``.
+        """
         reset = str(self.value(group_id, SHARE_AUTO_OFFSET_RESET))
         if reset == "earliest":
             return log.start_offset
@@ -130,7 +134,9 @@ class GroupConfigs:
         if duration is None:
             return log.end_offset
         found = log.offset_for_time(now_ms - duration // timedelta(milliseconds=1))
-        return log.end_offset if found is None else found.offset
+        if found is None:
+            raise OffsetNotAvailableError(f"There is no record of the last {duration} to begin at.")
+        return found.offset
 
     # internals
 

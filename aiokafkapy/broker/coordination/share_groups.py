@@ -63,11 +63,11 @@ class ShareGroupManager:
         self._configs = configs
         self._on_assigned = on_assigned
 
-    def find(self, group_id: str) -> ShareGroup:
-        """A share group. GroupIdNotFoundError, also for a group of another kind."""
+    def find(self, group_id: str, word: str = "Group") -> ShareGroup:
+        """A share group. GroupIdNotFoundError, which begins with ``word``, also for a group of another kind."""
         group = self._groups.get(group_id)
         if group is None:
-            raise GroupIdNotFoundError(f"Group {group_id} not found.")
+            raise GroupIdNotFoundError(f"{word} {group_id} not found.")
         if not isinstance(group, ShareGroup):
             raise GroupIdNotFoundError(f"Group {group_id} is not a share group.")
         return group
@@ -86,7 +86,7 @@ class ShareGroupManager:
         if request.member_epoch == JOIN and request.group_id not in self._groups:
             group = ShareGroup(request.group_id)
         else:
-            group = self.find(request.group_id)
+            group = self.find(request.group_id, "Share group")
         member = self._member_for(group, request)
         # Above nothing was changed, below nothing is refused.
         is_new_group = group.group_id not in self._groups

@@ -298,9 +298,7 @@ class SharePartition:
         if batch.last_offset < self.start_offset:
             return
         if batch.first_offset >= self.end_offset:
-            raise InvalidRecordStateError(
-                "Batch record not found. The first offset in request is past acquired records."
-            )
+            raise InvalidRequestError("Batch record not found. The first offset in request is past acquired records.")
         if batch.last_offset >= self.end_offset:
             raise InvalidRequestError("Batch record not found. The last offset in request is past acquired records.")
 
@@ -309,7 +307,7 @@ class SharePartition:
         if record.state is not RecordState.ACQUIRED or is_named_twice:
             raise InvalidRecordStateError("The batch cannot be acknowledged. The offset is not acquired.")
         if record.member_id != member_id:
-            raise InvalidRecordStateError("Member is not the owner of offset")
+            raise InvalidRecordStateError("Member is not the owner of batch record")
 
 
 def _ranges(records: Iterable[tuple[int, _Record]]) -> list[AcquiredRecords]:

@@ -6,8 +6,8 @@ It knows no request and no member but by name. Kafka's counterparts are ``ShareP
 
 Rules:
 
-- a partition is in use while its group has a session at its leader; else only its journal's entry is left, and locks of
-  records with it;
+- a partition is in use from the first fetch on, until its leader changes, or the connection ends that had the last
+  session of its group there; then only the journal's entry is left, and no lock;
 - a change is in the journal before the call that made it returns, but for acquisitions: those last as long as their
   locks, and no longer than this process;
 - a group that has never written about a partition begins where ``share.auto.offset.reset`` says, each time that it is
@@ -193,7 +193,7 @@ class SharePartitionManager:
                 self.on_available((group_id, each))
 
     def out_of_use(self, group_id: str, node_id: int) -> None:
-        """A group has no session at a node any more."""
+        """A group has no member at a node any more."""
         self._drop(lambda place, found: place[0] == group_id and found.partition.leader == node_id)
 
     def expire(self) -> None:

@@ -68,19 +68,20 @@ class ShareSession:
 
 
 class ShareSessions:
-    """The sessions of a node; ``on_end`` is called with each that ends."""
+    """The sessions of a node; ``on_end`` is called with each that ends, ``on_empty`` with a group whose last session
+    has ended with its connection.
+    """
 
-    def __init__(self, max_sessions: int, on_end: Callable[[ShareSession], object]) -> None:
+    def __init__(
+        self, max_sessions: int, on_end: Callable[[ShareSession], object], on_empty: Callable[[str], object]
+    ) -> None:
         self._max_sessions = max_sessions
         self._on_end = on_end
+        self._on_empty = on_empty
         self._sessions: dict[tuple[str, str], ShareSession] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
-
-    def of_group(self, group_id: str) -> bool:
-        """Whether any member of a group has a session."""
-        return any(group == group_id for group, _ in self._sessions)
 
     def begin_fetch(
         self,
@@ -127,6 +128,8 @@ class ShareSessions:
         """End the sessions that were opened by a connection, which is closed."""
         for session in [each for each in self._sessions.values() if each.connection_id == connection_id]:
             self.end(session)
+            if not any(group_id == session.group_id for group_id, _ in self._sessions):
+                self._on_empty(session.group_id)
 
     # internals
 

@@ -42,8 +42,11 @@ def _delete(context: RequestContext, body: Body, name: str) -> dict[str, Any]:
     topic_id = None
     error: KafkaError | None = None
     try:
-        topic_id = find_topic(context, Operation.READ, name).topic_id
-        context.state.groups.shares.forget(body.group_id, topic_id)
+        topic = find_topic(context, Operation.READ, name)
+        if context.state.groups.shares.forget(body.group_id, topic.topic_id):
+            topic_id = topic.topic_id
+        else:
+            error = UnknownTopicOrPartitionError("There is no offset information to delete.")
     except UnknownTopicOrPartitionError:
         error = UnknownTopicOrPartitionError("This server does not host this topic-partition.")
     except KafkaError as refused:

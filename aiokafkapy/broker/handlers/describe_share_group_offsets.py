@@ -3,15 +3,15 @@
 versions: 0-0
 kept: chosen partitions, or all (null) that the group has
 dropped: nothing
-notes: -1 is a partition that the group has never written about. It is the start as it would survive: records that are
-    acquired do not move it.
+notes: -1 is a partition that the group has never written about, or that is not there; nor is a group that does not
+    exist an error. Kafka writes a new start with the next change only, so that it may be behind; here it is not.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ...errors import KafkaError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
+from ...errors import KafkaError, TopicAuthorizationFailedError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.assignors import TopicIdPartition
@@ -39,7 +39,6 @@ def handle(context: RequestContext, body: Body) -> Body:
 def _describe(context: RequestContext, requested: Any) -> dict[str, Any]:
     try:
         check_group(context, Operation.DESCRIBE, requested.group_id)
-        context.state.groups.share.find(requested.group_id)
     except KafkaError as error:
         return _failed(requested.group_id, error)
     offsets = context.state.groups.shares.offsets(requested.group_id)
@@ -62,8 +61,6 @@ def _topic(
     error: KafkaError | None = None
     if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
         error, topic = TopicAuthorizationFailedError(), None
-    elif topic is None:
-        error = UnknownTopicOrPartitionError(topic=name)
     partitions = []
     for index in indexes:
         state = ShareState() if topic is None else offsets.get(TopicIdPartition(topic.topic_id, index), ShareState())

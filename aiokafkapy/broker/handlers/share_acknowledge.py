@@ -18,9 +18,9 @@ from ..context import RequestContext
 from ..coordination.share_sessions import FINAL_EPOCH
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition
-from . import Body, error_message, register
+from . import Body, register
 from .leadership import current_leader, node_endpoints
-from .share_acknowledgements import acknowledge_all
+from .share_acknowledgements import acknowledge_all, own_words
 from .share_group_heartbeat import check_share_version
 
 __all__ = ["handle"]
@@ -28,7 +28,7 @@ __all__ = ["handle"]
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """The error at the top."""
-    return context.respond(error_code=error.code, error_message=error_message(error))
+    return context.respond(error_code=error.code)
 
 
 @register(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 1), error=error_response)
@@ -41,7 +41,11 @@ def handle(context: RequestContext, body: Body) -> Body:
     topics: dict[UUID, list[dict[str, Any]]] = {}
     misrouted: list[Partition] = []
     for place, error in acknowledge_all(context, body).items():
-        answer: dict[str, Any] = {"partition_index": place.partition, "error_code": error.code if error else 0}
+        answer: dict[str, Any] = {
+            "partition_index": place.partition,
+            "error_code": error.code if error else 0,
+            "error_message": own_words(error),
+        }
         topic = context.state.topics.by_id(place.topic_id)
         if topic is not None and isinstance(error, NotLeaderOrFollowerError | FencedLeaderEpochError):
             misrouted.append(topic.partitions[place.partition])

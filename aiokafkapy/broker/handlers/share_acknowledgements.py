@@ -13,10 +13,10 @@ from ..coordination.assignors import TopicIdPartition
 from ..coordination.share_partition import AcknowledgementBatch, AcknowledgeType
 from ..security.acls import Operation
 from ..storage.topics import Partition
-from . import Body
+from . import Body, error_message
 from .leadership import check_leader, find_partition, find_topic
 
-__all__ = ["acknowledge_all", "find_led_partition"]
+__all__ = ["acknowledge_all", "find_led_partition", "own_words"]
 
 
 def acknowledge_all(context: RequestContext, body: Body) -> dict[TopicIdPartition, KafkaError | None]:
@@ -35,6 +35,11 @@ def find_led_partition(context: RequestContext, place: TopicIdPartition) -> Part
     context.check_topic(partition.topic_name, partition.index)
     check_leader(context, partition)
     return partition
+
+
+def own_words(error: KafkaError | None) -> str | None:
+    """An error's text, if it says more than its code: Kafka sends no other."""
+    return None if error is None or str(error) == error.summary() else error_message(error)
 
 
 def _acknowledge(context: RequestContext, body: Body, topic_id: Any, wanted: Any) -> KafkaError | None:

@@ -24,7 +24,7 @@ from ..coordination.share_partition import AcquiredRecords, SharePartition
 from ..coordination.share_sessions import FINAL_EPOCH, ShareSession
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition
-from . import Answer, Body, error_message, register
+from . import Answer, Body, register
 from .leadership import current_leader, node_endpoints
 from .share_acknowledgements import acknowledge_all, find_led_partition
 from .share_group_heartbeat import check_share_version
@@ -37,7 +37,7 @@ MISROUTED: Final = (NotLeaderOrFollowerError, FencedLeaderEpochError)
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """The error at the top."""
-    return context.respond(error_code=error.code, error_message=error_message(error))
+    return context.respond(error_code=error.code)
 
 
 @register(ApiKey.SHARE_FETCH, versions=(1, 1), error=error_response)
@@ -152,7 +152,9 @@ class _ShareFetch:
 
     def _found(self, place: TopicIdPartition) -> Partition | KafkaError:
         try:
-            return find_led_partition(self.context, place)
+            partition = find_led_partition(self.context, place)
+            self._share(partition)  # it may not be known where the group begins
+            return partition
         except KafkaError as error:
             return error
 
@@ -187,7 +189,7 @@ class _ShareFetch:
         return b"".join(bytes(batch.buffer) for batch in wanted), acquired
 
     def _failed(self, place: TopicIdPartition, error: KafkaError, misrouted: list[Partition]) -> dict[str, Any]:
-        answer: dict[str, Any] = {"partition_index": place.partition, "error_code": error.code, "records": None}
+        answer: dict[str, Any] = {"partition_index": place.partition, "error_code": error.code, "records": b""}
         topic = self.context.state.topics.by_id(place.topic_id)
         if topic is not None and isinstance(error, MISROUTED):
             misrouted.append(topic.partitions[place.partition])
@@ -196,7 +198,7 @@ class _ShareFetch:
 
     def _respond(self, answers: dict[TopicIdPartition, dict[str, Any]], misrouted: list[Partition]) -> Body:
         for place, error in self.acknowledged.items():
-            answer = answers.setdefault(place, {"partition_index": place.partition, "records": None})
+            answer = answers.setdefault(place, {"partition_index": place.partition, "records": b""})
             answer["acknowledge_error_code"] = error.code if error else 0
         topics: dict[Any, list[dict[str, Any]]] = {}
         for place, answer in answers.items():
