@@ -1,4 +1,4 @@
-"""Share groups in virtual time: members, epochs, partitions for several members, and groups of other kinds (KIP-932)."""
+"""Share groups in virtual time: members, epochs, shared partitions, and groups of other kinds (KIP-932)."""
 
 from __future__ import annotations
 
