@@ -13,6 +13,8 @@ Rules:
 - a group that has never written about a partition begins where ``share.auto.offset.reset`` says, each time that it is
   taken into use;
 - locks run by the wall clock of the cluster, which ``controls.advance_clock`` moves.
+
+Events: ``broker.share_state_unsaved`` (warning).
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ async def test_only_the_leader_answers_and_it_says_where_it_is(shared: Harness) 
     assert [each.node_id for each in body.node_endpoints] == [2]
     assert acquired(fetch(shared, 0, partition=1, node_id=2)) == [(0, 0, 1)]
     topic = topics_with(shared, (0, 0, [ACCEPT]), partition=1)
-    fields = {"group_id": "g", "member_id": "m", "share_session_epoch": 1, "topics": topic}
+    fields: dict[str, Any] = {"group_id": "g", "member_id": "m", "share_session_epoch": 1, "topics": topic}
     refused = shared.call(ApiKey.SHARE_ACKNOWLEDGE, 1, **fields)
     assert codes(refused) == [6]
     assert [each.node_id for each in refused.node_endpoints] == [2]
