@@ -14,8 +14,10 @@ from typing import Any
 from ..broker import DevBroker
 from ..broker.coordination.consumer_group import ConsumerGroup
 from ..broker.coordination.group import Group as BrokerGroup
+from ..broker.coordination.group_offsets import CommittedOffset
 from ..broker.coordination.groups import AnyGroup
 from ..broker.coordination.share_group import SHARE_ASSIGNOR, ShareGroup
+from ..broker.coordination.share_partitions import NO_OFFSET
 from ..broker.coordination.transaction import NEVER_MS, TransactionState
 from ..broker.storage.topics import Partition as BrokerPartition
 from ..broker.storage.topics import Topic as BrokerTopic
@@ -197,7 +199,7 @@ class BrokerSource:
 
     def _committed(self, group_id: str, owners: dict[TopicPartition, str]) -> list[Committed]:
         state, found = self.broker.state, []
-        offsets = state.groups.offsets.get(group_id)
+        offsets = state.groups.offsets.get(group_id) | self._share_starts(group_id)
         for place in sorted(offsets.keys() | owners.keys()):
             partition = state.topics.partition(place.topic, place.partition)
             committed = offsets.get(place)
@@ -210,6 +212,16 @@ class BrokerSource:
                 lag = max(0, end - committed.offset)
                 member = owners.get(place)
                 found.append(Committed(place.topic, place.partition, committed.offset, end, lag, member))
+        return found
+
+    def _share_starts(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        """Where a share group begins in its partitions: it commits nothing."""
+        topics, found = self.broker.state.topics, {}
+        for place, state in self.broker.state.groups.shares.offsets(group_id).items():
+            topic = topics.by_id(place.topic_id)
+            if topic is not None and state.start_offset != NO_OFFSET:
+                committed = CommittedOffset(state.start_offset, topic_id=topic.topic_id)
+                found[TopicPartition(topic.name, place.partition)] = committed
         return found
 
     async def transactions(self) -> list[Transaction]:
