@@ -280,6 +280,15 @@ async def the_life_of_a_group(client: RawClient, topic: str) -> Any:
     return answers
 
 
+async def versions(client: RawClient, topic: str) -> Any:
+    await enable(client)
+    body = await client.call(ApiKey.API_VERSIONS, 4, client_software_name="raw", client_software_version="1")
+    ranges = {each.api_key: (each.min_version, each.max_version) for each in body.api_keys}
+    features = {each.name: (each.min_version, each.max_version) for each in body.supported_features}
+    keys = [api for api in ApiKey if "SHARE" in api.name]
+    return [(api.name, ranges.get(api)) for api in keys] + [features["share.version"]]
+
+
 async def heartbeats_that_cannot_be(client: RawClient, topic: str) -> Any:
     await enable(client)
     await create(client, topic)
@@ -509,6 +518,7 @@ async def places_to_begin_at(client: RawClient, topic: str) -> Any:
 
 
 SCENARIOS: list[Scenario] = [
+    versions,
     the_life_of_a_group,
     heartbeats_that_cannot_be,
     groups_of_other_kinds,

@@ -258,10 +258,13 @@ class GroupCoordinator:
     def expire(self, timestamp_ms: int) -> None:
         """Delete the groups that have had no member and no commit for ``offsets.retention.minutes`` of wall time.
 
-        A group is as old as the first call that saw it, so a restart makes all of them young. Raises KafkaStorageError.
+        A group is as old as the first call that saw it, so a restart makes all of them young. Share groups stay, as in
+        Kafka: they commit nothing. Raises KafkaStorageError.
         """
         oldest = timestamp_ms - self._config.offsets_retention_minutes * 60_000
         for group_id, group in tuple(self._groups.items()):
+            if isinstance(group, ShareGroup):
+                continue
             if not _is_unused(group) or self.offsets.has_pending(group_id):
                 self._in_use_at[group_id] = timestamp_ms
             elif self._in_use_at.setdefault(group_id, timestamp_ms) < oldest:

@@ -193,6 +193,8 @@ class SharePartition:
         """
         if not batches:
             return []
+        if not self._records:
+            self.start_at(batches[0][0])  # compaction may have left nothing before
         first = self.next_fetch_offset
         room = self._max_in_flight - len(self._records)
         is_full = room <= 0

@@ -196,6 +196,14 @@ def test_a_group_with_members_is_not_deleted_and_one_without_is_forgotten(groups
     assert groups.coordinator.shares.groups() == []
 
 
+def test_a_share_group_does_not_expire(groups: ShareGroups) -> None:
+    groups.beat("m", 0, "t")
+    groups.beat("m", -1)
+    groups.coordinator.expire(0)
+    groups.coordinator.expire(10**15)
+    assert groups.group.is_empty
+
+
 def test_groups_survive_a_restart_without_their_members(tmp_path: Path) -> None:
     groups = ShareGroups(data_dir=tmp_path)
     groups.beat("m", 0, "t")

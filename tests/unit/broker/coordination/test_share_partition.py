@@ -128,6 +128,12 @@ def test_offsets_that_compaction_emptied_hold_nobody_up() -> None:
     assert share.start_offset == share.end_offset == 8
 
 
+def test_a_gap_before_the_first_record_costs_nothing() -> None:
+    share = partition()
+    assert acquire(share, "m", (10**15, 10**15 + 1)) == [AcquiredRecords(10**15, 10**15 + 1, 1)]
+    assert share.start_offset == 10**15
+
+
 def test_records_of_aborted_transactions_are_given_to_nobody() -> None:
     share = partition()
     acquired = share.acquire("m", [(0, 1), (2, 3), (4, 4)], 100, LOCK_MS, aborted=[(0, 1), (4, 4)])
