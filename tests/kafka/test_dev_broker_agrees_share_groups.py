@@ -27,6 +27,7 @@ from aiokafkapy.record.batch import iter_batches
 from aiokafkapy.testing import ApacheKafka
 from tests.clusters import started
 from tests.kafka.agreement import (
+    COORDINATOR_ERRORS,
     Scenario,
     answers_of_both,
     batch,
@@ -35,18 +36,24 @@ from tests.kafka.agreement import (
     join_fields,
     patiently,
     produce,
+    when_ready,
 )
 from tests.shared import SHARED
 from tests.system.raw_client import RawClient
 
 ACCEPT, RELEASE, REJECT = 1, 2, 3
+CONCURRENT_TRANSACTIONS = 51
 Range = tuple[int, int, list[int]]
 
 
 @pytest.fixture
 def share_kafka() -> ApacheKafka:
     """One real node that can have share groups; scenarios ask it for them."""
-    config = {"share.coordinator.state.topic.replication.factor": 1, "share.coordinator.state.topic.min.isr": 1}
+    config = {
+        "share.coordinator.state.topic.replication.factor": 1,
+        "share.coordinator.state.topic.min.isr": 1,
+        "group.share.min.record.lock.duration.ms": 1_000,
+    }
     node = SHARED.enter("one node with share groups", lambda: started(ApacheKafka(config=config)))
     node.restore_blocking()
     return node
@@ -183,7 +190,7 @@ class Member:
             for offset in range(each.first_offset, each.last_offset + 1)
         ]
         offsets = {offset for offset, _ in acquired}
-        batches = list(iter_batches(bytes(answer.records or b"")))
+        batches = [each for each in iter_batches(bytes(answer.records or b"")) if not each.is_control]
         records = [record.value for each in batches for record in each.records("t", 0) if record.offset in offsets]
         error = (int(answer.error_code), answer.error_message)
         return (
@@ -445,6 +452,44 @@ async def members_come_and_go(client: RawClient, topic: str) -> Any:
     return answers
 
 
+async def locks_run_out(client: RawClient, topic: str) -> Any:
+    one = await a_group(client, topic, share_record_lock_duration_ms="1000")
+    two = Member(client, topic, one.topic_id, "two")
+    await produce(client, topic, batch([b"0", b"1"]))
+    answers: list[Any] = [await one.has_fetched(2), await two.has_fetched(2)]
+    answers += [await one.acknowledge((1, 1, [ACCEPT])), await two.acknowledge((1, 1, [ACCEPT]))]
+    return answers
+
+
+async def transactions(client: RawClient, topic: str) -> Any:
+    member = await a_group(client, topic, share_isolation_level="read_committed")
+    named = {"transactional_id": topic, "transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
+    begun = await patiently(client, ApiKey.INIT_PRODUCER_ID, 4, **named)
+    me = {"transactional_id": topic, "producer_id": begun.producer_id, "producer_epoch": begun.producer_epoch}
+    topics = [{"name": topic, "partitions": [0]}]
+    adding = {f"v3_and_below_{name}": value for name, value in {**me, "topics": topics}.items()}
+    answers: list[Any] = []
+    await produce(client, topic, batch([b"plain"]))
+    for number, is_committed in enumerate((False, True)):
+        await when_ready(
+            client,
+            lambda: client.call(ApiKey.ADD_PARTITIONS_TO_TXN, 3, **adding),
+            lambda body: int(body.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code),
+            COORDINATOR_ERRORS | {CONCURRENT_TRANSACTIONS},
+        )
+        records = batch([b"a", b"b"], (begun.producer_id, begun.producer_epoch, 2 * number), is_transactional=True)
+        answers.append((await produce(client, topic, records, transactional_id=topic))[0])
+        if not is_committed:
+            answers.append(await member.has_fetched(1))
+        answers.append(int((await client.call(ApiKey.END_TXN, 3, **me, committed=is_committed)).error_code))
+    await produce(client, topic, batch([b"last"]))
+    values: list[bytes] = []
+    async with asyncio.timeout(30):
+        while b"last" not in values:
+            values += [value for each in await member.fetch() for value in each[4]]
+    return [*answers, values]
+
+
 async def limits(client: RawClient, topic: str) -> Any:
     member = await a_group(client, topic)
     for _ in range(4):
@@ -527,6 +572,8 @@ SCENARIOS: list[Scenario] = [
     records_are_delivered_five_times,
     sessions,
     members_come_and_go,
+    locks_run_out,
+    transactions,
     limits,
     offsets_are_changed,
     places_to_begin_at,
