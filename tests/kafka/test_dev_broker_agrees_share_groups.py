@@ -412,7 +412,7 @@ async def records_are_delivered_five_times(client: RawClient, topic: str) -> Any
 
 
 async def sessions(client: RawClient, topic: str) -> Any:
-    member = await a_group(client, topic, 2)
+    member = await a_group(client, topic, 3)
     answers: list[Any] = [await member.fetch(epoch=1), await member.acknowledge(epoch=1)]
     answers += [await member.fetch(epoch=-1), await member.acknowledge(epoch=-1), await member.acknowledge(epoch=0)]
     answers.append(await member.fetch((0, 0, [ACCEPT]), epoch=0))
@@ -423,6 +423,7 @@ async def sessions(client: RawClient, topic: str) -> Any:
     await produce(client, topic, batch([b"2"]), partition=1)
     answers.append(await member.fetch(topics=[]))
     answers.append(await member.fetch(partition=1, topics=member._topics([], 1)))
+    answers += [await member.fetch(partition=2), await member.fetch(partition=2)]
     forgotten = [{"topic_id": member.topic_id, "partitions": [1]}]
     answers.append(await member.fetch(topics=[], forgotten_topics_data=forgotten, max_wait=0))
     answers.append(await member.fetch(partition=7))

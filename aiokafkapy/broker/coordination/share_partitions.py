@@ -215,6 +215,7 @@ class SharePartitionManager:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._in_use.clear()  # connections that end later find nothing to give back
         self._journal.close()
 
     # internals: in use

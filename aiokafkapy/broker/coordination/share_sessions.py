@@ -34,7 +34,7 @@ MAX_EPOCH: Final = 2**31 - 1
 class ShareSession:
     """The partitions of one member at one node, in the order in which they were named."""
 
-    __slots__ = ("connection_id", "epoch", "group_id", "member_id", "partitions", "with_errors")
+    __slots__ = ("connection_id", "epoch", "group_id", "member_id", "partitions", "untold")
 
     def __init__(
         self, group_id: str, member_id: str, connection_id: str, partitions: Iterable[TopicIdPartition]
@@ -43,8 +43,8 @@ class ShareSession:
         self.member_id = member_id
         self.connection_id = connection_id
         self.partitions: dict[TopicIdPartition, None] = dict.fromkeys(partitions)
-        # those whose last answer was an error: their next one is told, whatever it is
-        self.with_errors: set[TopicIdPartition] = set()
+        # those that are new, and those whose last answer was an error: their next one is told, whatever it is
+        self.untold = set(self.partitions)
         self.epoch = INITIAL_EPOCH + 1
 
     def advance(self, epoch: int) -> None:
@@ -55,10 +55,13 @@ class ShareSession:
 
     def change(self, added: Iterable[TopicIdPartition], forgotten: Iterable[TopicIdPartition]) -> None:
         """Take over the partitions that a request names."""
-        self.partitions.update(dict.fromkeys(added))
+        for each in added:
+            if each not in self.partitions:
+                self.partitions[each] = None
+                self.untold.add(each)
         for each in forgotten:
             self.partitions.pop(each, None)
-            self.with_errors.discard(each)
+            self.untold.discard(each)
 
     def rotated(self) -> list[TopicIdPartition]:
         """The partitions, each request beginning with another one, so that each gets its turn."""

@@ -74,7 +74,7 @@ def _places(topics: Iterable[Any], index: Any) -> list[TopicIdPartition]:
 class _ShareFetch:
     """One request, looked at when it comes and again whenever records appear or come back."""
 
-    __slots__ = ("acknowledged", "body", "context", "is_first", "places", "session")
+    __slots__ = ("acknowledged", "body", "context", "places", "session")
 
     def __init__(
         self,
@@ -87,7 +87,6 @@ class _ShareFetch:
         self.body = body
         self.session = session
         self.acknowledged = acknowledged
-        self.is_first = body.share_session_epoch == 0  # its answer has all partitions
         self.places = session.rotated()
 
     def keys(self) -> list[Any]:
@@ -131,7 +130,7 @@ class _ShareFetch:
             partition = self._found(place)
             if isinstance(partition, KafkaError):
                 answers[place] = self._failed(place, partition, misrouted)
-                self.session.with_errors.add(place)
+                self.session.untold.add(place)
                 continue
             share = self._share(partition)
             if not share.can_acquire:
@@ -143,9 +142,9 @@ class _ShareFetch:
                 data, acquired = self._acquire(partition, share, limit, records_left)
             records_left -= sum(last - first + 1 for first, last, _ in acquired)
             bytes_left -= len(data)
-            if acquired or self.is_first or place in self.session.with_errors:
+            if acquired or place in self.session.untold:
                 answers[place] = _answer(place, data, acquired)
-                self.session.with_errors.discard(place)
+                self.session.untold.discard(place)
         return self._respond(answers, misrouted)
 
     # internals

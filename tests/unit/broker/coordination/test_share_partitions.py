@@ -223,6 +223,17 @@ def test_a_word_that_cannot_be_written_is_not_taken(tmp_path: Path, monkeypatch:
     assert shares.take("n") == [AcquiredRecords(0, 3, 1)]
 
 
+def test_nothing_is_given_back_after_the_end(tmp_path: Path) -> None:
+    shares = Shares(data_dir=tmp_path)
+    shares.take()
+    shares.coordinator.close()
+    written = (tmp_path / "share-groups.jsonl").read_bytes()
+    shares.shares.release("g", "m", [shares.place])
+    shares.scheduler.advance(60)
+    assert shares.came_back == []
+    assert (tmp_path / "share-groups.jsonl").read_bytes() == written
+
+
 def test_a_damaged_journal_is_not_opened(tmp_path: Path) -> None:
     shares = Shares(data_dir=tmp_path)
     shares.coordinator.close()

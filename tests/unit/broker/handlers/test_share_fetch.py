@@ -233,6 +233,22 @@ async def test_a_partition_whose_answer_was_an_error_is_told_of_when_it_is_well(
     assert codes(fetch(shared, 2)) == []
 
 
+async def test_a_partition_is_told_of_once_and_then_with_records_only(shared: Harness) -> None:
+    shared.topics.add_partitions("t", 4)
+    topic = topic_of(shared.topics)
+    for partition in topic.partitions:
+        partition.leader = 1
+    assert codes(fetch(shared, 0)) == [0]
+    assert codes(fetch(shared, 1)) == []
+    assert [each.partition_index for each in fetch(shared, 2, partition=2).responses[0].partitions] == [2]
+    assert codes(fetch(shared, 3, partition=2)) == []
+    append(shared, b"0", partition=2)
+    assert codes(fetch(shared, 4, topics=[])) == [0]
+    forgotten = [{"topic_id": topic.topic_id, "partitions": [2]}]
+    append(shared, b"1", partition=2)
+    assert codes(fetch(shared, 5, topics=[], forgotten_topics_data=forgotten)) == []
+
+
 async def test_read_committed_gives_no_record_of_an_open_or_aborted_transaction(shared: Harness) -> None:
     configure(shared, isolation_level="read_committed")
     log = topic_of(shared.topics).partitions[0].log
