@@ -234,6 +234,39 @@ class BrokerConfig(BaseModel):
     group_version: Literal[0, 1] = Field(
         default=1, description="Kafka's feature group.version: 0 takes consumer groups (KIP-848) away."
     )
+    group_share_session_timeout_ms: int = Field(
+        default=45_000, ge=1, description="Session time-out of members of share groups (KIP-932), in milliseconds."
+    )
+    group_share_heartbeat_interval_ms: int = Field(
+        default=500,
+        ge=1,
+        description="Milliseconds between heartbeats of a share group's member. Kafka's default is 5000; a member "
+        "hears of its partitions by a heartbeat, and tests must not wait.",
+    )
+    group_share_max_size: int = Field(default=200, ge=1, description="Members of a share group.")
+    group_share_max_share_sessions: int = Field(
+        default=2_000, ge=1, description="Members of share groups that may fetch from each node at a time."
+    )
+    group_share_record_lock_duration_ms: int = Field(
+        default=30_000,
+        ge=1,
+        description="Milliseconds that a record is with a member of a share group that does not acknowledge it. Kafka "
+        "takes 15000 to 60000.",
+    )
+    group_share_delivery_count_limit: int = Field(
+        default=5, ge=1, le=10, description="How often a record is delivered to a share group at most."
+    )
+    group_share_partition_max_record_locks: int = Field(
+        default=2_000,
+        ge=1,
+        le=10_000,
+        description="Records of a partition that are in flight in a share group, when no more are begun.",
+    )
+    share_version: Literal[0, 1] = Field(
+        default=1,
+        description="Kafka's feature share.version: 0 takes share groups (KIP-932) away, as Kafka 4.1 does until they "
+        "are asked for.",
+    )
     transaction_max_timeout_ms: int = Field(
         default=900_000,
         ge=1,

@@ -21,7 +21,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,6 +38,7 @@ from ..protocol.api import ApiKey
 from ..protocol.messages import build_response
 from .clock import WallClock
 from .coordination.fetch_sessions import FetchSessions
+from .coordination.share_sessions import ShareSession, ShareSessions
 from .entity_quotas import EntityQuotas
 from .faults import Fault, Faults, broker_error
 from .security.acls import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType
@@ -85,6 +86,8 @@ class ConnectionInfo:
     session: SaslSession | None = None
     software: str = ""
     """The client's library and its version, as its ApiVersions says them (KIP-511); an old one does not."""
+    on_closed: dict[Hashable, Callable[[], object]] = field(default_factory=dict)
+    """Called when the connection has ended; by any key, so that each is there once."""
 
     def authenticate(self, token: bytes, now: float, now_ms: int) -> tuple[bytes, int]:
         """See ``SaslSession.authenticate``; the connection is the principal's when it is complete."""
@@ -113,6 +116,7 @@ class BrokerState:
     clock: WallClock = field(default_factory=WallClock)
     quotas: EntityQuotas = field(default_factory=EntityQuotas)
     fetch_sessions: dict[int, FetchSessions] = field(default_factory=dict)
+    share_sessions: dict[int, ShareSessions] = field(default_factory=dict)
     authorizer: Authorizer | None = None  # None: everybody may do everything
     telemetry: ClientTelemetry = field(default_factory=ClientTelemetry)
 
@@ -153,6 +157,21 @@ class BrokerState:
         if node_id not in self.fetch_sessions:
             self.fetch_sessions[node_id] = FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
         return self.fetch_sessions[node_id]
+
+    def share_sessions_of(self, node_id: int) -> ShareSessions:
+        """A node's share sessions; the records of a member go back with its session."""
+        shares = self.groups.shares
+
+        def on_end(session: ShareSession) -> None:
+            shares.release(session.group_id, session.member_id, session.partitions)
+
+        def on_empty(group_id: str) -> None:
+            shares.out_of_use(group_id, node_id)
+
+        if node_id not in self.share_sessions:
+            most = self.config.group_share_max_share_sessions
+            self.share_sessions[node_id] = ShareSessions(most, on_end, on_empty)
+        return self.share_sessions[node_id]
 
     def coordinator_for(self, key: str) -> Node | None:
         """The running node that coordinates a group or transactional id; any node answers for it in fact."""

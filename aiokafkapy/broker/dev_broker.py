@@ -354,6 +354,7 @@ class DevBroker:
     def advance_clock(self, seconds: float) -> None:
         """See ``Controls.advance_clock``."""
         self.state.clock.advance(seconds)
+        self.state.groups.shares.expire()
         if self._logs is not None:
             self._logs.run(even_active=False)
 
@@ -386,7 +387,8 @@ class DevBroker:
         with ExitStack() as opened:
             topics = TopicRegistry(self.config, self._node_ids, data_dir=self._data_dir)
             opened.callback(topics.close)
-            groups = GroupCoordinator(self.config, topics, data_dir=self._data_dir)
+            groups = GroupCoordinator(self.config, topics, data_dir=self._data_dir, clock=clock)
+            groups.shares.on_available = purgatory.check
             opened.callback(groups.close)
             producer_ids = ProducerIdManager(data_dir=self._data_dir, first=topics.next_producer_id())
             features = Features(self.config)

@@ -16,11 +16,12 @@ from typing import Final
 from ..errors import InvalidUpdateVersionError
 from .config import BrokerConfig
 
-__all__ = ["GROUP_VERSION", "HIGHEST", "TRANSACTION_VERSION", "Features", "UpgradeType"]
+__all__ = ["GROUP_VERSION", "HIGHEST", "SHARE_VERSION", "TRANSACTION_VERSION", "Features", "UpgradeType"]
 
 GROUP_VERSION: Final = "group.version"
+SHARE_VERSION: Final = "share.version"
 TRANSACTION_VERSION: Final = "transaction.version"
-HIGHEST: Final[Mapping[str, int]] = {GROUP_VERSION: 1, TRANSACTION_VERSION: 2}
+HIGHEST: Final[Mapping[str, int]] = {GROUP_VERSION: 1, SHARE_VERSION: 1, TRANSACTION_VERSION: 2}
 """The features by name, with the highest level that this broker has."""
 
 
@@ -38,6 +39,7 @@ class Features:
     def __init__(self, config: BrokerConfig) -> None:
         self._levels: dict[str, int] = {
             GROUP_VERSION: config.group_version,
+            SHARE_VERSION: config.share_version,
             TRANSACTION_VERSION: config.transaction_version,
         }
         self.epoch = 0

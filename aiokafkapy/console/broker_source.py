@@ -14,6 +14,10 @@ from typing import Any
 from ..broker import DevBroker
 from ..broker.coordination.consumer_group import ConsumerGroup
 from ..broker.coordination.group import Group as BrokerGroup
+from ..broker.coordination.group_offsets import CommittedOffset
+from ..broker.coordination.groups import AnyGroup
+from ..broker.coordination.share_group import SHARE_ASSIGNOR, ShareGroup
+from ..broker.coordination.share_partitions import NO_OFFSET
 from ..broker.coordination.transaction import NEVER_MS, TransactionState
 from ..broker.storage.topics import Partition as BrokerPartition
 from ..broker.storage.topics import Topic as BrokerTopic
@@ -27,6 +31,7 @@ from .client_log import ClientLog
 from .fault_view import faults_in_force
 from .model import (
     KIP_848,
+    KIP_932,
     Client,
     Cluster,
     Committed,
@@ -156,14 +161,17 @@ class BrokerSource:
             members.append(each)
         return GroupDetail(self._group(group), members, self._committed(group_id, owners))
 
-    def _members(self, group: BrokerGroup | ConsumerGroup) -> Iterator[tuple[Member, list[TopicPartition]]]:
-        """Each member with its partitions, of either protocol."""
-        if isinstance(group, ConsumerGroup):
+    def _members(self, group: AnyGroup) -> Iterator[tuple[Member, list[TopicPartition]]]:
+        """Each member with its partitions, of any protocol."""
+        if not isinstance(group, BrokerGroup):
             for new in group.members.values():
                 topics = [(self.broker.state.topics.by_id(each.topic_id), each.partition) for each in new.assigned]
                 places = sorted(TopicPartition(topic.name, index) for topic, index in topics if topic is not None)
                 shown = [str(place) for place in places]
-                yield Member(new.member_id, new.client_id, new.client_host, new.instance_id, shown), places
+                yield (
+                    Member(new.member_id, new.client_id, new.client_host, getattr(new, "instance_id", None), shown),
+                    places,
+                )
             return
         for old in group.members.values():
             places = sorted(read_assignment(old.assignment)) if group.protocol_type == "consumer" else []
@@ -174,14 +182,15 @@ class BrokerSource:
                 places,
             )
 
-    def _group(self, group: BrokerGroup | ConsumerGroup) -> Group:
+    def _group(self, group: AnyGroup) -> Group:
+        kind, protocol = _protocol(group)
         offsets = self._committed(group.group_id, {})
         coordinator = self.broker.state.coordinator_for(group.group_id)
         return Group(
             group.group_id,
             group.state.value,
-            KIP_848 if isinstance(group, ConsumerGroup) else group.protocol_type or "",
-            group.assignor if isinstance(group, ConsumerGroup) else group.protocol_name or "",
+            kind,
+            protocol,
             len(group.members),
             sum(each.lag or 0 for each in offsets) if offsets else None,
             sorted({each.topic for each in offsets}),
@@ -190,7 +199,7 @@ class BrokerSource:
 
     def _committed(self, group_id: str, owners: dict[TopicPartition, str]) -> list[Committed]:
         state, found = self.broker.state, []
-        offsets = state.groups.offsets.get(group_id)
+        offsets = state.groups.offsets.get(group_id) | self._share_starts(group_id)
         for place in sorted(offsets.keys() | owners.keys()):
             partition = state.topics.partition(place.topic, place.partition)
             committed = offsets.get(place)
@@ -203,6 +212,16 @@ class BrokerSource:
                 lag = max(0, end - committed.offset)
                 member = owners.get(place)
                 found.append(Committed(place.topic, place.partition, committed.offset, end, lag, member))
+        return found
+
+    def _share_starts(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        """Where a share group begins in its partitions: it commits nothing."""
+        topics, found = self.broker.state.topics, {}
+        for place, state in self.broker.state.groups.shares.offsets(group_id).items():
+            topic = topics.by_id(place.topic_id)
+            if topic is not None and state.start_offset != NO_OFFSET:
+                committed = CommittedOffset(state.start_offset, topic_id=topic.topic_id)
+                found[TopicPartition(topic.name, place.partition)] = committed
         return found
 
     async def transactions(self) -> list[Transaction]:
@@ -277,3 +296,12 @@ def _topic(topic: BrokerTopic) -> Topic:
         sum(each.leader is None for each in topic.partitions),
         topic.is_internal,
     )
+
+
+def _protocol(group: AnyGroup) -> tuple[str, str]:
+    """The kind of a group, and its assignor."""
+    if isinstance(group, ConsumerGroup):
+        return KIP_848, group.assignor
+    if isinstance(group, ShareGroup):
+        return KIP_932, SHARE_ASSIGNOR
+    return group.protocol_type or "", group.protocol_name or ""

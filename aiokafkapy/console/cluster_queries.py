@@ -101,6 +101,14 @@ class ClusterQueries:
         body = await self._ask(ApiKey.CONSUMER_GROUP_DESCRIBE, node, **asked)
         return [group for group in body.groups if not group.error_code]
 
+    async def described_share_groups(self, node: Node, group_ids: list[str]) -> list[Any]:
+        """As ``described_groups``, of share groups (KIP-932)."""
+        if not group_ids:
+            return []
+        asked = {"group_ids": group_ids, "include_authorized_operations": False}
+        body = await self._ask(ApiKey.SHARE_GROUP_DESCRIBE, node, **asked)
+        return [group for group in body.groups if not group.error_code]
+
     async def offsets(self, node: Node, group_id: str) -> dict[TopicPartition, int]:
         """The committed offsets of a group of this coordinator."""
         body = await self._ask(

@@ -28,6 +28,7 @@ from .cluster_feed import ClusterFeed
 from .cluster_queries import ClusterQueries, Described
 from .model import (
     KIP_848,
+    KIP_932,
     Client,
     Cluster,
     Committed,
@@ -53,6 +54,9 @@ MOST_GROUPS: Final = 200
 CLASSIC: Final = ("", "classic")
 CONSUMER: Final = "consumer"
 """The type of groups of KIP-848."""
+SHARE: Final = "share"
+"""The type of groups of KIP-932."""
+_KINDS: Final = {CONSUMER: KIP_848, SHARE: KIP_932}
 
 
 class ClusterSource:
@@ -222,6 +226,8 @@ class ClusterSource:
         found = await self._queries.described_groups(node, classic)
         new = [group_id for group_id, kind in kinds.items() if kind == CONSUMER]
         found += await self._queries.described_consumer_groups(node, new)
+        shared = [group_id for group_id, kind in kinds.items() if kind == SHARE]
+        found += await self._queries.described_share_groups(node, shared)
         return {one.group_id: one for one in found}
 
     async def _committed(
@@ -317,7 +323,7 @@ def _group(listed: Any, described: Any, offsets: list[Committed], coordinator: i
     return Group(
         listed.group_id,
         state or "unknown",
-        KIP_848 if kind == CONSUMER else kind if kind not in CLASSIC else listed.protocol_type,
+        _KINDS.get(kind, kind) if kind not in CLASSIC else listed.protocol_type,
         getattr(described, "protocol_data", "") or getattr(described, "assignor_name", ""),
         None if described is None else len(described.members),
         sum(one.lag or 0 for one in offsets) if offsets else None,

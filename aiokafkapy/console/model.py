@@ -110,6 +110,9 @@ class TopicDetail:
 KIP_848: Final = "consumer (KIP-848)"
 """The kind of groups of the newer protocol; those of the older one have the name that their members gave it."""
 
+KIP_932: Final = "share (KIP-932)"
+"""The kind of share groups, whose members have records together, and no committed offsets."""
+
 
 @dataclass(frozen=True, slots=True)
 class Group:

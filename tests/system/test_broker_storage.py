@@ -446,3 +446,34 @@ def test_the_program_says_which_file_is_damaged(kept: Kept, tmp_path: Path, monk
     said = " ".join(ended.stderr.split())
     assert said.startswith(f"error: {folder / 'producer-ids'} is damaged: ")
     assert "Traceback" not in said
+
+
+async def test_records_that_a_share_group_has_accepted_are_not_delivered_again_after_a_kill(tmp_path: Path) -> None:
+    async def fetch(client: RawClient, epoch: int) -> list[tuple[int, int, int]]:
+        (topic,) = (await client.call(ApiKey.METADATA, 12, topics=[{"name": "t"}])).topics
+        topics = [{"topic_id": topic.topic_id, "partitions": [{"partition_index": 0}]}]
+        fields = {"group_id": "g", "member_id": "m", "share_session_epoch": epoch, "topics": topics}
+        wanted = {"max_wait": 0, "min_bytes": 1, "max_records": 10, "batch_size": 10}
+        body = await client.call(ApiKey.SHARE_FETCH, 1, **fields, **wanted)
+        acquired = body.responses[0].partitions[0].acquired_records
+        return [(each.first_offset, each.last_offset, each.delivery_count) for each in acquired]
+
+    configs = [{"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}]
+    resources = [{"resource_type": 32, "resource_name": "g", "configs": configs}]
+    async with broker_process(tmp_path) as (process, node), RawClient(node) as client:
+        await client.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=resources)
+        joining = {"group_id": "g", "member_id": "m", "member_epoch": 0, "subscribed_topic_names": ["t"]}
+        body = await client.call(ApiKey.SHARE_GROUP_HEARTBEAT, 1, **joining)
+        assert body.error_code == 0, body
+        await produce(client, 0, batch(-1, -1, [b"0", b"1", b"2", b"3"]))
+        assert await fetch(client, 0) == [(0, 3, 1)]
+        said = [{"first_offset": 0, "last_offset": 2, "acknowledge_types": [1, 2, 3]}]
+        partitions = [{"partition_index": 0, "acknowledgement_batches": said}]
+        topics = [{"topic_id": body.assignment.topic_partitions[0].topic_id, "partitions": partitions}]
+        fields = {"group_id": "g", "member_id": "m", "share_session_epoch": 1, "topics": topics}
+        answer = await client.call(ApiKey.SHARE_ACKNOWLEDGE, 1, **fields)
+        assert answer.responses[0].partitions[0].error_code == 0
+        process.send_signal(signal.SIGKILL)
+        await process.wait()
+    async with broker_process(tmp_path) as (_, node), RawClient(node) as client:
+        assert await fetch(client, 0) == [(1, 1, 2), (3, 3, 1)]

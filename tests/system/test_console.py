@@ -160,6 +160,36 @@ async def test_a_group_of_the_newer_protocol_has_its_members_too(broker: DevBrok
             await source.stop()
 
 
+@pytest.mark.parametrize("over_requests", [False, True], ids=["inside", "by requests"])
+async def test_a_share_group_has_its_members_too(broker: DevBroker, over_requests: bool) -> None:
+    broker.controls.move_coordinator("billing", 1)
+    async with RawClient(broker.nodes[0], "bill") as client:
+        for member in ("m-1", "m-2", "m-3", "m-4"):
+            fields = {"group_id": "billing", "member_id": member, "member_epoch": 0}
+            body = await client.call(ApiKey.SHARE_GROUP_HEARTBEAT, 1, **fields, subscribed_topic_names=["orders"])
+            assert body.error_code == 0, body
+        (topic,) = body.assignment.topic_partitions
+        start = {"topic_name": "orders", "partitions": [{"partition_index": 1, "start_offset": 0}]}
+        source: Any = ClusterSource(broker.bootstrap_servers) if over_requests else BrokerSource(broker)
+        await source.start()
+        try:
+            await source.sample()
+            (group,) = await source.groups()
+            assert (group.kind, group.members, group.protocol) == ("share (KIP-932)", 4, "simple")
+            detail = await source.group("billing")
+            assert {member.client_id for member in detail.members} == {"bill"}
+            assert [f"orders-{index}" for index in topic.partitions] in [each.assignment for each in detail.members]
+            for member in ("m-1", "m-2", "m-3", "m-4"):
+                fields = {"group_id": "billing", "member_id": member, "member_epoch": -1}
+                await client.call(ApiKey.SHARE_GROUP_HEARTBEAT, 1, **fields)
+            body = await client.call(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, group_id="billing", topics=[start])
+            assert body.error_code == 0, body
+            shown = [(each.partition, each.committed) for each in (await source.group("billing")).offsets]
+            assert shown == ([] if over_requests else [(1, 0)])
+        finally:
+            await source.stop()
+
+
 async def test_records_are_followed_with_a_filter_and_opened_whole(broker: DevBroker, page: httpx.AsyncClient) -> None:
     stream = events(page, "api/follow", topic="orders", filter="item:9 -gone")
     await anext(stream)

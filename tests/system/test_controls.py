@@ -264,6 +264,34 @@ async def test_when_time_goes_on_old_records_go_and_new_ones_get_a_later_time() 
             broker.controls.advance_clock(-1)
 
 
+async def test_a_share_groups_lock_of_half_a_minute_ends_at_once() -> None:
+    arrived = asyncio.Event()
+    async with DevBroker() as broker, RawClient(broker.nodes[0]) as one, RawClient(broker.nodes[0]) as other:
+        broker.create_topic("t")
+        broker.state.groups.configs.alter("g", {"share.auto.offset.reset": "earliest"})
+        async with KafkaProducer(broker.bootstrap_servers) as producer:
+            await producer.send("t", b"record")
+        topic = broker.state.topics.get("t")
+        assert topic is not None
+        topics = [{"topic_id": topic.topic_id, "partitions": [{"partition_index": 0}]}]
+        wanted = {"max_wait": 60_000, "min_bytes": 1, "max_records": 10, "batch_size": 10, "topics": topics}
+
+        async def acquired(client: RawClient) -> list[tuple[int, int]]:
+            (partition,) = (await client.receive(ApiKey.SHARE_FETCH, 1)).responses[0].partitions
+            return [(each.first_offset, each.delivery_count) for each in partition.acquired_records]
+
+        one.send(ApiKey.SHARE_FETCH, 1, group_id="g", member_id="one", share_session_epoch=0, **wanted)
+        assert await acquired(one) == [(0, 1)]
+        broker.controls.on_request(ApiKey.SHARE_FETCH, lambda context, body: arrived.set())
+        other.send(ApiKey.SHARE_FETCH, 1, group_id="g", member_id="other", share_session_epoch=0, **wanted)
+        await arrived.wait()
+        await turns(1)  # it waits now
+        broker.controls.advance_clock(29)
+        await turns(1)
+        broker.controls.advance_clock(2)
+        assert await acquired(other) == [(0, 2)]
+
+
 async def test_a_fetch_that_waits_hears_that_its_offset_is_gone() -> None:
     arrived = asyncio.Event()
     async with DevBroker() as broker, RawClient(broker.nodes[0]) as client:

@@ -1,11 +1,13 @@
 """The assignors of consumer groups, which the broker runs: which member is to have which partitions (KIP-848).
 
 Pure functions of the members' subscriptions and of the assignment before; they know no group and no epoch. Kafka's
-counterparts are ``UniformAssignor`` and ``RangeAssignor`` of its group coordinator.
+counterparts are ``UniformAssignor`` and ``RangeAssignor`` of its group coordinator, and ``SimpleAssignor`` for share
+groups (KIP-932).
 
 Rules:
 
-- each partition of a topic that somebody subscribes to is assigned to exactly one of its subscribers;
+- each partition of a topic that somebody subscribes to is assigned to exactly one of its subscribers, in a share group
+  to one at least, and there each member gets one at least;
 - a member keeps its partitions where that is compatible with the assignor's balance;
 - the same input has the same output: members are taken in the order of their joining.
 """
@@ -17,7 +19,15 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-__all__ = ["ASSIGNORS", "Assignment", "Assignor", "TopicIdPartition", "range_assignor", "uniform_assignor"]
+__all__ = [
+    "ASSIGNORS",
+    "Assignment",
+    "Assignor",
+    "TopicIdPartition",
+    "range_assignor",
+    "simple_assignor",
+    "uniform_assignor",
+]
 
 
 class TopicIdPartition(NamedTuple):
@@ -69,6 +79,27 @@ def range_assignor(
 
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = MappingProxyType({"uniform": uniform_assignor, "range": range_assignor})
+
+
+def simple_assignor(
+    subscriptions: Subscriptions, partition_counts: Mapping[UUID, int], before: Mapping[str, Assignment]
+) -> dict[str, Assignment]:
+    """For share groups: members may have a partition together, and do when there are more of them than partitions.
+
+    Topics with the same subscribers are taken together: each of their partitions has as many members as the others.
+    """
+    kept = _kept(subscriptions, partition_counts, before)
+    assigned: dict[str, set[TopicIdPartition]] = {member: set() for member in subscriptions}
+    together: dict[tuple[str, ...], list[UUID]] = {}
+    for topic_id in partition_counts:
+        subscribers = tuple(member for member, topics in subscriptions.items() if topic_id in topics)
+        together.setdefault(subscribers, []).append(topic_id)
+    for members, topic_ids in together.items():
+        partitions = list(_all({topic_id: partition_counts[topic_id] for topic_id in topic_ids}))
+        if members and partitions:
+            for member, shared in _shared(partitions, {each: kept[each] for each in members}).items():
+                assigned[member] |= shared
+    return {member: frozenset(partitions) for member, partitions in assigned.items()}
 
 
 def _kept(
@@ -143,3 +174,27 @@ def _level_by_moves(
     while move_one():  # each makes the sum of squares smaller
         pass
     return {member: frozenset(partitions) for member, partitions in assigned.items()}
+
+
+def _shared(
+    partitions: list[TopicIdPartition], before: Mapping[str, Set[TopicIdPartition]]
+) -> dict[str, set[TopicIdPartition]]:
+    """Every partition for the same number of members; a member keeps those that it had, as far as that is level."""
+    members = list(before)
+    sharing = -(-len(members) // len(partitions))
+    total = sharing * len(partitions)
+    marks = [-(-total * place // len(members)) for place in range(len(members) + 1)]
+    wanted = {member: marks[place + 1] - marks[place] for place, member in enumerate(members)}
+    assigned: dict[str, set[TopicIdPartition]] = {member: set() for member in members}
+    free = dict.fromkeys(partitions, sharing)
+    for member in members:
+        for each in sorted(before[member] & free.keys()):
+            if free[each] and len(assigned[member]) < wanted[member]:
+                assigned[member].add(each)
+                free[each] -= 1
+    for each in partitions:
+        for _ in range(free[each]):
+            others = [member for member in members if each not in assigned[member]]
+            # most wanting first; one that has enough gets more when nobody else may have the partition
+            assigned[max(others, key=lambda member: wanted[member] - len(assigned[member]))].add(each)
+    return assigned

@@ -37,6 +37,7 @@ from .consumer_group import STATIC_MEMBER_AWAY, ConsumerGroup, ConsumerGroupMemb
 from .group import Group, GroupState
 from .group_configs import GroupConfigs
 from .scheduler import Scheduler
+from .share_group import ShareGroup
 from .topic_pattern import TopicPattern
 
 __all__ = ["ConsumerGroupHeartbeat", "ConsumerGroupManager", "HeartbeatResult"]
@@ -93,7 +94,7 @@ class ConsumerGroupManager:
         config: BrokerConfig,
         scheduler: Scheduler,
         topics: TopicRegistry,
-        groups: dict[str, Group | ConsumerGroup],
+        groups: dict[str, Group | ConsumerGroup | ShareGroup],
         configs: GroupConfigs,
         note_type: Callable[[str, bool], None],
     ) -> None:
@@ -189,8 +190,9 @@ class ConsumerGroupManager:
         if group is None and request.member_epoch != JOIN:
             kind = "Group" if request.member_epoch < JOIN else "Consumer group"
             raise GroupIdNotFoundError(f"{kind} {request.group_id} not found.")
-        if group is not None and (
-            request.member_epoch != JOIN or group.state is not GroupState.EMPTY or group.pending_members
+        if isinstance(group, ShareGroup) or (
+            group is not None
+            and (request.member_epoch != JOIN or group.state is not GroupState.EMPTY or group.pending_members)
         ):
             raise GroupIdNotFoundError(f"Group {request.group_id} is not a consumer group.")
         return self.new_group(request.group_id)

@@ -1,7 +1,8 @@
-"""The group coordinator: groups of both protocols, the classic one's requests, and committed offsets.
+"""The group coordinator: groups of all protocols, the classic one's requests, and committed offsets.
 
 Owns all groups and decides every join, sync, heartbeat, leave and commit; ``rebalance`` has the consequences for a
-group. Groups of KIP-848's protocol have their heartbeats in ``consumer_groups``. It knows no message class, no socket
+group. Groups of KIP-848's protocol have their heartbeats in ``consumer_groups``, share groups in ``share_groups``, and
+the records of these are in ``share_partitions``. It knows no message class, no socket
 and no node: answers go to a callback, times come from a ``Scheduler``. Kafka's counterparts are ``GroupCoordinator``
 and ``GroupMetadataManager`` (its classic half).
 
@@ -44,6 +45,7 @@ from ...errors import (
     StaleMemberEpochError,
     UnknownMemberIdError,
 )
+from ..clock import WallClock
 from ..config import BrokerConfig
 from ..storage.topics import TopicRegistry
 from .consumer_group import ConsumerGroup
@@ -63,10 +65,13 @@ from .group_configs import GroupConfigs
 from .group_offsets import CommittedOffset, OffsetStore
 from .rebalance import GroupRebalancer
 from .scheduler import Scheduler
+from .share_group import ShareGroup
+from .share_groups import ShareGroupManager
+from .share_partitions import SharePartitionManager
 
 __all__ = ["AnyGroup", "GroupCoordinator"]
 
-AnyGroup: TypeAlias = Group | ConsumerGroup
+AnyGroup: TypeAlias = Group | ConsumerGroup | ShareGroup
 RespondJoin = Callable[[JoinResult], None]
 RespondSync = Callable[[SyncResult], None]
 
@@ -81,8 +86,11 @@ class GroupCoordinator:
         *,
         data_dir: Path | str | None = None,
         scheduler: Scheduler | None = None,
+        clock: Callable[[], int] | None = None,
     ) -> None:
-        """Reads the offsets committed in ``data_dir``; the ``scheduler`` is the running loop by default. OSError."""
+        """Reads the offsets committed in ``data_dir``; the ``scheduler`` is the running loop by default, and the
+        ``clock`` has the milliseconds of wall time. OSError.
+        """
         self._config = config
         self._scheduler: Scheduler = scheduler or asyncio.get_running_loop()
         self._rebalancer = GroupRebalancer(config, self._scheduler)
@@ -94,6 +102,18 @@ class GroupCoordinator:
         self.consumer = ConsumerGroupManager(
             config, self._scheduler, topics, self._groups, self.configs, self.offsets.note_type
         )
+        self.shares = SharePartitionManager(
+            config, topics, self.configs, self._scheduler, clock or WallClock(), data_dir=data_dir
+        )
+        self.share = ShareGroupManager(
+            config,
+            self._scheduler,
+            topics,
+            self._groups,
+            self.configs,
+            lambda group: self.shares.add(group.group_id, group.subscribed),
+        )
+        self._groups |= {group_id: ShareGroup(group_id) for group_id in self.shares.groups()}
         for group_id in self.offsets.groups():
             is_consumer = group_id in self.offsets.consumer_groups
             self._groups[group_id] = self.consumer.new_group(group_id) if is_consumer else Group(group_id)
@@ -198,6 +218,8 @@ class GroupCoordinator:
                 is_transactional=False,
                 knows_member_epochs=knows_member_epochs,
             )
+        elif isinstance(group, ShareGroup):
+            raise GroupIdNotFoundError(f"Group {identity.group_id} is not a consumer group.")
         else:
             self._check_commit(group, identity)
         self.offsets.commit(identity.group_id, offsets)
@@ -231,14 +253,18 @@ class GroupCoordinator:
         del self._groups[group_id]
         self._in_use_at.pop(group_id, None)
         self.offsets.delete(group_id)
+        self.shares.delete(group_id)
 
     def expire(self, timestamp_ms: int) -> None:
         """Delete the groups that have had no member and no commit for ``offsets.retention.minutes`` of wall time.
 
-        A group is as old as the first call that saw it, so a restart makes all of them young. Raises KafkaStorageError.
+        A group is as old as the first call that saw it, so a restart makes all of them young. Share groups stay, as in
+        Kafka: they commit nothing. Raises KafkaStorageError.
         """
         oldest = timestamp_ms - self._config.offsets_retention_minutes * 60_000
         for group_id, group in tuple(self._groups.items()):
+            if isinstance(group, ShareGroup):
+                continue
             if not _is_unused(group) or self.offsets.has_pending(group_id):
                 self._in_use_at[group_id] = timestamp_ms
             elif self._in_use_at.setdefault(group_id, timestamp_ms) < oldest:
@@ -247,9 +273,9 @@ class GroupCoordinator:
     def close(self) -> None:
         """Stop all timers and close the file. Waiting members get no answer: their connections end too."""
         for group in self._groups.values():
-            if isinstance(group, ConsumerGroup):
-                for consumer in group.members.values():
-                    consumer.stop_timers()
+            if not isinstance(group, Group):
+                for modern in group.members.values():
+                    modern.stop_timers()
                 continue
             for member in group.members.values():
                 member.stop_timer()
@@ -258,6 +284,7 @@ class GroupCoordinator:
                     timer.cancel()
         self._groups.clear()
         self.offsets.close()
+        self.shares.close()
 
     # internals: checks
 
@@ -267,6 +294,8 @@ class GroupCoordinator:
         if not low <= round(request.session_timeout * 1000) <= high:
             raise InvalidSessionTimeoutError
         group = self._groups.get(request.group_id)
+        if isinstance(group, ShareGroup):
+            raise InconsistentGroupProtocolError
         if isinstance(group, ConsumerGroup):
             if not group.is_empty:
                 raise InconsistentGroupProtocolError
@@ -310,6 +339,8 @@ class GroupCoordinator:
                 )
             except StaleMemberEpochError:
                 raise IllegalGenerationError from None
+        elif isinstance(group, ShareGroup):
+            raise GroupIdNotFoundError(f"Group {identity.group_id} is not a consumer group.")
         elif identity.member_id or identity.generation_id >= 0 or identity.group_instance_id is not None:
             _known_member(group, identity)
             if identity.generation_id != group.generation_id:

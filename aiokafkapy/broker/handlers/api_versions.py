@@ -3,7 +3,7 @@
 versions: 0-4
 kept: the version ranges of exactly the APIs that have a handler, those of telemetry with a receiver only; the check
     of the client's software name (v3+); the features (v3+) transaction.version, finalized at 2 (KIP-890), and
-    group.version, finalized at 1 (KIP-848), until UpdateFeatures says otherwise
+    group.version and share.version, finalized at 1 (KIP-848, KIP-932), until UpdateFeatures says otherwise
 dropped: all other features
 notes: it may come before a client has authenticated by SASL. The response's header is always version 0; a version we
     do not know is answered in v0 with UNSUPPORTED_VERSION and our range (KIP-511), see request_handler. Produce is

@@ -21,7 +21,7 @@ from . import Body, error_message, register
 from .consumer_group_heartbeat import by_topic_id, check_group_version
 from .coordination import check_group
 
-__all__ = ["handle"]
+__all__ = ["assignment_of", "handle"]
 
 CONSUMER_MEMBER: Final = 1
 
@@ -78,13 +78,13 @@ def _member(context: RequestContext, group: ConsumerGroup, member: ConsumerGroup
         "client_host": member.client_host,
         "subscribed_topic_names": sorted(member.subscribed_topic_names),
         "subscribed_topic_regex": member.regex,
-        "assignment": _assignment(context, member.assigned),
-        "target_assignment": _assignment(context, group.target.get(member.member_id, frozenset())),
+        "assignment": assignment_of(context, member.assigned),
+        "target_assignment": assignment_of(context, group.target.get(member.member_id, frozenset())),
         "member_type": CONSUMER_MEMBER,
     }
 
 
-def _assignment(context: RequestContext, assignment: Assignment) -> dict[str, Any]:
+def assignment_of(context: RequestContext, assignment: Assignment) -> dict[str, Any]:
     """By topics; those that were deleted since are left out."""
     topics = [(context.state.topics.by_id(each["topic_id"]), each) for each in by_topic_id(assignment)]
     return {"topic_partitions": [{**each, "topic_name": topic.name} for topic, each in topics if topic is not None]}

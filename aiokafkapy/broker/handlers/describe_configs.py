@@ -95,7 +95,11 @@ def _of_group(context: RequestContext, name: str) -> list[dict[str, Any]]:
     own = configs.overrides(name)
     return [
         _entry(
-            option, str(configs.value(name, option)), _GROUP if option in own else _DEFAULT, _INT, is_read_only=False
+            option,
+            str(configs.value(name, option)),
+            _GROUP if option in own else _DEFAULT,
+            _STRING if GROUP_OPTIONS[option] is None else _INT,
+            is_read_only=False,
         )
         for option in GROUP_OPTIONS
     ]

@@ -8,19 +8,17 @@ notes: tools ask every node and put the answers together.
 
 from __future__ import annotations
 
-from typing import Final
-
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.consumer_group import ConsumerGroup
+from ..coordination.group import Group
 from ..security.acls import Operation, ResourceType
 from . import Body, register
 
 __all__ = ["handle"]
 
-CLASSIC, CONSUMER = "classic", "consumer"
-PROTOCOL_TYPE: Final = "consumer"
-"""That of a consumer group; a classic one has its members'."""
+CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
+"""Types of groups. The protocol type of the last two is the same; a classic one has its members'."""
 
 
 @register(ApiKey.LIST_GROUPS, versions=(0, 5))
@@ -36,13 +34,13 @@ def handle(context: RequestContext, body: Body) -> Body:
         node = context.state.coordinator_for(group.group_id)
         if node is None or node.node_id != context.node_id:
             continue
-        group_type = CONSUMER if isinstance(group, ConsumerGroup) else CLASSIC
+        group_type = CLASSIC if isinstance(group, Group) else CONSUMER if isinstance(group, ConsumerGroup) else SHARE
         if (states and group.state.value.lower() not in states) or (types and group_type not in types):
             continue
         groups.append(
             {
                 "group_id": group.group_id,
-                "protocol_type": PROTOCOL_TYPE if isinstance(group, ConsumerGroup) else group.protocol_type or "",
+                "protocol_type": (group.protocol_type or "") if isinstance(group, Group) else group_type,
                 "group_state": group.state.value,
                 "group_type": group_type,
             }

@@ -13,6 +13,7 @@ from ...common import TopicPartition
 from ...errors import GroupIdNotFoundError, GroupSubscribedToTopicError, KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..coordination.share_group import ShareGroup
 from ..security.acls import Operation
 from . import Body, register
 from .coordination import check_group
@@ -27,7 +28,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     check_group(context, Operation.DELETE, body.group_id)
     groups = context.state.groups
     group = groups.get(body.group_id)
-    if group is None:
+    if group is None or isinstance(group, ShareGroup):
         raise GroupIdNotFoundError
     deleted: list[TopicPartition] = []
     topics = []

@@ -257,4 +257,6 @@ class ClientConnection(asyncio.Protocol):
         request, self.request = self.request, None
         if request is not None and request.parked is not None:
             request.parked.cancel()
+        for callback in self.info.on_closed.values():
+            callback()
         self._owner.on_disconnected(self, error)

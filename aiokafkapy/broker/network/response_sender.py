@@ -86,7 +86,7 @@ class ResponseSender:
 
         if context.api_key == ApiKey.PRODUCE:
             throttle = max(throttle, record(quotas.produce, "producer_byte_rate", len(request.buffer)))
-        elif context.api_key == ApiKey.FETCH:
+        elif context.api_key in (ApiKey.FETCH, ApiKey.SHARE_FETCH):
             throttle = max(throttle, record(quotas.fetch, "consumer_byte_rate", response_size))
         work = request.handled - request.dequeued
         return max(throttle, record(quotas.request, "request_percentage", work, unit=0.01))

@@ -37,8 +37,14 @@ class Groups:
     def __init__(self, data_dir: Path | None = None, **config: object) -> None:
         self.scheduler = VirtualScheduler()
         settings = BrokerConfig.of(**config)
-        self.topics = TopicRegistry(settings, [1])
-        self.coordinator = GroupCoordinator(settings, self.topics, data_dir=data_dir, scheduler=self.scheduler)
+        self.topics = TopicRegistry(settings, [1], data_dir=data_dir)
+        self.coordinator = GroupCoordinator(
+            settings,
+            self.topics,
+            data_dir=data_dir,
+            scheduler=self.scheduler,
+            clock=lambda: round(self.scheduler.time() * 1000),
+        )
 
     @property
     def group(self) -> Any:

@@ -40,7 +40,8 @@ class ConsumerGroups(Groups):
 
     def __init__(self, partitions: int = 6, **config: Any) -> None:
         super().__init__(**config)
-        self.topics.create("t", partitions)
+        if "t" not in self.topics:
+            self.topics.create("t", partitions)
 
     @property
     def group(self) -> ConsumerGroup:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from aiokafkapy.broker.clock import WallClock
 from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.context import BrokerState, ConnectionInfo, RequestContext
 from aiokafkapy.broker.controls import Controls
@@ -39,7 +40,8 @@ class Harness:
         addresses = {node_id: Node(node_id, "localhost", 9091 + node_id) for node_id in range(1, nodes + 1)}
         self.controls = Controls(self)  # type: ignore[arg-type]
         topics = TopicRegistry(settings, list(addresses), data_dir=data_dir)
-        groups = GroupCoordinator(settings, topics, data_dir=data_dir, scheduler=self.scheduler)
+        clock = WallClock()
+        groups = GroupCoordinator(settings, topics, data_dir=data_dir, scheduler=self.scheduler, clock=clock)
         producer_ids = ProducerIdManager(data_dir)
         purgatory = Purgatory(loop, self.scheduler)
         markers = TransactionMarkers(topics, groups.offsets, purgatory.check, lambda: 0)
@@ -57,11 +59,12 @@ class Harness:
             loop=loop,
             authentication=Authentication(settings, data_dir, lambda: 0),
             features=Features(settings),
+            clock=clock,
             all_nodes=dict(addresses),
             running_nodes=dict(addresses),
             advertised={"PLAINTEXT": dict(addresses)},
         )
-        self.state.topics.on_change = self.state.purgatory.check
+        self.state.topics.on_change = groups.shares.on_available = purgatory.check
         self.topics = self.state.topics
         self.connection = ConnectionInfo("1", "PLAINTEXT", "127.0.0.1", 5)
 

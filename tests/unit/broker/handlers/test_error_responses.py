@@ -30,6 +30,13 @@ GROUP_REQUESTS: dict[ApiKey, dict[str, Any]] = {
     ApiKey.OFFSET_DELETE: {},
     ApiKey.CONSUMER_GROUP_HEARTBEAT: {"topic_partitions": None},
     ApiKey.CONSUMER_GROUP_DESCRIBE: {"group_ids": ["g"]},
+    ApiKey.SHARE_GROUP_HEARTBEAT: {},
+    ApiKey.SHARE_GROUP_DESCRIBE: {"group_ids": ["g"]},
+    ApiKey.SHARE_FETCH: {},
+    ApiKey.SHARE_ACKNOWLEDGE: {},
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: {"groups": [{"group_id": "g", "topics": None}]},
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: {},
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: {},
 }
 
 

@@ -22,7 +22,7 @@ async def test_a_feature_is_taken_away_and_clients_are_told(harness: Harness, ve
     agreed: dict[str, Any] = {"allow_downgrade": True} if version == 0 else {"upgrade_type": 2}
     assert [update(0), update(7), update(0, **agreed)] == [95, 95, 0]
     told = harness.call(ApiKey.API_VERSIONS, 4, client_software_name="a", client_software_version="1")
-    assert [each.name for each in told.finalized_features] == ["transaction.version"]
+    assert [each.name for each in told.finalized_features] == ["share.version", "transaction.version"]
     assert told.finalized_features_epoch == 1
     assert update(1) == 0
     if version > 0:

@@ -65,6 +65,15 @@ async def test_bytes_over_the_produce_quota_are_throttled() -> None:
         assert node.responses[-1].throttle == 0
 
 
+@pytest.mark.parametrize(("api", "version"), [(ApiKey.FETCH, 12), (ApiKey.SHARE_FETCH, 1)])
+async def test_bytes_over_the_fetch_quota_are_throttled(api: ApiKey, version: int) -> None:
+    async with socketless_node(consumer_byte_rate=1, quota_window_num=2) as node:
+        node.handle(encode_request(build_request(api, version, max_wait=0), 7, "me")[4:])
+        (response,) = node.responses
+        assert response.throttle == pytest.approx(len(response.buffer) - 1, rel=0.2)
+        assert response.throttle > 0
+
+
 async def test_a_quota_of_an_entity_counts_before_the_brokers_own() -> None:
     async with socketless_node(quota_window_num=2) as node:
         frame = encode_request(build_request(ApiKey.PRODUCE, 9, acks=1), 7, "me")[4:]

@@ -1,0 +1,66 @@
+"""AlterShareGroupOffsets (91): have an empty share group begin somewhere else (KIP-932).
+
+versions: 0-0
+kept: all of it
+dropped: nothing
+notes: the states of single records are forgotten with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import KafkaError, NonEmptyGroupError, UnknownTopicOrPartitionError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from ..coordination.assignors import TopicIdPartition
+from ..security.acls import Operation
+from . import Body, error_message, register
+from .coordination import check_group
+from .leadership import find_partition, find_topic
+from .share_group_heartbeat import check_share_version
+
+__all__ = ["handle"]
+
+
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+    """The error, with its text."""
+    return context.respond(error_code=error.code, error_message=error_message(error))
+
+
+@register(ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions=(0, 0), error=error_response)
+def handle(context: RequestContext, body: Body) -> Body:
+    """Each partition by itself."""
+    check_share_version(context)
+    check_group(context, Operation.READ, body.group_id)
+    group = context.state.groups.share.find(body.group_id)
+    if not group.is_empty:
+        raise NonEmptyGroupError("The group is not empty.")
+    starts: dict[TopicIdPartition, int] = {}
+    responses = [_alter(context, topic, starts) for topic in body.topics]
+    context.state.groups.shares.begin_at(body.group_id, starts)
+    return context.respond(error_code=0, responses=responses)
+
+
+def _alter(context: RequestContext, requested: Any, starts: dict[TopicIdPartition, int]) -> dict[str, Any]:
+    partitions = []
+    topic_id = None
+    for each in requested.partitions:
+        error: KafkaError | None = None
+        try:
+            topic = find_topic(context, Operation.READ, requested.topic_name)
+            find_partition(topic, each.partition_index)
+            topic_id = topic.topic_id
+            starts[TopicIdPartition(topic.topic_id, each.partition_index)] = each.start_offset
+        except UnknownTopicOrPartitionError:
+            error = UnknownTopicOrPartitionError("This server does not host this topic-partition.")
+        except KafkaError as refused:
+            error = refused
+        partitions.append(
+            {
+                "partition_index": each.partition_index,
+                "error_code": error.code if error else 0,
+                "error_message": error_message(error) if error else None,
+            }
+        )
+    return {"topic_name": requested.topic_name, "topic_id": topic_id, "partitions": partitions}

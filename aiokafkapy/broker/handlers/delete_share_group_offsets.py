@@ -1,0 +1,59 @@
+"""DeleteShareGroupOffsets (92): have an empty share group forget topics (KIP-932).
+
+versions: 0-0
+kept: all of it
+dropped: nothing
+notes: the group begins in such a topic where share.auto.offset.reset says, when it subscribes to it again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import KafkaError, NonEmptyGroupError, UnknownTopicOrPartitionError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from ..security.acls import Operation
+from . import Body, error_message, register
+from .coordination import check_group
+from .leadership import find_topic
+from .share_group_heartbeat import check_share_version
+
+__all__ = ["handle"]
+
+
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+    """The error, with its text."""
+    return context.respond(error_code=error.code, error_message=error_message(error))
+
+
+@register(ApiKey.DELETE_SHARE_GROUP_OFFSETS, versions=(0, 0), error=error_response)
+def handle(context: RequestContext, body: Body) -> Body:
+    """Each topic by itself."""
+    check_share_version(context)
+    check_group(context, Operation.DELETE, body.group_id)
+    group = context.state.groups.share.find(body.group_id)
+    if not group.is_empty:
+        raise NonEmptyGroupError("The group is not empty.")
+    return context.respond(error_code=0, responses=[_delete(context, body, topic.topic_name) for topic in body.topics])
+
+
+def _delete(context: RequestContext, body: Body, name: str) -> dict[str, Any]:
+    topic_id = None
+    error: KafkaError | None = None
+    try:
+        topic = find_topic(context, Operation.READ, name)
+        if context.state.groups.shares.forget(body.group_id, topic.topic_id):
+            topic_id = topic.topic_id
+        else:
+            error = UnknownTopicOrPartitionError("There is no offset information to delete.")
+    except UnknownTopicOrPartitionError:
+        error = UnknownTopicOrPartitionError("This server does not host this topic-partition.")
+    except KafkaError as refused:
+        error = refused
+    return {
+        "topic_name": name,
+        "topic_id": topic_id,
+        "error_code": error.code if error else 0,
+        "error_message": error_message(error) if error else None,
+    }

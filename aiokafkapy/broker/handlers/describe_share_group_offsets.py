@@ -1,0 +1,81 @@
+"""DescribeShareGroupOffsets (90): where share groups begin in their partitions (KIP-932).
+
+versions: 0-0
+kept: chosen partitions, or all (null) that the group has
+dropped: nothing
+notes: -1 is a partition that the group has never written about, or that is not there; nor is a group that does not
+    exist an error. Kafka writes a new start with the next change only, so that it may be behind; here it is not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import KafkaError, TopicAuthorizationFailedError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from ..coordination.assignors import TopicIdPartition
+from ..coordination.share_partitions import NO_OFFSET, ShareState
+from ..security.acls import Operation, ResourceType
+from . import Body, error_message, register
+from .coordination import check_group
+from .share_group_heartbeat import check_share_version
+
+__all__ = ["handle"]
+
+
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+    """The error on every group."""
+    return context.respond(groups=[_failed(group.group_id, error) for group in body.groups])
+
+
+@register(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions=(0, 0), error=error_response)
+def handle(context: RequestContext, body: Body) -> Body:
+    """Each group by itself."""
+    check_share_version(context)
+    return context.respond(groups=[_describe(context, group) for group in body.groups])
+
+
+def _describe(context: RequestContext, requested: Any) -> dict[str, Any]:
+    try:
+        check_group(context, Operation.DESCRIBE, requested.group_id)
+    except KafkaError as error:
+        return _failed(requested.group_id, error)
+    offsets = context.state.groups.shares.offsets(requested.group_id)
+    wanted: dict[str, list[int]] = {}
+    if requested.topics is None:
+        for place in sorted(offsets):
+            topic = context.state.topics.by_id(place.topic_id)
+            if topic is not None and context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+                wanted.setdefault(topic.name, []).append(place.partition)
+    else:
+        wanted = {topic.topic_name: list(topic.partitions) for topic in requested.topics}
+    topics = [_topic(context, name, indexes, offsets) for name, indexes in wanted.items()]
+    return {"group_id": requested.group_id, "topics": topics, "error_code": 0}
+
+
+def _topic(
+    context: RequestContext, name: str, indexes: list[int], offsets: dict[TopicIdPartition, ShareState]
+) -> dict[str, Any]:
+    topic = context.state.topics.get(name)
+    error: KafkaError | None = None
+    if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        error, topic = TopicAuthorizationFailedError(), None
+    partitions = []
+    for index in indexes:
+        state = ShareState() if topic is None else offsets.get(TopicIdPartition(topic.topic_id, index), ShareState())
+        is_there = topic is not None and 0 <= index < len(topic.partitions) and state.start_offset != NO_OFFSET
+        partitions.append(
+            {
+                "partition_index": index,
+                "start_offset": state.start_offset,
+                "leader_epoch": topic.partitions[index].leader_epoch if topic is not None and is_there else 0,
+                "error_code": error.code if error else 0,
+                "error_message": error_message(error) if error else None,
+            }
+        )
+    return {"topic_name": name, "topic_id": None if topic is None else topic.topic_id, "partitions": partitions}
+
+
+def _failed(group_id: str, error: KafkaError) -> dict[str, Any]:
+    return {"group_id": group_id, "topics": [], "error_code": error.code, "error_message": error_message(error)}

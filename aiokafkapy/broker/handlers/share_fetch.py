@@ -1,0 +1,234 @@
+"""ShareFetch (78): acquire records for a share group's member, and acknowledge those of before (KIP-932).
+
+versions: 1-1
+kept: share sessions, which end with their connection; min_bytes and max_wait (parked in the purgatory), max_bytes and
+    max_records, both with the rule that the first batch comes whole; the isolation level of the group; leader hints
+dropped: batch_size, for one range of offsets says as much as several; share_acquire_mode and renewal (v2), which Kafka
+    4.1 has not either
+notes: a range is acquired by whole batches. Batches without a record for this member are left out. Whoever has a
+    session may fetch, member of the group or not, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, Final
+
+from ...errors import FencedLeaderEpochError, KafkaError, NotLeaderOrFollowerError
+from ...protocol.api import ApiKey
+from ...record.batch import RecordBatch, iter_batches
+from ..context import RequestContext
+from ..coordination.assignors import TopicIdPartition
+from ..coordination.share_partition import AcquiredRecords, SharePartition
+from ..coordination.share_sessions import FINAL_EPOCH, ShareSession
+from ..security.acls import Operation, ResourceType
+from ..storage.topics import Partition
+from . import Answer, Body, register
+from .leadership import current_leader, node_endpoints
+from .share_acknowledgements import acknowledge_all, find_led_partition
+from .share_group_heartbeat import check_share_version
+
+__all__ = ["handle"]
+
+MISROUTED: Final = (NotLeaderOrFollowerError, FencedLeaderEpochError)
+"""Errors that come with the leader's address."""
+
+
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+    """The error at the top."""
+    return context.respond(error_code=error.code)
+
+
+@register(ApiKey.SHARE_FETCH, versions=(1, 1), error=error_response)
+def handle(context: RequestContext, body: Body) -> Answer:
+    """The records, if there are ``min_bytes`` of them; else a future of the response."""
+    check_share_version(context)
+    context.check_right(Operation.READ, ResourceType.GROUP, body.group_id)
+    sessions = context.state.share_sessions_of(context.node_id)
+    connection_id = context.connection.connection_id
+    session = sessions.begin_fetch(
+        body.group_id,
+        body.member_id,
+        body.share_session_epoch,
+        connection_id,
+        _places(body.topics, lambda each: each.partition_index),
+        _places(body.forgotten_topics_data, lambda each: each),
+        acknowledges=any(each.acknowledgement_batches for topic in body.topics for each in topic.partitions),
+    )
+    context.connection.on_closed[__name__] = partial(sessions.end_of_connection, connection_id)
+    fetch = _ShareFetch(context, body, session, acknowledge_all(context, body))
+    if body.share_session_epoch == FINAL_EPOCH:
+        sessions.end(session)
+        return fetch.response(reads=False)
+    if fetch.is_satisfied():
+        return fetch.response()
+    max_wait = body.max_wait.total_seconds()
+    return context.state.purgatory.wait(fetch.keys(), max_wait, fetch.try_complete)
+
+
+def _places(topics: Iterable[Any], index: Any) -> list[TopicIdPartition]:
+    return [TopicIdPartition(topic.topic_id, index(each)) for topic in topics for each in topic.partitions]
+
+
+class _ShareFetch:
+    """One request, looked at when it comes and again whenever records appear or come back."""
+
+    __slots__ = ("acknowledged", "body", "context", "places", "session")
+
+    def __init__(
+        self,
+        context: RequestContext,
+        body: Body,
+        session: ShareSession,
+        acknowledged: dict[TopicIdPartition, KafkaError | None],
+    ) -> None:
+        self.context = context
+        self.body = body
+        self.session = session
+        self.acknowledged = acknowledged
+        self.places = session.rotated()
+
+    def keys(self) -> list[Any]:
+        """For the purgatory: the logs, and the group's view of them."""
+        found = [self._found(place) for place in self.places]
+        logs = [partition for partition in found if isinstance(partition, Partition)]
+        return [*logs, *((self.body.group_id, place) for place in self.places)]
+
+    def try_complete(self, is_over: bool) -> Body | None:
+        """For the purgatory."""
+        return self.response() if self.is_satisfied() or is_over else None
+
+    def is_satisfied(self) -> bool:
+        """Whether an answer is due now: enough bytes, records that came back, anything wrong, or no wish to wait."""
+        body = self.body
+        if not self.places or body.max_wait.total_seconds() <= 0 or body.max_records < 1 or body.max_bytes < 1:
+            return True
+        available = 0
+        for place in self.places:
+            partition = self._found(place)
+            if isinstance(partition, KafkaError):
+                return True
+            share = self._share(partition)
+            if not share.can_acquire:
+                continue
+            offset = share.next_fetch_offset
+            size = partition.log.bytes_from(offset, before=self._before(partition))
+            if size and offset < share.end_offset:
+                return True
+            available += size
+        return bool(0 < available >= body.min_bytes)
+
+    def response(self, *, reads: bool = True) -> Body:
+        """Acquire, within the limits."""
+        places = self.places if reads else []
+        records_left = self.body.max_records
+        bytes_left = min(self.body.max_bytes, self.context.state.config.fetch_max_bytes)
+        answers: dict[TopicIdPartition, dict[str, Any]] = {}
+        misrouted: list[Partition] = []
+        for index, place in enumerate(places):
+            partition = self._found(place)
+            if isinstance(partition, KafkaError):
+                answers[place] = self._failed(place, partition, misrouted)
+                self.session.untold.add(place)
+                continue
+            share = self._share(partition)
+            if not share.can_acquire:
+                continue
+            data: bytes = b""
+            acquired: list[AcquiredRecords] = []
+            if records_left > 0 and bytes_left > 0:
+                limit = max(1, bytes_left // (len(places) - index))
+                data, acquired = self._acquire(partition, share, limit, records_left)
+            records_left -= sum(last - first + 1 for first, last, _ in acquired)
+            bytes_left -= len(data)
+            if acquired or place in self.session.untold:
+                answers[place] = _answer(place, data, acquired)
+                self.session.untold.discard(place)
+        return self._respond(answers, misrouted)
+
+    # internals
+
+    def _found(self, place: TopicIdPartition) -> Partition | KafkaError:
+        try:
+            partition = find_led_partition(self.context, place)
+            self._share(partition)  # it may not be known where the group begins
+            return partition
+        except KafkaError as error:
+            return error
+
+    def _share(self, partition: Partition) -> SharePartition:
+        return self.context.state.groups.shares.get(self.body.group_id, partition)
+
+    def _before(self, partition: Partition) -> int | None:
+        is_committed = self.context.state.groups.configs.share_reads_committed(self.body.group_id)
+        return partition.log.last_stable_offset if is_committed else None
+
+    def _acquire(
+        self, partition: Partition, share: SharePartition, max_bytes: int, max_records: int
+    ) -> tuple[bytes, list[AcquiredRecords]]:
+        log, offset, before = partition.log, share.next_fetch_offset, self._before(partition)
+        if offset >= log.end_offset:
+            return b"", []
+        batches = list(iter_batches(b"".join(log.read(offset, max_bytes, before=before))))
+        aborted = [] if before is None else _aborted(partition, offset, before, batches)
+        acquired = self.context.state.groups.shares.acquire(
+            self.body.group_id,
+            partition,
+            self.body.member_id,
+            [(batch.base_offset, batch.last_offset) for batch in batches],
+            max_records,
+            aborted,
+        )
+        wanted = [
+            batch
+            for batch in batches
+            if any(first <= batch.last_offset and batch.base_offset <= last for first, last, _ in acquired)
+        ]
+        return b"".join(bytes(batch.buffer) for batch in wanted), acquired
+
+    def _failed(self, place: TopicIdPartition, error: KafkaError, misrouted: list[Partition]) -> dict[str, Any]:
+        answer: dict[str, Any] = {"partition_index": place.partition, "error_code": error.code, "records": b""}
+        topic = self.context.state.topics.by_id(place.topic_id)
+        if topic is not None and isinstance(error, MISROUTED):
+            misrouted.append(topic.partitions[place.partition])
+            answer["current_leader"] = current_leader(misrouted[-1])
+        return answer
+
+    def _respond(self, answers: dict[TopicIdPartition, dict[str, Any]], misrouted: list[Partition]) -> Body:
+        for place, error in self.acknowledged.items():
+            answer = answers.setdefault(place, {"partition_index": place.partition, "records": b""})
+            answer["acknowledge_error_code"] = error.code if error else 0
+        topics: dict[Any, list[dict[str, Any]]] = {}
+        for place, answer in answers.items():
+            topics.setdefault(place.topic_id, []).append(answer)
+        lock_ms = self.context.state.groups.configs.share_record_lock_duration_ms(self.body.group_id)
+        return self.context.respond(
+            error_code=0,
+            acquisition_lock_timeout=lock_ms,
+            responses=[{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()],
+            node_endpoints=node_endpoints(self.context, misrouted),
+        )
+
+
+def _answer(place: TopicIdPartition, data: bytes, acquired: list[AcquiredRecords]) -> dict[str, Any]:
+    return {
+        "partition_index": place.partition,
+        "error_code": 0,
+        "records": data,
+        "acquired_records": [each._asdict() for each in acquired],
+    }
+
+
+def _aborted(partition: Partition, offset: int, before: int, batches: list[RecordBatch]) -> list[tuple[int, int]]:
+    aborted = partition.log.aborted_transactions(offset, before)
+    return [
+        (batch.base_offset, batch.last_offset)
+        for batch in batches
+        if batch.is_transactional
+        and not batch.is_control
+        and any(
+            each.producer_id == batch.producer_id and each.first_offset <= batch.base_offset <= each.last_offset
+            for each in aborted
+        )
+    ]
