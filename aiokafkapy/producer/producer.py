@@ -32,9 +32,10 @@ from .deliveries.delivery import Delivery, waiter_for
 from .intake.arguments import partition_of, timeout_of, topic_name
 from .intake.new_intake import new_intake, new_interceptors
 from .intake.pending_record import PendingRecord
-from .intake.record_deadlines import enclosing_end, open_deadlines
+from .intake.record_deadlines import open_deadlines
 from .intake.record_sender import K, RecordSender, V, admitted
 from .intake.serializers import Serializer
+from .intake.timed_calls import enclosing_end
 from .records import CallOverflow, HeadersLike, ProducerRecord, RecordMetadata, Timestamp
 from .state import Lifecycle, ProducerState
 
@@ -327,7 +328,7 @@ class KafkaProducer(RecordSender[K, V]):
         theirs to tell. Records sent meanwhile are not waited for.
         """
         timeout = timeout_of("flush", timeout)
-        runtime = self._intake.usable_runtime()
+        runtime = self._usable_runtime()
         deadline = math.inf if timeout is None else runtime.loop.time() + max(0.0, timeout)
         await runtime.flush(deadline)
 
@@ -341,7 +342,7 @@ class KafkaProducer(RecordSender[K, V]):
         number = None if partition is None else partition_of(topic, partition)
         if name is None and number is not None:
             raise ValueError(f"purge(): partition {number} of which topic? write both")
-        return self._intake.usable_runtime().purge(name, number, in_flight=in_flight)
+        return self._usable_runtime().purge(name, number, in_flight=in_flight)
 
     def resume(self, topic: str, partition: int) -> None:
         """Take records for a partition again in which one failed, with ``enable_gapless_guarantee``.
@@ -351,7 +352,7 @@ class KafkaProducer(RecordSender[K, V]):
         outcome: ``await flush()`` first.
         """
         name, number = topic_name(topic), partition_of(topic, partition)
-        self._intake.usable_runtime().resume(TopicPartition(name, number))
+        self._usable_runtime().resume(TopicPartition(name, number))
 
     # transactions
 
@@ -476,7 +477,7 @@ class KafkaProducer(RecordSender[K, V]):
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The topic's partitions and their leaders; waits for metadata up to ``max_block_ms``."""
-        return await self._intake.usable_runtime().partitions_for(topic_name(topic))
+        return await self._usable_runtime().partitions_for(topic_name(topic))
 
     async def warm_up(self, topics: str | Iterable[str]) -> None:
         """Learn about these topics and connect to the leaders of their partitions, so that the first record of each
@@ -486,7 +487,7 @@ class KafkaProducer(RecordSender[K, V]):
         ``max_block_ms``, with the cause; connections that are there stay.
         """
         names = [topics] if isinstance(topics, str) else list(topics)
-        await self._intake.usable_runtime().warm_up([topic_name(name) for name in names])
+        await self._usable_runtime().warm_up([topic_name(name) for name in names])
 
     def update_credentials(self, **options: Unpack[SaslKeywords]) -> None:
         """Use other credentials from now on: ``update_credentials(sasl_password="…")``.
@@ -505,7 +506,7 @@ class KafkaProducer(RecordSender[K, V]):
 
         Raises KafkaTimeoutError after ``timeout`` seconds (default ``request_timeout_ms``), with the cause.
         """
-        return await self._intake.usable_runtime().ping(timeout_of("ping", timeout))
+        return await self._usable_runtime().ping(timeout_of("ping", timeout))
 
     async def request(
         self,
@@ -526,7 +527,7 @@ class KafkaProducer(RecordSender[K, V]):
         """
         from .raw_request import raw_request
 
-        runtime = self._intake.usable_runtime()
+        runtime = self._usable_runtime()
         return await raw_request(runtime, api_key, body, node_id, version, timeout_of("request", timeout))
 
     @property
@@ -571,7 +572,7 @@ class KafkaProducer(RecordSender[K, V]):
         Raises IllegalStateError with ``enable_metrics_push=False``, UnsupportedVersionError where no broker takes
         metrics, and KafkaTimeoutError after ``timeout`` seconds (default ``max_block_ms``).
         """
-        return await self._intake.usable_runtime().client_instance_id(timeout_of("client_instance_id", timeout))
+        return await self._usable_runtime().client_instance_id(timeout_of("client_instance_id", timeout))
 
     def register_metric_for_subscription(
         self,
@@ -613,7 +614,7 @@ class KafkaProducer(RecordSender[K, V]):
         """
         from ..client.tap import WireTap
 
-        return self._intake.usable_runtime().tap(WireTap(target, payloads=payloads, format=format))
+        return self._usable_runtime().tap(WireTap(target, payloads=payloads, format=format))
 
     @property
     def state(self) -> ProducerState:
@@ -658,9 +659,13 @@ class KafkaProducer(RecordSender[K, V]):
         collect = partial(telemetry_of, self._registered)
         return ProducerRuntime(self._config, self._intake.partitioner, loop, collect)
 
+    def _usable_runtime(self) -> ProducerRuntime:
+        """The runtime, when the producer can be used here and now; else raises why not."""
+        return cast("ProducerRuntime", self._intake.usable_runtime())
+
     def _transactions(self) -> Transactions:
         """The transactions of a started producer. Raises why there are none."""
-        transactions = self._intake.usable_runtime().transactions
+        transactions = self._usable_runtime().transactions
         if transactions is None:
             raise IllegalStateError(
                 "this producer has no transactions: write transactional_id='a-name-of-this-service' to have them"

@@ -17,7 +17,7 @@ from ...errors import IllegalStateError
 from ..deliveries.delivery import Delivery
 from ..records import CallOverflow
 from .pending_record import PendingRecord
-from .record_deadlines import accept_by_deadline
+from .timed_calls import accept_by_deadline
 
 if TYPE_CHECKING:
     from ..config import ProducerConfig

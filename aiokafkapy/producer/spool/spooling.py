@@ -19,7 +19,7 @@ from .spool_replay import SpoolReplay
 from .spooling_admission import SpoolingAdmission
 
 if TYPE_CHECKING:
-    from ..runtime import ProducerRuntime
+    from .spool_runtime import SpoolRuntime
 
 __all__ = ["SpoolStatistics", "Spooling"]
 
@@ -47,7 +47,7 @@ class SpoolStatistics(NamedTuple):
 class Spooling:
     """Made with the runtime whose ``admission`` it makes."""
 
-    def __init__(self, runtime: ProducerRuntime) -> None:
+    def __init__(self, runtime: SpoolRuntime) -> None:
         self._runtime = runtime
         self._spool = Spool(runtime.config, runtime.loop, runtime.teller)
         self._task: asyncio.Task[None] | None = None
