@@ -59,6 +59,7 @@ class ClusterSource:
     """``Source`` over a cluster. ``options`` are a client's, by their names in Python."""
 
     abilities = Abilities()
+    broker = None
     request_log = None
     samples_always = False
     tick = 2.0

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..common import ConsumedRecord, Headers
 from .model import (
@@ -29,6 +29,9 @@ from .model import (
     TopicDetail,
     Transaction,
 )
+
+if TYPE_CHECKING:
+    from ..broker import DevBroker
 
 __all__ = ["Abilities", "Feed", "NewRecord", "Polled", "RequestSource", "Source", "Written"]
 
@@ -104,6 +107,10 @@ class Source(Protocol):
 
     @property
     def abilities(self) -> Abilities: ...
+
+    @property
+    def broker(self) -> DevBroker | None:
+        """The dev broker of this process, for its controls; None where the cluster is another one."""
 
     @property
     def request_log(self) -> RequestSource | None: ...
