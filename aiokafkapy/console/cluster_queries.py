@@ -22,6 +22,7 @@ from ..cluster.metadata import Metadata
 from ..common import Node, TopicPartition
 from ..errors import IllegalStateError, KafkaError, make
 from ..protocol.api import ApiKey
+from ..protocol.codec import Message
 from ..protocol.messages import build_request
 
 __all__ = ["ClusterQueries", "Described"]
@@ -147,7 +148,7 @@ class ClusterQueries:
         return self._client
 
     async def _ask(self, api_key: ApiKey, node: Node | None = None, **fields: Any) -> Any:
-        def build(version: int) -> Any:
+        def build(version: int) -> Message:
             return build_request(api_key, version, **fields)
 
         return await self._running().send_and_wait(api_key, build, node=node, timeout=self._timeout)

@@ -17,6 +17,7 @@ from ..client.config import shown_value
 from ..common import Node
 from ..errors import KafkaError
 from ..protocol.api import ApiKey, client_versions
+from ..protocol.codec import Message
 from ..protocol.messages import build_request
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ async def raw_request(
 # internals
 
 
-def _build(key: ApiKey, body: Mapping[str, object], version: int) -> Any:
+def _build(key: ApiKey, body: Mapping[str, object], version: int) -> Message:
     return build_request(key, version, **body)
 
 

@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..client.network_client import NetworkClient
 from ..client.network_client_utils import await_ready
@@ -36,6 +36,7 @@ from ..errors import (
 )
 from ..observability import RateLimitedLogger, get_logger
 from ..protocol.api import ApiKey
+from ..protocol.codec import Message
 from ..protocol.messages import build_request
 from .accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from .accumulator.incomplete_batches import Flush
@@ -522,7 +523,7 @@ def _new_metadata(config: ProducerConfig) -> ProducerMetadata:
     )
 
 
-def _build_ping(version: int) -> Any:
+def _build_ping(version: int) -> Message:
     return build_request(ApiKey.METADATA, version, topics=[], allow_auto_topic_creation=False)
 
 
