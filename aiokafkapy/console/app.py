@@ -5,10 +5,10 @@ first, for every request, whether it is answered at all. Of a broker it knows th
 
 Rules:
 
-- an error is JSON with one ``error`` for people: 400 for a wrong argument, 404 for what is not there, 409 for what a
-  broker refuses; a stream says it in an event and ends;
+- an error is JSON with one ``error`` for people: 400 for a wrong argument, 404 for a name that is not there, 409 for a
+  broker's refusal; a stream says it in an event and ends;
 - the page may load from here only (CSP), and nothing is kept in caches;
-- a request's body is small: what is larger is refused before it is read.
+- a request's body is small: a larger one is refused before it is read.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class _Handlers:
     # the page's data
 
     async def about(self, request: Request) -> Response:
-        """What the page needs once."""
+        """The facts that the page needs once."""
         console = self._console
         return JSONResponse(
             {
@@ -161,7 +161,7 @@ class _Handlers:
             raise LookupError(f"there is no record at offset {asked.start.number} of {asked.topic}-{asked.partition}")
         return JSONResponse(found)
 
-    # what changes something
+    # calls that change something
 
     async def produce(self, request: Request) -> Response:
         """Write a record."""

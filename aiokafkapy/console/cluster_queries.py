@@ -4,8 +4,8 @@ Owns the requests, the brokers that they go to, and the forms of their answers i
 shown. Kafka's counterparts are ``KafkaAdminClient``'s ``describeCluster``, ``listGroups``, ``describeClassicGroups``,
 ``listConsumerGroupOffsets``, ``listTransactions`` and ``describeTransactions``.
 
-Rules: a list of groups or transactions is asked of every broker, each of which has its own; what one of them refuses is
-left out, and when all do, the error is raised. Nothing is tried again: the console asks anew in a second or two.
+Rules: a list of groups or transactions is asked of every broker, each of which has its own; one that refuses is left
+out, and when all do, the error is raised. Nothing is tried again: the console asks anew in a second or two.
 """
 
 from __future__ import annotations

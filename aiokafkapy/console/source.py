@@ -1,6 +1,6 @@
 """``Source``: where the console's data comes from; and a reading of records, asked for by the page.
 
-Owns what a source must be able to do. ``BrokerSource`` is a dev broker in this process, ``ClusterSource`` any cluster.
+Owns the calls that every source has. ``BrokerSource`` is a dev broker in this process, ``ClusterSource`` any cluster.
 
 Rules:
 
@@ -43,7 +43,7 @@ _PLACE: Final = re.compile(r"(\d{1,9})=(\d{1,18})")
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What a source has, and the page shows views for."""
+    """The kinds of data that a source has, and the page shows views for."""
 
     faults: bool = False
     requests: bool = False

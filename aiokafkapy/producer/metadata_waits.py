@@ -1,4 +1,4 @@
-"""``MetadataWaits``: the calls of a started producer that wait until metadata tells what they need.
+"""``MetadataWaits``: the calls of a started producer that wait for metadata.
 
 Owns how long they wait, and the error of each when it does not come. It knows no requests: metadata is asked for by the
 network client, and ``wake`` is called when an answer, or a failure, has arrived. Records wait in ``Admission``. Kafka's

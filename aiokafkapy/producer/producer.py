@@ -81,8 +81,8 @@ class KafkaProducer(RecordSender[K, V]):
         value_serializer: Serializer[V] | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        # Imported with the first producer and not with the class: pydantic and kio take longer than all the rest. What
-        # only start() needs is imported here too, since here no event loop is kept waiting.
+        # Imported with the first producer and not with the class: pydantic and kio take longer than all the rest. The
+        # parts that only start() needs are imported here too, since here no event loop is kept waiting.
         from .config import make_config
 
         import_module(".runtime", __package__)
@@ -420,8 +420,8 @@ class KafkaProducer(RecordSender[K, V]):
         """Commit the transaction and open the next one at once: records that other tasks send meanwhile are not
         refused, but are the next one's. Being cancelled, it goes on.
 
-        Records sent before the call are committed. While some of that waits for metadata, a serializer or room, what is
-        sent behind it is too; from then on all is the next transaction's, and is sent when the commit is known. Raises
+        Records sent before the call are committed. While some of them wait for metadata, a serializer or room, those
+        behind them are too; from then on all are the next transaction's, and are sent when the commit is known. Raises
         the errors of ``commit_transaction``: then no next transaction is open, and its records fail with
         TransactionAbortedError. franz-go: EndAndBeginTransaction.
         """
@@ -609,8 +609,8 @@ class KafkaProducer(RecordSender[K, V]):
         """Record requests and answers until the tap or the producer is closed; records with ``payloads`` only.
 
         They are appended to the file ``target`` as JSON lines, or, with ``format="pcapng"`` or a name that ends so, as
-        packets that Wireshark reads; or a function is called with each; or, without a target, they are what
-        ``async for frame in tap`` gives. Raises OSError for a file that cannot be written.
+        packets that Wireshark reads; or a function is called with each; or, without a target,
+        ``async for frame in tap`` gives them. Raises OSError for a file that cannot be written.
         """
         from ..client.tap import WireTap
 
@@ -644,7 +644,7 @@ class KafkaProducer(RecordSender[K, V]):
     # internals
 
     def _call_cancelled(self, records: Sequence[Delivery | DeliveryList], cancelled: asyncio.CancelledError) -> None:
-        """With ``cancel_takes_back``: take back what was never sent, and say in the error what became of the others."""
+        """With ``cancel_takes_back``: take back records that were never sent, and tell in the error of the others."""
         runtime = self._life.runtime
         if runtime is not None and self._config.cancel_takes_back:
             from .intake.cancelled_calls import take_back

@@ -1,7 +1,7 @@
 """``KafkaProducer.request``: any request of Kafka's protocol over the producer's own connections.
 
-Owns which requests are let through, and their way to a node. What a request means is the caller's business. franz-go's
-counterpart is ``Client.Request``; Java has none.
+Owns which requests are let through, and their way to a node. The meaning of a request is the caller's business.
+franz-go's counterpart is ``Client.Request``; Java has none.
 
 Rules: a request that would interfere with the producer's own counts (of records, sequences, transactions, sessions)
 is refused before anything is sent. Nothing is retried, and an error code in the answer is the caller's to read.

@@ -39,7 +39,7 @@ Accepted: TypeAlias = PendingRecord | Delivery | DeliveryList
 
 
 class EnclosingDeadline(Protocol):
-    """What a call looks for in its context: ``Deadline``."""
+    """The part of a ``Deadline`` that the calls in its block use."""
 
     def ends_at(self, loop: asyncio.AbstractEventLoop) -> float:
         """When it is over, in the time of ``loop``; infinity without a limit."""
@@ -79,7 +79,7 @@ class RecordDeadlines:
         self._rearm()
 
     def expire_until(self, now: float) -> None:
-        """Hand on what is overdue at ``now``, without waiting for the timer."""
+        """Hand on the records that are overdue at ``now``, without waiting for the timer."""
         overdue: list[Accepted] = []
         while self._heap and self._heap[0][0] <= now:
             record = heapq.heappop(self._heap)[2]

@@ -121,8 +121,8 @@ class MockProducer(KafkaProducer[K, V]):
         return self._log.complete_next()
 
     def error_next(self, error: Exception) -> bool:
-        """Fail the oldest record without an outcome; False when there is none. In a transaction it is what the error of
-        a record is: no commit is possible any more, or, with a fatal one, nothing but ``close``.
+        """Fail the oldest record without an outcome; False when there is none. In a transaction it counts as any
+        record's error: no commit is possible any more, or, with a fatal one, nothing but ``close``.
         """
         if not isinstance(error, Exception):
             raise TypeError(f"error_next() takes an instance of an Exception, not {error!r}")
