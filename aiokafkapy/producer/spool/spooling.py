@@ -54,17 +54,7 @@ class Spooling:
         after = runtime.config.spool_after_ms
         self._after = None if after is None else after / 1000
         self._timer: asyncio.TimerHandle | None = None
-        self.admission = SpoolingAdmission(
-            runtime.loop,
-            runtime.metadata,
-            runtime.accumulator,
-            runtime.partitioner,
-            runtime.teller,
-            runtime.overflow,
-            self._spool,
-            self._is_connected,
-            max_block=runtime.max_block,
-        )
+        self.admission = SpoolingAdmission(runtime, self._spool, self._is_connected)
         self._replay = SpoolReplay(runtime, self._spool, self._is_out_of_reach)
 
     async def open(self) -> None:

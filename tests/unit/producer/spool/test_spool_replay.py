@@ -22,7 +22,6 @@ from aiokafkapy.errors import (
 from aiokafkapy.producer.accumulator.incomplete_batches import Flush
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
 from aiokafkapy.producer.config import ProducerConfig
-from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
 from aiokafkapy.producer.spool.format import Mark
 from aiokafkapy.producer.spool.spool_replay import SpoolReplay
 from aiokafkapy.producer.spool.spool_runtime import SpoolRuntime
@@ -40,7 +39,6 @@ class Runtime(Harness):
         given = {"max_request_size": 1_000, "retry_backoff_ms": 1, "retry_backoff_max_ms": 5, **options}
         self.config = ProducerConfig(bootstrap_servers="h:1", spool_dir=str(folder), **given)
         self.now = self.loop.time
-        self.partitioner: Any = DefaultPartitioner()
         self.topic_errors: dict[str, KafkaError] = {}
         self.sent: list[list[bytes | None]] = []
         self.outcome: Outcome = lambda _: None
