@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from .transactional.consumed_batches import ConsumedBatches
     from .transactional.transactions import Transactions
 
-__all__ = ["KafkaProducer", "why_unusable"]
+__all__ = ["KafkaProducer"]
 
 _logger = get_logger(__name__)
 
@@ -92,7 +92,7 @@ class KafkaProducer(RecordSender[K, V]):
         given = {**options, "key_serializer": key_serializer, "value_serializer": value_serializer}
         self._config = make_config(bootstrap_servers, config, given)
         self._interceptors = new_interceptors(self._config)
-        super().__init__(new_intake(self._config, self._interceptors, partial(why_unusable, self._life)))
+        super().__init__(new_intake(self._config, self._interceptors, self._life.why_no_record))
 
     # life
 
@@ -706,12 +706,3 @@ def _say_form() -> None:
     """Once a process: the form explains the speed."""
     if not compiled:
         _logger.debug("core.interpreted", hint="with a C compiler at hand, install aiokafkapy anew")
-
-
-def why_unusable(life: Lifecycle[Any]) -> KafkaError:
-    """Why a call cannot be served here and now: the producer's state, or that no transaction is open."""
-    runtime = life.runtime
-    if life.state is ProducerState.RUNNING and runtime is not None and runtime.is_usable_here and runtime.transaction:
-        error: KafkaError = runtime.transaction.why_no_record()
-        return error
-    return life.why_unusable()
