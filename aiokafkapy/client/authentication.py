@@ -150,7 +150,7 @@ class Authenticator:
             session.task.cancel()
 
     def is_reading(self, connection: BrokerConnection) -> bool:
-        """True from an answer on until what was in it is known. Should the connection end meanwhile, that is why:
+        """True from an answer's arrival until it is read. Should the connection end meanwhile, the answer tells why:
         brokers send a refusal together with the end of the connection.
         """
         session = self._sessions.get(connection)

@@ -403,7 +403,7 @@ def is_switch(name: str) -> bool:
 
 
 def hint_for(config: type[ClientConfig], name: str) -> str:
-    """What to write instead of a name that is no option."""
+    """The advice for a name that is no option."""
     return _hint(config, name)
 
 
@@ -457,7 +457,7 @@ def _check_names(config: type[ClientConfig], values: Mapping[str, Any]) -> None:
 
 
 def _hint(config: type[ClientConfig], name: str) -> str:
-    """What to write instead of an unknown option."""
+    """The advice for an unknown option."""
     plain = name.replace(".", "_").replace("-", "_").lower()
     if plain in config.model_fields:
         return f"write {plain}, or use {config.__name__}.from_properties for Kafka's own spelling"

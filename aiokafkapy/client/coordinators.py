@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..common import Node
 from ..errors import CoordinatorNotAvailableError, make
 from ..protocol.api import ApiKey
+from ..protocol.codec import Message
 from ..protocol.messages import build_request
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ async def find_coordinator(client: NetworkClient, key_type: int, key: str) -> No
     sending.
     """
 
-    def build(version: int) -> Any:
+    def build(version: int) -> Message:
         return build_request(ApiKey.FIND_COORDINATOR, version, key=key, key_type=key_type, coordinator_keys=[key])
 
     # Version 0 knows groups only.

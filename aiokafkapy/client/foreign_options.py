@@ -1,7 +1,7 @@
 """The names here of other Kafka clients' options.
 
-Owns the table from option names of aiokafka, kafka-python, librdkafka (confluent-kafka) and Kafka's Java client to what
-to write instead; names have underscores for dots. Knows no configuration class: callers pass the valid options.
+Owns the table from option names of aiokafka, kafka-python, librdkafka (confluent-kafka) and Kafka's Java client to the
+advice for each; names have underscores for dots. Knows no configuration class: callers pass the valid options.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def is_built_in(name: str, value: str) -> bool:
 
 
 def advice_for(name: str, options: Container[str]) -> str | None:
-    """What to write for ``name``, another client's option with underscores; None if no known client has it."""
+    """The advice for ``name``, another client's option with underscores; None if no known client has it."""
     renamed = _RENAMED.get(name)
     if renamed is not None and renamed in options:
         return f"write {renamed}"

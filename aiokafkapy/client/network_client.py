@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import ssl
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -44,7 +43,6 @@ from ..errors import (
 from ..protocol.api import ApiKey, api_name
 from ..protocol.codec import Message
 from ..protocol.framing import decode_correlation_id
-from ..security.handshake_errors import explain_failure
 from .api_versions_handshake import ApiVersionsHandshake
 from .authentication import Authenticator
 from .config import ClientConfig
@@ -62,6 +60,7 @@ from .transport.broker_connections import BrokerConnections
 from .transport.change_signal import ChangeSignal
 from .transport.connection import BrokerConnection
 from .transport.connection_log import ConnectionLog
+from .transport.connection_loss import explain_loss
 from .transport.connector import Connector, ConnectorProtocol
 from .transport.deadline_timer import DeadlineTimer
 from .watch import ClientWatch
@@ -127,15 +126,7 @@ class NetworkClient(SenderClient):
             log=self._log,
             on_completed=self._notify,
         )
-        self._handshake = ApiVersionsHandshake(
-            self.nodes,
-            self._pipeline,
-            self._log,
-            request_timeout=self._request_timeout,
-            is_asked=discover_api_versions,
-            on_ready=self._on_api_versions_known,
-            on_failed=self._on_setup_failed,
-        )
+        self._handshake = self._new_handshake(discover_api_versions)
         self._authenticator = self._new_authenticator(config.new_sasl_mechanism())
         self._updater = MetadataUpdater(config, metadata, self.nodes, self)
         self.watch: ClientWatch | None = None
@@ -336,26 +327,12 @@ class NetworkClient(SenderClient):
         if self._authenticator is not None and self._authenticator.is_reading(connection):
             return  # the authentication ends with the broker's last message, and the connection with it
         if self._sockets.is_current(connection):
-            lost = self._explained_loss(connection, error)
-            if self.nodes.is_preparing_connection(connection.node_id):
+            is_preparing = self.nodes.is_preparing_connection(connection.node_id)
+            lost = explain_loss(connection, error, self._states.get(connection.node_id) if is_preparing else None)
+            if is_preparing:
                 self._metadata.note_address_failure(connection.address, lost)
             self._handle_disconnection(connection.node_id, self._loop.time(), lost)
             self._pipeline.complete_responses()
-
-    def _explained_loss(self, connection: BrokerConnection, error: BaseException | None) -> KafkaError:
-        """The error that a lost connection means for its requests and for operators."""
-        state = self._states.get(connection.node_id)
-        is_preparing = self.nodes.is_preparing_connection(connection.node_id)
-        if state is not None and isinstance(error, ssl.SSLError) and is_preparing:
-            # In TLS 1.3 a broker checks our certificate after our side of the handshake is done.
-            explained = explain_failure(error, state.host, state.port)
-            if isinstance(explained, AuthenticationFailedError):
-                return explained
-        reason = str(error) if error is not None else "it was closed by the broker"
-        where = f"node {connection.node_id} at {connection.address}"
-        lost = DisconnectedError(f"the connection to {where} was lost: {reason}")
-        lost.__cause__ = error
-        return lost
 
     def _on_api_versions_known(self, connection: BrokerConnection, now: float) -> None:
         if self._authenticator is not None:
@@ -551,6 +528,17 @@ class NetworkClient(SenderClient):
         for connection in self._sockets.idle_connections(now, self._max_idle):
             if self._in_flight.is_empty(connection.node_id):
                 self._handle_disconnection(connection.node_id, now, DisconnectedError("it was idle"), is_idle=True)
+
+    def _new_handshake(self, is_asked: bool) -> ApiVersionsHandshake:
+        return ApiVersionsHandshake(
+            self.nodes,
+            self._pipeline,
+            self._log,
+            request_timeout=self._request_timeout,
+            is_asked=is_asked,
+            on_ready=self._on_api_versions_known,
+            on_failed=self._on_setup_failed,
+        )
 
     def _new_authenticator(self, mechanism: SaslMechanism | None) -> Authenticator | None:
         if mechanism is None:

@@ -38,6 +38,7 @@ from ..errors import (
 )
 from ..observability import get_logger
 from ..protocol.api import ApiKey
+from ..protocol.codec import Message
 from ..protocol.messages import build_request, milliseconds
 from ..protocol.otlp import MetricPoint, encode_metrics
 from ..record.compression import Compression, compress
@@ -58,7 +59,7 @@ class AskingClient(Protocol):
     """The part of ``NetworkClient`` that is needed here."""
 
     async def send_and_wait(
-        self, api_key: int, build: Callable[[int], Any], node: None = None, timeout: float | None = None
+        self, api_key: int, build: Callable[[int], Message], node: None = None, timeout: float | None = None
     ) -> Any:
         """Send a request to any node, and return the answer's body."""
 

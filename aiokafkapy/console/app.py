@@ -1,14 +1,14 @@
 """The console's routes: the page, JSON, and server-sent events.
 
 Owns the way from a request to ``watch``, ``follow`` and the source, and from an error to an answer. ``guard`` decides
-first, for every request, whether it is answered at all. It must not know a broker.
+first, for every request, whether it is answered at all. Of a broker it knows the controls only.
 
 Rules:
 
-- an error is JSON with one ``error`` for people: 400 for a wrong argument, 404 for what is not there, 409 for what a
-  broker refuses; a stream says it in an event and ends;
+- an error is JSON with one ``error`` for people: 400 for a wrong argument, 404 for a name that is not there, 409 for a
+  broker's refusal; a stream says it in an event and ends;
 - the page may load from here only (CSP), and nothing is kept in caches;
-- a request's body is small: what is larger is refused before it is read.
+- a request's body is small: a larger one is refused before it is read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -42,7 +42,9 @@ from .source import NewRecord
 
 if TYPE_CHECKING:
     from ..broker import DevBroker
-    from .console import Console
+    from .decoding import Decoder
+    from .source import Source
+    from .watch import Watch
 
 __all__ = ["make_app"]
 
@@ -61,7 +63,17 @@ _SECURITY: Final = {
 }
 
 
-def make_app(console: Console, guard: Guard) -> ASGIApp:
+class ShownConsole(Protocol):
+    """The part of ``Console`` that is used here."""
+
+    source: Source
+    registry: Decoder | None
+    watch: Watch
+    is_read_only: bool
+    is_stopping: bool
+
+
+def make_app(console: ShownConsole, guard: Guard) -> ASGIApp:
     """The application of one console."""
     handlers = _Handlers(console)
     return Starlette(
@@ -87,13 +99,13 @@ def make_app(console: Console, guard: Guard) -> ASGIApp:
 class _Handlers:
     """One method for each route."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: ShownConsole) -> None:
         self._console = console
 
     # the page's data
 
     async def about(self, request: Request) -> Response:
-        """What the page needs once."""
+        """The facts that the page needs once."""
         console = self._console
         return JSONResponse(
             {
@@ -149,7 +161,7 @@ class _Handlers:
             raise LookupError(f"there is no record at offset {asked.start.number} of {asked.topic}-{asked.partition}")
         return JSONResponse(found)
 
-    # what changes something
+    # calls that change something
 
     async def produce(self, request: Request) -> Response:
         """Write a record."""
@@ -198,13 +210,13 @@ class _Handlers:
     # internals
 
     def _broker(self) -> DevBroker:
-        broker: DevBroker | None = getattr(self._console.source, "broker", None)
+        broker = self._console.source.broker
         if broker is None:
             raise LookupError("only a dev broker has faults")
         return broker
 
     def _playback(self) -> dict[str, Any] | None:
-        broker: DevBroker | None = getattr(self._console.source, "broker", None)
+        broker = self._console.source.broker
         playback = None if broker is None else broker.controls.playback
         if playback is None:
             return None

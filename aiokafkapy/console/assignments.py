@@ -2,7 +2,7 @@
 
 Owns their reading. Kafka's counterpart is ``ConsumerProtocol.deserializeAssignment``.
 
-Rule: the bytes are a stranger's: what does not fit is no assignment, and raises nothing.
+Rule: the bytes are a stranger's: those that do not fit are no assignment, and raise nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``BrokerFeed``: records of a dev broker's logs, decoded where they lie.
 
 Owns the positions, and the bounds of a poll. It takes the loop for one batch at a time, and where more is written than
-it may decode it goes on near the end, and counts what it passed over: it never falls behind for good.
+it may decode it goes on near the end, and counts the records in between: it never falls behind for good.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``ClusterFeed``: records of any cluster, read by a ``PartitionReader`` of its own.
 
-Owns the reader and what it had fetched too much of. Where more is written than is shown, it seeks to near the end, and
-counts what it passed over, instead of reading all of a cluster's traffic to throw it away.
+Owns the reader and the records that it had fetched too many of. Where more are written than are shown, it seeks to near
+the end, and counts those in between, instead of reading all of a cluster's traffic to throw it away.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Owns the requests, the brokers that they go to, and the forms of their answers i
 shown. Kafka's counterparts are ``KafkaAdminClient``'s ``describeCluster``, ``listGroups``, ``describeClassicGroups``,
 ``listConsumerGroupOffsets``, ``listTransactions`` and ``describeTransactions``.
 
-Rules: a list of groups or transactions is asked of every broker, each of which has its own; what one of them refuses is
-left out, and when all do, the error is raised. Nothing is tried again: the console asks anew in a second or two.
+Rules: a list of groups or transactions is asked of every broker, each of which has its own; one that refuses is left
+out, and when all do, the error is raised. Nothing is tried again: the console asks anew in a second or two.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ..cluster.metadata import Metadata
 from ..common import Node, TopicPartition
 from ..errors import IllegalStateError, KafkaError, make
 from ..protocol.api import ApiKey
+from ..protocol.codec import Message
 from ..protocol.messages import build_request
 
 __all__ = ["ClusterQueries", "Described"]
@@ -155,7 +156,7 @@ class ClusterQueries:
         return self._client
 
     async def _ask(self, api_key: ApiKey, node: Node | None = None, **fields: Any) -> Any:
-        def build(version: int) -> Any:
+        def build(version: int) -> Message:
             return build_request(api_key, version, **fields)
 
         return await self._running().send_and_wait(api_key, build, node=node, timeout=self._timeout)

@@ -1,7 +1,8 @@
 """``ClusterSource``: any cluster, by requests: metadata, offsets, groups, transactions.
 
-Owns what is asked how often, and the making of ``model`` from answers; ``cluster_queries`` asks, ``cluster_feed`` reads
-records, a ``KafkaProducer`` writes them. Its client id is ``aiokafkapy-console``, so that the brokers' logs tell it.
+Owns how often each question is asked, and the making of ``model`` from answers; ``cluster_queries`` asks,
+``cluster_feed`` reads records, a ``KafkaProducer`` writes them. Its client id is ``aiokafkapy-console``, so that the
+brokers' logs tell it.
 
 Rules:
 
@@ -63,6 +64,7 @@ class ClusterSource:
     """``Source`` over a cluster. ``options`` are a client's, by their names in Python."""
 
     abilities = Abilities()
+    broker = None
     request_log = None
     samples_always = False
     tick = 2.0

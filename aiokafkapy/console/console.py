@@ -137,7 +137,7 @@ class Console:
             await close()
 
     def _watch_controls(self, is_on: bool) -> None:
-        broker = getattr(self.source, "broker", None)
+        broker = self.source.broker
         if broker is None:
             return
         watchers = broker.controls.watchers

@@ -1,6 +1,6 @@
 """Bytes of records as text to read: JSON, text, hex, or what a schema registry says. Pure, but for the registry.
 
-Owns the choice of a form, and the limits: what is longer is cut, and says so. It must not know topics nor brokers.
+Owns the choice of a form, and the limits: longer text is cut, and says so. It must not know topics nor brokers.
 
 Rules:
 

@@ -5,11 +5,11 @@ in the network:
 
 - the Host of a request must be ours: a page elsewhere may give its own name our address (DNS rebinding), and would be
   same-origin then. On loopback these are its names; elsewhere addresses, and the names that were allowed;
-- whoever listens beyond loopback has a token; it comes once in the page's address, and then in a cookie that other
-  sites' requests do not bring along, or as a bearer;
-- what changes something must come from our own page: its Origin is ours, and it has a header that no form and no other
-  page can send without being asked for;
-- in read-only mode nothing is changed, whoever asks.
+- a console that listens beyond loopback has a token; it comes once in the page's address, and then in a cookie that
+  other sites' requests do not bring along, or as a bearer;
+- a request that changes something must come from our own page: its Origin is ours, and it has a header that no form and
+  no other page can send without being asked for;
+- in read-only mode no request changes anything.
 """
 
 from __future__ import annotations

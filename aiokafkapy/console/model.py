@@ -1,4 +1,4 @@
-"""What the console shows, as data: clusters, topics, groups, transactions, clients, requests, faults.
+"""The data that the console shows: clusters, topics, groups, transactions, clients, requests, faults.
 
 Owns the shapes that sources fill in and the page reads, by these names, as JSON. Pure: it has no clock and asks nobody.
 Kafka's counterparts are the descriptions of its ``Admin``.

@@ -1,6 +1,6 @@
 """``Source``: where the console's data comes from; and a reading of records, asked for by the page.
 
-Owns what a source must be able to do. ``BrokerSource`` is a dev broker in this process, ``ClusterSource`` any cluster.
+Owns the calls that every source has. ``BrokerSource`` is a dev broker in this process, ``ClusterSource`` any cluster.
 
 Rules:
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..common import ConsumedRecord, Headers
 from .model import (
@@ -30,6 +30,9 @@ from .model import (
     Transaction,
 )
 
+if TYPE_CHECKING:
+    from ..broker import DevBroker
+
 __all__ = ["Abilities", "Feed", "NewRecord", "Polled", "RequestSource", "Source", "Written"]
 
 MOST_EXAMINED: Final = 3_000
@@ -40,7 +43,7 @@ _PLACE: Final = re.compile(r"(\d{1,9})=(\d{1,18})")
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What a source has, and the page shows views for."""
+    """The kinds of data that a source has, and the page shows views for."""
 
     faults: bool = False
     requests: bool = False
@@ -104,6 +107,10 @@ class Source(Protocol):
 
     @property
     def abilities(self) -> Abilities: ...
+
+    @property
+    def broker(self) -> DevBroker | None:
+        """The dev broker of this process, for its controls; None where the cluster is another one."""
 
     @property
     def request_log(self) -> RequestSource | None: ...

@@ -45,7 +45,7 @@ class Watch:
         self._lookers = 0
         self._wanted = asyncio.Event()
         self._is_stopped = False
-        # What the last sample said
+        # Of the last sample
         self._sample: Sample | None = None
         self._problem = ""
         self._by_topic = Meters(), Meters()

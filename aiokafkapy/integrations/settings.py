@@ -45,7 +45,7 @@ __all__ = ["ProducerSettings", "ReaderSettings"]
 
 
 class _FromText(ClientConfig):
-    """Takes what sources found, which is text, as ``from_env`` takes it."""
+    """Takes the text that sources found, as ``from_env`` takes it."""
 
     if not TYPE_CHECKING:
 
@@ -113,14 +113,14 @@ class ReaderSettings(_Settings, _FromText, ReaderConfig):  # type: ignore[misc] 
 
 
 class _OptionsOf(PydanticBaseSettingsSource):
-    """What a ``.env`` file says of options: pydantic-settings takes all else of it for unknown ones."""
+    """The options in a ``.env`` file: pydantic-settings takes all else in it for unknown ones."""
 
     def __init__(self, settings_cls: type[BaseSettings], source: PydanticBaseSettingsSource) -> None:
         super().__init__(settings_cls)
         self._source = source
 
     def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
-        """What pydantic-settings asks of a source for one field."""
+        """The value of one field, for pydantic-settings."""
         return self._source.get_field_value(field, field_name)
 
     def __call__(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """``CircuitBreaker``: when deliveries that keep failing make calls fail at once.
 
-Owns the names of these options and their checks; ``ProducerConfig.circuit_breaker`` has them, and ``circuits`` does
-what they say. Knows no producer. Java's producer has no counterpart: its calls fill the buffer, and each record waits
-out ``delivery.timeout.ms``.
+Owns the names of these options and their checks; ``ProducerConfig.circuit_breaker`` has them, and ``circuits`` keeps to
+them. Knows no producer. Java's producer has no counterpart: its calls fill the buffer, and each record waits out
+``delivery.timeout.ms``.
 """
 
 from __future__ import annotations

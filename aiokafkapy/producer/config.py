@@ -454,6 +454,18 @@ class ProducerConfig(ClientConfig):
             raise ConfigurationError(
                 "partitioner_ignore_keys=True has no effect with a partitioner of your own: leave one of the two out"
             )
+        self._check_transactions()
+        self._check_overflow()
+        self._check_spool()
+        self._check_topics()
+        percent = self.priority_reserve_percent if "priority_reserve_percent" in self.model_fields_set else None
+        conflict = conflict_of_auto(self.acks, self.max_in_flight_requests_per_connection)
+        conflict = conflict or conflict_of_priority(percent, self.priority_topics)
+        if conflict is not None:
+            raise ConfigurationError(conflict)
+        return self
+
+    def _check_transactions(self) -> None:
         if self.transactional_id is not None and not self.enable_idempotence:
             raise ConfigurationError(
                 f"transactional_id={self.transactional_id!r} needs idempotence: leave enable_idempotence=False out"
@@ -469,15 +481,6 @@ class ProducerConfig(ClientConfig):
                     f"transaction_timeout_ms={self.transaction_timeout_ms} has no effect with two-phase commit, whose "
                     "transactions have no time-out: leave it out"
                 )
-        self._check_overflow()
-        self._check_spool()
-        self._check_topics()
-        percent = self.priority_reserve_percent if "priority_reserve_percent" in self.model_fields_set else None
-        conflict = conflict_of_auto(self.acks, self.max_in_flight_requests_per_connection)
-        conflict = conflict or conflict_of_priority(percent, self.priority_topics)
-        if conflict is not None:
-            raise ConfigurationError(conflict)
-        return self
 
     def _check_overflow(self) -> None:
         policies = self._overflow_policies()

@@ -5,13 +5,13 @@ Owns their words. It knows no producer. Java has no counterpart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ..common import TopicPartition
-from ..errors import KafkaError, ProducerClosedError, PurgedError
+from ..errors import CloseTimeoutError, KafkaError, ProducerClosedError, PurgedError, SenderCrashedError
 from .accumulator.producer_batch import ProducerBatch
 
-__all__ = ["dropped_error", "error_of_batch", "purged_batch", "purged_waiting"]
+__all__ = ["closed_error", "crashed_error", "dropped_error", "error_of_batch", "purged_batch", "purged_waiting"]
 
 
 def error_of_batch(errors: Mapping[TopicPartition, KafkaError], batch: ProducerBatch) -> KafkaError:
@@ -44,3 +44,38 @@ def dropped_error(place: TopicPartition | str, count: int) -> KafkaError:
     """Of a topic's or a partition's records, when nobody holds their producer any more."""
     topic = place if isinstance(place, str) else place.topic
     return ProducerClosedError(f"{place}: the producer was dropped without close()", topic=topic)
+
+
+def closed_error(
+    seconds: float,
+    last_errors: Mapping[TopicPartition, KafkaError],
+    describe_failure: Callable[[str], str],
+    place: TopicPartition | str,
+    count: int,
+) -> KafkaError:
+    """Of a topic's or a partition's records, when ``close()`` ends after so many seconds; ``last_errors`` are those of
+    partitions, for the cause, and ``describe_failure`` tells a topic's where there is none.
+    """
+    if isinstance(place, str):
+        return ProducerClosedError(
+            f"the producer was closed while a record of topic {place!r} waited to be accepted", topic=place
+        )
+    cause = last_errors.get(place)
+    reason = cause if cause is not None else describe_failure(place.topic)
+    error = CloseTimeoutError(
+        f"{place}: close() ended after {seconds:.3f} s with {count} record{'' if count == 1 else 's'} of this "
+        f"partition without an outcome; {reason}",
+        topic=place.topic,
+        partition=place.partition,
+    )
+    error.__cause__ = cause
+    return error
+
+
+def crashed_error(crash: SenderCrashedError, place: TopicPartition | str, count: int) -> KafkaError:
+    """Of a topic's or a partition's records, when the Sender has died of ``crash``."""
+    topic = place if isinstance(place, str) else place.topic
+    partition = None if isinstance(place, str) else place.partition
+    error = SenderCrashedError(f"{place}: {crash}", topic=topic, partition=partition)
+    error.__cause__ = crash.__cause__
+    return error

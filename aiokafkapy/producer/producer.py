@@ -32,9 +32,10 @@ from .deliveries.delivery import Delivery, waiter_for
 from .intake.arguments import partition_of, timeout_of, topic_name
 from .intake.new_intake import new_intake, new_interceptors
 from .intake.pending_record import PendingRecord
-from .intake.record_deadlines import enclosing_end, open_deadlines
+from .intake.record_deadlines import open_deadlines
 from .intake.record_sender import K, RecordSender, V, admitted
 from .intake.serializers import Serializer
+from .intake.timed_calls import enclosing_end
 from .records import CallOverflow, HeadersLike, ProducerRecord, RecordMetadata, Timestamp
 from .state import Lifecycle, ProducerState
 
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from .transactional.consumed_batches import ConsumedBatches
     from .transactional.transactions import Transactions
 
-__all__ = ["KafkaProducer", "why_unusable"]
+__all__ = ["KafkaProducer"]
 
 _logger = get_logger(__name__)
 
@@ -80,8 +81,8 @@ class KafkaProducer(RecordSender[K, V]):
         value_serializer: Serializer[V] | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        # Imported with the first producer and not with the class: pydantic and kio take longer than all the rest. What
-        # only start() needs is imported here too, since here no event loop is kept waiting.
+        # Imported with the first producer and not with the class: pydantic and kio take longer than all the rest. The
+        # parts that only start() needs are imported here too, since here no event loop is kept waiting.
         from .config import make_config
 
         import_module(".runtime", __package__)
@@ -91,7 +92,7 @@ class KafkaProducer(RecordSender[K, V]):
         given = {**options, "key_serializer": key_serializer, "value_serializer": value_serializer}
         self._config = make_config(bootstrap_servers, config, given)
         self._interceptors = new_interceptors(self._config)
-        super().__init__(new_intake(self._config, self._interceptors, partial(why_unusable, self._life)))
+        super().__init__(new_intake(self._config, self._interceptors, self._life.why_no_record))
 
     # life
 
@@ -327,7 +328,7 @@ class KafkaProducer(RecordSender[K, V]):
         theirs to tell. Records sent meanwhile are not waited for.
         """
         timeout = timeout_of("flush", timeout)
-        runtime = self._intake.usable_runtime()
+        runtime = self._usable_runtime()
         deadline = math.inf if timeout is None else runtime.loop.time() + max(0.0, timeout)
         await runtime.flush(deadline)
 
@@ -341,7 +342,7 @@ class KafkaProducer(RecordSender[K, V]):
         number = None if partition is None else partition_of(topic, partition)
         if name is None and number is not None:
             raise ValueError(f"purge(): partition {number} of which topic? write both")
-        return self._intake.usable_runtime().purge(name, number, in_flight=in_flight)
+        return self._usable_runtime().purge(name, number, in_flight=in_flight)
 
     def resume(self, topic: str, partition: int) -> None:
         """Take records for a partition again in which one failed, with ``enable_gapless_guarantee``.
@@ -351,7 +352,7 @@ class KafkaProducer(RecordSender[K, V]):
         outcome: ``await flush()`` first.
         """
         name, number = topic_name(topic), partition_of(topic, partition)
-        self._intake.usable_runtime().resume(TopicPartition(name, number))
+        self._usable_runtime().resume(TopicPartition(name, number))
 
     # transactions
 
@@ -419,8 +420,8 @@ class KafkaProducer(RecordSender[K, V]):
         """Commit the transaction and open the next one at once: records that other tasks send meanwhile are not
         refused, but are the next one's. Being cancelled, it goes on.
 
-        Records sent before the call are committed. While some of that waits for metadata, a serializer or room, what is
-        sent behind it is too; from then on all is the next transaction's, and is sent when the commit is known. Raises
+        Records sent before the call are committed. While some of them wait for metadata, a serializer or room, those
+        behind them are too; from then on all are the next transaction's, and are sent when the commit is known. Raises
         the errors of ``commit_transaction``: then no next transaction is open, and its records fail with
         TransactionAbortedError. franz-go: EndAndBeginTransaction.
         """
@@ -476,7 +477,7 @@ class KafkaProducer(RecordSender[K, V]):
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The topic's partitions and their leaders; waits for metadata up to ``max_block_ms``."""
-        return await self._intake.usable_runtime().partitions_for(topic_name(topic))
+        return await self._usable_runtime().partitions_for(topic_name(topic))
 
     async def warm_up(self, topics: str | Iterable[str]) -> None:
         """Learn about these topics and connect to the leaders of their partitions, so that the first record of each
@@ -486,7 +487,7 @@ class KafkaProducer(RecordSender[K, V]):
         ``max_block_ms``, with the cause; connections that are there stay.
         """
         names = [topics] if isinstance(topics, str) else list(topics)
-        await self._intake.usable_runtime().warm_up([topic_name(name) for name in names])
+        await self._usable_runtime().warm_up([topic_name(name) for name in names])
 
     def update_credentials(self, **options: Unpack[SaslKeywords]) -> None:
         """Use other credentials from now on: ``update_credentials(sasl_password="…")``.
@@ -505,7 +506,7 @@ class KafkaProducer(RecordSender[K, V]):
 
         Raises KafkaTimeoutError after ``timeout`` seconds (default ``request_timeout_ms``), with the cause.
         """
-        return await self._intake.usable_runtime().ping(timeout_of("ping", timeout))
+        return await self._usable_runtime().ping(timeout_of("ping", timeout))
 
     async def request(
         self,
@@ -526,7 +527,7 @@ class KafkaProducer(RecordSender[K, V]):
         """
         from .raw_request import raw_request
 
-        runtime = self._intake.usable_runtime()
+        runtime = self._usable_runtime()
         return await raw_request(runtime, api_key, body, node_id, version, timeout_of("request", timeout))
 
     @property
@@ -571,7 +572,7 @@ class KafkaProducer(RecordSender[K, V]):
         Raises IllegalStateError with ``enable_metrics_push=False``, UnsupportedVersionError where no broker takes
         metrics, and KafkaTimeoutError after ``timeout`` seconds (default ``max_block_ms``).
         """
-        return await self._intake.usable_runtime().client_instance_id(timeout_of("client_instance_id", timeout))
+        return await self._usable_runtime().client_instance_id(timeout_of("client_instance_id", timeout))
 
     def register_metric_for_subscription(
         self,
@@ -608,12 +609,12 @@ class KafkaProducer(RecordSender[K, V]):
         """Record requests and answers until the tap or the producer is closed; records with ``payloads`` only.
 
         They are appended to the file ``target`` as JSON lines, or, with ``format="pcapng"`` or a name that ends so, as
-        packets that Wireshark reads; or a function is called with each; or, without a target, they are what
-        ``async for frame in tap`` gives. Raises OSError for a file that cannot be written.
+        packets that Wireshark reads; or a function is called with each; or, without a target,
+        ``async for frame in tap`` gives them. Raises OSError for a file that cannot be written.
         """
         from ..client.tap import WireTap
 
-        return self._intake.usable_runtime().tap(WireTap(target, payloads=payloads, format=format))
+        return self._usable_runtime().tap(WireTap(target, payloads=payloads, format=format))
 
     @property
     def state(self) -> ProducerState:
@@ -643,7 +644,7 @@ class KafkaProducer(RecordSender[K, V]):
     # internals
 
     def _call_cancelled(self, records: Sequence[Delivery | DeliveryList], cancelled: asyncio.CancelledError) -> None:
-        """With ``cancel_takes_back``: take back what was never sent, and say in the error what became of the others."""
+        """With ``cancel_takes_back``: take back records that were never sent, and tell in the error of the others."""
         runtime = self._life.runtime
         if runtime is not None and self._config.cancel_takes_back:
             from .intake.cancelled_calls import take_back
@@ -658,9 +659,13 @@ class KafkaProducer(RecordSender[K, V]):
         collect = partial(telemetry_of, self._registered)
         return ProducerRuntime(self._config, self._intake.partitioner, loop, collect)
 
+    def _usable_runtime(self) -> ProducerRuntime:
+        """The runtime, when the producer can be used here and now; else raises why not."""
+        return cast("ProducerRuntime", self._intake.usable_runtime())
+
     def _transactions(self) -> Transactions:
         """The transactions of a started producer. Raises why there are none."""
-        transactions = self._intake.usable_runtime().transactions
+        transactions = self._usable_runtime().transactions
         if transactions is None:
             raise IllegalStateError(
                 "this producer has no transactions: write transactional_id='a-name-of-this-service' to have them"
@@ -701,12 +706,3 @@ def _say_form() -> None:
     """Once a process: the form explains the speed."""
     if not compiled:
         _logger.debug("core.interpreted", hint="with a C compiler at hand, install aiokafkapy anew")
-
-
-def why_unusable(life: Lifecycle[Any]) -> KafkaError:
-    """Why a call cannot be served here and now: the producer's state, or that no transaction is open."""
-    runtime = life.runtime
-    if life.state is ProducerState.RUNNING and runtime is not None and runtime.is_usable_here and runtime.transaction:
-        error: KafkaError = runtime.transaction.why_no_record()
-        return error
-    return life.why_unusable()

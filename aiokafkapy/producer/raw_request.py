@@ -1,7 +1,7 @@
 """``KafkaProducer.request``: any request of Kafka's protocol over the producer's own connections.
 
-Owns which requests are let through, and their way to a node. What a request means is the caller's business. franz-go's
-counterpart is ``Client.Request``; Java has none.
+Owns which requests are let through, and their way to a node. The meaning of a request is the caller's business.
+franz-go's counterpart is ``Client.Request``; Java has none.
 
 Rules: a request that would interfere with the producer's own counts (of records, sequences, transactions, sessions)
 is refused before anything is sent. Nothing is retried, and an error code in the answer is the caller's to read.
@@ -17,6 +17,7 @@ from ..client.config import shown_value
 from ..common import Node
 from ..errors import KafkaError
 from ..protocol.api import ApiKey, client_versions
+from ..protocol.codec import Message
 from ..protocol.messages import build_request
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ async def raw_request(
 # internals
 
 
-def _build(key: ApiKey, body: Mapping[str, object], version: int) -> Any:
+def _build(key: ApiKey, body: Mapping[str, object], version: int) -> Message:
     return build_request(key, version, **body)
 
 

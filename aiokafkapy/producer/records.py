@@ -35,7 +35,7 @@ Timestamp: TypeAlias = int | datetime
 ``timestamp()`` has it. Not before 1970, as in Java.
 """
 CallOverflow: TypeAlias = Literal["wait", "raise", "drop_newest", "drop_oldest"]
-"""What becomes of a call's records when there is no room for them."""
+"""The policies that a call may have for its records when there is no room for them."""
 
 INVALID_OFFSET = -1
 """The offset of a record when no broker told it."""

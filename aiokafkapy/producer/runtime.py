@@ -20,27 +20,23 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..client.network_client import NetworkClient
 from ..client.network_client_utils import await_ready
 from ..client.tap import WireTap
 from ..common import PartitionInfo, TopicPartition
 from ..errors import (
-    CloseTimeoutError,
     FlushTimeoutError,
     IllegalStateError,
-    InvalidTopicError,
     KafkaError,
     KafkaTimeoutError,
-    MetadataTimeoutError,
-    ProducerClosedError,
     SenderCrashedError,
-    TopicAuthorizationFailedError,
     UnsupportedVersionError,
 )
 from ..observability import RateLimitedLogger, get_logger
 from ..protocol.api import ApiKey
+from ..protocol.codec import Message
 from ..protocol.messages import build_request
 from .accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from .accumulator.incomplete_batches import Flush
@@ -50,7 +46,7 @@ from .deliveries.delivery import Delivery
 from .deliveries.delivery_list import DeliveryList
 from .deliveries.outcome_teller import OutcomeTeller
 from .deliveries.record_timing import WeakClock
-from .given_up import dropped_error, error_of_batch, purged_batch, purged_waiting
+from .given_up import closed_error, crashed_error, dropped_error, error_of_batch, purged_batch, purged_waiting
 from .identity.transaction import Transaction
 from .identity.transaction_manager import TransactionManager
 from .intake.admission import Admission
@@ -59,6 +55,7 @@ from .intake.partitioners import Partitioner
 from .intake.pending_record import PendingRecord
 from .intake.record_deadlines import Accepted, RecordDeadlines, places_of
 from .intake.record_intake import RecordIntake
+from .metadata_waits import MetadataWaits
 from .metrics import SenderMetrics
 from .observation.observation import Observation
 from .producer_metadata import ProducerMetadata
@@ -102,7 +99,6 @@ class ProducerRuntime:
         self.now = loop.time
         self.crash: SenderCrashedError | None = None
         self.max_block = config.max_block_ms / 1000
-        self._limit = f"max_block_ms={config.max_block_ms}"
         self._is_closed = False
         self._log = RateLimitedLogger(_logger)
         self.metrics = SenderMetrics(loop.time())
@@ -116,16 +112,7 @@ class ProducerRuntime:
         self.accumulator = RecordAccumulator(config, None, self.transaction_manager, self.teller)
         self.observation = Observation(config, WeakClock(loop) if config.record_timing else loop.time)
         self.client = NetworkClient(config, self.metadata, loop=loop, watch=self.observation.client_watch())
-        self.sender = Sender(
-            config,
-            self.client,
-            self.metadata,
-            self.accumulator,
-            self.transaction_manager,
-            self.metrics,
-            loop=loop,
-            on_crash=self._on_sender_crash,
-        )
+        self.sender = self._new_sender()
         self.client.wakeup = self.accumulator.wakeup = self.sender.wakeup
         self._watch_batches(config)
         self.transactions: Transactions | None = None  # once it is started
@@ -137,6 +124,7 @@ class ProducerRuntime:
         self.partitioner = partitioner
         self.spooling: Spooling | None = None
         self.admission = self._new_admission()
+        self._waits = MetadataWaits(config, self.metadata, self.admission, loop)
         self.deadlines = RecordDeadlines(loop, self._on_overdue)
         self.accumulator.on_room = self.admission.on_room
         if self.transaction is not None:
@@ -147,7 +135,6 @@ class ProducerRuntime:
         # For the fast path
         self.topics = self.admission.topics
         self.optional = self._new_optional_parts(config)
-        self._metadata_waiters: list[asyncio.Future[None]] = []
         self._cluster_id: str | None = None
         self.sender_task = loop.create_task(self.sender.run(), name="aiokafkapy-sender")
         self.sender_task.add_done_callback(self._on_sender_done)
@@ -176,51 +163,26 @@ class ProducerRuntime:
         """
         if self.spooling is not None:
             await self.spooling.open()
-        deadline = self.loop.time() + self.max_block
-        while self.metadata.cluster.is_bootstrap:
-            if self.metadata.fatal_error is not None:
-                raise self.metadata.fatal_error.fresh()
-            if not await self.metadata_change(deadline):
-                cause = self.metadata.describe_failure()
-                if self.spooling is not None:
-                    _logger.warning("producer.started_on_spool", error=cause, folder=self.config.spool_dir)
-                    return
-                raise MetadataTimeoutError(f"no broker answered within {self._limit}: {cause}")
-        self._maybe_start_telemetry()
+        error = await self._waits.connected()
+        if error is None:
+            self._maybe_start_telemetry()
+        elif self.spooling is None:
+            raise error
+        else:
+            cause = self.metadata.describe_failure()
+            _logger.warning("producer.started_on_spool", error=cause, folder=self.config.spool_dir)
 
     async def metadata_change(self, deadline: float) -> bool:
         """Wait for the next outcome of a metadata request; False when the deadline came first."""
-        waiter: asyncio.Future[None] = self.loop.create_future()
-        self._metadata_waiters.append(waiter)
-        await asyncio.wait([waiter], timeout=self._remaining(deadline))
-        if not waiter.done():
-            self._metadata_waiters.remove(waiter)
-            return False
-        waiter.result()
-        return True
+        return await self._waits.change(deadline)
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The topic's partitions, waiting up to ``max_block_ms`` for its metadata."""
-        deadline = self.loop.time() + self.max_block
-        too_old = -1
-        if topic in self.metadata.cluster.unauthorized_topics:
-            too_old = self.metadata.request_update_for_topic(topic)  # the right may have been granted since
-        while True:
-            self.admission.refresh(topic, self.loop.time())
-            cluster = self.metadata.cluster
-            partitions = cluster.partitions_for_topic(topic)
-            if partitions:
-                return list(partitions)
-            if topic in cluster.invalid_topics:
-                raise InvalidTopicError(f"{topic!r} is not a valid topic name", topic=topic)
-            if topic in cluster.unauthorized_topics and self.metadata.update_version > too_old:
-                raise TopicAuthorizationFailedError(f"not authorized to describe topic {topic!r}", topic=topic)
-            if self.metadata.fatal_error is not None:
-                raise self.metadata.fatal_error.fresh()
-            if not await self.metadata_change(deadline):
-                cause = self.metadata.describe_failure(topic)
-                self.metadata.forget(topic)
-                raise MetadataTimeoutError(f"topic {topic!r}: no metadata within {self._limit}: {cause}", topic=topic)
+        return await self._waits.partitions_for(topic)
+
+    async def metadata_refreshed(self) -> None:
+        """Ask for the metadata of all topics in use again, and wait for the answer, up to ``max_block_ms``."""
+        await self._waits.refreshed()
 
     async def warm_up(self, topics: Sequence[str]) -> None:
         """Connect to the leaders of all partitions of these topics, within ``max_block_ms``."""
@@ -236,7 +198,8 @@ class ProducerRuntime:
             if isinstance(error, KafkaError):
                 raise
             cause = self.metadata.describe_failure()
-            raise KafkaTimeoutError(f"not all leaders were connected within {self._limit}: {cause}") from None
+            limit = f"max_block_ms={self.config.max_block_ms}"
+            raise KafkaTimeoutError(f"not all leaders were connected within {limit}: {cause}") from None
 
     def update_credentials(self, config: ProducerConfig) -> None:
         """Authenticate with the credentials of ``config`` from now on."""
@@ -244,13 +207,6 @@ class ProducerRuntime:
             mechanism = config.new_sasl_mechanism()
             if client is not None and mechanism is not None:
                 client.update_credentials(mechanism)
-
-    async def metadata_refreshed(self) -> None:
-        """Ask for the metadata of all topics in use again, and wait for the answer, up to ``max_block_ms``."""
-        deadline = self.loop.time() + self.max_block
-        self.metadata.request_update(reset_backoff=True)
-        while self.metadata.need_full_update and await self.metadata_change(deadline):
-            pass
 
     def resume(self, topic_partition: TopicPartition) -> None:
         """Take records for the partition again; see ``KafkaProducer.resume``."""
@@ -337,7 +293,9 @@ class ProducerRuntime:
             _logger.warning("producer.close_timed_out", pending=self.describe_pending(), seconds=round(elapsed, 3))
             await asyncio.sleep(0)  # ending the wait of thousands takes time, and so does failing them
         finally:
-            self.abort(partial(self._close_error, self.loop.time() - started))
+            last_errors = self.sender.in_flight_batches.last_errors
+            elapsed = self.loop.time() - started
+            self.abort(partial(closed_error, elapsed, last_errors, self.metadata.describe_failure))
         if self.spooling is not None:
             await self.spooling.close(self._remaining(deadline))
         await self.client.close()
@@ -376,11 +334,7 @@ class ProducerRuntime:
         self.accumulator.close()
         if self.spooling is not None:
             self.spooling.abort()
-        waiters, self._metadata_waiters = self._metadata_waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_exception(ProducerClosedError("the producer was closed"))
-                waiter.exception()
+        self._waits.close()
 
     async def ping(self, timeout: float | None) -> float:
         """Ask a broker for a sign of life; returns the seconds it took."""
@@ -423,9 +377,7 @@ class ProducerRuntime:
         if self.optional is not None:
             self.optional.on_metadata_update()
         self.admission.on_metadata_update()
-        waiters, self._metadata_waiters = self._metadata_waiters, []
-        for waiter in waiters:
-            _resolve(waiter)
+        self._waits.wake()
         self.sender.wakeup()
 
     def _on_overdue(self, records: list[Accepted]) -> None:
@@ -459,7 +411,7 @@ class ProducerRuntime:
         records = self.accumulator.pending
         if records or self.admission.waiting:
             _logger.error("producer.crashed", records=records, waiting=self.admission.waiting, error=str(self.crash))
-        self.abort(self._crash_error)
+        self.abort(partial(crashed_error, self.crash))
 
     def _on_sender_done(self, task: asyncio.Task[None]) -> None:
         """The Sender has told of its error, unless it was cancelled before it had begun."""
@@ -469,6 +421,18 @@ class ProducerRuntime:
             self._on_sender_crash(asyncio.CancelledError())
 
     # internals
+
+    def _new_sender(self) -> Sender:
+        return Sender(
+            self.config,
+            self.client,
+            self.metadata,
+            self.accumulator,
+            self.transaction_manager,
+            self.metrics,
+            loop=self.loop,
+            on_crash=self._on_sender_crash,
+        )
 
     def _new_admission(self) -> Admission:
         if self.config.spool_dir is not None:
@@ -545,30 +509,6 @@ class ProducerRuntime:
         errors = {topic_partition: make_error(topic_partition, count) for topic_partition, count in counts.items()}
         self.accumulator.abort_batches(partial(error_of_batch, errors))
 
-    def _close_error(self, seconds: float, place: TopicPartition | str, count: int) -> KafkaError:
-        if isinstance(place, str):
-            return ProducerClosedError(
-                f"the producer was closed while a record of topic {place!r} waited to be accepted", topic=place
-            )
-        cause = self.sender.in_flight_batches.last_errors.get(place)
-        reason = cause if cause is not None else self.metadata.describe_failure(place.topic)
-        error = CloseTimeoutError(
-            f"{place}: close() ended after {seconds:.3f} s with {count} record{'' if count == 1 else 's'} of this "
-            f"partition without an outcome; {reason}",
-            topic=place.topic,
-            partition=place.partition,
-        )
-        error.__cause__ = cause
-        return error
-
-    def _crash_error(self, place: TopicPartition | str, count: int) -> KafkaError:
-        crash = self.crash or SenderCrashedError()
-        topic = place if isinstance(place, str) else place.topic
-        partition = None if isinstance(place, str) else place.partition
-        error = SenderCrashedError(f"{place}: {crash}", topic=topic, partition=partition)
-        error.__cause__ = crash.__cause__
-        return error
-
     def _remaining(self, deadline: float) -> float | None:
         return None if deadline == math.inf else max(0.0, deadline - self.loop.time())
 
@@ -583,7 +523,7 @@ def _new_metadata(config: ProducerConfig) -> ProducerMetadata:
     )
 
 
-def _build_ping(version: int) -> Any:
+def _build_ping(version: int) -> Message:
     return build_request(ApiKey.METADATA, version, topics=[], allow_auto_topic_creation=False)
 
 

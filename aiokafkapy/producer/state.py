@@ -54,15 +54,30 @@ PRODUCER_STATES: Final = StateTable(
 )
 
 
-class Crashable(Protocol):
+class RefusesRecords(Protocol):
+    """The part of ``Transaction`` that is used here."""
+
+    def why_no_record(self) -> KafkaError:
+        """Why a record cannot be sent now."""
+
+
+class LivingRuntime(Protocol):
     """The part of ``ProducerRuntime`` that is used here."""
 
     @property
     def crash(self) -> KafkaError | None:
         """The error that its Sender died of."""
 
+    @property
+    def is_usable_here(self) -> bool:
+        """True on its loop, until this life is over."""
 
-R = TypeVar("R", bound=Crashable)
+    @property
+    def transaction(self) -> RefusesRecords | None:
+        """A transactional producer's."""
+
+
+R = TypeVar("R", bound=LivingRuntime)
 
 
 class Lifecycle(Generic[R]):
@@ -99,6 +114,15 @@ class Lifecycle(Generic[R]):
     def why_unusable(self) -> KafkaError:
         """Why the producer cannot be used here and now."""
         return why_unusable(self._state, self._crash())
+
+    def why_no_record(self) -> KafkaError:
+        """Why a record cannot be sent here and now: as ``why_unusable``, or that no transaction is open."""
+        runtime = self.runtime
+        if self.state is _S.RUNNING and runtime is not None and runtime.is_usable_here:
+            transaction = runtime.transaction
+            if transaction is not None:
+                return transaction.why_no_record()
+        return self.why_unusable()
 
     def _crash(self) -> KafkaError | None:
         return None if self.runtime is None else self.runtime.crash

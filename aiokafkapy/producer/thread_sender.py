@@ -29,8 +29,8 @@ from ..errors import BufferExhaustedError, ProducerClosedError, SerializationErr
 from .deliveries.delivery import Delivery
 from .intake.call_overflow import check_overflow, with_overflow
 from .intake.pending_record import PendingRecord
-from .intake.record_deadlines import accept_until
 from .intake.serializers import finish_serializing
+from .intake.timed_calls import accept_until
 from .records import RecordMetadata
 from .state import ProducerState
 

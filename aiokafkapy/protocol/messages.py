@@ -20,6 +20,7 @@ from kio.serial._introspect import EntityField, EntityTupleField, classify_field
 
 from ..common import TopicPartition
 from .api import request_class, response_class
+from .codec import Message
 from .reader import error_code
 
 __all__ = ["build", "build_request", "build_response", "by_topic", "milliseconds"]
@@ -39,9 +40,10 @@ _ZEROS: Final[Mapping[str, Any]] = {
 }
 
 
-def build_request(api_key: int, version: int, **fields: object) -> Any:
+def build_request(api_key: int, version: int, **fields: object) -> Message:
     """A request's body in one version; raises TypeError for a field that no version of it has."""
-    return build(request_class(api_key, version), fields)
+    request: Message = build(request_class(api_key, version), fields)
+    return request
 
 
 def build_response(api_key: int, version: int, **fields: object) -> Any:

@@ -27,6 +27,7 @@ from ..cluster.metadata import Metadata
 from ..common import ConsumedRecord, Node, TopicPartition
 from ..errors import IllegalStateError, KafkaError, OffsetOutOfRangeError, make
 from ..protocol.api import ApiKey
+from ..protocol.codec import Message
 from ..protocol.messages import build_request
 from ..record.columns import ReadRecords
 from ..record.record_columns import OFFSET_MAX, RecordColumns
@@ -98,7 +99,7 @@ class FetchPlan:
         has_all_ids = all(topic_id is not None for topic_id in self.topic_ids.values())
         return None if has_all_ids else FIRST_VERSION_WITH_TOPIC_IDS - 1
 
-    def build(self, version: int) -> Any:
+    def build(self, version: int) -> Message:
         """The request's body. Fetch sessions are not used: every request lists all its partitions."""
         config = self.config
         topics: dict[str, list[dict[str, Any]]] = {}

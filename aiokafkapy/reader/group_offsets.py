@@ -13,13 +13,14 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..client.coordinators import GROUP, find_coordinator, offset_entry
 from ..client.network_client_utils import retry_until
 from ..common import ExponentialBackoff, Node, TopicPartition
 from ..errors import make
 from ..protocol.api import ApiKey
+from ..protocol.codec import Message
 from ..protocol.messages import build_request, by_topic
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class GroupOffsets:
     async def _commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         topics = by_topic((tp, offset_entry(tp.partition, offset)) for tp, offset in offsets.items())
 
-        def build(version: int) -> Any:
+        def build(version: int) -> Message:
             return build_request(
                 ApiKey.OFFSET_COMMIT,
                 version,

@@ -20,6 +20,7 @@ from ..client.nodes.client_request import ClientRequest, ClientResponse
 from ..common import ExponentialBackoff, Node, TopicPartition
 from ..errors import KafkaError, KafkaTimeoutError, make
 from ..protocol.api import ApiKey
+from ..protocol.codec import Message
 from ..protocol.messages import build_request, by_topic
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class OffsetLookup:
         ]
 
     def _request(self, leader: Node, wanted: Mapping[TopicPartition, int]) -> ClientRequest:
-        def build(version: int) -> Any:
+        def build(version: int) -> Message:
             return build_request(
                 ApiKey.LIST_OFFSETS,
                 version,

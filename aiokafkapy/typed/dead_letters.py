@@ -9,11 +9,11 @@ Rules:
 - The caller is told the original error, always and first; a dead letter is beside it, never in its place.
 - It goes by a producer of its own, with no serializers, outside any transaction. A dead letter that fails is logged and
   counted, and never a dead letter again; records of a dead-letter topic are none either.
-- Bounded: so many under way, and no more bytes than ``max_payload_bytes`` of key, value and headers each; what is over
-  the bound is left out, and a header says so. A letter over the number is dropped, counted and logged.
+- Bounded: so many under way, and no more bytes than ``max_payload_bytes`` of key, value and headers each; data over the
+  bound is left out, and a header says so. A letter over the number is dropped, counted and logged.
 - Data that a schema's rules encrypt is hidden in the dead letter too, and left out where that cannot be; a rule whose
   action is ``DLQ`` names its topic, and is named in headers.
-- Headers have the error's class and its text, of our own words only: what a serializer of the user's says may have the
+- Headers have the error's class and its text, of our own words only: the message of a user's serializer may have the
   data in it, and is left out. The value itself is unchanged, so the topic needs the same rights as the original.
 
 Events: ``dead_letter.written`` (warning; topic, dead_letter_topic, error), ``dead_letter.failed`` (error; topic,
@@ -77,8 +77,8 @@ _logger = get_logger(__name__)
 def is_permanent(error: BaseException) -> bool:
     """Whether the same record would be refused again: by a serializer, for its size or content, or its topic's rights.
 
-    Not so is what a registry's or a broker's recovery would cure, what concerns the producer and not the record, and
-    what may have been written all the same.
+    Not so for errors that a registry's or a broker's recovery would cure, for those that concern the producer and not
+    the record, and for a record that may have been written all the same.
     """
     if isinstance(error, SerializationError):
         cause = error.__cause__
@@ -336,7 +336,7 @@ class GuardedProducer:
     # internals
 
     def _hidden(self, record: ProducerRecord) -> ProducerRecord:
-        """The record without what a serializer's rules encrypt: the dead-letter topic has other readers."""
+        """The record without the data that a serializer's rules encrypt: the dead-letter topic has other readers."""
         config = self.producer.config
         key = _redacted(config.key_serializer, record.topic, record.key)
         value = _redacted(config.value_serializer, record.topic, record.value)
@@ -409,7 +409,7 @@ def _redacted(serializer: Any, topic: str, data: Any) -> Any:
         return data
     try:
         return redact(topic, getattr(data, "original", data))
-    except Exception:  # what cannot be hidden is left out
+    except Exception:  # data that cannot be hidden is left out
         return None
 
 
@@ -439,7 +439,7 @@ def _own_headers(headers: Any, limit: int) -> list[tuple[str, bytes | None]] | N
     try:
         pairs = [(name, None if one is None else bytes(one)) for name, one in _items(headers)]
         size = sum(len(name.encode()) + len(one or b"") for name, one in pairs)
-    except Exception:  # what is no header may be why the record was refused
+    except Exception:  # a wrong header may be why the record was refused
         return None
     return pairs if size <= limit else None
 

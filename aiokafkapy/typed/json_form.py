@@ -4,7 +4,7 @@ Owns which of the two writes and reads a type. It knows no topic and no record. 
 
 Rules:
 
-- What is written can be read as the type. pydantic says of a value what is not; msgspec writes any, so its JSON is read
+- Written JSON can be read as the type. pydantic refuses a value of another one; msgspec writes any, so its JSON is read
   once before it is sent.
 - msgspec is imported for a struct only, which its owner has imported before.
 """
@@ -41,7 +41,7 @@ def json_form(model: Any) -> JsonForm:
 
 
 def _has_struct(model: Any) -> bool:
-    """True for a struct of msgspec, and for what has one in its brackets: ``list[Order]``, ``Order | Refund``."""
+    """True for a struct of msgspec, and for a type with one in its brackets: ``list[Order]``, ``Order | Refund``."""
     if isinstance(model, type) and hasattr(model, "__struct_fields__"):
         return True
     return any(_has_struct(argument) for argument in get_args(model))

@@ -53,7 +53,7 @@ Deserializer: TypeAlias = Callable[..., Awaitable[Any]]
 class Topic(Generic[M]):
     """A topic with values of one type: ``Topic[Order]("orders", key=lambda order: order.id)``.
 
-    The type is a pydantic model, a dataclass, or what else pydantic knows, or a struct of msgspec; it is written as
+    The type is a pydantic model, a dataclass or another type of pydantic's, or a struct of msgspec; it is written as
     JSON unless there is a ``serializer``, of a schema registry for example. ``key`` and ``headers`` are functions of
     the value. Where the type cannot be written in brackets it is given as ``model``.
     """
@@ -97,7 +97,7 @@ class Topic(Generic[M]):
 
     @property
     def serializer(self) -> Any:
-        """What writes its values; None for JSON."""
+        """The serializer of its values; None for JSON."""
         return self._serializer
 
     def bind(self, producer: RecordProducer) -> BoundTopic[M]:
@@ -188,7 +188,7 @@ class Topic(Generic[M]):
     async def decode(self, record: ConsumedRecord) -> M | None:
         """The value of a record that was read; None for a tombstone.
 
-        Raises the ValidationError of pydantic or msgspec, msgspec's DecodeError, or what the ``deserializer`` raises;
+        Raises the ValidationError of pydantic or msgspec, msgspec's DecodeError, or the ``deserializer``'s error;
         ConfigurationError when the topic has a ``serializer`` and no ``deserializer``.
         """
         data, headers = record.value, record.headers

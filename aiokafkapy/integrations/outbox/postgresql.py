@@ -9,8 +9,8 @@ Rules:
 - Each relay also holds one lock that all of them share. Counting its holders tells each relay its share of the shards:
   it gives up shards beyond it, between two batches, and takes free ones up to it. So relays may come and go.
 - The locks have the table's oid in their number: outboxes of one database do not meet.
-- With asyncpg a commit that notifies wakes the relay. Another driver, and a notification that was lost, is what
-  polling is for.
+- With asyncpg a commit that notifies wakes the relay. Polling is for other drivers, and for a notification that was
+  lost.
 """
 
 from __future__ import annotations

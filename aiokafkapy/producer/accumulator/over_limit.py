@@ -1,10 +1,10 @@
-"""The error of a record that its topic cannot take.
+"""The errors of records that are too large: for the producer, or for their topic.
 
-Owns how small a record's batch can be at least. It knows no batches and no time. Java has no counterpart: there a
-broker refuses the batch.
+Owns how small a record's batch can be at least. It knows no batches and no time. Kafka's counterpart of the first is
+``KafkaProducer.ensureValidRecordSize``; of a topic's limit Java has none: there a broker refuses the batch.
 
-Rule: only a batch that cannot fit has an error. A compressed record may be much smaller than it is, so that only its
-codec's highest possible ratio counts.
+Rule: only a batch that cannot fit its topic has an error. A compressed record may be much smaller than it is, so that
+only its codec's highest possible ratio counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...record.compression import most_expansion
 from ...record.encoding import BATCH_HEADER_SIZE
 from .serialized_record import WaitingRecord
 
-__all__ = ["over_limit_error"]
+__all__ = ["over_limit_error", "too_large_error"]
 
 MOST_SLACK: Final = 97
 """The most bytes by which ``record_size_upper_bound`` may exceed the bytes of a record without headers."""
@@ -41,11 +41,21 @@ def over_limit_error(
         how_many = f"{size} bytes"
     if size <= max_message_bytes:
         return None
+    excess = f"{how_many} in a batch of its own, more than max.message.bytes of the topic"
+    return _error(record, size, max_message_bytes, excess)
+
+
+def too_large_error(record: WaitingRecord, size: int, option: str, limit: int) -> RecordTooLargeError:
+    """The error of a record of ``size`` bytes, more than an option allows."""
+    return _error(record, size, limit, f"{size} bytes when serialized, more than {option}")
+
+
+def _error(record: WaitingRecord, size: int, limit: int, excess: str) -> RecordTooLargeError:
+    partition = record.partition
     return RecordTooLargeError(
-        f"a record for topic {record.topic!r} has {how_many} in a batch of its own, more than max.message.bytes of the "
-        f"topic, {max_message_bytes}",
+        f"a record for topic {record.topic!r} has {excess}, {limit}",
         size=size,
-        limit=max_message_bytes,
+        limit=limit,
         topic=record.topic,
-        partition=None if record.partition is None or record.partition < 0 else record.partition,
+        partition=None if partition is None or partition < 0 else partition,
     )

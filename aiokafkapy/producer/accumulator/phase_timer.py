@@ -11,9 +11,9 @@ Rules:
   other batches is not linger.
 - The times of a batch do not overlap: linger, queued, encode, retried and in flight are the time from its first record
   to its answer.
-- Encoding is what ``BatchSealer`` does: compression, with the wait for a thread, and the header. Serializers run before
+- Encoding is ``BatchSealer``'s work: compression, with the wait for a thread, and the header. Serializers run before
   there is a batch, and a record's own encoding is part of its call.
-- A batch that is made of another's records, split or without some, has had what the other had.
+- A batch that is made of another's records, split or without some, has the times that the other had.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...common import Headers
-from ...errors import BufferExhaustedError, KafkaError, ProducerClosedError, RecordTooLargeError
+from ...errors import BufferExhaustedError, KafkaError, ProducerClosedError
 from ...record.arrow_rows import ArrowRows
 from ...record.builder import RecordBatchBuilder, record_size_upper_bound
 from ..deliveries.delivery import Delivery
@@ -33,7 +33,7 @@ from .batch_sealer import BatchSealer
 from .buffer_pool import UNBOUNDED, BufferPool
 from .built_in_partitioner import UNKNOWN_PARTITION
 from .incomplete_batches import IncompleteBatches
-from .over_limit import over_limit_error
+from .over_limit import over_limit_error, too_large_error
 from .partition_queue import PartitionQueue, TopicInfo
 from .producer_batch import RECORDS_PER_ORDER, ProducerBatch, new_batch
 from .serialized_record import SerializedRecord, WaitingRecord, serialized_record
@@ -577,15 +577,7 @@ class RecordAppender:
     def _check_size(self, size: int, record: WaitingRecord) -> None:
         if size > self._max_record_size:
             option = "max_request_size" if self._max_record_size < self._pool.limit else "buffer_memory"
-            partition = record.partition
-            error = RecordTooLargeError(
-                f"a record for topic {record.topic!r} has {size} bytes when serialized, more than {option}, "
-                f"{self._max_record_size}",
-                size=size,
-                limit=self._max_record_size,
-                topic=record.topic,
-                partition=None if partition is None or partition < 0 else partition,
-            )
+            error = too_large_error(record, size, option, self._max_record_size)
             self.on_refusal(error)
             raise error
 

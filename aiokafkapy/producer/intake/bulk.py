@@ -37,7 +37,7 @@ from .record_intake import RecordIntake
 from .record_sender import admitted
 
 if TYPE_CHECKING:
-    from ..runtime import ProducerRuntime
+    from .intake_runtime import IntakeRuntime
 
 __all__ = ["BulkSend", "Outcomes"]
 
@@ -66,7 +66,7 @@ class BulkSend:
 
     def __init__(self, intake: RecordIntake, topic: str | None, overflow: CallOverflow | None = None) -> None:
         self._intake = intake
-        self._runtime: ProducerRuntime = intake.accepting_runtime()
+        self._runtime: IntakeRuntime = intake.accepting_runtime()
         self._overflow = overflow
         if overflow is not None:
             check_overflow(self._runtime.config, topic, overflow)

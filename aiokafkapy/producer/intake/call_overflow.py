@@ -1,12 +1,12 @@
-"""A call's own ``overflow``: what becomes of its records when there is no room for them.
+"""A call's own ``overflow``: the policy for its records when there is no room for them.
 
 Owns which policies a call may choose, and how its record comes to have one. It knows no memory: ``Overflow`` reads the
 record's policy when it has to. Java and librdkafka have none of a call's own; franz-go has two calls, ``Produce`` and
 ``TryProduce``.
 
-Rules: a call may choose what its topic might have had, in front of the same promises. ``spool`` is a topic's alone, for
-all of its records go the same way or lose their order. A call drops others only of topics whose own policy lets them
-be dropped: whoever sent them has agreed to it.
+Rules: a call may choose any policy that its topic might have had, and the same promises hold. ``spool`` is a topic's
+alone, for all of its records go the same way or lose their order. A call drops others only of topics whose own policy
+lets them be dropped: their senders have agreed to it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...errors import IllegalStateError
 from ..deliveries.delivery import Delivery
 from ..records import CallOverflow
 from .pending_record import PendingRecord
-from .record_deadlines import accept_by_deadline
+from .timed_calls import accept_by_deadline
 
 if TYPE_CHECKING:
     from ..config import ProducerConfig

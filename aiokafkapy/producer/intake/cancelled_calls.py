@@ -1,7 +1,7 @@
-"""What becomes of the records of a call that is cancelled, with ``cancel_takes_back``.
+"""The fate of the records of a call that is cancelled, with ``cancel_takes_back``.
 
-Owns what the caller is told of them. It knows neither batches nor requests: the runtime takes the records back. Java's
-calls cannot be cancelled; a franz-go record's is, by its context.
+Owns the words in which the caller is told of it. It knows neither batches nor requests: the runtime takes the records
+back. Java's calls cannot be cancelled; a franz-go record's is, by its context.
 
 Rule: the error stays the CancelledError that it is, for ``asyncio.timeout()`` and task groups look for that very type;
 it gets an attribute, ``outcome_unknown``, and a note.
@@ -21,16 +21,16 @@ __all__ = ["take_back"]
 
 
 class TakesBack(Protocol):
-    """Who has the records: the producer's runtime."""
+    """The part of the producer's runtime that is used here."""
 
     def take_back(self, records: Sequence[Delivery | DeliveryList]) -> int:
-        """Take out of their batches what was never sent; returns how many."""
+        """Take records that were never sent out of their batches; returns how many."""
 
 
 def take_back(
     runtime: TakesBack, records: Sequence[Delivery | DeliveryList], cancelled: asyncio.CancelledError
 ) -> None:
-    """Take back what was never sent, and say in ``cancelled`` what became of the records."""
+    """Take back the records that were never sent, and say in ``cancelled`` how many left and how many stay."""
     pending = sum(map(len, places_of(records).values()))
     if not pending:
         return

@@ -3,18 +3,19 @@
     async with deadline(2):
         await producer.send("orders", order)
 
-Owns the block: its time, what encloses it, and the order in which things end when the time is over. It knows neither
-producers nor batches: ``RecordDeadlines`` has the records. ``asyncio.timeout()`` alone cannot do it, for nothing tells
-which of them enclose a task; so this is one, with a context variable beside it. franz-go's records have a ``context``.
+Owns the block: its time, the blocks around it, and the order in which things end when the time is over. It knows
+neither producers nor batches: ``RecordDeadlines`` has the records. ``asyncio.timeout()`` alone cannot do it, for
+nothing tells which of them enclose a task; so this is one, with a context variable beside it. franz-go's records have a
+``context``.
 
 Rules:
 
 - Tasks that are created inside inherit it, as any context variable; so do calls of ``asyncio.to_thread``. It holds
-  while the block is open: what such a task sends after that has the time of the blocks around it, if any.
-- The shortest of the enclosing ones counts. ``deadline(None)`` takes the records inside out of all of them: for what
-  has to be sent when the time is over.
+  while the block is open: records that such a task sends after that have the time of the blocks around it, if any.
+- The shortest of the enclosing ones counts. ``deadline(None)`` takes the records inside out of all of them: for those
+  that have to be sent when the time is over.
 - When it is over, first its records get their outcome, and the tasks that wait for one have ``TURNS`` turns of the loop
-  to hand its error on. What goes on waiting then is cancelled, as ``asyncio.timeout()`` does it.
+  to hand its error on. Those that go on waiting then are cancelled, as ``asyncio.timeout()`` does it.
 """
 
 from __future__ import annotations
@@ -154,8 +155,8 @@ def deadline(seconds: float | None) -> Deadline:
     and for one in a request DeliveryTimeoutError says ``outcome_unknown``. Records of a producer with
     ``enable_gapless_guarantee``, and rows of ``send_arrow``, only have the call's end: they stay on their way.
 
-    ``seconds`` None: what is sent inside has the deadline of no block around it. Raises TimeoutError at the end of the
+    ``seconds`` None: records sent inside have the deadline of no block around it. Raises TimeoutError at the end of the
     block, as ``asyncio.timeout()``, or the DeliveryTimeoutError, which is one too, of the record that it waited for;
-    TypeError and ValueError for what is no number, RuntimeError outside of a task.
+    TypeError and ValueError for anything but a number, RuntimeError outside of a task.
     """
     return Deadline(seconds)

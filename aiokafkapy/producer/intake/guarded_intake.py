@@ -22,7 +22,8 @@ from .record_intake import RecordIntake
 from .serializers import SyncSerializer
 
 if TYPE_CHECKING:
-    from ..runtime import ProducerRuntime
+    from ..circuits.circuits import Circuits
+    from .intake_runtime import IntakeRuntime
 
 __all__ = ["GuardedIntake", "GuardedInterceptedIntake"]
 
@@ -40,16 +41,16 @@ class GuardedIntake(RecordIntake):
         why_unusable: Callable[[], KafkaError],
     ) -> None:
         RecordIntake.__init__(self, key_serializer, value_serializer, partitioner, why_unusable)
-        self._circuits: Any = None
+        self._circuits: Circuits | None = None
 
-    def bind(self, runtime: ProducerRuntime) -> None:
+    def bind(self, runtime: IntakeRuntime) -> None:
         """As ``RecordIntake.bind``."""
         self._circuits = runtime.circuits
         RecordIntake.bind(self, runtime)
 
     def lets_through(self, topic: str) -> bool:
         """False when the topic's records have to go one by one, for some are refused."""
-        return bool(self._circuits.lets_through(topic))
+        return self._circuits is None or self._circuits.lets_through(topic)
 
     def accept(
         self, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
@@ -72,9 +73,9 @@ class GuardedInterceptedIntake(InterceptedIntake):
         interceptors: ProducerInterceptors,
     ) -> None:
         InterceptedIntake.__init__(self, key_serializer, value_serializer, partitioner, why_unusable, interceptors)
-        self._circuits: Any = None
+        self._circuits: Circuits | None = None
 
-    def bind(self, runtime: ProducerRuntime) -> None:
+    def bind(self, runtime: IntakeRuntime) -> None:
         """As ``RecordIntake.bind``."""
         self._circuits = runtime.circuits
         RecordIntake.bind(self, runtime)
@@ -88,7 +89,7 @@ class GuardedInterceptedIntake(InterceptedIntake):
 
 def _accept(
     intake: RecordIntake,
-    circuits: Any,
+    circuits: Circuits | None,
     topic: Any,
     value: Any,
     key: Any,
@@ -107,7 +108,7 @@ def _accept(
         raise
 
 
-def _let_through(intake: RecordIntake, circuits: Any, topic: Any) -> str:
+def _let_through(intake: RecordIntake, circuits: Circuits, topic: Any) -> str:
     """Ask the topic's circuit; returns the topic's name. Raises the error of a call that cannot be served."""
     runtime = intake.accepting_runtime()
     name = topic_name(topic)

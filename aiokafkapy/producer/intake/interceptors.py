@@ -8,7 +8,7 @@ Rules: an interceptor's exception never reaches the caller and never stops the n
 Only KeyboardInterrupt and SystemExit pass. The record that ``on_send`` gets is a value: a changed one is returned
 (``dataclasses.replace``), the caller's own objects, its headers list among them, are not touched.
 ``on_acknowledgement`` is called once per record that ``on_send`` saw, also for those that were never accepted; so is
-what ``track`` returned for the record.
+the function that ``track`` returned for the record.
 """
 
 from __future__ import annotations

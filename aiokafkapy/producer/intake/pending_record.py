@@ -76,7 +76,7 @@ class PendingRecord(asyncio.Future[Delivery]):
         self.deadline = 0.0
         # When the time that its call gave it is over, in loop time
         self.own_deadline = math.inf
-        # What becomes of it without room, where its call has said; else its topic has
+        # The policy for it without room, where its call has given one; else its topic's holds
         self.overflow: str | None = None
 
     def cancel(self, msg: Any | None = None) -> bool:

@@ -1,8 +1,8 @@
 """``RecordDeadlines``: records with a time of their own: ``delivery_timeout_ms`` or ``deadline()``.
 
-Owns which records these are, when the next one's time is over, and which deadline encloses a call. It knows neither
-batches nor queues: those that are overdue are handed on together. Kafka has one ``delivery.timeout.ms`` for all
-records; franz-go's records may have a ``context`` with a deadline.
+Owns which records these are, when the next one's time is over, and which deadline encloses a call; ``timed_calls`` has
+the calls. It knows neither batches nor queues: those that are overdue are handed on together. Kafka has one
+``delivery.timeout.ms`` for all records; franz-go's records may have a ``context`` with a deadline.
 
 Rules: a record without a time of its own costs nothing here. One timer serves all, and there is none without records.
 A record whose outcome came in time is forgotten when its time is over, or earlier, when as many others have come.
@@ -12,31 +12,21 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import math
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
-from ...errors import DeliveryTimeoutError, IllegalStateError
 from ..deliveries.delivery import Delivery, place_of
 from ..deliveries.delivery_list import DeliveryList
 from ..deliveries.produce_request_result import ProduceRequestResult
-from .arguments import milliseconds_of
 from .pending_record import PendingRecord
-
-if TYPE_CHECKING:
-    from .record_intake import RecordIntake
 
 __all__ = [
     "Accepted",
     "EnclosingDeadline",
     "RecordDeadlines",
-    "accept_by_deadline",
-    "accept_until",
-    "accept_within",
     "enclosing_deadline",
-    "enclosing_end",
     "open_deadlines",
     "places_of",
 ]
@@ -49,7 +39,7 @@ Accepted: TypeAlias = PendingRecord | Delivery | DeliveryList
 
 
 class EnclosingDeadline(Protocol):
-    """What a call looks for in its context: ``Deadline``."""
+    """The part of a ``Deadline`` that the calls in its block use."""
 
     def ends_at(self, loop: asyncio.AbstractEventLoop) -> float:
         """When it is over, in the time of ``loop``; infinity without a limit."""
@@ -89,7 +79,7 @@ class RecordDeadlines:
         self._rearm()
 
     def expire_until(self, now: float) -> None:
-        """Hand on what is overdue at ``now``, without waiting for the timer."""
+        """Hand on the records that are overdue at ``now``, without waiting for the timer."""
         overdue: list[Accepted] = []
         while self._heap and self._heap[0][0] <= now:
             record = heapq.heappop(self._heap)[2]
@@ -130,96 +120,6 @@ class RecordDeadlines:
             self._timer, self._timer_at = self._loop.call_at(first, self._on_timer), first
 
 
-def accept_within(
-    intake: RecordIntake,
-    topic: Any,
-    value: Any,
-    key: Any,
-    partition: Any,
-    timestamp_ms: Any,
-    headers: Any,
-    delivery_timeout_ms: Any,
-) -> Delivery | PendingRecord:
-    """As ``RecordIntake.accept``, for a record that must have its outcome within ``delivery_timeout_ms``.
-
-    Raises for a wrong time as for any wrong argument, and IllegalStateError with ``enable_gapless_guarantee``.
-    """
-    seconds = milliseconds_of(topic, "delivery_timeout_ms", delivery_timeout_ms) / 1000
-    runtime = intake.accepting_runtime()
-    if runtime.config.enable_gapless_guarantee:
-        raise IllegalStateError(
-            "with enable_gapless_guarantee a record has no delivery_timeout_ms of its own: those behind it, which have "
-            "time left, would fail with it"
-        )
-    accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
-    return _ending_at(runtime.deadlines, accepted, runtime.now() + seconds)
-
-
-def accept_by_deadline(
-    intake: RecordIntake,
-    topic: Any,
-    value: Any,
-    key: Any,
-    partition: Any,
-    timestamp_ms: Any,
-    headers: Any,
-    delivery_timeout_ms: Any,
-) -> Delivery | PendingRecord:
-    """As ``accept_within``, with the time of the enclosing ``deadline()`` when that is the shorter one.
-
-    Raises DeliveryTimeoutError when that is over. With ``enable_gapless_guarantee`` it is not the record's.
-    """
-    outer = enclosing_deadline.get()
-    runtime = intake.accepting_runtime()
-    ends_at = math.inf if outer is None else outer.ends_at(runtime.loop)
-    accepted = accept_until(intake, ends_at, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
-    if outer is not None and ends_at < math.inf:
-        outer.watched_by(runtime.deadlines)
-    return accepted
-
-
-def accept_until(
-    intake: RecordIntake,
-    ends_at: float,
-    topic: Any,
-    value: Any,
-    key: Any,
-    partition: Any,
-    timestamp_ms: Any,
-    headers: Any,
-    delivery_timeout_ms: Any,
-) -> Delivery | PendingRecord:
-    """As ``accept_by_deadline``, where the enclosing one is over at ``ends_at``, in the time of the intake's loop."""
-    if ends_at < math.inf and intake.accepting_runtime().config.enable_gapless_guarantee:
-        ends_at = math.inf  # those behind it, which have time left, would fail with it
-    if ends_at == math.inf:
-        if delivery_timeout_ms is None:
-            return intake.accept(topic, value, key, partition, timestamp_ms, headers)
-        return accept_within(intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
-    runtime = intake.accepting_runtime()
-    now = runtime.now()
-    deadline = ends_at
-    if delivery_timeout_ms is not None:
-        deadline = min(deadline, now + milliseconds_of(topic, "delivery_timeout_ms", delivery_timeout_ms) / 1000)
-    if deadline <= now:
-        error = _too_late(topic)
-        runtime.admission.on_refusal(error)
-        raise error
-    accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
-    return _ending_at(runtime.deadlines, accepted, deadline)
-
-
-def enclosing_end(topic: Any, loop: asyncio.AbstractEventLoop) -> float:
-    """When the enclosing ``deadline()`` is over, in the time of ``loop``, for a record that crosses to it from another
-    thread; infinity without one. Raises DeliveryTimeoutError when it is over already.
-    """
-    outer = enclosing_deadline.get()
-    ends_at = math.inf if outer is None else outer.ends_at(loop)
-    if ends_at <= loop.time():
-        raise _too_late(topic)
-    return ends_at
-
-
 def places_of(records: Iterable[Delivery | DeliveryList]) -> dict[ProduceRequestResult, Sequence[int]]:
     """Where the records are that have no outcome: the results that they read, and their indexes there, each once."""
     places: dict[ProduceRequestResult, Sequence[int]] = {}
@@ -240,21 +140,6 @@ def places_of(records: Iterable[Delivery | DeliveryList]) -> dict[ProduceRequest
 
 
 # internals
-
-
-def _ending_at(
-    deadlines: RecordDeadlines, accepted: Delivery | PendingRecord, deadline: float
-) -> Delivery | PendingRecord:
-    """The record, whose time is over at ``deadline`` from now on."""
-    if isinstance(accepted, PendingRecord):
-        accepted.own_deadline = deadline
-    deadlines.add(accepted, deadline)
-    return accepted
-
-
-def _too_late(topic: Any) -> DeliveryTimeoutError:
-    name = topic if isinstance(topic, str) else None
-    return DeliveryTimeoutError(f"topic {name!r}: the deadline() of this call is over: not sent", topic=name)
 
 
 def _has_outcome(record: Accepted) -> bool:

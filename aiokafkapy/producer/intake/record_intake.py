@@ -35,7 +35,7 @@ from .topic_state import TopicState
 
 if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
-    from ..runtime import ProducerRuntime
+    from .intake_runtime import IntakeRuntime
 
 __all__ = ["RecordIntake"]
 
@@ -93,16 +93,17 @@ class RecordIntake:
         self._why_unusable = why_unusable
         self.unyielded = 0
         self.opening = 0
-        self._runtime: Any = None
-        self._now: Any = None
-        self._appender: RecordAppender = None  # type: ignore[assignment]  # not looked at without a loop
+        # Not looked at without a loop
+        self._runtime: IntakeRuntime = None  # type: ignore[assignment]
+        self._now: Callable[[], float] = None  # type: ignore[assignment]
+        self._appender: RecordAppender = None  # type: ignore[assignment]
         # The topic of the last record, as it was given, and its state: of one that has left ``topics`` the cluster is
         # None.
         self._last_topic = ""
         self._last_state = _NO_STATE
         self.unbind()
 
-    def bind(self, runtime: ProducerRuntime) -> None:
+    def bind(self, runtime: IntakeRuntime) -> None:
         """Take records from now on, on the loop of ``runtime``, as long as that lives."""
         self._runtime = runtime
         self._loop: Any = runtime.loop
@@ -129,13 +130,13 @@ class RecordIntake:
         self._loop = self._bound_loop
         self.opening += 1
 
-    def usable_runtime(self) -> ProducerRuntime:
+    def usable_runtime(self) -> IntakeRuntime:
         """The runtime, when the producer can be used here and now; else raises why not."""
         if running_loop() is not self._bound_loop or not self._runtime.is_bound:
             raise self._why_unusable()
-        return cast("ProducerRuntime", self._runtime)
+        return self._runtime
 
-    def accepting_runtime(self, opening: int | None = None) -> ProducerRuntime:
+    def accepting_runtime(self, opening: int | None = None) -> IntakeRuntime:
         """As ``usable_runtime``, when it takes records, those of a call that began at this ``opening``; else raises why
         not.
         """
@@ -149,7 +150,7 @@ class RecordIntake:
 
     def takes_records(self, opening: int) -> bool:
         """False once ``accept`` would refuse them, on the loop that it is bound to."""
-        return self._loop is not _NO_LOOP and opening == self.opening and bool(self._runtime.is_bound)
+        return self._loop is not _NO_LOOP and opening == self.opening and self._runtime.is_bound
 
     def lets_through(self, topic: str) -> bool:
         """False when the topic's records have to go one by one, for some are refused."""

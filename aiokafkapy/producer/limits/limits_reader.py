@@ -21,6 +21,7 @@ from ...common import ExponentialBackoff
 from ...errors import KafkaError, UnsupportedVersionError, make
 from ...observability import RateLimitedLogger, get_logger
 from ...protocol.api import ApiKey
+from ...protocol.codec import Message
 from ...protocol.messages import build_request
 from .topic_limits import CONFIG_NAMES, LimitsBook, TopicLimits, acks_problem, limits_of
 
@@ -36,7 +37,7 @@ _logger = get_logger(__name__)
 class AskedClient(Protocol):
     """The part of ``NetworkClient`` that is needed here."""
 
-    async def send_and_wait(self, api_key: int, build: Callable[[int], Any]) -> Any:
+    async def send_and_wait(self, api_key: int, build: Callable[[int], Message]) -> Any:
         """Send a request to any node, and return the answer's body."""
 
 
@@ -183,7 +184,7 @@ class LimitsReader:
             self._apply(topic, None)
 
 
-def _question(topics: Iterable[str]) -> Callable[[int], Any]:
+def _question(topics: Iterable[str]) -> Callable[[int], Message]:
     resources = [
         {"resource_type": TOPIC, "resource_name": topic, "configuration_keys": CONFIG_NAMES} for topic in topics
     ]

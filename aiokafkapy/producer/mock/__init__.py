@@ -1,8 +1,8 @@
 """``MockProducer``: a ``KafkaProducer`` that keeps its records and sends nothing, for tests of the code that sends.
 
-Kafka's counterpart has the same name (``org.apache.kafka.clients.producer.MockProducer``). It is for tests of what a
-service does when a record fails, or is late; ``DevBroker`` is for all the rest, since there the producer is the real
-one. ``aiokafkapy.testing`` exports it for an application's tests.
+Kafka's counterpart has the same name (``org.apache.kafka.clients.producer.MockProducer``). It is for tests of a service
+whose record fails, or is late; ``DevBroker`` is for all the rest, since there the producer is the real one.
+``aiokafkapy.testing`` exports it for an application's tests.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from ...common import ConsumedRecord
@@ -21,7 +20,7 @@ from ...errors import IllegalStateError, KafkaError, ProducerFencedError
 from ..identity.transaction import TransactionState
 from ..intake.record_sender import K, V
 from ..intake.serializers import Serializer
-from ..producer import KafkaProducer, why_unusable
+from ..producer import KafkaProducer
 from ..records import ProducerRecord
 from ..state import ProducerState
 from ..statistics import ProducerHealth, ProducerStatistics
@@ -70,7 +69,7 @@ class MockProducer(KafkaProducer[K, V]):
             value_serializer=value_serializer,
             **options,
         )
-        self._intake = MockIntake(self._config, self._interceptors, partial(why_unusable, self._life))
+        self._intake = MockIntake(self._config, self._interceptors, self._life.why_no_record)
         self._topics = MockTopics(cluster)
         self._auto_complete = auto_complete
         self._log = MockLog(self._on_failure)
@@ -121,8 +120,8 @@ class MockProducer(KafkaProducer[K, V]):
         return self._log.complete_next()
 
     def error_next(self, error: Exception) -> bool:
-        """Fail the oldest record without an outcome; False when there is none. In a transaction it is what the error of
-        a record is: no commit is possible any more, or, with a fatal one, nothing but ``close``.
+        """Fail the oldest record without an outcome; False when there is none. In a transaction it counts as any
+        record's error: no commit is possible any more, or, with a fatal one, nothing but ``close``.
         """
         if not isinstance(error, Exception):
             raise TypeError(f"error_next() takes an instance of an Exception, not {error!r}")

@@ -293,7 +293,7 @@ class MockRuntime:
             self.transactions.abandon()
 
     def take_back(self, records: Sequence[Delivery | DeliveryList]) -> int:
-        """As ``ProducerRuntime.take_back``: none leaves, for what is here counts as sent."""
+        """As ``ProducerRuntime.take_back``: none leaves, for all that is here counts as sent."""
         return 0
 
     # internals

@@ -8,13 +8,14 @@ the way.
 Rules:
 
 - One request more when fewer than ``LEAST_QUEUED`` wait though the window was full, one less when more than
-  ``MOST_QUEUED`` do: a distant broker gets as many as fill the way, one that is near or busy what it can do at once.
+  ``MOST_QUEUED`` do: a distant broker gets as many as fill the way, one that is near or busy as many as it can do at
+  once.
 - The time of a request alone is the shortest that one of about its size took lately, for a large one takes longer. It
-  is measured anew every ``MEMORY`` seconds, with one request by itself: what was learned while others queued is not it.
+  is measured anew every ``MEMORY`` seconds, with one request by itself: a time among others has their queue in it.
 - The quickest answer of a round counts, so that one that was slow by chance does not; and only answers to requests that
   were sent since the last change.
 - A throttle, and a connection that was lost or did not answer, halve the window.
-- It is always 1 to ``most``. What order and idempotence need is no matter of this: it only makes requests fewer.
+- It is always 1 to ``most``. Order and idempotence do not depend on it: it only makes requests fewer.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class _Node:
             self._count(seconds / shortest, place, now, most)
 
     def begin_to_measure(self, now: float) -> None:
-        """What was learned is too old."""
+        """The measured time is too old."""
         self.shortest.clear()
         self.is_measuring, self.measured_at = True, now
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from ...client.nodes.client_request import ClientRequest, ClientResponse
 from ...client.nodes.sender_client import SenderClient
@@ -30,6 +30,7 @@ from ...errors import (
 )
 from ...observability import RateLimitedLogger, get_logger
 from ...protocol.api import INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT, ApiKey
+from ...protocol.codec import Message
 from ...protocol.messages import build_request
 from ..accumulator.record_accumulator import RecordAccumulator
 from ..config import MAX_INT
@@ -120,7 +121,7 @@ class ProducerIdRequests:
         self._wakeup()
 
 
-def _build(version: int) -> Any:
+def _build(version: int) -> Message:
     return build_request(
         ApiKey.INIT_PRODUCER_ID,
         version,

@@ -77,7 +77,7 @@ class Damage(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """How far the spool was sent: all before ``next`` is dealt with, and ``delivered`` beyond it; what is before
+    """How far the spool was sent: all before ``next`` is dealt with, and ``delivered`` beyond it; those before
     ``sent_to`` may have been sent. ``partitions`` has the records that are sent again to the partition chosen for them.
     """
 

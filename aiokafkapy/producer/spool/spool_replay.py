@@ -28,7 +28,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...errors import (
     InvalidTopicError,
@@ -51,7 +51,7 @@ from .spool import Spool
 
 if TYPE_CHECKING:
     from ..accumulator.producer_batch import ProducerBatch
-    from ..runtime import ProducerRuntime
+    from .spool_runtime import SpoolRuntime
 
 __all__ = ["SpoolReplay"]
 
@@ -72,7 +72,7 @@ class _Sending(NamedTuple):
 class SpoolReplay:
     """Of one producer; ``run`` is its task."""
 
-    def __init__(self, runtime: ProducerRuntime, spool: Spool, is_out_of_reach: Callable[[], bool]) -> None:
+    def __init__(self, runtime: SpoolRuntime, spool: Spool, is_out_of_reach: Callable[[], bool]) -> None:
         """``is_out_of_reach`` tells whether there is no broker to send to, as far as is known."""
         self._runtime = runtime
         self._spool = spool
@@ -378,10 +378,10 @@ class SpoolReplay:
         except OSError as error:
             self._retry_later(0, error)
 
-    def _batches_of(self, topics: set[str]) -> list[Any]:
+    def _batches_of(self, topics: set[str]) -> list[ProducerBatch]:
         return [batch for batch in self._runtime.accumulator.incomplete if batch.topic_partition.topic in topics]
 
-    async def _settled(self, results: Sequence[Any]) -> None:
+    async def _settled(self, results: Sequence[ProduceRequestResult]) -> None:
         """Return when all these have an outcome."""
         counter = SettlementCounter()
         for result in {id(result): result for result in results}.values():

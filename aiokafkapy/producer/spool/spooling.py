@@ -19,7 +19,7 @@ from .spool_replay import SpoolReplay
 from .spooling_admission import SpoolingAdmission
 
 if TYPE_CHECKING:
-    from ..runtime import ProducerRuntime
+    from .spool_runtime import SpoolRuntime
 
 __all__ = ["SpoolStatistics", "Spooling"]
 
@@ -47,24 +47,14 @@ class SpoolStatistics(NamedTuple):
 class Spooling:
     """Made with the runtime whose ``admission`` it makes."""
 
-    def __init__(self, runtime: ProducerRuntime) -> None:
+    def __init__(self, runtime: SpoolRuntime) -> None:
         self._runtime = runtime
         self._spool = Spool(runtime.config, runtime.loop, runtime.teller)
         self._task: asyncio.Task[None] | None = None
         after = runtime.config.spool_after_ms
         self._after = None if after is None else after / 1000
         self._timer: asyncio.TimerHandle | None = None
-        self.admission = SpoolingAdmission(
-            runtime.loop,
-            runtime.metadata,
-            runtime.accumulator,
-            runtime.partitioner,
-            runtime.teller,
-            runtime.overflow,
-            self._spool,
-            self._is_connected,
-            max_block=runtime.max_block,
-        )
+        self.admission = SpoolingAdmission(runtime, self._spool, self._is_connected)
         self._replay = SpoolReplay(runtime, self._spool, self._is_out_of_reach)
 
     async def open(self) -> None:

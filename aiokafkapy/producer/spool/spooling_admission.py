@@ -22,17 +22,13 @@ from typing import TYPE_CHECKING, Final
 
 from ...errors import BufferExhaustedError, KafkaError
 from ..deliveries.delivery import Delivery
-from ..deliveries.outcome_teller import OutcomeTeller
 from ..intake.admission import Admission
-from ..intake.overflow import Overflow
-from ..intake.partitioners import Partitioner
 from ..intake.pending_record import PendingRecord
 from ..intake.topic_state import TopicState
 from .spool import Spool
 
 if TYPE_CHECKING:
-    from ..accumulator.record_accumulator import RecordAccumulator
-    from ..producer_metadata import ProducerMetadata
+    from .spool_runtime import SpoolRuntime
 
 __all__ = ["SpoolingAdmission"]
 
@@ -46,23 +42,19 @@ RECHECK_AFTER: Final = 0.2
 class SpoolingAdmission(Admission):
     """Described above."""
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        metadata: ProducerMetadata,
-        accumulator: RecordAccumulator,
-        partitioner: Partitioner,
-        teller: OutcomeTeller,
-        overflow: Overflow,
-        spool: Spool,
-        is_connected: Callable[[], bool],
-        *,
-        max_block: float,
-    ) -> None:
+    def __init__(self, runtime: SpoolRuntime, spool: Spool, is_connected: Callable[[], bool]) -> None:
         """``is_connected`` tells whether there is a connection to any broker."""
-        super().__init__(loop, metadata, accumulator, partitioner, teller, overflow, max_block=max_block)
-        self._policies = overflow
-        self._accumulator = accumulator
+        super().__init__(
+            runtime.loop,
+            runtime.metadata,
+            runtime.accumulator,
+            runtime.partitioner,
+            runtime.teller,
+            runtime.overflow,
+            max_block=runtime.max_block,
+        )
+        self._policies = runtime.overflow
+        self._accumulator = runtime.accumulator
         self._spool = spool
         self._is_connected = is_connected
         self._recheck_timer: asyncio.TimerHandle | None = None

@@ -1,8 +1,8 @@
 """``TransactionCoordinator``: the requests of a transactional producer, to the node that coordinates its transactions.
 
 Owns a network client of its own, for the coordinator answers slowly while it waits for markers, and records must not
-queue behind that; the coordinator's address; and retries. What is due and what an error means is ``Transaction``'s.
-Kafka's counterparts are the request handlers of ``TransactionManager``.
+queue behind that; the coordinator's address; and retries. ``Transaction`` knows which requests are due and what an
+error means. Kafka's counterparts are the request handlers of ``TransactionManager``.
 
 Rules:
 

@@ -45,7 +45,7 @@ from .group_offsets import GroupMetadata, OffsetToCommit
 from .transaction_coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
-    from ..runtime import ProducerRuntime
+    from .transactions_runtime import TransactionsRuntime
 
 __all__ = ["Transactions"]
 
@@ -62,7 +62,7 @@ class Transactions:
 
     def __init__(
         self,
-        runtime: ProducerRuntime,
+        runtime: TransactionsRuntime,
         intake: RecordIntake,
         transaction: Transaction,
         coordinator: TransactionCoordinator,

@@ -35,8 +35,8 @@ def server_mechanism(
 
     ``users`` is a ``PlainCredentialStore`` for PLAIN and a ``ScramCredentialStore`` for SCRAM, which may change while
     the broker runs; ``tokens`` are delegation tokens by id, for SCRAM. For OAUTHBEARER it is a ``TokenValidator``, and
-    ``now_ms`` gives milliseconds since the epoch; for GSSAPI it is a ``KerberosService``. Raises ConfigurationError for
-    what does not fit.
+    ``now_ms`` gives milliseconds since the epoch; for GSSAPI it is a ``KerberosService``. Raises ConfigurationError
+    when they do not fit.
     """
     if name == PLAIN and isinstance(users, PlainCredentialStore):
         return lambda: PlainServerExchange(users)

@@ -1,7 +1,7 @@
 """A task on an executor: reads ranges of offsets as Arrow batches, ahead of Spark.
 
-Owns the order of things in one task: assign, fetch while there is room, tell progress from standing still, and what is
-lost. Spark's counterparts are ``KafkaDataConsumer`` and ``KafkaBatchPartitionReader``. Decoding is
+Owns the order of things in one task: assign, fetch while there is room, tell progress from standing still, and report
+lost records. Spark's counterparts are ``KafkaDataConsumer`` and ``KafkaBatchPartitionReader``. Decoding is
 ``PartitionReader``'s.
 
 Rules:

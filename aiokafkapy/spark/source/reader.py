@@ -7,7 +7,7 @@ Rules:
 
 - A task reads one partition, or a part of one with ``minPartitions`` or ``maxRecordsPerPartition``, as in the
   connector; with ``maxPartitions`` it reads several.
-- Filters only say what need not be read: all of them go back to Spark, which applies them to the rows that were.
+- Filters only spare reading: all of them go back to Spark, which applies them to the rows that were.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ from .source_options import SourceOptions
 __all__ = ["KafkaStreamReader"]
 
 UNLIMITED: Final = 2**63 - 1
-"""Rows of a micro-batch without ``maxOffsetsPerTrigger``. A limit by a number, so that ReadAllAvailable is only what
-Spark itself wants: all there is, now (Trigger.Once)."""
+"""Rows of a micro-batch without ``maxOffsetsPerTrigger``. A limit by a number, so that ReadAllAvailable only comes
+from Spark itself: all there is, now (Trigger.Once)."""
 
 SECONDS_FOR_THE_LAST_COMMIT: Final = 5.0
 """How long the end of a query waits for its last commit."""
@@ -74,7 +74,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.max_offsets_per_trigger or UNLIMITED)
 
     def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:  # noqa: N802
-        """How far the next micro-batch goes; ``start`` when there is nothing, or not enough, to read. What is before
+        """How far the next micro-batch goes; ``start`` when there is nothing, or not enough, to read. All before
         ``start`` is done, and committed to ``commitGroup``. Raises DataLossError and errors of Kafka.
         """
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else UNLIMITED

@@ -42,6 +42,7 @@ class FakeSource:
     """One topic, whose records are ``total``; ``error`` is raised by a sample."""
 
     abilities = Abilities(faults=True, requests=True, clients=True)
+    broker = None
     tick = 1.0
 
     def __init__(self, *, samples_always: bool = True) -> None:

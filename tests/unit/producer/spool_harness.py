@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
 from aiokafkapy.producer.config import ProducerConfig
@@ -15,6 +15,7 @@ from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.metrics import SenderMetrics
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.producer.spool.spool import Spool
+from aiokafkapy.producer.spool.spool_runtime import SpoolRuntime
 from aiokafkapy.producer.spool.spooling_admission import SpoolingAdmission
 
 from .sender_fakes import cluster_of
@@ -23,25 +24,23 @@ __all__ = ["Harness"]
 
 
 class Harness:
-    """On the running loop; the buffer has room for two records."""
+    """A runtime on the running loop, as far as a spool uses it; the buffer has room for two records."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
-        loop = asyncio.get_running_loop()
         given: dict[str, Any] = {"buffer_records": 2, "max_request_size": 1_000, "linger_ms": 0, **options}
-        config = ProducerConfig(bootstrap_servers="h:1", spool_dir=str(folder), **given)
-        self.loop = loop
+        self.config = ProducerConfig(bootstrap_servers="h:1", spool_dir=str(folder), **given)
+        self.loop = asyncio.get_running_loop()
+        self.max_block = 0.2
         self.is_connected = True
         self.metadata = ProducerMetadata()
         self.metadata.bootstrap([("h", 1)])
-        self.metadata.last_successful_refresh = loop.time() + 1_000  # a broker answers all the time
-        teller = OutcomeTeller(loop)
-        self.accumulator = RecordAccumulator(config)
-        self.spool = Spool(config, loop, teller)
-        overflow = Overflow(config, self.accumulator, SenderMetrics(loop.time()))
-        self.admission = SpoolingAdmission(
-            loop, self.metadata, self.accumulator, DefaultPartitioner(), teller, overflow, self.spool,
-            lambda: self.is_connected, max_block=0.2,
-        )  # fmt: skip
+        self.metadata.last_successful_refresh = self.loop.time() + 1_000  # a broker answers all the time
+        self.teller = OutcomeTeller(self.loop)
+        self.accumulator = RecordAccumulator(self.config)
+        self.spool = Spool(self.config, self.loop, self.teller)
+        self.overflow = Overflow(self.config, self.accumulator, SenderMetrics(self.loop.time()))
+        self.partitioner: Any = DefaultPartitioner()
+        self.admission = SpoolingAdmission(cast(SpoolRuntime, self), self.spool, lambda: self.is_connected)
         self.accumulator.on_room = self.admission.on_room
 
     def learn(self, **topics: int) -> None:

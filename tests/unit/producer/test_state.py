@@ -48,10 +48,19 @@ def test_a_failed_start_may_be_repeated_and_a_closed_producer_stays_closed() -> 
     assert PRODUCER_STATES.is_final(S.FORKED)
 
 
+class ShutGate:
+    """A transaction that takes no record."""
+
+    def why_no_record(self) -> KafkaError:
+        return IllegalStateError("no transaction is open")
+
+
 class Runtime:
     """One that ends when it is told."""
 
     crash: KafkaError | None = None
+    is_usable_here = True
+    transaction: ShutGate | None = None
 
 
 def test_a_life_goes_through_the_states_of_the_table() -> None:
@@ -81,3 +90,19 @@ def test_a_running_life_whose_sender_died_is_crashed_until_it_is_closed() -> Non
     life.become(S.CLOSING)
     assert life.state is S.CLOSING
     assert isinstance(life.why_unusable(), ProducerClosedError)
+
+
+def test_a_record_is_refused_for_its_transaction_only_where_the_producer_could_send_it() -> None:
+    life: Lifecycle[Runtime] = Lifecycle()
+    assert isinstance(life.why_no_record(), ProducerNotStartedError)
+    life.become(S.STARTING)
+    runtime = life.runtime = Runtime()
+    runtime.transaction = ShutGate()
+    assert isinstance(life.why_no_record(), ProducerNotStartedError)
+    life.become(S.RUNNING)
+    assert str(life.why_no_record()) == "no transaction is open"
+    runtime.is_usable_here = False
+    assert isinstance(life.why_no_record(), WrongEventLoopError)
+    runtime.is_usable_here = True
+    runtime.crash = SenderCrashedError("died")
+    assert str(life.why_no_record()) == "died"

@@ -182,6 +182,7 @@ def test_versions_we_ask_for_exist_and_leave_out_the_unstable_ones() -> None:
 
 def test_build_takes_ready_made_structs_too() -> None:
     topic = build(request_class(ApiKey.METADATA, 12), {"topics": [{"name": "t"}]}).topics[0]
-    assert build_request(ApiKey.METADATA, 12, topics=[topic]).topics == (topic,)
-    ready_made, plain = build_request(ApiKey.METADATA, 12, topics=[topic]), {"topics": [{"name": "t"}]}
+    ready_made: Any = build_request(ApiKey.METADATA, 12, topics=[topic])
+    assert ready_made.topics == (topic,)
+    plain = {"topics": [{"name": "t"}]}
     assert encode_request(ready_made, 1, "me") == encode_request(build_request(ApiKey.METADATA, 12, **plain), 1, "me")

@@ -109,7 +109,8 @@ def test_a_node_that_is_not_ready_is_left_for_later_and_does_not_delay_the_other
 
 def test_the_request_names_topics_by_id_from_version_13_and_by_name_before() -> None:
     plan = plan_of(fetcher_with(fetch_max_bytes=7, isolation_level="read_committed"), 1)
-    new, old = plan.build(VERSION), plan.build(11)
+    new: Any = plan.build(VERSION)
+    old: Any = plan.build(11)
     assert plan.max_version is None
     assert new.topics[0].topic_id == TOPIC_ID
     assert old.topics[0].topic == "t"

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
-import pytest
-
 from aiokafkapy.errors import DeliveryTimeoutError
-from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.deliveries.delivery import Delivery, new_delivery
 from aiokafkapy.producer.deliveries.produce_request_result import ProduceRequestResult
 from aiokafkapy.producer.intake.pending_record import PendingRecord
-from aiokafkapy.producer.intake.record_deadlines import FIRST_PRUNE, RecordDeadlines, accept_within
-from aiokafkapy.producer.intake.record_sender import admitted
-from aiokafkapy.producer.intake.serializers import prepare
+from aiokafkapy.producer.intake.record_deadlines import FIRST_PRUNE, RecordDeadlines
 from aiokafkapy.testing.clock import VirtualClock
 
 from ..accumulator_harness import T0
-from ..intake_harness import IntakeRuntime, new_intake
 from ..sender_fakes import VirtualLoop
 
 
@@ -93,32 +86,3 @@ def test_closed_there_is_neither_a_timer_nor_a_record() -> None:
     assert harness.loop.pending_timers == 0
     harness.run_until(2)
     assert harness.told == []
-
-
-@pytest.mark.parametrize("wrong", [0, -1, 2**31, 1.5, "5", True, 10**90])
-async def test_a_wrong_time_refuses_the_call_and_nothing_is_accepted(wrong: Any) -> None:
-    runtime: Any = IntakeRuntime()
-    intake = new_intake(runtime)
-    with pytest.raises((TypeError, ValueError), match=r"'orders'.*delivery_timeout_ms"):
-        accept_within(intake, "orders", b"x", None, None, None, None, wrong)
-    assert runtime.values() == []
-    runtime.end()
-    assert asyncio.get_running_loop() is runtime.loop
-
-
-async def test_an_async_serializer_has_no_more_time_than_its_record() -> None:
-    runtime: Any = IntakeRuntime()
-    runtime.config = ProducerConfig(bootstrap_servers="h:1")
-    runtime.deadlines = RecordDeadlines(runtime.loop, lambda records: None)
-    never = asyncio.Event()
-
-    async def serialize(value: Any) -> bytes:
-        await never.wait()
-        return b"never"
-
-    intake = new_intake(runtime, value_serializer=prepare(serialize))
-    accepted: Any = accept_within(intake, "orders", "x", None, None, None, None, 20)
-    with pytest.raises(DeliveryTimeoutError, match="did not answer within the time of the call"):
-        await admitted(accepted)
-    runtime.deadlines.close()
-    runtime.end()

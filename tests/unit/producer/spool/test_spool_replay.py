@@ -22,10 +22,9 @@ from aiokafkapy.errors import (
 from aiokafkapy.producer.accumulator.incomplete_batches import Flush
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
 from aiokafkapy.producer.config import ProducerConfig
-from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
-from aiokafkapy.producer.runtime import ProducerRuntime
 from aiokafkapy.producer.spool.format import Mark
 from aiokafkapy.producer.spool.spool_replay import SpoolReplay
+from aiokafkapy.producer.spool.spool_runtime import SpoolRuntime
 
 from ..spool_harness import Harness
 
@@ -40,13 +39,12 @@ class Runtime(Harness):
         given = {"max_request_size": 1_000, "retry_backoff_ms": 1, "retry_backoff_max_ms": 5, **options}
         self.config = ProducerConfig(bootstrap_servers="h:1", spool_dir=str(folder), **given)
         self.now = self.loop.time
-        self.partitioner: Any = DefaultPartitioner()
         self.topic_errors: dict[str, KafkaError] = {}
         self.sent: list[list[bytes | None]] = []
         self.outcome: Outcome = lambda _: None
         self.is_out_of_reach = False
         self.changes: list[asyncio.Future[None]] = []
-        self.replay = SpoolReplay(cast(ProducerRuntime, self), self.spool, lambda: self.is_out_of_reach)
+        self.replay = SpoolReplay(cast(SpoolRuntime, self), self.spool, lambda: self.is_out_of_reach)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def partitions_for(self, topic: str) -> None:

@@ -16,10 +16,10 @@ from aiokafkapy.errors import KafkaError
 from aiokafkapy.producer.identity.transaction import PreparedTxnState, Transaction
 from aiokafkapy.producer.identity.transaction_manager import TransactionManager
 from aiokafkapy.producer.intake.record_intake import RecordIntake
-from aiokafkapy.producer.runtime import ProducerRuntime
 from aiokafkapy.producer.transactional.group_offsets import GroupMetadata, OffsetToCommit
 from aiokafkapy.producer.transactional.transaction_coordinator import TransactionCoordinator
 from aiokafkapy.producer.transactional.transactions import Transactions
+from aiokafkapy.producer.transactional.transactions_runtime import TransactionsRuntime
 
 __all__ = ["A", "B", "IDENTITY", "NO_JITTER", "World", "settle"]
 
@@ -53,7 +53,7 @@ class World:
         self.manager = TransactionManager(NO_JITTER, self.transaction)
         self.runtime = self._runtime(two_phases, keeps_prepared)
         self.transactions = Transactions(
-            cast(ProducerRuntime, self.runtime),
+            cast(TransactionsRuntime, self.runtime),
             cast(RecordIntake, self),
             self.transaction,
             cast(TransactionCoordinator, self),
