@@ -17,6 +17,8 @@ from .model import Emulation, UnknownApiVersions
 
 __all__ = ["PROFILES"]
 
+_CODECS_BUT_GZIP: Final = (Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
+
 _EVENT_HUBS: Final = Emulation(
     # Ranges: "Recorded API versions" in the debug log of a Java client that talks to Event Hubs, 2022-09-23, in
     # https://github.com/Azure/azure-event-hubs-for-kafka/issues/209. There are no APIs of transactions, of ACLs and
