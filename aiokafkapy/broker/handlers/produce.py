@@ -115,11 +115,11 @@ def _append(
     batch = the_batch(records or b"")
     if batch.is_transactional:
         _check_transaction(context, partition, batch, transactional_id)
+    if context.state.emulation is not None:
+        _check_as(context.state.emulation, partition, batch)
     if context.api_version < ZSTD_FROM_VERSION and batch.compression is Compression.ZSTD:
         raise UnsupportedCompressionTypeError("Produce requests with version < 7 are not allowed to use zstd")
     log = partition.log
-    if context.state.emulation is not None:
-        _check_as(context.state.emulation, partition, batch)
     info = log.append(batch, partition.leader_epoch, context.state.timestamp_ms())
     if not info.is_duplicate:
         context.state.purgatory.check(partition)
