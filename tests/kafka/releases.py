@@ -17,7 +17,7 @@ import aiokafkapy.broker.emulation
 from aiokafkapy.testing.kafka_jars import Artifact, gather_jars
 from tests.java_sources import compiled_into
 
-__all__ = ["JARS", "Advertised", "advertised_by"]
+__all__ = ["JARS", "SOURCE", "Advertised", "advertised_by", "minor_release"]
 
 TABLE: Final = Path(aiokafkapy.broker.emulation.__file__).with_name("releases.json")
 SOURCE: Final = Path(__file__).with_name("ReleaseRanges.java")

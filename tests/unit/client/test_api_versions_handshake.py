@@ -128,9 +128,7 @@ def test_a_broker_that_is_not_asked_is_ready_at_once() -> None:
     assert setting.nodes.api_versions.get(1) is not None
 
 
-def test_after_an_end_over_the_newest_version_an_older_one_is_tried_and_kept_if_it_is_answered() -> (
-    None
-):
+def test_after_an_end_over_the_newest_version_an_older_one_is_tried_and_kept_if_it_is_answered() -> None:
     setting = Setting()
     for _ in range(3):
         setting.begin_anew()
