@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from aiokafkapy import KafkaProducer
+from aiokafkapy.admin.diagnosis import likely_version
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.broker.emulation import emulation_of, known_versions
+from aiokafkapy.broker.emulation.releases import release_names
+from aiokafkapy.client.nodes.api_versions import NodeApiVersions
 from aiokafkapy.errors import UnsupportedForMessageFormatError, UnsupportedVersionError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import KafkaTools, KafkaUnavailableError
 from tests.reading import committed_values
 
 from .many_tools import ManyTools
+from .raw_client import RawClient
 from .test_stock_clients import check_produced, in_log, run
 
 TRANSACTIONAL = [version for version in known_versions() if ApiKey.END_TXN in emulation_of(version).apis]
@@ -75,6 +80,23 @@ async def test_our_producer_logs_in_to_event_hubs() -> None:
         ) as producer:
             await producer.send("t", b"v")
         assert [record.value for record in broker.records("t")] == [b"v"]
+
+
+@pytest.mark.parametrize("version", release_names())
+async def test_the_doctor_recognizes_each_release(version: str) -> None:
+    """It knows the levels of features, or the versions of Produce and Fetch, by tables of its own."""
+    newest = emulation_of(version).apis[ApiKey.API_VERSIONS][1]
+    async with DevBroker(version=version) as broker, RawClient(broker.nodes[0]) as client:
+        software = {"client_software_name": "doctor", "client_software_version": "1"}
+        body = await client.call(ApiKey.API_VERSIONS, newest, **software)
+    likely = likely_version(NodeApiVersions.from_response(body))
+    first, *last = re.findall(r"[\d.]+", likely)
+    number = _number(version)
+    assert _number(first) <= number <= _number((last or [first])[0]), likely
+
+
+def _number(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split(".")))
 
 
 # Other people's
