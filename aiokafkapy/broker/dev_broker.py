@@ -105,6 +105,7 @@ class DevBroker:
             listeners = {DEFAULT_LISTENER: Listener(DEFAULT_LISTENER, host, port)}
         self.emulation = None if version is None else emulation_of(version)
         """The release or product that clients see, None for this broker itself."""
+        self._cluster_id_prefix = "" if self.emulation is None else self.emulation.cluster_id_prefix
         self.config = BrokerConfig.of(**config) if self.emulation is None else config_as(self.emulation, config)
         self._endpoints = endpoints_of(listeners, self.config, nodes, advertised_host)
         self.controls = Controls(self)
@@ -413,7 +414,7 @@ class DevBroker:
             opened.callback(self._logs.close)
             state = BrokerState(
                 config=self.config,
-                cluster_id=load_cluster_id(self._data_dir),
+                cluster_id=self._cluster_id_prefix + load_cluster_id(self._data_dir),
                 topics=topics,
                 groups=groups,
                 transactions=transactions,

@@ -60,12 +60,17 @@ class Emulation:
     unknown_api_versions: UnknownApiVersions = UnknownApiVersions.ITS_OWN
     answers_api_versions_up_to: int = _EVERY_VERSION
     """A request of a higher version closes the connection."""
+    has_features: bool = True
+    """Whether finalized features are known, if only as none: without, their epoch is -1."""
+    cluster_id_prefix: str = ""
 
     refused_codecs: Mapping[int, int] = field(default_factory=dict)
     """The error code for a batch that is compressed with a codec, by the codec's number."""
     names_invalid_records: bool = True
     """Whether a record that is refused is INVALID_RECORD, and not CORRUPT_MESSAGE."""
     unknown_producer: UnknownProducer = UnknownProducer.TAKEN
+    verifies_transactions: bool = True
+    """Whether a transactional batch is refused where its partition was not added to the transaction."""
 
     def narrowed(self, api_key: int, lowest: int, highest: int) -> tuple[int, int] | None:
         """The versions of these that the broker has; None when there are none."""

@@ -63,6 +63,7 @@ _EVENT_HUBS: Final = Emulation(
     ),
     unknown_api_versions=UnknownApiVersions.NONE,
     answers_api_versions_up_to=3,
+    has_features=False,
 )
 
 _REDPANDA: Final = Emulation(
@@ -70,7 +71,7 @@ _REDPANDA: Final = Emulation(
     # far as handlers.h lists them. There are no topic ids (Metadata 10), no features and no groups of KIP-848.
     # An unknown version of ApiVersions: handlers/api_versions.cc has UNSUPPORTED_VERSION with the ranges of all APIs,
     # which request_context.h writes in version 0. Any other unknown version or API throws in requests.cc, which closes
-    # the connection.
+    # the connection. The cluster's id tells the product (handlers/metadata.cc).
     version="redpanda",
     name="Redpanda 24.3",
     source="the handlers of Redpanda v24.3.2",
@@ -119,6 +120,8 @@ _REDPANDA: Final = Emulation(
         ApiKey.LIST_TRANSACTIONS: (0, 0),
     },
     unknown_api_versions=UnknownApiVersions.ALL,
+    has_features=False,
+    cluster_id_prefix="redpanda.",
 )
 
 PROFILES: Final[Mapping[str, Emulation]] = MappingProxyType({each.version: each for each in (_EVENT_HUBS, _REDPANDA)})

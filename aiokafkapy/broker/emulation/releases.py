@@ -23,9 +23,11 @@ The others, each from the source of the releases on both sides of it:
   as ``record.InvalidRecordException`` was a CorruptRecordException;
 - the first batch of a producer whose earlier records are gone: taken since 2.5 (KIP-360), before UNKNOWN_PRODUCER_ID
   (``ProducerAppendInfo.checkSequence`` of 2.4 and 2.5), in 0.11 OUT_OF_ORDER_SEQUENCE_NUMBER;
-- features: metadata.version since 3.3, transaction.version (KIP-890) and group.version (KIP-848) since 4.0; of before,
-  transactions are of version 1, and consumer groups are answered with UNSUPPORTED_VERSION where their API is there, as
-  in 3.7 to 3.9 without ``group.coordinator.rebalance.protocols``.
+- a transactional batch for a partition that was not added to the transaction: refused since 3.6 (KIP-890's first part,
+  ``transaction.partition.verification.enable``), before taken, and then it is a transaction that never ends;
+- features: known since 2.7 (KIP-584), metadata.version since 3.3, transaction.version (KIP-890) and group.version
+  (KIP-848) since 4.0; of before, transactions are of version 1, and consumer groups are answered with
+  UNSUPPORTED_VERSION where their API is there, as in 3.7 to 3.9 without ``group.coordinator.rebalance.protocols``.
 
 Left out: old message formats, so Produce before 3 and Fetch before 4 close the connection as in Kafka 4, and a client
 of before 0.11 finds no broker; versions of other APIs that Kafka 4 has dropped (KIP-896); that 0.11 remembers one batch
@@ -70,6 +72,8 @@ def release(name: str) -> Emulation:
         unknown_api_versions=UnknownApiVersions.ITS_OWN if number >= (2, 4) else UnknownApiVersions.NONE,
         refused_codecs={} if number >= (2, 1) else {Compression.ZSTD: UnknownServerError.code},
         names_invalid_records=number >= (2, 4),
+        has_features=number >= (2, 7),
+        verifies_transactions=number >= (3, 6),
         unknown_producer=_unknown_producer(number),
     )
 

@@ -41,7 +41,7 @@ def handle(context: RequestContext, body: Body) -> Body:
         context.connection.software = f"{name} {release}"
     if context.connection.session is not None:
         context.connection.session.versions_told()
-    features = context.state.features
+    features, emulation = context.state.features, context.state.emulation
     return context.respond(
         api_keys=_api_keys(context.state),
         supported_features=[
@@ -49,7 +49,7 @@ def handle(context: RequestContext, body: Body) -> Body:
             for name, levels in features.supported.items()
             if levels.lowest > 0 or context.api_version >= FEATURES_AT_0_FROM_VERSION
         ],
-        finalized_features_epoch=features.epoch,
+        finalized_features_epoch=-1 if emulation is not None and not emulation.has_features else features.epoch,
         finalized_features=[
             {"name": name, "max_version_level": features[name], "min_version_level": features[name]}
             for name in features.supported

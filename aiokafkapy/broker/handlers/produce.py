@@ -166,7 +166,7 @@ def _check_transaction(
             state.transactions.add_partitions(
                 transactional_id, producer, (place,), context.now, state.timestamp_ms(), version=2
             )
-        else:
+        elif state.emulation is None or state.emulation.verifies_transactions:
             state.transactions.verify(transactional_id, producer, place)
 
 

@@ -56,3 +56,10 @@ async def test_redpanda_has_transactions_and_advertises_produce_from_0() -> None
         assert ranges[ApiKey.PRODUCE] == (0, 7)
         assert ranges[ApiKey.END_TXN] == (0, 3)
         assert ranges.keys() == served(emulation_of("redpanda")).keys()
+
+
+async def test_redpandas_cluster_id_tells_the_product() -> None:
+    async with socketless_node(version="redpanda") as node:
+        body = node.call(ApiKey.METADATA, 8, topics=None)
+        assert body.cluster_id.startswith("redpanda.")
+        assert body.cluster_id == node.broker.state.cluster_id

@@ -18,10 +18,11 @@ from aiokafkapy.protocol.messages import build_request
 from aiokafkapy.record.compression import Compression
 
 from ..socketless import SocketlessNode, socketless_node
-from ..support import make_batch
+from ..support import log_of, make_batch
 
 SOFTWARE = {"client_software_name": "a", "client_software_version": "1"}
 UNKNOWN, CORRUPT, UNSUPPORTED, OUT_OF_ORDER, UNKNOWN_PRODUCER, INVALID_RECORD = -1, 2, 35, 45, 59, 87
+INVALID_TXN_STATE = 48
 
 
 def highest(version: str, api: ApiKey) -> int:
@@ -44,10 +45,11 @@ def is_closed(node: SocketlessNode, api: ApiKey, version: int) -> bool:
     return node.responses[-1].action is ResponseAction.CLOSE
 
 
-def produce(node: SocketlessNode, version: int, records: bytes) -> int:
+def produce(node: SocketlessNode, version: int, records: bytes, transactional_id: str | None = None) -> int:
     """The error code of a batch for the topic ``t``."""
     data = [{"name": "t", "partition_data": [{"index": 0, "records": records}]}]
-    body = node.call(ApiKey.PRODUCE, version, acks=1, timeout=1_000, topic_data=data)
+    fields = {"acks": 1, "timeout": 1_000, "transactional_id": transactional_id}
+    body = node.call(ApiKey.PRODUCE, version, topic_data=data, **fields)
     return int(body.responses[0].partition_responses[0].error_code)
 
 
@@ -171,10 +173,24 @@ async def test_a_producer_whose_records_are_gone_is_unknown_before_2_5(version: 
         assert produce(node, 3, make_batch(producer=(901, 0, 7))) == OUT_OF_ORDER
 
 
+@pytest.mark.parametrize(("version", "code"), [("3.5", 0), ("3.6", INVALID_TXN_STATE)])
+async def test_a_partition_need_not_be_in_the_transaction_before_3_6(version: str, code: int) -> None:
+    async with socketless_node(version=version) as node:
+        node.broker.create_topic("t")
+        ids = node.call(ApiKey.INIT_PRODUCER_ID, 4, transactional_id="id", transaction_timeout=60_000)
+        records = make_batch(producer=(ids.producer_id, ids.producer_epoch, 0), is_transactional=True)
+        assert produce(node, 9, records, "id") == code
+        log = log_of(node.state.topics)
+        assert (log.last_stable_offset < log.high_watermark) == (code == 0), "it never ends"
+
+
 async def test_features_are_those_of_the_release_and_level_0_is_told_from_version_4_on() -> None:
     async with socketless_node(version="2.7") as node:
         body = node.call(ApiKey.API_VERSIONS, 3, **SOFTWARE)
         assert (body.supported_features, body.finalized_features) == ((), ())
+        assert body.finalized_features_epoch == 0
+    async with socketless_node(version="2.6") as node:
+        assert node.call(ApiKey.API_VERSIONS, 3, **SOFTWARE).finalized_features_epoch == -1
     async with socketless_node(version="4.0") as node:
         for version, names in ((3, {"metadata.version"}), (4, set(emulation_of("4.0").features))):
             body = node.call(ApiKey.API_VERSIONS, version, **SOFTWARE)
