@@ -21,7 +21,9 @@ from aiokafkapy.testing.kafka_jars import KafkaUnavailableError, fetch_jars
 from tests.clusters import started
 from tests.java_sources import compiled_into
 
+from .agreement import Scenario, answers_of_both
 from .releases import SOURCE, advertised_by, minor_release
+from .test_dev_broker_agrees import SCENARIOS
 
 OLDER = "3.9.1"
 WITHOUT_A_RECEIVER = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
@@ -101,6 +103,14 @@ async def test_3_9_and_its_emulation_answer_every_version_of_api_versions_alike(
 
 async def test_4_1_and_its_emulation_answer_every_version_of_api_versions_alike(kafka: ApacheKafka) -> None:
     await _compare(kafka)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+async def test_the_emulation_of_3_9_answers_as_3_9_does(
+    older_kafka: ApacheKafka, topic: str, scenario: Scenario
+) -> None:
+    ours, kafkas = await answers_of_both(older_kafka, topic, scenario, version=minor_release(OLDER))
+    assert ours == kafkas
 
 
 @pytest.mark.parametrize("jar", ["2.8.2", OLDER, "4.1.0"])
