@@ -69,6 +69,8 @@ class Emulation:
     names_invalid_records: bool = True
     """Whether a record that is refused is INVALID_RECORD, and not CORRUPT_MESSAGE."""
     unknown_producer: UnknownProducer = UnknownProducer.TAKEN
+    checks_special_times: bool = True
+    """Whether ListOffsets refuses the negative times that mean something in a later version than the request's."""
     verifies_transactions: bool = True
     """Whether a transactional batch is refused where its partition was not added to the transaction."""
 

@@ -25,13 +25,17 @@ The others, each from the source of the releases on both sides of it:
   (``ProducerAppendInfo.checkSequence`` of 2.4 and 2.5), in 0.11 OUT_OF_ORDER_SEQUENCE_NUMBER;
 - a transactional batch for a partition that was not added to the transaction: refused since 3.6 (KIP-890's first part,
   ``transaction.partition.verification.enable``), before taken, and then it is a transaction that never ends;
+- ListOffsets of a negative time that the request's version does not have: UNSUPPORTED_VERSION since 3.9 (``KafkaApis``
+  of 3.8 and 3.9), before it has its meaning in any version, and one that the release does not know is a time like any;
 - features: known since 2.7 (KIP-584), metadata.version since 3.3, transaction.version (KIP-890) and group.version
   (KIP-848) since 4.0; of before, transactions are of version 1, and consumer groups are answered with
   UNSUPPORTED_VERSION where their API is there, as in 3.7 to 3.9 without ``group.coordinator.rebalance.protocols``.
 
 Left out: old message formats, so Produce before 3 and Fetch before 4 close the connection as in Kafka 4, and a client
 of before 0.11 finds no broker; versions of other APIs that Kafka 4 has dropped (KIP-896); that 0.11 remembers one batch
-of a producer and not five; topics' options and their defaults.
+of a producer and not five; topics' options and their defaults; that a broker with ZooKeeper has no limit of 10,000
+partitions for a new topic. The answers of 2.8 (with ZooKeeper) and 3.9 were compared with real brokers', in requests
+to ApiVersions and in those of ``tests/kafka/test_dev_broker_agrees.py``.
 """
 
 from __future__ import annotations
@@ -73,6 +77,7 @@ def release(name: str) -> Emulation:
         refused_codecs={} if number >= (2, 1) else {Compression.ZSTD: UnknownServerError.code},
         names_invalid_records=number >= (2, 4),
         has_features=number >= (2, 7),
+        checks_special_times=number >= (3, 9),
         verifies_transactions=number >= (3, 6),
         unknown_producer=_unknown_producer(number),
     )

@@ -173,6 +173,29 @@ async def test_a_producer_whose_records_are_gone_is_unknown_before_2_5(version: 
         assert produce(node, 3, make_batch(producer=(901, 0, 7))) == OUT_OF_ORDER
 
 
+@pytest.mark.parametrize(
+    ("version", "time", "answer"),
+    [
+        ("2.8", -3, (0, 0)),  # the first record that is not older than -3 ms
+        ("3.0", -3, (0, 1)),  # the youngest, in a version that has no such request
+        ("3.0", -4, (0, 0)),
+        ("3.8", -9, (0, 0)),
+        ("3.9", -3, (UNSUPPORTED, -1)),
+        ("3.9", -9, (UNSUPPORTED, -1)),
+    ],
+)
+async def test_a_time_that_the_requests_version_does_not_have_is_refused_since_3_9(
+    version: str, time: int, answer: tuple[int, int]
+) -> None:
+    async with socketless_node(version=version) as node:
+        node.broker.create_topic("t")
+        assert produce(node, 3, make_batch([b"a", b"b"], timestamps=[100, 300])) == 0
+        wanted = [{"name": "t", "partitions": [{"partition_index": 0, "timestamp": time}]}]
+        body = node.call(ApiKey.LIST_OFFSETS, 2, replica_id=-1, topics=wanted)
+        (told,) = body.topics[0].partitions
+        assert (told.error_code, told.offset) == answer
+
+
 @pytest.mark.parametrize(("version", "code"), [("3.5", 0), ("3.6", INVALID_TXN_STATE)])
 async def test_a_partition_need_not_be_in_the_transaction_before_3_6(version: str, code: int) -> None:
     async with socketless_node(version=version) as node:
