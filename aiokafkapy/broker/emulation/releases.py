@@ -34,8 +34,11 @@ The others, each from the source of the releases on both sides of it:
 Left out: old message formats, so Produce before 3 and Fetch before 4 close the connection as in Kafka 4, and a client
 of before 0.11 finds no broker; versions of other APIs that Kafka 4 has dropped (KIP-896); that 0.11 remembers one batch
 of a producer and not five; topics' options and their defaults; that a broker with ZooKeeper has no limit of 10,000
-partitions for a new topic. The answers of 2.8 (with ZooKeeper) and 3.9 were compared with real brokers', in requests
-to ApiVersions and in those of ``tests/kafka/test_dev_broker_agrees.py``.
+partitions for a new topic.
+
+Tests compare 3.9 and 4.1 with real brokers. Real 2.0.1, 2.4.1 and 2.8.2 (with ZooKeeper) were once asked about the
+table, unknown versions, codecs, refused records and lost producers, 2.8.2 also with the scenarios of
+``tests/kafka/test_dev_broker_agrees.py``; 0.11 does not run on today's Java.
 """
 
 from __future__ import annotations
