@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from .coordination.groups import GroupCoordinator
     from .coordination.purgatory import Purgatory
     from .coordination.transactions import TransactionCoordinator
+    from .emulation import Emulation
     from .features import Features
     from .security.authentication import Authentication
     from .security.authorizer import Authorizer
@@ -119,6 +120,7 @@ class BrokerState:
     share_sessions: dict[int, ShareSessions] = field(default_factory=dict)
     authorizer: Authorizer | None = None  # None: everybody may do everything
     telemetry: ClientTelemetry = field(default_factory=ClientTelemetry)
+    emulation: Emulation | None = None  # None: this broker as it is
 
     # Every node of the cluster by id, and those of them that are running; a stopped node keeps its address. Both have
     # the first listener's addresses; ``advertised`` has those of every listener, by its name.

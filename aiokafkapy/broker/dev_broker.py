@@ -35,7 +35,8 @@ from .coordination.purgatory import Purgatory
 from .coordination.transaction_expiry import TransactionExpiry
 from .coordination.transaction_markers import TransactionMarkers
 from .coordination.transactions import TransactionCoordinator
-from .features import Features
+from .emulation import emulation_of
+from .features import Features, config_as
 from .listeners import DEFAULT_LISTENER, Endpoint, Listener, Listeners, endpoints_of
 from .network.held_ports import HeldPorts
 from .network.request_channel import RequestChannel
@@ -73,6 +74,9 @@ class DevBroker:
     on ``host`` and ``port``; a name of your own says its protocol: ``{"INTERNAL": "SASL_SSL://0.0.0.0:9094"}``, or a
     ``Listener``.
 
+    ``version="2.8"`` has it advertise and behave as that release of Kafka for clients, from 0.11 to 4.1, or as another
+    product: ``"event-hubs"``, ``"redpanda"``.
+
     ``console=True`` serves a page that shows and controls the broker, at ``broker.console.url``; ``"host:port"`` says
     where. It needs ``aiokafkapy[console]``.
     """
@@ -87,9 +91,10 @@ class DevBroker:
         advertised_host: str | None = None,
         listeners: Listeners | None = None,
         console: bool | str = False,
+        version: str | None = None,
         **config: object,
     ) -> None:
-        """No I/O, and no running loop needed. ConfigurationError for a wrong option."""
+        """No I/O but for the table of releases, and no running loop needed. ConfigurationError for a wrong option."""
         if nodes < 1:
             raise ConfigurationError(f"nodes={nodes}: a broker has at least one node")
         if listeners is not None and (host, port) != ("127.0.0.1", 0):
@@ -98,7 +103,10 @@ class DevBroker:
             )
         if listeners is None:
             listeners = {DEFAULT_LISTENER: Listener(DEFAULT_LISTENER, host, port)}
-        self.config = BrokerConfig.of(**config)
+        self.emulation = None if version is None else emulation_of(version)
+        """The release or product that clients see, None for this broker itself."""
+        self._cluster_id_prefix = "" if self.emulation is None else self.emulation.cluster_id_prefix
+        self.config = BrokerConfig.of(**config) if self.emulation is None else config_as(self.emulation, config)
         self._endpoints = endpoints_of(listeners, self.config, nodes, advertised_host)
         self.controls = Controls(self)
         self.telemetry = ClientTelemetry()
@@ -391,7 +399,7 @@ class DevBroker:
             groups.shares.on_available = purgatory.check
             opened.callback(groups.close)
             producer_ids = ProducerIdManager(data_dir=self._data_dir, first=topics.next_producer_id())
-            features = Features(self.config)
+            features = Features(self.config, self.emulation)
             transactions = self._open_transactions(topics, groups, producer_ids, purgatory, features, clock)
             opened.callback(transactions.close)
             self._expiry = TransactionExpiry(transactions, loop)
@@ -408,7 +416,7 @@ class DevBroker:
             opened.callback(self._logs.close)
             state = BrokerState(
                 config=self.config,
-                cluster_id=load_cluster_id(self._data_dir),
+                cluster_id=self._cluster_id_prefix + load_cluster_id(self._data_dir),
                 topics=topics,
                 groups=groups,
                 transactions=transactions,
@@ -421,6 +429,7 @@ class DevBroker:
                 clock=clock,
                 authorizer=_authorizer(self.config, self._data_dir),
                 telemetry=self.telemetry,
+                emulation=self.emulation,
             )
             opened.pop_all()  # from here on they are closed by stop()
         return state

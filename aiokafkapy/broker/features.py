@@ -1,7 +1,8 @@
 """The cluster's features and the levels they are finalized at, which administrators may change (KIP-584).
 
 Owns the levels; those who act upon a feature ask here. Knows no request. Kafka's counterpart is
-``FeatureControlManager``.
+``FeatureControlManager``. A broker that emulates a release has that release's features, which nobody but administrators
+looks at, and of those here at most the levels that the release has.
 
 Rules: a level above 0 that is taken back must be taken back outright (``UpgradeType``); all changes of a request are
 made, or none. Levels are forgotten in a restart: the options say what they begin with.
@@ -13,16 +14,27 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 
-from ..errors import InvalidUpdateVersionError
+from ..errors import ConfigurationError, InvalidUpdateVersionError
 from .config import BrokerConfig
+from .emulation import Emulation, FeatureLevels
 
-__all__ = ["GROUP_VERSION", "HIGHEST", "SHARE_VERSION", "TRANSACTION_VERSION", "Features", "UpgradeType"]
+__all__ = ["GROUP_VERSION", "SHARE_VERSION", "TRANSACTION_VERSION", "Features", "UpgradeType", "config_as"]
 
 GROUP_VERSION: Final = "group.version"
 SHARE_VERSION: Final = "share.version"
 TRANSACTION_VERSION: Final = "transaction.version"
-HIGHEST: Final[Mapping[str, int]] = {GROUP_VERSION: 1, SHARE_VERSION: 1, TRANSACTION_VERSION: 2}
-"""The features by name, with the highest level that this broker has."""
+_OWN: Final[Mapping[str, FeatureLevels]] = {
+    GROUP_VERSION: FeatureLevels(0, 1, 1),
+    SHARE_VERSION: FeatureLevels(0, 1, 1),
+    TRANSACTION_VERSION: FeatureLevels(0, 2, 2),
+}
+"""The features by name, without an emulation."""
+_OPTIONS: Final[Mapping[str, str]] = {
+    GROUP_VERSION: "group_version",
+    SHARE_VERSION: "share_version",
+    TRANSACTION_VERSION: "transaction_version",
+}
+"""Those that are finalized as the broker's options say."""
 
 
 class UpgradeType(IntEnum):
@@ -34,19 +46,18 @@ class UpgradeType(IntEnum):
 
 
 class Features:
-    """``features[GROUP_VERSION]`` is the level that it is finalized at."""
+    """``features[GROUP_VERSION]`` is the level that it is finalized at, 0 when it is not or is unknown."""
 
-    def __init__(self, config: BrokerConfig) -> None:
-        self._levels: dict[str, int] = {
-            GROUP_VERSION: config.group_version,
-            SHARE_VERSION: config.share_version,
-            TRANSACTION_VERSION: config.transaction_version,
-        }
+    def __init__(self, config: BrokerConfig, emulation: Emulation | None = None) -> None:
+        self.supported: Mapping[str, FeatureLevels] = _OWN if emulation is None else emulation.features
+        """The levels that this broker has, by name."""
+        wanted = {name: getattr(config, option) for name, option in _OPTIONS.items()}
+        self._levels = {name: wanted.get(name, levels.level) for name, levels in self.supported.items()}
         self.epoch = 0
         """Grows with each change."""
 
     def __getitem__(self, name: str) -> int:
-        return self._levels[name]
+        return self._levels.get(name, 0)
 
     def update(self, changes: Mapping[str, tuple[int, UpgradeType]], *, validate_only: bool = False) -> None:
         """Finalize features at other levels. InvalidUpdateVersionError, and nothing has changed."""
@@ -58,15 +69,16 @@ class Features:
             self.epoch += 1
 
     def _check(self, name: str, level: int, upgrade_type: UpgradeType) -> None:
-        if name not in HIGHEST:
+        if name not in self.supported:
             raise InvalidUpdateVersionError(
                 f"Invalid update version {level} for feature {name}. "
-                f"Controller does not support this feature: those that it has are {', '.join(HIGHEST)}."
+                f"Controller does not support this feature: those that it has are {', '.join(self.supported)}."
             )
-        if not 0 <= level <= HIGHEST[name]:
+        lowest, highest, _ = self.supported[name]
+        if not lowest <= level <= highest:
             raise InvalidUpdateVersionError(
                 f"Invalid update version {level} for feature {name}. "
-                f"Local controller only supports versions 0-{HIGHEST[name]}"
+                f"Local controller only supports versions {lowest}-{highest}"
             )
         if level < self._levels[name] and upgrade_type is UpgradeType.UPGRADE:
             raise InvalidUpdateVersionError(
@@ -77,3 +89,20 @@ class Features:
             raise InvalidUpdateVersionError(
                 f"Invalid update version {level} for feature {name}. Can't downgrade to a newer version."
             )
+
+
+def config_as(emulation: Emulation, given: Mapping[str, object]) -> BrokerConfig:
+    """The options, with the levels of features in a new cluster of the emulated broker; ConfigurationError for a level
+    that it does not have.
+    """
+    has = {_OPTIONS[name]: emulation.features.get(name, FeatureLevels(0, 0, 0)) for name in _OPTIONS}
+    if not has["transaction_version"].highest:  # transactions are as of version 1, and need no saying
+        has["transaction_version"] = FeatureLevels(1, 1, 1)
+    config = BrokerConfig.of(**{**{option: levels.level for option, levels in has.items()}, **given})
+    for option, levels in has.items():
+        level = getattr(config, option)
+        if level > levels.highest:
+            raise ConfigurationError(
+                f"{option}={level}: {emulation.name}, which is emulated, has it up to {levels.highest}"
+            )
+    return config

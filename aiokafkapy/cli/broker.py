@@ -90,6 +90,14 @@ _Authorizer = Annotated[bool, typer.Option("--authorizer", help="Let ACLs decide
 _SuperUsers = Annotated[
     list[str] | None, typer.Option("--super-user", metavar="NAME", help="Who may do everything; several times.")
 ]
+_Emulate = Annotated[
+    str | None,
+    typer.Option(
+        "--emulate",
+        metavar="VERSION",
+        help="Be to clients a release of Kafka, 0.11 to 4.1, or event-hubs, or redpanda.",
+    ),
+]
 _Console = Annotated[bool, typer.Option("--console", help="Serve a page that shows and controls the broker.")]
 
 
@@ -106,6 +114,7 @@ def broker(
     user: _Users = None,
     authorizer: _Authorizer = False,
     super_user: _SuperUsers = None,
+    emulate: _Emulate = None,
     console: _Console = False,
     console_address: ConsoleAddress = None,
     console_token: ConsoleToken = None,
@@ -137,6 +146,7 @@ def broker(
                 advertised_host=advertised_host,
                 listeners=places.listeners(),
                 sasl_users=users,
+                version=emulate,
                 **options,
             )
             await _start(dev_broker, places)
@@ -303,8 +313,9 @@ def _say_hello(
     servers += "".join(f" -X {shlex.quote(f'{key}={value}')}" for key, value in first.items())
     running = len(dev_broker.running_nodes)
     kept = "in memory" if data_dir is None else f"in {data_dir}"
+    emulated = "" if dev_broker.emulation is None else f" as {dev_broker.emulation.name}"
     say(
-        f"{counted(running, 'node')} of cluster {dev_broker.cluster_id}, records {kept};"
+        f"{counted(running, 'node')} of cluster {dev_broker.cluster_id}{emulated}, records {kept};"
         " Ctrl-C to stop. Try:\n\n"
         f"  echo hello | aiokafkapy produce greetings -b {servers}\n"
         f"  aiokafkapy read greetings -b {servers}\n"

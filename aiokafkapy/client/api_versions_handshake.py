@@ -7,12 +7,16 @@ and 7 of ``NetworkClient.poll``: ``handleConnections`` and ``handleInitiateApiVe
 Rules:
 
 - The time-out of the exchange is that of connection set-up.
+- A broker may close the connection over a version that it does not know (Azure Event Hubs does so over 4): if one ends
+  before any answer, the next one to that node begins with an older version; if that is answered, so do all others of
+  the cluster, else the next begins with the newest again.
 - Each exchange ends in ``on_ready``, in ``on_failed``, or with its connection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from ..errors import KafkaError, SerializationError, UnsupportedVersionError, make
 from ..protocol.api import ApiKey, client_versions
@@ -25,6 +29,9 @@ from .transport.connection import BrokerConnection
 from .transport.connection_log import ConnectionLog
 
 __all__ = ["ApiVersionsHandshake"]
+
+BEFORE_FEATURES_AT_0: Final = 3
+"""The version before the newest, which nothing of ours depends on: KAFKA-17011."""
 
 
 class ApiVersionsHandshake:
@@ -48,12 +55,16 @@ class ApiVersionsHandshake:
         self._is_asked = is_asked
         self._on_ready = on_ready
         self._on_failed = on_failed
+        # The version that an exchange began with and that has no answer yet, or never got one, by node.
+        self._unanswered: dict[int, int] = {}
+        self._begins_with_older = False
 
     def begin(self, connection: BrokerConnection, now: float) -> None:
         """Start the exchange on a connection that has just been opened."""
         if self._is_asked:
             self._nodes.states.checking_api_versions(connection.node_id)
-            self._ask(connection, client_versions(ApiKey.API_VERSIONS)[1], now)
+            version = self._unanswered[connection.node_id] = self._first_version(connection.node_id)
+            self._ask(connection, version, now)
         else:
             self._nodes.api_versions.update(connection.node_id, NodeApiVersions.assumed())
             self._on_ready(connection, now)
@@ -63,6 +74,8 @@ class ApiVersionsHandshake:
     ) -> None:
         """Handle an ApiVersions response: of the exchange, or of a probe on an idle connection."""
         node_id = connection.node_id
+        if self._unanswered.pop(node_id, None) == BEFORE_FEATURES_AT_0:
+            self._begins_with_older = True
         if body.error_code == UnsupportedVersionError.code and entry.version > 0:
             self._ask(connection, min(fallback_version(body), entry.version - 1), now)
         elif body.error_code:
@@ -76,6 +89,11 @@ class ApiVersionsHandshake:
                 self._on_ready(connection, now)
 
     # internals
+
+    def _first_version(self, node_id: int) -> int:
+        newest = client_versions(ApiKey.API_VERSIONS)[1]
+        is_older = self._begins_with_older or self._unanswered.get(node_id) == newest
+        return BEFORE_FEATURES_AT_0 if is_older else newest
 
     def _ask(self, connection: BrokerConnection, version: int, now: float) -> None:
         timeout = min(self._request_timeout, self._nodes.states.setup_timeout(connection.node_id))

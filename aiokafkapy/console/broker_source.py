@@ -96,7 +96,8 @@ class BrokerSource:
             for one in broker.nodes
         ]
         controller = broker.state.controller_id
-        return Cluster(broker.cluster_id, "dev broker", nodes, None if controller < 0 else controller)
+        kind = "dev broker" if broker.emulation is None else f"dev broker as {broker.emulation.name}"
+        return Cluster(broker.cluster_id, kind, nodes, None if controller < 0 else controller)
 
     # topics
 

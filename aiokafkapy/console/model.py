@@ -49,7 +49,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The cluster itself. ``kind`` is for people: "dev broker", or "cluster"."""
+    """The cluster itself. ``kind`` is for people: "dev broker", "dev broker as Kafka 2.8", or "cluster"."""
 
     cluster_id: str
     kind: str

@@ -174,12 +174,15 @@ async def when_ready(
             await asyncio.sleep(0.02)
 
 
-async def answers_of_both(kafka: ApacheKafka, topic: str, scenario: Scenario) -> tuple[Any, Any]:
-    """The dev broker's answers, and Kafka's."""
+async def answers_of_both(
+    kafka: ApacheKafka, topic: str, scenario: Scenario, *, version: str | None = None
+) -> tuple[Any, Any]:
+    """The dev broker's answers, as a release if it is to emulate one, and Kafka's."""
     host, port = kafka.address_of(1)
     async with RawClient(Node(1, host, port)) as client:
         expected = await scenario(client, topic)
-    async with DevBroker(auto_create_topics_enable=False) as broker, RawClient(broker.nodes[0]) as client:
+    dev_broker = DevBroker(auto_create_topics_enable=False, version=version)
+    async with dev_broker as broker, RawClient(broker.nodes[0]) as client:
         return await scenario(client, topic), expected
 
 

@@ -315,6 +315,21 @@ def test_a_broker_listens_where_it_is_told() -> None:
     assert "listener 'INSIDE': which protocol?" in refused.stderr
 
 
+def test_a_broker_is_the_release_that_it_is_told_to_be_and_says_so() -> None:
+    process, servers = start_broker("--port", "0", "--emulate", "2.8.2")
+    try:
+        assert process.stderr is not None
+        assert " as Kafka 2.8, records in memory" in process.stderr.readline().decode()
+        Cluster(servers).run("produce", "t", given="hello\n")
+        assert [record["value"] for record in Cluster(servers).read("t")] == ["hello"]
+    finally:
+        stop(process)
+    assert process.returncode == 0
+    refused = Cluster("").run("broker", "--emulate", "5.0", code=2)
+    assert refused.stderr.startswith("error: version='5.0' is none that can be emulated: 0.11, 1.0, ")
+    assert "--emulate" in Cluster("").run("broker", "--help").stdout
+
+
 def test_a_broker_prints_the_options_of_clients_for_each_listener() -> None:
     inside = "INSIDE=SASL_SSL://127.0.0.1:0"
     process, servers = start_broker(

@@ -84,6 +84,12 @@ async def test_the_page_and_its_parts_are_served_and_may_load_nothing_from_elsew
     assert (await page.get("/api/nothing")).status_code == 404
 
 
+async def test_an_emulated_release_is_shown_beside_the_name_of_the_cluster() -> None:
+    for version, kind in ((None, "dev broker"), ("2.8", "dev broker as Kafka 2.8")):
+        async with DevBroker(console=True, version=version) as broker, page_of(broker.console.url) as page:
+            assert (await message(page, "topics"))["cluster"]["kind"] == kind
+
+
 async def test_topics_groups_and_clients_are_shown_as_they_are(broker: DevBroker, page: httpx.AsyncClient) -> None:
     async with KafkaProducer(broker.bootstrap_servers, client_id="shop", transactional_id="shop-1") as producer:
         async with producer.transaction():

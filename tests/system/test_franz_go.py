@@ -44,12 +44,18 @@ def copier(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def test_its_session_copies_each_record_once(copier: Path) -> None:
     """In both versions of transactions, by one test, for two would compile the program twice."""
     for version in get_args(Version):
-        await _copies(copier, version)
+        await _copies(copier, transaction_version=version)
 
 
-async def _copies(copier: Path, version: Version) -> None:
+@pytest.mark.timeout(400)
+async def test_its_session_does_so_on_older_releases(copier: Path) -> None:
+    for release in ("2.1", "2.8"):
+        await _copies(copier, version=release)
+
+
+async def _copies(copier: Path, **options: object) -> None:
     """Every third transaction is aborted, and what it has read is read again."""
-    async with DevBroker(nodes=3, transaction_version=version) as broker:
+    async with DevBroker(nodes=3, **options) as broker:  # type: ignore[arg-type]
         for topic in ("in", "out"):
             broker.create_topic(topic, PARTITIONS)
         async with KafkaProducer(broker.bootstrap_servers) as producer:

@@ -299,6 +299,9 @@ def test_the_version_is_said_once_everywhere() -> None:
     assert f"## {project['version']}" in (ROOT / "CHANGELOG.md").read_text()
 
 
+RELEASES = "aiokafkapy/broker/emulation/releases.json"
+
+
 @pytest.mark.parametrize("kind", ["wheel", "editable"])
 def test_a_wheel_has_the_module_where_spark_looks_for_data_sources(kind: str, tmp_path: Path) -> None:
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
@@ -320,6 +323,7 @@ def test_a_wheel_has_the_module_where_spark_looks_for_data_sources(kind: str, tm
         assert wheel.read("pyspark_aiokafkapy/__init__.py") == source
         assert b"\npyspark_aiokafkapy/__init__.py,sha256=" in b"\n" + wheel.read(record)
         pages = {f"aiokafkapy/console/static/{page.name}" for page in (PACKAGE / "console" / "static").iterdir()}
+        pages.add(RELEASES)
         assert "aiokafkapy/console/static/index.html" in pages
         assert kind == "editable" or pages <= set(wheel.namelist())
         # An editable install is a line in one file: Spark lists files, and would not find the modules of an import
@@ -342,7 +346,7 @@ def test_the_source_distribution_has_every_file_of_the_examples_and_of_the_conso
     assert examples <= packed
     pages = {str(file.relative_to(ROOT)) for file in (PACKAGE / "console" / "static").iterdir()}
     assert "aiokafkapy/console/static/console.js" in pages
-    assert pages <= packed
+    assert pages | {RELEASES} <= packed
 
 
 def test_dependencies_have_lower_bounds_only() -> None:

@@ -10,7 +10,8 @@ An exception of a handler becomes that API's own error response: ``error(context
 the schema has a place for it; the default is a top-level ``error_code``, so an API without one must register its own.
 
 Kafka's counterpart is ``KafkaApis.handle``; the registry by key is kfake's. Every module of this package is imported
-when the table is first asked for, so adding an API means adding a file.
+when the table is first asked for, so adding an API means adding a file. A broker that emulates a release or a product
+serves of each the versions that this one has.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
@@ -30,6 +31,7 @@ from ...protocol.api import ApiKey
 if TYPE_CHECKING:
     from ...errors import KafkaError
     from ..context import RequestContext
+    from ..emulation import Emulation
 
 __all__ = [
     "CLOSE_CONNECTION",
@@ -41,6 +43,7 @@ __all__ = [
     "dispatch_table",
     "error_message",
     "register",
+    "served",
 ]
 
 MAX_STRING_SIZE: Final = 0x7FFF
@@ -111,6 +114,19 @@ def dispatch_table() -> Mapping[int, Handler]:
     for module in pkgutil.iter_modules(__path__):
         import_module(f"{__name__}.{module.name}")
     return MappingProxyType(_REGISTERED)
+
+
+@cache
+def served(emulation: Emulation | None) -> Mapping[int, Handler]:
+    """The handlers by API key, each with the versions that a broker with this emulation serves."""
+    if emulation is None:
+        return dispatch_table()
+    found: dict[int, Handler] = {}
+    for key, handler in dispatch_table().items():
+        versions = emulation.narrowed(key, handler.min_version, handler.max_version)
+        if versions is not None:
+            found[key] = replace(handler, min_version=versions[0], max_version=versions[1])
+    return MappingProxyType(found)
 
 
 def error_message(error: KafkaError) -> str:

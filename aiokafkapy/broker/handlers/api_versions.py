@@ -3,12 +3,13 @@
 versions: 0-4
 kept: the version ranges of exactly the APIs that have a handler, those of telemetry with a receiver only; the check
     of the client's software name (v3+); the features (v3+) transaction.version, finalized at 2 (KIP-890), and
-    group.version and share.version, finalized at 1 (KIP-848, KIP-932), until UpdateFeatures says otherwise
+    group.version and share.version, finalized at 1 (KIP-848, KIP-932), until UpdateFeatures says otherwise; with an
+    emulation its own ranges and features
 dropped: all other features
 notes: it may come before a client has authenticated by SASL. The response's header is always version 0; a version we
     do not know is answered in v0 with UNSUPPORTED_VERSION and our range (KIP-511), see request_handler. Produce is
     advertised from 0 although 0-2 are refused, as Kafka 4 does: librdkafka before 2.10 compresses only when it sees
-    them (KAFKA-18659).
+    them (KAFKA-18659). Features that may be at level 0 are told from v4 on (KAFKA-17011).
 """
 
 from __future__ import annotations
@@ -19,19 +20,20 @@ from typing import Final
 from ...errors import InvalidRequestError, UnsupportedVersionError
 from ...protocol.api import ApiKey
 from ...protocol.messages import build_response
-from ..context import RequestContext
-from ..features import HIGHEST
-from . import Body, dispatch_table, register
+from ..context import BrokerState, RequestContext
+from ..emulation import UnknownApiVersions
+from . import Body, register, served
 
 __all__ = ["handle", "unsupported_version_response"]
 
+FEATURES_AT_0_FROM_VERSION: Final = 4
 _OF_A_RECEIVER: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 @register(ApiKey.API_VERSIONS, versions=(0, 4))
 def handle(context: RequestContext, body: Body) -> Body:
-    """The ranges of every registered handler."""
+    """The ranges of every handler that is served."""
     if context.api_version >= 3:
         name, release = body.client_software_name, body.client_software_version
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(release)):
@@ -39,34 +41,48 @@ def handle(context: RequestContext, body: Body) -> Body:
         context.connection.software = f"{name} {release}"
     if context.connection.session is not None:
         context.connection.session.versions_told()
-    features = context.state.features
-    has_receiver = context.state.telemetry.is_offered
+    features, emulation = context.state.features, context.state.emulation
     return context.respond(
-        api_keys=[entry for entry in _api_keys() if has_receiver or entry["api_key"] not in _OF_A_RECEIVER],
+        api_keys=_api_keys(context.state),
         supported_features=[
-            {"name": name, "min_version": 0, "max_version": highest} for name, highest in HIGHEST.items()
+            {"name": name, "min_version": levels.lowest, "max_version": levels.highest}
+            for name, levels in features.supported.items()
+            if levels.lowest > 0 or context.api_version >= FEATURES_AT_0_FROM_VERSION
         ],
-        finalized_features_epoch=features.epoch,
+        finalized_features_epoch=-1 if emulation is not None and not emulation.has_features else features.epoch,
         finalized_features=[
             {"name": name, "max_version_level": features[name], "min_version_level": features[name]}
-            for name in HIGHEST
+            for name in features.supported
             if features[name] > 0
         ],
     )
 
 
-def unsupported_version_response() -> Body:
-    """The answer to an ApiVersions request of an unknown version: in version 0, with the versions of this one API."""
-    api_keys = [entry for entry in _api_keys() if entry["api_key"] == ApiKey.API_VERSIONS]
+def unsupported_version_response(state: BrokerState, version: int) -> Body | None:
+    """The answer to an ApiVersions request of an unknown version, in version 0; None: there is none.
+
+    It has the versions of this one API, and with an emulation those that the emulated broker tells.
+    """
+    emulation = state.emulation
+    told = UnknownApiVersions.ITS_OWN
+    if emulation is not None:
+        if version > emulation.answers_api_versions_up_to:
+            return None
+        told = emulation.unknown_api_versions
+    api_keys = [] if told is UnknownApiVersions.NONE else _api_keys(state)
+    if told is UnknownApiVersions.ITS_OWN:
+        api_keys = [entry for entry in api_keys if entry["api_key"] == ApiKey.API_VERSIONS]
     return build_response(ApiKey.API_VERSIONS, 0, error_code=UnsupportedVersionError.code, api_keys=api_keys)
 
 
-def _api_keys() -> list[dict[str, int]]:
+def _api_keys(state: BrokerState) -> list[dict[str, int]]:
+    produce = (0, 0) if state.emulation is None else state.emulation.apis[ApiKey.PRODUCE]
     return [
         {
-            "api_key": handler.api_key,
-            "min_version": 0 if handler.api_key == ApiKey.PRODUCE else handler.min_version,
+            "api_key": key,
+            "min_version": produce[0] if key == ApiKey.PRODUCE else handler.min_version,
             "max_version": handler.max_version,
         }
-        for handler in sorted(dispatch_table().values(), key=lambda handler: handler.api_key)
+        for key, handler in sorted(served(state.emulation).items())
+        if state.telemetry.is_offered or key not in _OF_A_RECEIVER
     ]

@@ -18,6 +18,7 @@ from ...errors import InvalidRequestError, KafkaError, UnsupportedVersionError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
+from ..storage.log import TimestampOffset
 from ..storage.topics import Partition
 from . import Body, register
 from .leadership import check_leader, find_partition, find_topic_by_name
@@ -67,13 +68,13 @@ def _answer(context: RequestContext, body: Body, name: str, requested: Any, occu
         context.check_right(Operation.DESCRIBE, ResourceType.TOPIC, name)
         if occurrences > 1:
             raise InvalidRequestError
-        if requested.timestamp < 0 and context.api_version < FIRST_VERSION.get(requested.timestamp, NO_VERSION):
-            raise UnsupportedVersionError
+        is_special = requested.timestamp < 0 and _is_special(context, requested.timestamp)
         partition = find_partition(find_topic_by_name(context, name), requested.partition_index)
         context.check_topic(name, partition.index)
         check_leader(context, partition, getattr(requested, "current_leader_epoch", -1))
         is_committed = getattr(body, "isolation_level", 0) == READ_COMMITTED
-        timestamp_ms, offset, epoch = _look_up(context, partition, requested.timestamp, is_committed=is_committed)
+        look_up = _look_up if is_special else _look_up_time
+        timestamp_ms, offset, epoch = look_up(partition, requested.timestamp, is_committed)
     except KafkaError as error:
         return _failed(requested, error)
     return {
@@ -85,23 +86,42 @@ def _answer(context: RequestContext, body: Body, name: str, requested: Any, occu
     }
 
 
-def _look_up(
-    context: RequestContext, partition: Partition, timestamp_ms: int, *, is_committed: bool
-) -> tuple[int, int, int]:
+def _is_special(context: RequestContext, timestamp_ms: int) -> bool:
+    """Whether a negative time is none but has a meaning. UnsupportedVersionError where its version has none."""
+    first_version = FIRST_VERSION.get(timestamp_ms, NO_VERSION)
+    emulation = context.state.emulation
+    if emulation is not None and not emulation.checks_special_times:
+        return emulation.apis[ApiKey.LIST_OFFSETS][1] >= first_version
+    if context.api_version < first_version:
+        raise UnsupportedVersionError
+    return True
+
+
+def _look_up(partition: Partition, timestamp_ms: int, is_committed: bool) -> tuple[int, int, int]:
     log = partition.log
-    end = log.last_stable_offset if is_committed else log.high_watermark
     if timestamp_ms == LATEST:
-        return -1, end, partition.leader_epoch
+        return -1, _end(partition, is_committed), partition.leader_epoch
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
         # A leader notes its epoch as soon as it leads, so an empty log has the present one.
         epoch = log.epoch_at(log.start_offset) if log.start_offset < log.end_offset else partition.leader_epoch
         return -1, log.start_offset, epoch
     if timestamp_ms == LATEST_TIERED:
         return -1, -1, -1
-    found = log.max_timestamp() if timestamp_ms == MAX_TIMESTAMP else log.offset_for_time(timestamp_ms)
-    if found is None or found.offset >= end:
+    return _before_the_end(log.max_timestamp(), partition, is_committed)
+
+
+def _look_up_time(partition: Partition, timestamp_ms: int, is_committed: bool) -> tuple[int, int, int]:
+    return _before_the_end(partition.log.offset_for_time(timestamp_ms), partition, is_committed)
+
+
+def _before_the_end(found: TimestampOffset | None, partition: Partition, is_committed: bool) -> tuple[int, int, int]:
+    if found is None or found.offset >= _end(partition, is_committed):
         return -1, -1, -1
     return found.timestamp_ms, found.offset, found.leader_epoch
+
+
+def _end(partition: Partition, is_committed: bool) -> int:
+    return partition.log.last_stable_offset if is_committed else partition.log.high_watermark
 
 
 def _failed(requested: Any, error: KafkaError) -> dict[str, Any]:

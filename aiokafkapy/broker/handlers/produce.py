@@ -7,7 +7,7 @@ kept: one batch per partition, acks 0/1/all with min.insync.replicas, idempotenc
 dropped: the time-out: replicas share the log, so acks=all waits for no replica
 notes: with acks=0 nothing is answered, and an error closes the connection, which is all a client can be told. v3-4
     have no log start offset. An error message goes with every error but the routing ones; Kafka has one with record
-    errors only.
+    errors only. An emulated broker refuses what it does not take, with the codes of its release.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ from typing import Any, Final
 
 from ...common import TopicPartition
 from ...errors import (
+    CorruptMessageError,
     InvalidMetadataError,
+    InvalidRecordError,
     InvalidRequiredAcksError,
     KafkaError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
+    OutOfOrderSequenceNumberError,
     TransactionalIdAuthorizationFailedError,
+    UnknownProducerIdError,
     UnsupportedCompressionTypeError,
     make,
 )
@@ -29,6 +33,7 @@ from ...protocol.api import ApiKey
 from ...record.batch import RecordBatch
 from ...record.compression import Compression
 from ..context import RequestContext
+from ..emulation import Emulation, UnknownProducer
 from ..security.acls import Operation, ResourceType
 from ..storage.log_validator import the_batch
 from ..storage.topics import Partition
@@ -50,7 +55,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Bo
         return CLOSE_CONNECTION
     return _respond(
         context,
-        [(topic, [_failed(each.index, error) for each in topic.partition_data]) for topic in body.topic_data],
+        [(topic, [_failed(context, each.index, error) for each in topic.partition_data]) for topic in body.topic_data],
         [],
     )
 
@@ -85,7 +90,7 @@ def _answer(
         _check_appendable(context, body, partition)
         return _append(context, partition, data.records, body.transactional_id)
     except KafkaError as error:
-        answer = _failed(data.index, error)
+        answer = _failed(context, data.index, error)
         if isinstance(error, NotLeaderOrFollowerError) and partition is not None:
             answer["current_leader"] = current_leader(partition)
             misrouted.append(partition)
@@ -110,6 +115,8 @@ def _append(
     batch = the_batch(records or b"")
     if batch.is_transactional:
         _check_transaction(context, partition, batch, transactional_id)
+    if context.state.emulation is not None:
+        _check_as(context.state.emulation, partition, batch)
     if context.api_version < ZSTD_FROM_VERSION and batch.compression is Compression.ZSTD:
         raise UnsupportedCompressionTypeError("Produce requests with version < 7 are not allowed to use zstd")
     log = partition.log
@@ -128,6 +135,24 @@ def _append(
     }
 
 
+def _check_as(emulation: Emulation, partition: Partition, batch: RecordBatch) -> None:
+    """Refuse what the emulated broker refuses, though ours would take it."""
+    if batch.compression in emulation.refused_codecs:
+        raise make(
+            emulation.refused_codecs[batch.compression],
+            f"{emulation.name} takes no batches that are compressed with {batch.compression.name.lower()}",
+            topic=partition.topic_name,
+            partition=partition.index,
+        )
+    if emulation.unknown_producer is UnknownProducer.TAKEN or not batch.has_producer_id or batch.base_sequence == 0:
+        return
+    if partition.log.producers.has_lost(batch.producer_id, batch.producer_epoch):
+        text = f"Found no record of producer {batch.producer_id} in {partition.topic_name}-{partition.index}"
+        if emulation.unknown_producer is UnknownProducer.UNKNOWN:
+            raise UnknownProducerIdError(text)
+        raise OutOfOrderSequenceNumberError(text)
+
+
 def _check_transaction(
     context: RequestContext, partition: Partition, batch: RecordBatch, transactional_id: str | None
 ) -> None:
@@ -141,14 +166,17 @@ def _check_transaction(
             state.transactions.add_partitions(
                 transactional_id, producer, (place,), context.now, state.timestamp_ms(), version=2
             )
-        else:
+        elif state.emulation is None or state.emulation.verifies_transactions:
             state.transactions.verify(transactional_id, producer, place)
 
 
-def _failed(index: int, error: KafkaError) -> dict[str, Any]:
+def _failed(context: RequestContext, index: int, error: KafkaError) -> dict[str, Any]:
+    emulation, code = context.state.emulation, -1 if error.code is None else error.code
+    if emulation is not None and not emulation.names_invalid_records and code == InvalidRecordError.code:
+        code = CorruptMessageError.code
     return {
         "index": index,
-        "error_code": -1 if error.code is None else error.code,
+        "error_code": code,
         "base_offset": -1,
         "log_append_time": -1,
         "log_start_offset": -1,

@@ -7,7 +7,8 @@ and the outer half of ``KafkaApis``.
 Rules:
 
 - an unknown API key, a version that is not served, or a body that does not parse closes the connection; only
-  ApiVersions of an unknown version is answered, in version 0 with UNSUPPORTED_VERSION and those served (KIP-511);
+  ApiVersions of an unknown version is answered, in version 0 with UNSUPPORTED_VERSION and those served (KIP-511), or
+  as the broker does that is emulated;
 - where a listener has SASL, a request that may not come before the client is authenticated, or after its session is
   over, closes the connection; so does a refusal, when its answer is out, both after a delay;
 - any exception of a handler becomes that API's own error response: a KafkaError its code, another one
@@ -43,7 +44,7 @@ from ...protocol.api import ApiKey
 from ...protocol.codec import RequestHeader, decode_request_body, decode_request_header, encode_response
 from ..context import BrokerState, ConnectionInfo, RequestContext
 from ..faults import broker_error
-from ..handlers import CLOSE_CONNECTION, NO_RESPONSE, Answer, Body, Handler, dispatch_table
+from ..handlers import CLOSE_CONNECTION, NO_RESPONSE, Answer, Body, Handler, served
 from ..handlers.api_versions import unsupported_version_response
 from .request_channel import Request, RequestChannel, ResponseAction
 from .response_sender import ResponseSender
@@ -61,7 +62,7 @@ class KafkaRequestHandlerPool:
         self._node_id = node_id
         self._state = state
         self._channel = request_channel
-        self._handlers = dispatch_table()
+        self._handlers = served(state.emulation)
         self._client_errors = RateLimitedLogger(logger)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -146,14 +147,18 @@ class KafkaRequestHandlerPool:
 
     def _refuse(self, request: Request, header: RequestHeader, handler: Handler | None) -> None:
         if handler is not None and header.api_key == ApiKey.API_VERSIONS:
-            body = unsupported_version_response()
-            self.responses.send(request, ResponseAction.SEND, encode_response(body, header.correlation_id))
-            return
+            body = unsupported_version_response(self._state, header.api_version)
+            if body is not None:
+                self.responses.send(request, ResponseAction.SEND, encode_response(body, header.correlation_id))
+                return
+        emulation = self._state.emulation
         self._warn(
             "broker.unsupported_request",
             api_key=header.api_key,
             api_version=header.api_version,
             client_id=header.client_id,
+            served="none" if handler is None else f"{handler.min_version}-{handler.max_version}",
+            emulates="" if emulation is None else emulation.name,
         )
         self.responses.send(request, ResponseAction.CLOSE)
 

@@ -124,6 +124,11 @@ class ProducerStateManager:
                 f"epoch {state.epoch}"
             )
 
+    def has_lost(self, producer_id: int, epoch: int) -> bool:
+        """Whether nothing says which sequence comes next: the producer is unknown, or has no batch of its epoch."""
+        state = self.producers.get(producer_id)
+        return state is None or (state.epoch == epoch and not state.batches)
+
     def end_transaction(self, producer_id: int, epoch: int, timestamp_ms: int) -> int:
         """A marker is in the log now; returns where the transaction began, NO_TRANSACTION when none was open."""
         state = self._state(producer_id, epoch, timestamp_ms)

@@ -55,6 +55,14 @@ class Setting:
             on_failed=lambda connection, error: self.ended.append(error),
         )
 
+    def begin_anew(self) -> None:
+        """On a new connection: the last one has ended."""
+        state = self.nodes.states.get(1)
+        if state is not None and state.state is not ConnectionState.CONNECTING:
+            self.nodes.states.disconnected(1, 0.0)
+            self.nodes.states.connecting(Node(1, "one", 1), 0.0)
+        self.handshake.begin(self.connection, 0.0)
+
     def answer(self, body_version: int = 0, **fields: Any) -> None:
         """To the last question."""
         version, _ = self.pipeline.asked[-1]
@@ -118,3 +126,23 @@ def test_a_broker_that_is_not_asked_is_ready_at_once() -> None:
     setting.handshake.begin(setting.connection, 0.0)
     assert setting.ended == ["ready"]
     assert setting.nodes.api_versions.get(1) is not None
+
+
+def test_after_an_end_over_the_newest_version_an_older_one_is_tried_and_kept_if_it_is_answered() -> None:
+    setting = Setting()
+    for _ in range(3):
+        setting.begin_anew()
+    assert [version for version, _ in setting.pipeline.asked] == [4, 3, 4], "a broker may have been restarted only"
+    setting.begin_anew()
+    setting.answer(3)
+    setting.begin_anew()
+    assert [version for version, _ in setting.pipeline.asked[3:]] == [3, 3]
+    assert setting.ended == ["ready"]
+
+
+def test_a_node_that_answered_is_asked_with_the_newest_version_again() -> None:
+    setting = Setting()
+    for _ in range(2):
+        setting.begin_anew()
+        setting.answer(4)
+    assert [version for version, _ in setting.pipeline.asked] == [4, 4]
