@@ -62,6 +62,8 @@ class Traffic(Protocol):
 
     def answer_sent(self) -> None: ...
 
+    def met_stranger(self) -> None: ...
+
     def recorder_of(self, connection: int, gate: Gate) -> ConnectionRecorder | None: ...
 
     def as_sent(self, request: Request | None, data: bytes) -> bytes: ...
@@ -147,6 +149,10 @@ class Gate:
     def answer_sent(self) -> None:
         """A response, or its replacement, was sent to a client."""
         self._traffic.answer_sent()
+
+    def met_stranger(self) -> None:
+        """A client's bytes are no frames."""
+        self._traffic.met_stranger()
 
     def recorder_of(self, connection: int) -> ConnectionRecorder | None:
         """The recorder of a new link; None when nothing is recorded."""

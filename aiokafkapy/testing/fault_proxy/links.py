@@ -74,6 +74,8 @@ class Switchboard(Protocol):
 
     def answer_sent(self) -> None: ...
 
+    def met_stranger(self) -> None: ...
+
     def recorder_of(self, connection: int) -> ConnectionRecorder | None: ...
 
     def as_sent(self, request: Request | None, data: bytes) -> bytes: ...
@@ -185,6 +187,8 @@ class Link:
         try:
             end.frames.extend(end.decoder.feed(data))
         except MalformedFrameError:
+            if end is self.client:
+                self.board.met_stranger()
             self.cut(reset=False)
         else:
             self.look_at_frames(end)

@@ -83,6 +83,8 @@ class FaultProxy:
         self.requests: list[Request] = []
         self.answers_received = 0
         self.answers_sent = 0
+        self.strangers = 0
+        """Connections that were ended since their bytes are no frames: TLS, or another protocol."""
         self._kept: deque[tuple[Request, int]] = deque()
         self._kept_bytes = 0
         self._connections = 0
@@ -364,6 +366,10 @@ class FaultProxy:
         """A response, or its replacement, was sent to a client."""
         self.answers_sent += 1
         self.changed()
+
+    def met_stranger(self) -> None:
+        """A client's bytes are no frames."""
+        self.strangers += 1
 
     def recorder_of(self, connection: int, gate: Gate) -> ConnectionRecorder | None:
         """The recorder of a new connection; None when nothing is recorded."""

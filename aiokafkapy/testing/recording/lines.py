@@ -15,8 +15,8 @@ closed      ``by`` (``client`` or ``cluster``) and ``reset``
 ended       ``reason``
 ==========  ==========================================================================================
 
-Rules: ``wire`` is what counts, ``body`` is never read back. Further names are left alone, so that later versions may add
-some. A line that is not so raises RecordingError with file and line.
+Rules: ``wire`` is what counts, ``body`` is never read back. Further names are left alone, so that later versions may
+add some. A line that is not so raises RecordingError with file and line.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ messages here, too.
 Rules:
 
 - Nothing raises into the proxy: a file that fails ends the recording, and ``failure`` has the reason.
-- A file is for its owner's eyes, and one that is there is written anew. At ``max_bytes`` the recording ends and says so.
+- A file is for its owner's eyes, and one that is there is written anew. At ``max_bytes`` the recording ends, and says
+  so.
 - What is not yet closed when the recording ends was not closed: a replay leaves it open.
 """
 
