@@ -174,7 +174,7 @@ def confluent_lone(servers: str, topic: str, count: int) -> Any:
     """librdkafka: records one by one, each awaited, then one member of a group reads and commits them."""
     from confluent_kafka import Producer
 
-    offsets: list[int] = []
+    offsets: list[int | None] = []
     producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 0})
     for number in range(count):
         producer.produce(
