@@ -26,13 +26,14 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Self, cast
 
 from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.protocol.framing import FrameDecoder
 
 from ..fault_proxy.addresses import Rename, rewrite_addresses
-from ..ports import LOOPBACK
+from ..ports import LOOPBACK, free_port
 from ..recording import Exchange, Recording
 from .script import Part, ReplayMismatchError, Reply, Script
 
@@ -82,13 +83,11 @@ class ReplayBroker:
         loop = asyncio.get_running_loop()
         try:
             for number, address in enumerate(self._all_addresses()):
-                server = await loop.create_server(
-                    lambda address=address: _Connection(self, address),  # type: ignore[misc]
-                    LOOPBACK,
-                    0 if number else self._first_port,
-                )
-                self._servers.append(server)
-                self._ports[address] = server.sockets[0].getsockname()[1]
+                first = self._first_port if number == 0 else 0
+                port = first or free_port(self._ports.values())
+                connected = partial(_Connection, self, address)
+                self._servers.append(await loop.create_server(connected, LOOPBACK, port))
+                self._ports[address] = port
         except OSError:
             await self.stop()
             raise
@@ -152,7 +151,8 @@ class ReplayBroker:
 
     def bytes_of(self, reply: Reply) -> bytes:
         """An answer with our addresses."""
-        return self._renamed(reply.exchange, reply.answer or b"", self._rename)
+        answer = reply.answer or b""
+        return answer if reply.exchange is None else self._renamed(reply.exchange, answer, self._rename)
 
     # internals
 

@@ -13,7 +13,8 @@ Rules:
   to the same one. One that any broker can answer may come to any.
 - Anything else is a ``ReplayMismatchError``, which is kept, and ends its connection.
 - SASL may be left out, so that a recording can be played without a password. Its answers are the recorded ones, and so
-  only mechanisms without proofs in them can be played: PLAIN and OAUTHBEARER.
+  only mechanisms without proofs in them can be played: PLAIN and OAUTHBEARER. Where the recording has no SASL, a client
+  that asks for it, as ours does of a listener that has closed on it, is told that there is none (ILLEGAL_SASL_STATE).
 - The cluster ends a connection where it did in the recording: when all that had come before has come.
 """
 
@@ -24,8 +25,10 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aiokafkapy.errors import IllegalSaslStateError
 from aiokafkapy.protocol.api import ApiKey, api_name, schema_versions
-from aiokafkapy.protocol.codec import RequestHeader, decode_request, decode_request_header
+from aiokafkapy.protocol.codec import RequestHeader, decode_request, decode_request_header, encode_response
+from aiokafkapy.protocol.messages import build_response
 
 from ..recording import Conversation, Exchange, Recording
 from ..recording.hiding import NO_HEADER
@@ -96,9 +99,12 @@ class ReplayMismatchError(Exception):
 
 @dataclass(slots=True, frozen=True)
 class Reply:
-    """The recorded ``answer`` with the right correlation id, None for silence, and the seconds until it comes."""
+    """The recorded ``answer`` with the right correlation id, None for silence, and the seconds until it comes.
 
-    exchange: Exchange
+    ``exchange`` is the recorded one; None for what a recording need not have.
+    """
+
+    exchange: Exchange | None
     answer: bytes | None
     delay: float
 
@@ -110,6 +116,7 @@ class Script:
         self.recording = recording
         self.mismatches: list[ReplayMismatchError] = []
         self._order = recording.exchanges
+        self.has_sasl = any(each.api_key == ApiKey.SASL_HANDSHAKE for each in self._order)
         self._played: set[Exchange] = set()
         self._last: dict[tuple[int, bytes], Exchange] = {}
         self._prints: dict[Exchange, bytes] = {}
@@ -242,8 +249,11 @@ class Part:
         values = comparable(header, frame, is_hashed=self._script.recording.is_hashed)
         if header is NO_HEADER:
             values = {"bytes": None}
-        self._check_mechanism(header, frame)
+        if self._script.has_sasl:
+            self._check_mechanism(header, frame)
         exchange = self._found(header.api_key, _print(header, values))
+        if exchange is None and header.api_key == ApiKey.SASL_HANDSHAKE and not self._script.has_sasl:
+            return Reply(None, _no_sasl(header), 0.0)
         if exchange is None:
             raise self._mismatch(header, values)
         self._sends_bare_sasl = (header.api_key == ApiKey.SASL_HANDSHAKE and header.api_version == 0) or (
@@ -347,6 +357,12 @@ def _named(exchange: Exchange) -> str:
     if exchange.api_key < 0:
         return f"SASL's bytes (line {exchange.line})"
     return f"{api_name(exchange.api_key)} v{exchange.header.api_version} (line {exchange.line})"
+
+
+def _no_sasl(header: RequestHeader) -> bytes:
+    code = IllegalSaslStateError.code
+    body = build_response(ApiKey.SASL_HANDSHAKE, header.api_version, error_code=code, mechanisms=())
+    return encode_response(body, header.correlation_id)
 
 
 def _answer(exchange: Exchange, header: RequestHeader) -> bytes:

@@ -121,12 +121,20 @@ def test_records_that_cannot_be_taken_apart_are_left_out_with_all_of_their_messa
         (
             ApiKey.INCREMENTAL_ALTER_CONFIGS,
             1,
-            {"resources": [{"resource_name": "1", "configs": [{"name": "ssl.key.password", "value": SECRET.decode()}]}]},
+            {
+                "resources": [
+                    {"resource_name": "1", "configs": [{"name": "ssl.key.password", "value": SECRET.decode()}]}
+                ]
+            },
         ),
         (
             ApiKey.ALTER_CONFIGS,
             2,
-            {"resources": [{"resource_name": "1", "configs": [{"name": "sasl.jaas.config", "value": SECRET.decode()}]}]},
+            {
+                "resources": [
+                    {"resource_name": "1", "configs": [{"name": "sasl.jaas.config", "value": SECRET.decode()}]}
+                ]
+            },
         ),
     ],
 )

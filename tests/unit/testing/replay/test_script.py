@@ -68,7 +68,7 @@ def test_a_request_of_another_version_or_too_many_is_a_mismatch() -> None:
     with pytest.raises(ReplayMismatchError, match=r"expected PRODUCE v9 \(line 3\), and PRODUCE v8 came$"):
         ask(part, produce(records(b"first"), version=8))
     assert ask(part, FIRST) is not None
-    with pytest.raises(ReplayMismatchError, match="expected nothing more on it, and PRODUCE v9 came$"):
+    with pytest.raises(ReplayMismatchError, match=r"expected nothing more on it, and PRODUCE v9 came$"):
         ask(part, FIRST)
 
 
@@ -138,7 +138,9 @@ def test_a_connection_more_than_were_recorded_is_greeted_and_nothing_else() -> N
     assert ask(own, VERSIONS) == versions()
     assert ask(own, FIRST) == produced(0)
     assert ask(more, VERSIONS) == versions()
-    with pytest.raises(ReplayMismatchError, match=r"a connection to kafka\.example:9092: expected no further connection"):
+    with pytest.raises(
+        ReplayMismatchError, match=r"a connection to kafka\.example:9092: expected no further connection"
+    ):
         ask(more, FIRST)
 
 
@@ -210,8 +212,19 @@ def test_a_recording_with_sasl_is_played_to_a_client_without() -> None:
 
 def test_a_mechanism_with_proofs_is_refused_in_words() -> None:
     part = Script(sasl(1).read()).connect(PLACE)
-    with pytest.raises(ReplayMismatchError, match="SASL's SCRAM-SHA-256 came.*security_protocol=PLAINTEXT"):
+    with pytest.raises(ReplayMismatchError, match=r"SASL's SCRAM-SHA-256 came.*security_protocol=PLAINTEXT"):
         ask(part, request(ApiKey.SASL_HANDSHAKE, 1, mechanism="SCRAM-SHA-256"))
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_a_client_that_asks_for_sasl_is_told_that_a_recording_without_it_has_none(mechanism: str) -> None:
+    """Our client asks a listener that closed on it."""
+    script = Script(Tape().connected().request(FIRST).answer(produced(0)).read())
+    asking = script.connect(PLACE)
+    told = ask(asking, request(ApiKey.SASL_HANDSHAKE, 1, 7, mechanism=mechanism))
+    assert told == answer(ApiKey.SASL_HANDSHAKE, 1, 7, error_code=34, mechanisms=())
+    asking.ended()
+    assert ask(script.connect(PLACE), FIRST) == produced(0)
 
 
 def test_bytes_that_are_no_request_are_a_mismatch() -> None:
