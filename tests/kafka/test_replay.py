@@ -15,23 +15,36 @@ COUNT = 5
 
 
 @pytest.mark.parametrize("is_hashed", [False, True], ids=["kept", "hashed"])
-@pytest.mark.parametrize("client", ["confluent-lone", "aiokafka-lone"])
+@pytest.mark.parametrize(
+    ("client", "options", "group_requests"),
+    [
+        ("confluent-lone", ("classic",), {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT}),
+        ("confluent-lone", ("consumer",), {ApiKey.CONSUMER_GROUP_HEARTBEAT}),
+        ("aiokafka-lone", (), {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}),
+    ],
+    ids=["confluent", "confluent-KIP-848", "aiokafka"],
+)
 async def test_a_stock_client_gets_the_same_from_a_recording_of_kafka_each_time(
-    kafka: ApacheKafka, topic: str, tmp_path: Path, client: str, is_hashed: bool
+    kafka: ApacheKafka,
+    topic: str,
+    tmp_path: Path,
+    client: str,
+    options: tuple[str, ...],
+    group_requests: set[ApiKey],
+    is_hashed: bool,
 ) -> None:
     file = tmp_path / "it.jsonl"
     await kafka.create_topic(topic, partitions=2)
     async with FaultProxy(kafka.bootstrap_servers, record=file, hash_payloads=is_hashed) as proxy:
-        recorded = await run(client, proxy.bootstrap_servers, topic, COUNT)
+        recorded = await run(client, proxy.bootstrap_servers, topic, COUNT, *options)
     assert recorded["offsets"] == list(range(COUNT))
     recording = Recording.read(file)
     assert recording.ended is not None
-    assert {ApiKey.PRODUCE, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.FETCH, ApiKey.OFFSET_COMMIT} <= {
-        exchange.api_key for exchange in recording.exchanges
-    }
+    expected = group_requests | {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_COMMIT}
+    assert expected <= {exchange.api_key for exchange in recording.exchanges}
     for _ in range(2):
         async with ReplayBroker(recording) as broker:
-            played = await run(client, broker.bootstrap_servers, topic, COUNT)
+            played = await run(client, broker.bootstrap_servers, topic, COUNT, *options)
             broker.check()
         assert without_values(played) == without_values(recorded)
         assert is_hashed or played == recorded

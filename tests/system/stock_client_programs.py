@@ -170,7 +170,7 @@ class ConfluentGroup:
                     self.read.append((message.partition(), message.offset(), message.value().decode()))
 
 
-def confluent_lone(servers: str, topic: str, count: int) -> Any:
+def confluent_lone(servers: str, topic: str, count: int, protocol: str) -> Any:
     """librdkafka: records one by one, each awaited, then one member of a group reads and commits them."""
     from confluent_kafka import Producer
 
@@ -181,7 +181,9 @@ def confluent_lone(servers: str, topic: str, count: int) -> Any:
             topic, str(number), partition=0, on_delivery=lambda error, message: offsets.append(message.offset())
         )
         producer.flush(TIMEOUT)
-    return {"offsets": offsets} | confluent_consume(servers, topic, "confluent", count)
+    return {"offsets": offsets} | confluent_consume(
+        servers, topic, f"{topic}-{protocol}", count, group_protocol=protocol
+    )
 
 
 def aiokafka_lone(servers: str, topic: str, count: int) -> Any:
@@ -487,7 +489,7 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "aiokafka-churn": aiokafka_churn,
     "aiokafka-read": lambda servers, topic, count: aiokafka_read(servers, topic, int(count)),
     "kafka-python": lambda servers, topic, count: kafka_python(servers, topic, int(count)),
-    "confluent-lone": lambda servers, topic, count: confluent_lone(servers, topic, int(count)),
+    "confluent-lone": lambda servers, topic, count, protocol: confluent_lone(servers, topic, int(count), protocol),
     "aiokafka-lone": lambda servers, topic, count: aiokafka_lone(servers, topic, int(count)),
     "aiokafka": lambda servers, topic, count: aiokafka(servers, topic, int(count)),
 }

@@ -8,8 +8,9 @@ Rules:
 - Proofs of identity (SASL's bytes, SCRAM's salts and passwords, delegation tokens, secret options of a configuration)
   are written over, each by as many bytes.
 - A frame that cannot be taken apart may have one, and so nothing of it is kept but its size and, where the API is
-  known, its header. After SaslHandshake of version 0 the client sends SASL's bytes without any header (KIP-152 ended
-  that): there nothing is kept of what is no whole request.
+  known and not SaslAuthenticate, its header; nor is anything behind the end of a request. After SaslHandshake of
+  version 0 the client sends SASL's bytes without any header (KIP-152 ended that): there nothing is kept of what is no
+  whole request.
 - With digests, keys, values and values of headers become as many bytes that do not tell them: SHAKE-256 of a key, drawn
   for this recording and never written, and the bytes. Equal bytes have equal digests within a recording. Batches are
   decompressed for it, compressed by the same codec again, and have the right checksum: their size changes when they
@@ -26,23 +27,21 @@ from typing import Any, Final, NamedTuple
 
 from aiokafkapy.client.redaction import cover_records, redacted_request, redacted_response
 from aiokafkapy.errors import MalformedFrameError
-from aiokafkapy.protocol.api import ApiKey, schema_versions
+from aiokafkapy.protocol.api import ApiKey, request_class, schema_versions
 from aiokafkapy.protocol.codec import (
     RequestHeader,
-    decode_request,
     decode_request_header,
     decode_response,
     encode_request,
     encode_response,
 )
+from aiokafkapy.protocol.reader import RequestCursor, entity_reader
 from aiokafkapy.record.batch import iter_batches
 
-__all__ = ["NO_HEADER", "SECRET_APIS", "HiddenFrame", "Hiding"]
+__all__ = ["NO_HEADER", "HiddenFrame", "Hiding"]
 
 NO_HEADER: Final = RequestHeader(-1, -1, -1, None)
 """Of a frame that is no request of a known API."""
-
-SECRET_APIS: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 _LARGEST: Final = 1 << 40
 _SIZE: Final = struct.Struct(">i")
@@ -69,19 +68,18 @@ class Hiding:
         data = _SIZE.pack(len(frame)) + frame
         header = _known_header(frame)
         try:
-            _, body = decode_request(frame)
+            end, body = _decoded(frame)
         except Exception:  # kio has several errors for "no such schema"
-            if is_bare_sasl or header is NO_HEADER:
-                return HiddenFrame(_blank(data, 4), NO_HEADER, None, bool(frame))
-            if header.api_key == ApiKey.API_VERSIONS:  # of a version to come (KIP-511), and without secrets
-                return HiddenFrame(data, header, None, False)
-            hidden = redacted_request(data, True, _LARGEST)
-            return HiddenFrame(hidden, header, None, hidden != data)
+            return _undecoded(data, header, is_bare_sasl)
+        if header.api_key == ApiKey.SASL_AUTHENTICATE:
+            return HiddenFrame(encode_request(_without_proof(body), *header[2:]), header, body, True)
+        # Brokers ignore bytes behind a request, and librdkafka sends some; nobody knows of what.
+        kept = data[: 4 + end] + bytes(len(frame) - end)
         try:
-            data, body = self._without_payloads(data, body, header)
+            kept, body = self._without_payloads(kept, body, header)
         except Exception:
             return HiddenFrame(redacted_request(data, False, 0), header, None, True)
-        wire = data if header.api_key in _WITHOUT_PROOFS else redacted_request(data, True, _LARGEST)
+        wire = kept if header.api_key in _WITHOUT_PROOFS else redacted_request(kept, True, _LARGEST)
         return HiddenFrame(wire, header, body, wire != data)
 
     def answer(self, header: RequestHeader, data: bytes, *, is_bare_sasl: bool = False) -> HiddenFrame:
@@ -98,6 +96,8 @@ class Hiding:
             # Not by zeros: those may be a whole answer.
             wire = data if is_harmless else data[:8] + b"\xff" * max(0, len(data) - 8)
             return HiddenFrame(wire, header, None, wire != data)
+        if header.api_key == ApiKey.SASL_AUTHENTICATE:
+            return HiddenFrame(encode_response(_without_proof(body), correlation_id), header, body, True)
         try:
             data, body = self._without_payloads(data, body, header, correlation_id)
         except Exception:
@@ -159,6 +159,30 @@ def _known_header(frame: bytes) -> RequestHeader:
     except Exception:
         return NO_HEADER
     return header
+
+
+def _decoded(frame: bytes) -> tuple[int, Any]:
+    """Where a request ends in its frame, and its body."""
+    header, position = decode_request_header(frame)
+    cursor = RequestCursor(frame, position)
+    entity: Any = request_class(header.api_key, header.api_version)
+    body = entity_reader(entity)(cursor)
+    return cursor.position, body
+
+
+def _undecoded(data: bytes, header: RequestHeader, is_bare_sasl: bool) -> HiddenFrame:
+    """What is kept of a request that cannot be taken apart."""
+    if is_bare_sasl or header is NO_HEADER or header.api_key == ApiKey.SASL_AUTHENTICATE:
+        return HiddenFrame(_blank(data, 4), NO_HEADER, None, len(data) > 4)
+    if header.api_key == ApiKey.API_VERSIONS:  # of a version to come (KIP-511), and without secrets
+        return HiddenFrame(data, header, None, False)
+    hidden = redacted_request(data, False, 0)
+    return HiddenFrame(hidden, header, None, hidden != data)
+
+
+def _without_proof(body: Any) -> Any:
+    # Encoded anew, so that nothing is left that only a later version knows.
+    return dataclasses.replace(body, auth_bytes=bytes(len(body.auth_bytes)))
 
 
 def _blank(data: bytes, kept: int) -> bytes:

@@ -32,6 +32,8 @@ _NOT_COMPARED: Final[Mapping[int, frozenset[str]]] = {
     ApiKey.PUSH_TELEMETRY: frozenset({"metrics", "compression_type"}),
 }
 _MOST_SHOWN: Final = 60
+_MOST_DECOMPRESSED: Final = 32 * 1024 * 1024
+"""Bytes: a recording may be a stranger's. A batch with more is compared as it is."""
 
 
 def comparable(header: RequestHeader, frame: bytes, *, is_hashed: bool = False, is_hidden: bool = False) -> Any:
@@ -101,7 +103,8 @@ def _batches(data: bytes, is_hashed: bool) -> Any:
 
 
 def _batch(batch: RecordBatch, is_hashed: bool) -> dict[str, Any]:
-    records = [_record(each.key, each.value, each.headers, is_hashed) for each in batch.records()]
+    found = batch.records(max_decompressed_size=_MOST_DECOMPRESSED)
+    records = [_record(each.key, each.value, each.headers, is_hashed) for each in found]
     return {
         "producer_id": batch.producer_id,
         "producer_epoch": batch.producer_epoch,

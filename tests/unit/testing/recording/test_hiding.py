@@ -200,3 +200,13 @@ def test_of_a_torn_answer_no_more_is_kept_than_its_size_and_id(kept: int) -> Non
     frame = answer(ApiKey.SASL_AUTHENTICATE, 2, correlation_id=7, auth_bytes=SECRET)[:kept]
     hidden = answered(frame, ApiKey.SASL_AUTHENTICATE, 2)
     assert hidden.wire == frame[:8] + b"\xff" * max(0, kept - 8)
+
+
+def test_nothing_is_kept_behind_the_end_of_a_request_nor_tagged_fields_of_an_authentication() -> None:
+    frame = request(ApiKey.METADATA, 1, topics=None)[4:]
+    hidden = asked(b"\0\0\0\0" + frame + SECRET)
+    assert hidden.wire[4:] == frame + bytes(len(SECRET))
+    proof = request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"proof")[4:-1] + b"\1\x63" + bytes((len(SECRET),)) + SECRET
+    assert asked(b"\0\0\0\0" + proof).wire == request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=bytes(5))
+    torn = asked(b"\0\0\0\0" + proof[:-1])
+    assert (torn.header, torn.wire[4:]) == (NO_HEADER, bytes(len(proof) - 1))
