@@ -14,7 +14,7 @@ import typer
 
 from ..common import counted
 from .options import DEFAULT_SERVERS, BootstrapServers
-from .running import EXIT_OK, CommandError, Stop, run, say
+from .running import EXIT_OK, EXIT_USAGE, CommandError, Stop, run, say
 
 if TYPE_CHECKING:
     from ..testing import FaultProxy
@@ -32,6 +32,14 @@ HashPayloads = Annotated[
     bool,
     typer.Option("--hash-payloads", help="Write digests of keys, values and header values, as long as they are."),
 ]
+HideNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--hide-name",
+        metavar="NAME",
+        help="Write another name, as long, for this one of a topic, group, client or host; several times.",
+    ),
+]
 MaxMegabytes = Annotated[
     int, typer.Option("--max-megabytes", min=1, help="End the recording when the file has so many MiB.")
 ]
@@ -42,6 +50,7 @@ def record(
     bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
     port: Port = DEFAULT_PORT,
     hash_payloads: HashPayloads = False,
+    hide_name: HideNames = None,
     max_megabytes: MaxMegabytes = 100,
 ) -> None:
     """Record a client's conversation with a cluster to a file, for `aiokafkapy replay`, until Ctrl-C.
@@ -57,11 +66,14 @@ def record(
             bootstrap_servers,
             record=file,
             hash_payloads=hash_payloads,
+            hide_names=hide_name or (),
             max_bytes=max_megabytes * MEBIBYTE,
             port=port,
         )
         try:
             await proxy.__aenter__()
+        except ValueError as error:
+            raise CommandError(str(error), EXIT_USAGE) from error
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise

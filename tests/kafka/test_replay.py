@@ -18,7 +18,7 @@ COUNT = 5
 @pytest.mark.parametrize(
     ("client", "options", "group_requests"),
     [
-        ("confluent-lone", ("classic",), {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT}),
+        ("confluent-lone", ("classic",), {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}),
         ("confluent-lone", ("consumer",), {ApiKey.CONSUMER_GROUP_HEARTBEAT}),
         ("aiokafka-lone", (), {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}),
     ],

@@ -172,6 +172,23 @@ def encodings(secret: str) -> set[bytes]:
     return found
 
 
+async def test_a_recording_with_other_names_is_played_to_a_client_that_uses_those(tmp_path: Path) -> None:
+    file = tmp_path / "bug.jsonl"
+    options: dict[str, Any] = {"hide_names": ["of-ann", "shop-client"], "hash_payloads": True}
+    async with DevBroker() as broker, FaultProxy(broker.bootstrap_servers, record=file, **options) as proxy:
+        async with KafkaProducer(proxy.bootstrap_servers, client_id="shop-client") as producer:
+            await producer.send("orders-of-ann", b"order")
+        assert proxy.recorder is not None
+        topic = proxy.recorder.hiding.text("orders-of-ann")
+    for name in (b"of-ann", b"shop-client"):
+        assert name not in file_contents(file)
+    assert topic in file.read_text()
+    async with ReplayBroker(file, speed=None) as replay:
+        async with KafkaProducer(replay.bootstrap_servers) as producer:
+            assert (await producer.send(topic, b"other")).offset == 0
+        replay.check()
+
+
 async def test_a_recording_that_cannot_be_written_is_an_error_and_leaves_no_port(tmp_path: Path) -> None:
     async with DevBroker() as broker:
         with pytest.raises(FileNotFoundError):
@@ -202,3 +219,6 @@ async def test_a_client_that_speaks_tls_is_counted_and_a_port_may_be_chosen(tmp_
             FaultProxy(broker.bootstrap_servers, port=-1)
         with pytest.raises(ValueError, match="max_bytes=0: write 1 or more"):
             FaultProxy(broker.bootstrap_servers, max_bytes=0)
+        with pytest.raises(ValueError, match="name to hide 'me'"):
+            async with FaultProxy(broker.bootstrap_servers, record=tmp_path / "bug.jsonl", hide_names=["me"]):
+                pass

@@ -54,8 +54,9 @@ class FaultProxy:
     order of arrival; the bytes of the oldest ones are dropped beyond 64 MiB in all.
 
     ``record`` is a file's path: the conversation is written there, for ``ReplayBroker``, until the block is left or the
-    file has ``max_bytes``. ``hash_payloads`` puts digests in place of records' keys, values and header values; SASL's
-    bytes, tokens and passwords are never written. Entering raises OSError when the file cannot be opened, leaving when
+    file has ``max_bytes``. ``hash_payloads`` puts digests in place of records' keys, values and header values, and
+    ``hide_names`` other names in place of those given, such as a topic's; SASL's bytes, tokens and passwords are never
+    written. Entering raises OSError when the file cannot be opened, leaving when
     it could not be written. ``port`` is that of the first address; 0 is a free one.
     """
 
@@ -65,6 +66,7 @@ class FaultProxy:
         *,
         record: str | os.PathLike[str] | None = None,
         hash_payloads: bool = False,
+        hide_names: Sequence[str] = (),
         max_bytes: int = DEFAULT_MAX_BYTES,
         port: int = 0,
     ) -> None:
@@ -77,6 +79,7 @@ class FaultProxy:
         # The recording
         self._record = record
         self._hash_payloads = hash_payloads
+        self._hide_names = hide_names
         self._max_bytes = max_bytes
         self.recorder: Recorder | None = None
         # Observed
@@ -103,7 +106,12 @@ class FaultProxy:
         self.refusals.set(False, None)
         try:
             if self._record is not None:
-                self.recorder = Recorder(self._record, hash_payloads=self._hash_payloads, max_bytes=self._max_bytes)
+                self.recorder = Recorder(
+                    self._record,
+                    hash_payloads=self._hash_payloads,
+                    hide_names=self._hide_names,
+                    max_bytes=self._max_bytes,
+                )
                 self.recorder.begin(self._bootstrap)
             for number, address in enumerate(self._bootstrap):
                 self._gate(address, 0 if number else self._first_port)

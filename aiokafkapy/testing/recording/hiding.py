@@ -23,6 +23,7 @@ import dataclasses
 import hashlib
 import os
 import struct
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from aiokafkapy.client.redaction import cover_records, redacted_request, redacted_response
@@ -43,6 +44,10 @@ __all__ = ["NO_HEADER", "HiddenFrame", "Hiding"]
 NO_HEADER: Final = RequestHeader(-1, -1, -1, None)
 """Of a frame that is no request of a known API."""
 
+SHORTEST_NAME: Final = 4
+"""Shorter ones could be a part of anything."""
+
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 _LARGEST: Final = 1 << 40
 _SIZE: Final = struct.Struct(">i")
 _WITHOUT_PROOFS: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
@@ -60,8 +65,16 @@ class HiddenFrame(NamedTuple):
 class Hiding:
     """Of one recording."""
 
-    def __init__(self, *, hash_payloads: bool) -> None:
+    def __init__(self, *, hash_payloads: bool, names: Sequence[str] = ()) -> None:
+        """``names`` become others wherever they are in a message; ValueError for one that is short, or not ASCII."""
         self._key = os.urandom(32) if hash_payloads else None
+        self._names = _pseudonyms(names)
+
+    def text(self, text: str) -> str:
+        """A text without the names that are hidden."""
+        for name, other in self._names.items():
+            text = text.replace(name, other)
+        return text
 
     def request(self, frame: bytes, *, is_bare_sasl: bool = False) -> HiddenFrame:
         """A request, given without its size; ``is_bare_sasl``: it may be SASL's bytes."""
@@ -70,15 +83,20 @@ class Hiding:
         try:
             end, body = _decoded(frame)
         except Exception:  # kio has several errors for "no such schema"
-            return _undecoded(data, header, is_bare_sasl)
+            data = self._bytes(data)
+            return _undecoded(data, _known_header(data[4:]), is_bare_sasl)
+        if header.client_id is not None:
+            header = header._replace(client_id=self.text(header.client_id))
         if header.api_key == ApiKey.SASL_AUTHENTICATE:
             return HiddenFrame(encode_request(_without_proof(body), *header[2:]), header, body, True)
         # Brokers ignore bytes behind a request, and librdkafka sends some; nobody knows of what.
         kept = data[: 4 + end] + bytes(len(frame) - end)
         try:
-            kept, body = self._without_payloads(kept, body, header)
+            covered = self._covered(body)
+            if covered is not body or self._names:
+                kept, body = encode_request(covered, header.correlation_id, header.client_id), covered
         except Exception:
-            return HiddenFrame(redacted_request(data, False, 0), header, None, True)
+            return HiddenFrame(redacted_request(self._bytes(data), False, 0), header, None, True)
         wire = kept if header.api_key in _WITHOUT_PROOFS else redacted_request(kept, True, _LARGEST)
         return HiddenFrame(wire, header, body, wire != data)
 
@@ -94,39 +112,37 @@ class Hiding:
             is_harmless = self._key is None and header.api_key in _WITHOUT_PROOFS
             is_harmless |= header.api_key == ApiKey.API_VERSIONS
             # Not by zeros: those may be a whole answer.
-            wire = data if is_harmless else data[:8] + b"\xff" * max(0, len(data) - 8)
+            wire = self._bytes(data) if is_harmless else data[:8] + b"\xff" * max(0, len(data) - 8)
             return HiddenFrame(wire, header, None, wire != data)
         if header.api_key == ApiKey.SASL_AUTHENTICATE:
             return HiddenFrame(encode_response(_without_proof(body), correlation_id), header, body, True)
         try:
-            data, body = self._without_payloads(data, body, header, correlation_id)
+            covered = self._covered(body)
+            kept = data if covered is body else encode_response(covered, correlation_id)
         except Exception:
             return HiddenFrame(_blank(data, 8), header, None, True)
-        wire = data
+        body, wire = covered, kept
         if header.api_key not in _WITHOUT_PROOFS:
-            wire = redacted_response(header.api_key, header.api_version, data, True, _LARGEST)
+            wire = redacted_response(header.api_key, header.api_version, kept, True, _LARGEST)
         return HiddenFrame(wire, header, body, wire != data)
 
     # internals
 
-    def _without_payloads(
-        self, data: bytes, body: Any, header: RequestHeader, correlation_id: int | None = None
-    ) -> tuple[bytes, Any]:
-        if self._key is None:
-            return data, body
-        hidden = self._hashed(body)
-        if hidden is body:
-            return data, body
-        if correlation_id is None:
-            return encode_request(hidden, header.correlation_id, header.client_id), hidden
-        return encode_response(hidden, correlation_id), hidden
-
-    def _hashed(self, value: Any, name: str = "") -> Any:
-        """A message, or a part of one, with digests in its records; the very same where there are none."""
-        if name == "records" and isinstance(value, bytes | bytearray | memoryview):
-            return b"".join(map(self._hashed_batch, iter_batches(value))) if value else value
+    def _covered(self, value: Any, name: str = "") -> Any:
+        """A message, or a part of one, with digests in its records and other names; the very same where there are
+        none.
+        """
+        if self._key is None and not self._names:
+            return value
+        if isinstance(value, str):
+            other = self.text(value)
+            return value if other == value else type(value)(other)
+        if isinstance(value, bytes | bytearray | memoryview):
+            if name != "records":
+                return self._bytes(bytes(value)) if self._names else value
+            return b"".join(map(self._hashed_batch, iter_batches(value))) if value and self._key else value
         if isinstance(value, tuple | list):
-            parts = [self._hashed(each, name) for each in value]
+            parts = [self._covered(each, name) for each in value]
             is_same = all(part is each for part, each in zip(parts, value, strict=True))
             return value if is_same else tuple(parts)
         if not dataclasses.is_dataclass(value) or isinstance(value, type):
@@ -134,10 +150,15 @@ class Hiding:
         changed = {}
         for field in dataclasses.fields(value):
             before = getattr(value, field.name)
-            after = self._hashed(before, field.name)
+            after = self._covered(before, field.name)
             if after is not before:
                 changed[field.name] = after
         return dataclasses.replace(value, **changed) if changed else value
+
+    def _bytes(self, data: bytes) -> bytes:
+        for name, other in self._names.items():
+            data = data.replace(name.encode(), other.encode())
+        return data
 
     def _hashed_batch(self, batch: Any) -> bytes:
         if batch.is_control:  # a marker of the broker's
@@ -150,6 +171,19 @@ class Hiding:
         if is_name or self._key is None:
             return part
         return hashlib.shake_256(self._key + part).digest(len(part))
+
+
+def _pseudonyms(names: Sequence[str]) -> dict[str, str]:
+    """Another name for each, as long and as punctuated; the longest first, since one may be a part of another."""
+    key = os.urandom(32)
+    found = {}
+    for name in sorted(set(names), key=lambda each: (-len(each), each)):
+        if len(name) < SHORTEST_NAME or not (name.isascii() and name.isprintable()):
+            raise ValueError(f"name to hide {name!r}: it has at least {SHORTEST_NAME} characters, all of them ASCII")
+        drawn = hashlib.shake_256(key + name.encode()).digest(len(name))
+        letters = (_LETTERS[byte % len(_LETTERS)] for byte in drawn)
+        found[name] = "".join(letter if old.isalnum() else old for old, letter in zip(name, letters, strict=True))
+    return found
 
 
 def _known_header(frame: bytes) -> RequestHeader:

@@ -40,9 +40,16 @@ class Recorder:
     """One file, from ``begin`` to ``end``."""
 
     def __init__(
-        self, path: str | os.PathLike[str], *, hash_payloads: bool = False, max_bytes: int = DEFAULT_MAX_BYTES
+        self,
+        path: str | os.PathLike[str],
+        *,
+        hash_payloads: bool = False,
+        hide_names: Sequence[str] = (),
+        max_bytes: int = DEFAULT_MAX_BYTES,
     ) -> None:
-        """Opens the file, and raises OSError when that cannot be; ValueError for ``max_bytes`` below 1."""
+        """Opens the file, and raises OSError when that cannot be; ValueError for ``max_bytes`` below 1, and for a name
+        that cannot be hidden.
+        """
         if max_bytes < 1:
             raise ValueError(f"max_bytes={max_bytes}: write 1 or more")
         self.path = os.fsdecode(path)
@@ -50,7 +57,7 @@ class Recorder:
         self.failure: OSError | None = None
         self.is_full = False
         self._hashes = hash_payloads
-        self.hiding = Hiding(hash_payloads=hash_payloads)
+        self.hiding = Hiding(hash_payloads=hash_payloads, names=hide_names)
         self._room = max_bytes
         self._began = time.monotonic()
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -66,14 +73,14 @@ class Recorder:
                 "recording": FORMAT,
                 "by": f"aiokafkapy {importlib.metadata.version('aiokafkapy')}",
                 "began": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
-                "bootstrap_servers": [place(*each) for each in bootstrap_servers],
+                "bootstrap_servers": [self.hiding.text(place(*each)) for each in bootstrap_servers],
                 "payloads": "hashed" if self._hashes else "kept",
             }
         )
 
     def connected(self, connection: int, address: tuple[str, int], node_id: int | None) -> ConnectionRecorder:
         """A client has connected to what stands for ``address``."""
-        self.event("connected", connection, address=place(*address), node=node_id)
+        self.event("connected", connection, address=self.hiding.text(place(*address)), node=node_id)
         return ConnectionRecorder(self, connection)
 
     def event(self, event: str, connection: int, **fields: object) -> None:

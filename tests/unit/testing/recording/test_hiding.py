@@ -210,3 +210,54 @@ def test_nothing_is_kept_behind_the_end_of_a_request_nor_tagged_fields_of_an_aut
     assert asked(b"\0\0\0\0" + proof).wire == request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=bytes(5))
     torn = asked(b"\0\0\0\0" + proof[:-1])
     assert (torn.header, torn.wire[4:]) == (NO_HEADER, bytes(len(proof) - 1))
+
+
+NAMES = ("orders", "orders-of-ann", "shop.example")
+
+
+@pytest.mark.parametrize("hash_payloads", [False, True])
+def test_names_become_others_of_their_length_wherever_they_are_but_in_records(hash_payloads: bool) -> None:
+    hiding = Hiding(hash_payloads=hash_payloads, names=NAMES)
+    frame = request(
+        ApiKey.JOIN_GROUP,
+        7,
+        group_id="orders-of-ann",
+        member_id="orders-1",
+        protocols=[{"name": "range", "metadata": b"\0\0\0\0\0\1\0\6orders"}],
+    )
+    hidden = asked(frame, hiding)
+    assert len(hidden.wire) == len(frame)
+    _, body = decode_request(hidden.wire[4:])
+    assert b"orders" not in hidden.wire
+    assert (len(body.group_id), body.protocols[0].name) == (13, "range")
+    topic = body.member_id.removesuffix("-1")
+    assert body.protocols[0].metadata == b"\0\0\0\0\0\1\0\6" + topic.encode()
+    sent = asked(produce(records(b"of orders")), hiding)
+    _, body = decode_request(sent.wire[4:])
+    assert body.topic_data[0].name == topic
+    assert only_batch(sent).records()[0].value == b"of orders" or hash_payloads
+    nodes = [{"node_id": 1, "host": "a.shop.example", "port": 9092}]
+    told = answered(answer(ApiKey.METADATA, 9, brokers=nodes), ApiKey.METADATA, 9, hiding)
+    assert b"shop" not in told.wire
+    assert b"a.shop.example".count(b".") == hiding.text("a.shop.example").count(".") == 2
+    assert hiding.text("a.shop.example").encode() in told.wire
+
+
+def test_the_client_id_is_a_name_too_also_where_the_rest_cannot_be_read() -> None:
+    hiding = Hiding(hash_payloads=False, names=["the client"])
+    for frame in (
+        b"\0\3\0\1\0\0\0\7\0\x0athe client\0\0\0\0",
+        b"\0\1\0\x63\0\0\0\7\0\x0athe client" + SECRET,
+        b"\0\x12\0\x63\0\0\0\7\0\x0athe client\0\6whois",
+    ):
+        hidden = asked(len(frame).to_bytes(4) + frame, hiding)
+        assert b"the client" not in hidden.wire
+        header, _ = decode_request_header(hidden.wire[4:])
+        assert (header, len(hidden.wire)) == (hidden.header, len(frame) + 4)
+        assert header.client_id == hiding.text("the client")
+
+
+@pytest.mark.parametrize("name", ["abc", "", "größe", "a\nname"])
+def test_a_name_that_could_be_a_part_of_anything_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="it has at least 4 characters, all of them ASCII"):
+        Hiding(hash_payloads=False, names=[name])
