@@ -10,7 +10,8 @@ Rules:
 - On it, the requests of each API come in the recorded order. Those of different APIs may come in another one:
   heartbeats and fetches are sent by the clock.
 - A request that changes nothing may be left out, or come once more than it was recorded: it then gets the last answer
-  to the same one. One that any broker can answer may come to any.
+  to the same one. One that any broker can answer may come to any. Metadata of topics that were asked for in another
+  combination are put together from an answer that has them all.
 - Anything else is a ``ReplayMismatchError``, which is kept, and ends its connection.
 - SASL may be left out, so that a recording can be played without a password. Its answers are the recorded ones, and so
   only mechanisms without proofs in them can be played: PLAIN and OAUTHBEARER. Where the recording has no SASL, a client
@@ -20,14 +21,21 @@ Rules:
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import struct
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aiokafkapy.errors import IllegalSaslStateError
+from aiokafkapy.errors import IllegalSaslStateError, MalformedFrameError
 from aiokafkapy.protocol.api import ApiKey, api_name, schema_versions
-from aiokafkapy.protocol.codec import RequestHeader, decode_request, decode_request_header, encode_response
+from aiokafkapy.protocol.codec import (
+    RequestHeader,
+    decode_request,
+    decode_request_header,
+    decode_response,
+    encode_response,
+)
 from aiokafkapy.protocol.messages import build_response
 
 from ..recording import Conversation, Exchange, Recording
@@ -171,6 +179,11 @@ class Script:
                 return exchange
         return None
 
+    def all_of(self, api_key: int) -> list[Exchange]:
+        """The requests of an API, those that have not come first."""
+        found = [exchange for exchange in self._order if exchange.api_key == api_key]
+        return sorted(found, key=self.is_played)
+
     def again(self, api_key: int, print_: bytes) -> Exchange | None:
         """The same request when it came last."""
         return self._last.get((api_key, print_))
@@ -254,6 +267,8 @@ class Part:
         exchange = self._found(header.api_key, _print(header, values))
         if exchange is None and header.api_key == ApiKey.SASL_HANDSHAKE and not self._script.has_sasl:
             return Reply(None, _no_sasl(header), 0.0)
+        if exchange is None and header.api_key == ApiKey.METADATA and (part := self._metadata(header, values)):
+            return part
         if exchange is None:
             raise self._mismatch(header, values)
         self._sends_bare_sasl = (header.api_key == ApiKey.SASL_HANDSHAKE and header.api_version == 0) or (
@@ -324,6 +339,18 @@ class Part:
             return found
         return self._again(api_key, print_)
 
+    def _metadata(self, header: RequestHeader, values: Any) -> Reply | None:
+        """The metadata of topics that were not asked for together in the recording; None if it has not all of them."""
+        wanted = values.get("topics")
+        known = [each for each in self._script.all_of(ApiKey.METADATA) if each.header.api_version == header.api_version]
+        # The latest that has come, else the first that will.
+        came = [each for each in known if self._script.is_played(each)]
+        for exchange in [*reversed(came), *(each for each in known if each not in came)]:
+            answer = None if wanted is None else _topics_of(exchange, wanted, header.correlation_id)
+            if answer is not None:
+                return Reply(exchange, answer, exchange.delay)
+        return None
+
     def _again(self, api_key: int, print_: bytes) -> Exchange | None:
         return self._script.again(api_key, print_) if api_key in _REPEATABLE else None
 
@@ -332,7 +359,9 @@ class Part:
         own = self.conversation.exchanges if self.conversation is not None else []
         left = [each for each in own if not self._script.is_played(each)]
         same_api = [each for each in left if each.api_key == header.api_key]
-        if not left:
+        if not same_api and header.api_key in _ANYWHERE:
+            same_api = self._script.all_of(header.api_key)
+        if not left and not same_api:
             rest = "nothing more on it" if self.conversation is not None else "no further connection"
             return self._kept(rest, came, "")
         wanted = (same_api or [each for each in left if each.api_key not in _REPEATABLE] or left)[0]
@@ -363,6 +392,22 @@ def _no_sasl(header: RequestHeader) -> bytes:
     code = IllegalSaslStateError.code
     body = build_response(ApiKey.SASL_HANDSHAKE, header.api_version, error_code=code, mechanisms=())
     return encode_response(body, header.correlation_id)
+
+
+def _topics_of(exchange: Exchange, wanted: list[dict[str, Any]], correlation_id: int) -> bytes | None:
+    """A recorded answer to Metadata, with the topics that are wanted; None when it has not all of them."""
+    try:
+        _, body = decode_response(exchange.api_key, exchange.header.api_version, (exchange.answer or b"")[4:])
+    except MalformedFrameError:
+        return None
+    found = []
+    for one in wanted:
+        ids = {value for value in one.values() if value is not None}
+        topic = next((each for each in body.topics if {each.name, getattr(each, "topic_id", None)} >= ids), None)
+        if topic is None or not ids:
+            return None
+        found.append(topic)
+    return encode_response(dataclasses.replace(body, topics=tuple(found)), correlation_id)
 
 
 def _answer(exchange: Exchange, header: RequestHeader) -> bytes:

@@ -96,6 +96,28 @@ def test_metadata_come_in_the_order_of_the_recording_whichever_connection_asks()
     ]  # fmt: skip
 
 
+def test_metadata_of_some_of_the_recorded_topics_is_a_part_of_a_recorded_answer() -> None:
+    def said(*names: str, controller: int) -> bytes:
+        topics = [{"name": name, "topic_id": None, "error_code": 0} for name in names]
+        return answer(ApiKey.METADATA, 9, topics=topics, controller_id=controller)
+
+    def wanted(*names: str) -> bytes:
+        return request(ApiKey.METADATA, 9, topics=[{"name": name} for name in names])
+
+    made = Tape().connected().request(wanted("a", "b")).answer(said("a", "b", controller=1))
+    script = Script(made.request(wanted("a", "b")).answer(said("a", "b", controller=2)).read())
+    part = script.connect(PLACE)
+    assert ask(part, wanted("b")) == said("b", controller=1)
+    assert ask(part, wanted("b", "a")) == said("a", "b", controller=1)
+    assert ask(part, wanted("b", "a")) == said("a", "b", controller=2)
+    assert ask(part, wanted("a")) == said("a", controller=2)
+    assert ask(part, wanted()) == said(controller=2)
+    with pytest.raises(ReplayMismatchError, match=r"topics has 3 entries, and 2 in the recording"):
+        ask(part, wanted("a", "b", "c"))
+    with pytest.raises(ReplayMismatchError, match=r"topics\[0\]\.name is 'c', and 'b' in the recording|has 1 entries"):
+        ask(part, wanted("c"))
+
+
 def two_connections() -> Script:
     made = Tape()
     for number, (sent, offset) in enumerate(((FIRST, 1), (NEXT, 2)), 1):
