@@ -1,4 +1,4 @@
-"""The command line: ``aiokafkapy broker | console | produce | read | topics | perf | doctor | explain | …``.
+"""The command line: ``aiokafkapy broker | console | produce | read | topics | perf | doctor | record | replay | …``.
 
 One file per command, with its options and its work; ``app`` assembles them, ``running`` runs a command's coroutine
 (uvloop, signals, errors as one line), ``options`` has the shared options, ``sources`` and ``feeding`` read the input of

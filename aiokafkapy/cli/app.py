@@ -23,6 +23,8 @@ from .perf import perf
 from .pipeline import pipeline
 from .produce import produce
 from .read import read
+from .record import record
+from .replay import replay
 from .topics import topics
 
 __all__ = ["app"]
@@ -70,5 +72,7 @@ app.command()(perf)
 app.command()(doctor)
 app.command()(explain)
 app.command()(migrate)
+app.command()(record)
+app.command()(replay)
 app.command()(demo)
 app.command()(pipeline)

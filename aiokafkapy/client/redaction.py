@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import dataclasses
 import struct
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ..observability import is_secret_name
 from ..protocol.api import PROOF_FIELDS, ApiKey
@@ -30,7 +31,10 @@ from ..protocol.codec import (
 )
 from ..record.crc import crc32c
 
-__all__ = ["redacted_request", "redacted_response"]
+__all__ = ["Cover", "cover_records", "redacted_request", "redacted_response"]
+
+Cover: TypeAlias = Callable[[bytes, bool], bytes]
+"""As many other bytes for a key, a value, a header's value, or (True) a header's name."""
 
 _WITHOUT_PROOFS: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
 """Large frames of these have payloads and nothing else to hide."""
@@ -67,7 +71,23 @@ def redacted_response(api_key: int, version: int, data: bytes, payloads: bool, m
     return _blank(data, 8)
 
 
+def cover_records(data: bytearray, start: int, end: int, count: int, cover: Cover) -> None:
+    """Write over the contents of ``count`` records that are not compressed, in place.
+
+    Raises IndexError when there is anything but them from ``start`` to ``end``.
+    """
+    position = start
+    for _ in range(count):
+        position = _cover_record(data, position, end, cover)
+    if position != end:  # more than it says
+        raise IndexError
+
+
 # internals
+
+
+def _zeros(part: bytes, _: bool) -> bytes:
+    return bytes(len(part))
 
 
 def _request_header_size(data: bytes) -> int:
@@ -141,16 +161,13 @@ def _blank_batches(data: bytearray) -> None:
         if attributes & 0x07 or attributes & 0x20:  # compressed, or a marker
             data[position:end] = bytes(end - position)
         else:
-            for _ in range(count):
-                position = _blank_record(data, position, end)
-            if position != end:  # more than it says
-                raise IndexError
+            cover_records(data, position, end, count, _zeros)
         struct.pack_into(">I", data, start + _CRC_AT, crc32c(bytes(data[start + _ATTRIBUTES_AT : end])))
         start = end
     data[start:] = bytes(len(data) - start)
 
 
-def _blank_record(data: bytearray, position: int, end: int) -> int:
+def _cover_record(data: bytearray, position: int, end: int, cover: Cover) -> int:
     size, position = _varint(data, position)
     stop = position + size
     if size < 0 or stop > end:
@@ -158,23 +175,23 @@ def _blank_record(data: bytearray, position: int, end: int) -> int:
     position += 1  # attributes
     _, position = _varint(data, position)  # the two deltas
     _, position = _varint(data, position)
-    position = _blank_part(data, position, stop)  # key
-    position = _blank_part(data, position, stop)  # value
+    position = _cover_part(data, position, stop, cover)  # key
+    position = _cover_part(data, position, stop, cover)  # value
     count, position = _varint(data, position)
-    for _ in range(2 * count):  # the names of headers and their values
-        position = _blank_part(data, position, stop)
+    for each in range(2 * count):  # the names of headers and their values
+        position = _cover_part(data, position, stop, cover, is_name=each % 2 == 0)
     if position != stop:
         raise IndexError
     return stop
 
 
-def _blank_part(data: bytearray, position: int, stop: int) -> int:
+def _cover_part(data: bytearray, position: int, stop: int, cover: Cover, is_name: bool = False) -> int:
     size, position = _varint(data, position)
     if size == -1:  # null
         return position
     if size < 0 or position + size > stop:
         raise IndexError
-    data[position : position + size] = bytes(size)
+    data[position : position + size] = cover(bytes(data[position : position + size]), is_name)
     return position + size
 
 

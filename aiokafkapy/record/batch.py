@@ -264,6 +264,15 @@ class RecordBatch:
             section = compress(self.compression, section)
         return self._rewritten(section, attributes, len(pieces), max_timestamp)
 
+    def with_section(self, section: bytes) -> bytes:
+        """The batch with other records, as many as it has, which are not compressed yet: its own codec does it."""
+        packed = compress(self.compression, section) if self.attributes & _CODEC_MASK else section
+        return self._rewritten(packed, self.attributes, self.record_count, self.max_timestamp)
+
+    def section(self, max_decompressed_size: int = MAX_DECOMPRESSED_SIZE) -> Buffer:
+        """The bytes of the records, decompressed; raises CorruptMessageError."""
+        return self._decompressed(max_decompressed_size)
+
     def emptied(self, last_offset: int) -> bytes:
         """A batch without records, producer and transaction, that has the offsets up to ``last_offset``."""
         nobody = RecordBatch(self.buffer)

@@ -1,9 +1,9 @@
 """Test tools for applications, which our own tests use too.
 
 A producer that sends nothing, ``assert_produced``, a real Apache Kafka of one or several nodes, a schema registry,
-throw-away certificates, a proxy that breaks connections and requests on command, a virtual clock, and the pytest plugin
-(``aiokafkapy.testing.pytest_plugin``), installed through its entry point. ``DevBroker`` itself is in
-``aiokafkapy.broker``.
+throw-away certificates, a proxy that breaks connections and requests on command and records conversations, a broker
+that replays them, a virtual clock, and the pytest plugin (``aiokafkapy.testing.pytest_plugin``), installed through its
+entry point. ``DevBroker`` itself is in ``aiokafkapy.broker``.
 
 Rule: importing this package imports none of its modules, since pytest loads the plugin in every run of every user;
 names are imported on first access.
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from aiokafkapy.testing.kafka_security import KafkaSecurity, KerberosSettings, Listener
     from aiokafkapy.testing.kafka_tools import KafkaToolError, KafkaTools
     from aiokafkapy.testing.mock_producer import MockProducer
+    from aiokafkapy.testing.recording import Recording, RecordingError
+    from aiokafkapy.testing.replay import ReplayBroker, ReplayMismatchError
     from aiokafkapy.testing.schema_registry import SchemaRegistry
 
 __all__ = [
@@ -38,6 +40,10 @@ __all__ = [
     "KerberosSettings",
     "Listener",
     "MockProducer",
+    "Recording",
+    "RecordingError",
+    "ReplayBroker",
+    "ReplayMismatchError",
     "SchemaRegistry",
     "TestCertificates",
     "VirtualClock",
@@ -55,6 +61,10 @@ _HOMES = {
     "KerberosSettings": "kafka_security",
     "Listener": "kafka_security",
     "MockProducer": "mock_producer",
+    "Recording": "recording",
+    "RecordingError": "recording",
+    "ReplayBroker": "replay",
+    "ReplayMismatchError": "replay",
     "SchemaRegistry": "schema_registry",
     "TestCertificates": "certificates",
     "VirtualClock": "clock",

@@ -42,6 +42,7 @@ from ..unit.broker.socketless import SocketlessNode, socketless_node
 from ..unit.client.fakes import ClientUnderTest, FakeCluster
 from .calls import played
 from .messages import EVERY_VERSION, TOPIC, batch, request, response
+from .recordings import RECORDING_TARGETS
 from .sasl import SASL_TARGETS
 from .target import KIBIBYTE, MEBIBYTE, ExcessiveMemoryError, Target, check, opened
 from .tls import TLS_TARGETS
@@ -314,6 +315,7 @@ _ALL: Final[tuple[type[Target], ...]] = (
     Codecs,
     Requests,
     Calls,
+    *RECORDING_TARGETS,
     *SASL_TARGETS,
     *TLS_TARGETS,
 )

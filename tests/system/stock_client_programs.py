@@ -77,7 +77,7 @@ def confluent_consume(servers: str, topic: str, group: str, count: int, **option
                 raise RuntimeError(message.error())
             value = message.value()
             assert value is not None
-            read.append((message.partition(), message.offset(), value.decode()))
+            read.append((message.partition(), message.offset(), value.decode(errors="replace")))
     consumer.commit(asynchronous=False)
     committed = consumer.committed(consumer.assignment(), timeout=TIMEOUT)
     consumer.close()
@@ -168,6 +168,53 @@ class ConfluentGroup:
                     if message.error():
                         raise RuntimeError(message.error())
                     self.read.append((message.partition(), message.offset(), message.value().decode()))
+
+
+def confluent_lone(servers: str, topic: str, count: int, protocol: str) -> Any:
+    """librdkafka: records one by one, each awaited, then one member of a group reads and commits them."""
+    from confluent_kafka import Producer
+
+    offsets: list[int | None] = []
+    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 0})
+    for number in range(count):
+        producer.produce(
+            topic, str(number), partition=0, on_delivery=lambda error, message: offsets.append(message.offset())
+        )
+        producer.flush(TIMEOUT)
+    return {"offsets": offsets} | confluent_consume(
+        servers, topic, f"{topic}-{protocol}", count, group_protocol=protocol
+    )
+
+
+def aiokafka_lone(servers: str, topic: str, count: int) -> Any:
+    """aiokafka: records one by one, each awaited, then one member of a group reads and commits them."""
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+    async def main() -> Any:
+        producer = AIOKafkaProducer(bootstrap_servers=servers, enable_idempotence=True)
+        await producer.start()
+        sent = [await producer.send_and_wait(topic, b"%d" % number, partition=0) for number in range(count)]
+        await producer.stop()
+        consumer = AIOKafkaConsumer(
+            topic,
+            bootstrap_servers=servers,
+            group_id="aiokafka",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+        await consumer.start()
+        async with asyncio.timeout(TIMEOUT):
+            read = [await consumer.getone() for _ in range(count)]
+            await consumer.commit()
+            committed = [(each.partition, await consumer.committed(each)) for each in consumer.assignment()]
+        await consumer.stop()
+        return {
+            "offsets": [each.offset for each in sent],
+            "read": [(record.partition, record.offset, record.value.decode(errors="replace")) for record in read],
+            "committed": sorted(committed),
+        }
+
+    return asyncio.run(main())
 
 
 def confluent_churn(servers: str, topic: str, group: str, protocol: str) -> Any:
@@ -442,6 +489,8 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "aiokafka-churn": aiokafka_churn,
     "aiokafka-read": lambda servers, topic, count: aiokafka_read(servers, topic, int(count)),
     "kafka-python": lambda servers, topic, count: kafka_python(servers, topic, int(count)),
+    "confluent-lone": lambda servers, topic, count, protocol: confluent_lone(servers, topic, int(count), protocol),
+    "aiokafka-lone": lambda servers, topic, count: aiokafka_lone(servers, topic, int(count)),
     "aiokafka": lambda servers, topic, count: aiokafka(servers, topic, int(count)),
 }
 

@@ -494,3 +494,44 @@ def test_a_console_of_a_cluster_is_read_only_and_shows_its_topics(cluster: Clust
         _, err = stop(process)
     assert process.returncode == 0
     assert "Read-only" in err
+
+
+def test_a_recorded_conversation_is_replayed_to_the_same_command(cluster: Cluster, tmp_path: Path) -> None:
+    file = tmp_path / "bug.jsonl"
+    process = cluster.start("record", str(file), "--port", "0", "--hash-payloads")
+    try:
+        through = Cluster(read_line(process.stdout).decode().strip())
+        through.run("produce", "made", "--partition", "0", given="a secret\n")
+    finally:
+        _, err = stop(process)
+    assert process.returncode == 0, err
+    assert "requests in" in err
+    assert b"a secret" not in file.read_bytes()
+    replaying = cluster.start("replay", str(file), "--port", "0", "--speed", "0")
+    try:
+        replayed = Cluster(read_line(replaying.stdout).decode().strip())
+        replayed.run("produce", "made", "--partition", "0", given="as large\n")
+    finally:
+        _, err = stop(replaying)
+    assert replaying.returncode == 0, err
+    assert "Payloads are digests" in err
+    replaying = cluster.start("replay", str(file), "--port", "0", "--speed", "0")
+    try:
+        replayed = Cluster(read_line(replaying.stdout).decode().strip())
+        replayed.run("produce", "other", "-X", "max.block.ms=500", given="x\n", code=1)
+    finally:
+        _, err = stop(replaying)
+    assert replaying.returncode == 1
+    assert "not as recorded: " in err
+    assert "expected METADATA" in err
+    assert "did not come: PRODUCE" in err
+
+
+def test_a_recording_that_is_damaged_is_named_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "bug.jsonl"
+    file.write_text('{"recording": 1, "bootstrap_servers": ["a:1"], "payloads": "kept"}\n{"at": 0}\n')
+    done = subprocess.run([*PROGRAM, "replay", str(file)], capture_output=True, timeout=TIMEOUT, check=False, text=True)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"error: {file}, line 2: there is no 'event': one of connected, request, answer, closed, ended is expected\n"
+    )

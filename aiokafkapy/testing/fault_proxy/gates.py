@@ -14,6 +14,7 @@ import time
 from typing import Generic, Protocol, TypeVar
 
 from aiokafkapy.testing.ports import LOOPBACK
+from aiokafkapy.testing.recording import ConnectionRecorder
 
 from .links import Link, Mode
 from .requests import Answer, Request
@@ -60,6 +61,12 @@ class Traffic(Protocol):
     def answer_received(self, request: Request | None, frame: bytes) -> bytes: ...
 
     def answer_sent(self) -> None: ...
+
+    def met_stranger(self) -> None: ...
+
+    def recorder_of(self, connection: int, gate: Gate) -> ConnectionRecorder | None: ...
+
+    def as_sent(self, request: Request | None, data: bytes) -> bytes: ...
 
     def changed(self) -> None: ...
 
@@ -142,6 +149,18 @@ class Gate:
     def answer_sent(self) -> None:
         """A response, or its replacement, was sent to a client."""
         self._traffic.answer_sent()
+
+    def met_stranger(self) -> None:
+        """A client's bytes are no frames."""
+        self._traffic.met_stranger()
+
+    def recorder_of(self, connection: int) -> ConnectionRecorder | None:
+        """The recorder of a new link; None when nothing is recorded."""
+        return self._traffic.recorder_of(connection, self)
+
+    def as_sent(self, request: Request | None, data: bytes) -> bytes:
+        """A response with the brokers' own addresses, for a recording."""
+        return self._traffic.as_sent(request, data)
 
     def link_ended(self, link: Link) -> None:
         """Both its connections are closed."""

@@ -22,6 +22,7 @@ from typing import Protocol, cast
 
 from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.protocol.framing import FrameDecoder
+from aiokafkapy.testing.recording import ConnectionRecorder
 
 from .requests import Answer, Hold, Request
 
@@ -73,6 +74,12 @@ class Switchboard(Protocol):
 
     def answer_sent(self) -> None: ...
 
+    def met_stranger(self) -> None: ...
+
+    def recorder_of(self, connection: int) -> ConnectionRecorder | None: ...
+
+    def as_sent(self, request: Request | None, data: bytes) -> bytes: ...
+
     def link_ended(self, link: Link) -> None: ...
 
 
@@ -95,6 +102,10 @@ class _Piece:
     then: _Then = _Then.NOTHING
     due: float = 0.0  # loop time
     hold: Hold | None = None
+    # For a recording: all its bytes, and the request that it answers with that one's number
+    whole: bytes = b""
+    request: Request | None = None
+    number: int | None = None
 
     @property
     def size(self) -> int:
@@ -118,6 +129,7 @@ class Link:
         self.is_silent = False  # half-open for good
         self._is_deaf = False  # becomes silent once everything queued is written
         self._has_hole = False
+        self._recorder = board.recorder_of(number)
         self._awaited: deque[tuple[_Piece, Request, Answer]] = deque()
         self._loop = asyncio.get_running_loop()
         self._done = self._loop.create_future()
@@ -175,6 +187,8 @@ class Link:
         try:
             end.frames.extend(end.decoder.feed(data))
         except MalformedFrameError:
+            if end is self.client:
+                self.board.met_stranger()
             self.cut(reset=False)
         else:
             self.look_at_frames(end)
@@ -197,6 +211,18 @@ class Link:
             self.apply_mode()
         if then not in (_Then.NOTHING, _Then.CLOSE, _Then.RESET):
             self.board.answer_sent()
+
+    def written(self, end: _End, piece: _Piece, size: int) -> None:
+        """So many bytes of a piece, all or the first, went to that side."""
+        if self._recorder is not None and end is self.client and size:
+            data = piece.whole[:size]
+            sent = self.board.as_sent(piece.request, data) if size == len(piece.whole) else data
+            self._recorder.answer(piece.number, sent, self.board.node_id)
+
+    def ends(self, end: _End, *, by_peer: bool, reset: bool) -> None:
+        """That side is being closed, or its peer has closed it."""
+        if self._recorder is not None and end is self.client:
+            self._recorder.closed(by_client=by_peer, reset=reset)
 
     def end_lost(self, end: _End, error: Exception | None) -> None:
         """One side is closed: write the pieces queued for the other, then close it too."""
@@ -242,6 +268,7 @@ class Link:
 
     def _on_request(self, frame: bytes) -> None:
         request = Request.read(self.board.node_id, frame, self.number)
+        number = None if self._recorder is None else self._recorder.request(frame, self.board.node_id)
         expects_answer = request.expects_answer
         answer = self.board.decide(request)
         if self.is_cut:
@@ -249,7 +276,7 @@ class Link:
         self._is_deaf = answer.swallow
         then = _Then.CUT if answer.cut else _Then.SWALLOW if answer.swallow else _Then.ANSWERED
         if expects_answer:
-            piece = _Piece(None, then, hold=answer.hold)
+            piece = _Piece(None, then, hold=answer.hold, request=request, number=number)
             self.client.queue.append(piece)
             if answer.hold is not None:
                 answer.hold.when_released(self.client.pump)
@@ -267,7 +294,8 @@ class Link:
 
     def _on_answer(self, frame: bytes) -> None:
         if not self._awaited:
-            self.client.put(_Piece(self.board.answer_received(None, frame)))
+            data = self.board.answer_received(None, frame)
+            self.client.put(_Piece(data, whole=data))
             return
         piece, request, answer = self._awaited.popleft()
         self._fill(piece, request, answer, self.board.answer_received(request, frame))
@@ -277,7 +305,7 @@ class Link:
         """Fill in a response's bytes."""
         if answer.replace is not None:
             data = answer.replace(request, data)
-        piece.data = b"" if answer.lose else data
+        piece.data = piece.whole = b"" if answer.lose else data
         piece.due = self._loop.time() + answer.delay if answer.delay > 0 else 0.0
         self.client.queued(piece)
 
@@ -363,6 +391,7 @@ class _End(asyncio.Protocol):
                 piece.data = memoryview(piece.data)[size:]
             else:
                 self.queue.popleft()
+                self._link.written(self, piece, len(piece.whole))
                 self._after(piece.then)
 
     def update_reading(self) -> None:
@@ -379,6 +408,7 @@ class _End(asyncio.Protocol):
         self._stop()
         if self._transport is None:
             return
+        self._link.ends(self, by_peer=False, reset=reset)
         if reset:
             with contextlib.suppress(OSError, AttributeError, ValueError):  # the socket may have gone
                 self._transport.get_extra_info("socket").setsockopt(
@@ -391,6 +421,7 @@ class _End(asyncio.Protocol):
     def abandon(self) -> None:
         """Connecting was given up: ``end_lost`` must not be called for this side."""
         self._stop()
+        self._link.ends(self, by_peer=False, reset=True)
         self._transport = None
         self.is_lost = True
 
@@ -421,6 +452,7 @@ class _End(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._stop()
+        self._link.ends(self, by_peer=True, reset=error is not None)
         self._transport = None
         self.is_lost = True
         self._link.end_lost(self, error)
@@ -456,6 +488,10 @@ class _End(asyncio.Protocol):
 
     def _stop(self) -> None:
         """Drop the queue and stop writing."""
+        if self.queue:
+            head = self.queue[0]
+            if isinstance(head.data, memoryview):  # a part of it was written
+                self._link.written(self, head, len(head.whole) - len(head.data))
         self.queue.clear()
         self._queued_bytes = 0
         if self._timer is not None:

@@ -11,21 +11,26 @@ Rules:
 - Each address that a broker advertises gets a port here as soon as it is seen, and clients see no other. Frames that
   cannot be decoded are passed on unchanged, so the listener must be a plaintext one.
 - Leaving the block leaves no connection, task, timer or listening port.
+- A recording has what the client sent and got, faults included, with the brokers' own addresses, so that two recordings
+  of one conversation are alike.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, Self
 
 from aiokafkapy.broker.faults import error_code
+from aiokafkapy.client.tap import DEFAULT_MAX_BYTES
 from aiokafkapy.common import parse_addresses
 from aiokafkapy.errors import KafkaError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing.ports import LOOPBACK, free_port
+from aiokafkapy.testing.recording import ConnectionRecorder, Recorder
 
 from .addresses import rewrite_addresses
 from .gates import Gate, PerNode
@@ -47,14 +52,42 @@ class FaultProxy:
     Enter it with ``async with`` on the loop that is to serve it, and give clients its own ``bootstrap_servers``. It
     sends no requests of its own, so the cluster may start later. ``requests`` has every request that was read whole, in
     order of arrival; the bytes of the oldest ones are dropped beyond 64 MiB in all.
+
+    ``record`` is a file's path: the conversation is written there, for ``ReplayBroker``, until the block is left or the
+    file has ``max_bytes``. ``hash_payloads`` puts digests in place of records' keys, values and header values, and
+    ``hide_names`` other names in place of those given, such as a topic's; SASL's bytes, tokens and passwords are never
+    written. Entering raises OSError when the file cannot be opened, leaving when
+    it could not be written. ``port`` is that of the first address; 0 is a free one.
     """
 
-    def __init__(self, bootstrap_servers: str | Sequence[str]) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        *,
+        record: str | os.PathLike[str] | None = None,
+        hash_payloads: bool = False,
+        hide_names: Sequence[str] = (),
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        port: int = 0,
+    ) -> None:
+        if max_bytes < 1:
+            raise ValueError(f"max_bytes={max_bytes}: write 1 or more")
+        if not 0 <= port <= 65_535:
+            raise ValueError(f"port={port}: it is from 0 to 65535")
         self._bootstrap = parse_addresses(bootstrap_servers)
+        self._first_port = port
+        # The recording
+        self._record = record
+        self._hash_payloads = hash_payloads
+        self._hide_names = hide_names
+        self._max_bytes = max_bytes
+        self.recorder: Recorder | None = None
         # Observed
         self.requests: list[Request] = []
         self.answers_received = 0
         self.answers_sent = 0
+        self.strangers = 0
+        """Connections that were ended since their bytes are no frames: TLS, or another protocol."""
         self._kept: deque[tuple[Request, int]] = deque()
         self._kept_bytes = 0
         self._connections = 0
@@ -72,20 +105,34 @@ class FaultProxy:
         """Listen; ``bootstrap_servers`` is known from here on."""
         self.refusals.set(False, None)
         try:
-            for address in self._bootstrap:
-                self._gate(address)
+            if self._record is not None:
+                self.recorder = Recorder(
+                    self._record,
+                    hash_payloads=self._hash_payloads,
+                    hide_names=self._hide_names,
+                    max_bytes=self._max_bytes,
+                )
+                self.recorder.begin(self._bootstrap)
+            for number, address in enumerate(self._bootstrap):
+                self._gate(address, 0 if number else self._first_port)
             self._apply(None)
         except OSError:
             self.refuse()
+            if self.recorder is not None:
+                self.recorder.end()
             raise
         return self
 
     async def __aexit__(self, *exception: object) -> None:
         """Stop listening and end all connections."""
+        if self.recorder is not None:
+            self.recorder.end()  # before the connections are cut, which is not the cluster's doing
         self.refuse()
         links = [link for gate in self._gates.values() for link in gate.links]
         self.cut()
         await asyncio.gather(*(link.ended() for link in links))
+        if self.recorder is not None and self.recorder.failure is not None:
+            raise self.recorder.failure
 
     # addresses
 
@@ -328,6 +375,20 @@ class FaultProxy:
         self.answers_sent += 1
         self.changed()
 
+    def met_stranger(self) -> None:
+        """A client's bytes are no frames."""
+        self.strangers += 1
+
+    def recorder_of(self, connection: int, gate: Gate) -> ConnectionRecorder | None:
+        """The recorder of a new connection; None when nothing is recorded."""
+        return None if self.recorder is None else self.recorder.connected(connection, gate.target, gate.node_id)
+
+    def as_sent(self, request: Request | None, data: bytes) -> bytes:
+        """A response as it is recorded: with the brokers' own addresses."""
+        if request is None or len(data) < 8 or int.from_bytes(data[:4]) != len(data) - 4:
+            return data
+        return rewrite_addresses(request.api_key, request.version, data[4:], self._original)
+
     def changed(self) -> None:
         """Check the conditions of ``until`` again."""
         waiting, self._watchers = self._watchers, []
@@ -348,11 +409,11 @@ class FaultProxy:
         for gate in self._chosen(node_id):
             gate.apply()
 
-    def _gate(self, address: tuple[str, int]) -> Gate:
+    def _gate(self, address: tuple[str, int], port: int = 0) -> Gate:
         """The gate of a real address, created when it is first seen."""
         gate = self._gates.get(address)
         if gate is None:
-            gate = self._gates[address] = Gate(self, address, free_port(self.ports))
+            gate = self._gates[address] = Gate(self, address, port or free_port(self.ports))
             gate.apply()
         return gate
 
@@ -363,6 +424,10 @@ class FaultProxy:
         gate.node_id = node_id
         self._nodes[node_id] = gate
         return LOOPBACK, gate.port
+
+    def _original(self, _: int, host: str, port: int) -> tuple[str, int]:
+        found = (gate.target for gate in self._gates.values() if (LOOPBACK, gate.port) == (host, port))
+        return next(found, (host, port))
 
     def _note(self, request: Request) -> None:
         self.requests.append(request)

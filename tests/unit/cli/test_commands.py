@@ -143,7 +143,7 @@ def test_the_pace_waits_for_the_rate_and_not_without_one() -> None:
 
 def test_every_command_has_help_and_a_version_is_said() -> None:
     runner = CliRunner()
-    commands = ["broker", "console", "produce", "read", "topics", "perf", "demo"]
+    commands = ["broker", "console", "produce", "read", "topics", "perf", "record", "replay", "demo"]
     listed = runner.invoke(app, ["--help"])
     assert listed.exit_code == 0
     for command in commands:

@@ -298,3 +298,17 @@ def test_records_that_are_not_there_cannot_be_kept() -> None:
     broken[61:] = b"\xff" * len(broken[61:])
     with pytest.raises(CorruptMessageError):
         RecordBatch(broken).with_records([True], BASE)
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+def test_other_records_take_the_place_of_a_batchs_own_by_its_codec(codec: Compression) -> None:
+    batch = RecordBatch(small_batch(7, 2, codec))
+    section = bytes(batch.section())
+    changed = RecordBatch(batch.with_section(section.replace(b"value", b"other")))
+    changed.validate()
+    assert [record.value for record in changed.records()] == [b"other-0", b"other-1"]
+    assert (changed.compression, changed.base_offset, changed.record_count) == (codec, 7, 2)
+    assert [record.timestamp_ms for record in changed.records()] == [BASE, BASE + 1]
+    if codec:
+        with pytest.raises(CorruptMessageError, match=r"(more than|at most) 5\b"):
+            batch.section(max_decompressed_size=5)

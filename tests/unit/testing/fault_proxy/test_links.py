@@ -16,7 +16,8 @@ import pytest
 
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.testing import FaultProxy
+from aiokafkapy.protocol.codec import decode_response
+from aiokafkapy.testing import FaultProxy, Recording
 from aiokafkapy.testing.fault_proxy import Answer
 from aiokafkapy.testing.fault_proxy.links import MAX_FRAME
 
@@ -310,3 +311,83 @@ async def test_leaving_ends_all_that_holds_connections_up(server: Server, connec
     for client in (stalled, delayed, held):
         await client.is_reset()
     assert all(handle.cancelled() for handle in getattr(asyncio.get_running_loop(), "_scheduled", ()))
+
+
+# recordings
+
+
+async def test_a_recording_has_the_answers_that_the_client_got_and_who_ended_each_connection(
+    broker: DevBroker, connect: Connect, tmp_path: Path
+) -> None:
+    file = tmp_path / "it.jsonl"
+    async with FaultProxy(broker.bootstrap_servers.split(",")[0], record=file) as proxy:
+        leaving = await connect(proxy)
+        await metadata_of(leaving)
+        leaving.writer.close()
+        await proxy.until(lambda: proxy.connection_count() == 0)
+        cut = await connect(proxy)
+        proxy.drop_next(ApiKey.METADATA)
+        assert not await is_answered(cut)
+        torn = await connect(proxy)
+        proxy.truncate(ApiKey.METADATA, 6)
+        torn.send(ApiKey.METADATA, METADATA_VERSION, topics=None)
+        assert len(await torn.rest()) == 6
+        reset = await connect(proxy)
+        await metadata_of(reset)
+        proxy.cut()
+        assert await reset.is_reset()
+        staying = await connect(proxy)
+        proxy.answer_next(ApiKey.METADATA, Answer(lose=True))
+        staying.send(ApiKey.METADATA, METADATA_VERSION, topics=None)
+        await proxy.until(lambda: proxy.answers_sent == 5)
+    recording = Recording.read(file)
+    told = [
+        (
+            [None if each.answer is None else len(each.answer) > 6 for each in conversation.exchanges],
+            conversation.closed_at is not None,
+            conversation.is_closed_by_client,
+            conversation.is_reset,
+        )
+        for conversation in recording.conversations
+    ]
+    assert told == [
+        ([True], True, True, False),
+        ([None], True, False, False),
+        ([False], True, False, False),
+        ([True], True, False, True),
+        ([None], False, False, False),
+    ]
+
+
+async def test_a_recording_has_the_part_of_an_answer_that_went_before_a_cut(
+    broker: DevBroker, connect: Connect, tmp_path: Path
+) -> None:
+    file = tmp_path / "it.jsonl"
+    async with FaultProxy(broker.bootstrap_servers.split(",")[0], record=file) as proxy:
+        client = await connect(proxy)
+        await metadata_of(client)
+        proxy.slow(500)  # ten bytes at a time
+        client.send(ApiKey.METADATA, METADATA_VERSION, topics=None)
+        first = await client.reader.readexactly(1)
+        proxy.cut(reset=False)
+        rest = await client.rest()
+    whole, part = Recording.read(file).conversations[0].exchanges
+    assert whole.answer is not None
+    assert part.answer is not None
+    assert len(part.answer) == len(first + rest) < len(whole.answer)
+
+
+async def test_a_recording_has_the_brokers_own_addresses_also_in_answers_of_the_proxy(
+    broker: DevBroker, connect: Connect, tmp_path: Path
+) -> None:
+    file = tmp_path / "it.jsonl"
+    async with FaultProxy(broker.bootstrap_servers.split(",")[0], record=file) as proxy:
+        client = await connect(proxy)
+        told = await metadata_of(client)
+        assert {each.port for each in told.brokers} <= proxy.ports
+    recording = Recording.read(file)
+    (exchange,) = recording.exchanges
+    assert exchange.answer is not None
+    _, body = decode_response(ApiKey.METADATA, METADATA_VERSION, exchange.answer[4:])
+    assert ",".join(f"{each.host}:{each.port}" for each in body.brokers) == broker.bootstrap_servers
+    assert [f"{host}:{port}" for host, port in recording.addresses] == broker.bootstrap_servers.split(",")[:1]

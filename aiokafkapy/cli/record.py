@@ -1,0 +1,104 @@
+"""``aiokafkapy record``: a conversation with any cluster as a file, by a proxy that a client connects to.
+
+Owns the options; ``FaultProxy`` does the work. The proxy's address is the only line on stdout, for scripts.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ..common import counted
+from .options import DEFAULT_SERVERS, BootstrapServers
+from .running import EXIT_OK, EXIT_USAGE, CommandError, Stop, run, say
+
+if TYPE_CHECKING:
+    from ..testing import FaultProxy
+
+__all__ = ["record"]
+
+DEFAULT_PORT: Final = 9093
+MEBIBYTE: Final = 1 << 20
+
+File = Annotated[Path, typer.Argument(help="The file to write, such as bug.jsonl; one that is there is written anew.")]
+Port = Annotated[
+    int, typer.Option("--port", "-p", min=0, max=65_535, help="Port on this machine for the client; 0: a free one.")
+]
+HashPayloads = Annotated[
+    bool,
+    typer.Option("--hash-payloads", help="Write digests of keys, values and header values, as long as they are."),
+]
+HideNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--hide-name",
+        metavar="NAME",
+        help="Write another name, as long, for this one of a topic, group, client or host; several times.",
+    ),
+]
+MaxMegabytes = Annotated[
+    int, typer.Option("--max-megabytes", min=1, help="End the recording when the file has so many MiB.")
+]
+
+
+def record(
+    file: File,
+    bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
+    port: Port = DEFAULT_PORT,
+    hash_payloads: HashPayloads = False,
+    hide_name: HideNames = None,
+    max_megabytes: MaxMegabytes = 100,
+) -> None:
+    """Record a client's conversation with a cluster to a file, for `aiokafkapy replay`, until Ctrl-C.
+
+    Give the client the address that is printed. It must speak without TLS, as must the cluster's listener: PLAINTEXT or
+    SASL_PLAINTEXT. SASL's bytes, tokens and passwords are never written; records are, unless --hash-payloads is given.
+    """
+
+    async def command(stop: Stop) -> int:
+        from ..testing import FaultProxy
+
+        proxy = FaultProxy(
+            bootstrap_servers,
+            record=file,
+            hash_payloads=hash_payloads,
+            hide_names=hide_name or (),
+            max_bytes=max_megabytes * MEBIBYTE,
+            port=port,
+        )
+        try:
+            await proxy.__aenter__()
+        except ValueError as error:
+            raise CommandError(str(error), EXIT_USAGE) from error
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise CommandError(f"port {port} is in use: give another --port, or --port 0 for a free one") from error
+        try:
+            typer.echo(proxy.bootstrap_servers)
+            sys.stdout.flush()
+            say(f"Recording to {file}: give your client the address above, let it do it again, and press Ctrl-C")
+            await stop.wait()
+        finally:
+            await proxy.__aexit__()
+        _say_result(proxy, file, hash_payloads)
+        return EXIT_OK
+
+    run(command)
+
+
+def _say_result(proxy: FaultProxy, file: Path, hash_payloads: bool) -> None:
+    recorder = proxy.recorder
+    if recorder is None:
+        return
+    say(f"{counted(recorder.requests, 'request')} in {file}, {counted(file.stat().st_size, 'byte')}")
+    if recorder.is_full:
+        say("the file is full, so the end is missing: give --max-megabytes")
+    if proxy.strangers:
+        say(f"{counted(proxy.strangers, 'connection')} did not speak Kafka's protocol in the clear: is it TLS?")
+    if not hash_payloads:
+        say("Keys, values and headers are in it as they are; --hash-payloads would write digests.")

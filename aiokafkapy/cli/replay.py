@@ -1,0 +1,81 @@
+"""``aiokafkapy replay``: a recorded conversation played again, for a client in any language.
+
+Owns the options and the output; ``ReplayBroker`` does the work. Its bootstrap servers are the only line on stdout.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ..common import counted
+from .running import EXIT_FAILED, EXIT_OK, EXIT_USAGE, CommandError, Stop, run, say
+
+if TYPE_CHECKING:
+    from ..testing import ReplayBroker
+
+__all__ = ["replay"]
+
+DEFAULT_PORT: Final = 9092
+MOST_SHOWN: Final = 10
+
+File = Annotated[Path, typer.Argument(help="A file of `aiokafkapy record`.")]
+Port = Annotated[int, typer.Option("--port", "-p", min=0, max=65_535, help="Port of the first broker; 0: a free one.")]
+Speed = Annotated[
+    float, typer.Option("--speed", min=0.0, help="How much sooner answers come than they did; 0: at once.")
+]
+
+
+def replay(file: File, port: Port = DEFAULT_PORT, speed: Speed = 1.0) -> None:
+    """Be the cluster of a recorded conversation, until Ctrl-C: the same requests get the same answers.
+
+    The exit code is 1 when a request came that the recording has not; it is told what was expected, and what came.
+    """
+
+    async def command(stop: Stop) -> int:
+        from ..testing import RecordingError, ReplayBroker
+
+        try:
+            broker = ReplayBroker(file, speed=speed or None, port=port)
+        except RecordingError as error:
+            raise CommandError(str(error), EXIT_USAGE) from error
+        try:
+            await broker.start()
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise CommandError(f"port {port} is in use: give another --port, or --port 0 for a free one") from error
+        broker.on_mismatch = lambda mismatch: say(f"not as recorded: {mismatch}")
+        try:
+            typer.echo(broker.bootstrap_servers)
+            sys.stdout.flush()
+            _say_hello(broker)
+            await stop.wait()
+        finally:
+            await broker.stop()
+        return _judged(broker)
+
+    run(command)
+
+
+def _say_hello(broker: ReplayBroker) -> None:
+    recording = broker.recording
+    connections = counted(len(recording.conversations), "connection")
+    say(f"{counted(len(recording.exchanges), 'request')} on {connections}; Ctrl-C to stop")
+    if recording.is_hashed:
+        say("Payloads are digests: records are compared by the sizes of their keys and values.")
+    if recording.ended is None:
+        say("The recording was broken off.")
+
+
+def _judged(broker: ReplayBroker) -> int:
+    unplayed = broker.unplayed
+    for text in unplayed[:MOST_SHOWN]:
+        say(f"did not come: {text}")
+    if len(unplayed) > MOST_SHOWN:
+        say(f"… and {len(unplayed) - MOST_SHOWN} more")
+    return EXIT_FAILED if broker.mismatches else EXIT_OK

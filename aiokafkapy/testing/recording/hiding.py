@@ -1,0 +1,223 @@
+"""Which bytes of a frame a recording may have: secrets never, payloads as they are or as digests.
+
+Owns the digests and the frames of which nothing may be kept. The secrets of messages are found by
+``client.redaction``, as for a packet capture. Pure: it knows no file and no connection.
+
+Rules:
+
+- Proofs of identity (SASL's bytes, SCRAM's salts and passwords, delegation tokens, secret options of a configuration)
+  are written over, each by as many bytes.
+- A frame that cannot be taken apart may have one, and so nothing of it is kept but its size and, where the API is
+  known and not SaslAuthenticate, its header; nor is anything behind the end of a request. After SaslHandshake of
+  version 0 the client sends SASL's bytes without any header (KIP-152 ended that): there nothing is kept of what is no
+  whole request.
+- With digests, keys, values and values of headers become as many bytes that do not tell them: SHAKE-256 of a key, drawn
+  for this recording and never written, and the bytes. Equal bytes have equal digests within a recording. Batches are
+  decompressed for it, compressed by the same codec again, and have the right checksum: their size changes when they
+  were compressed. A batch at the end that is not whole, which every client leaves alone, is left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import struct
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from aiokafkapy.client.redaction import cover_records, redacted_request, redacted_response
+from aiokafkapy.errors import MalformedFrameError
+from aiokafkapy.protocol.api import ApiKey, request_class, schema_versions
+from aiokafkapy.protocol.codec import (
+    RequestHeader,
+    decode_request_header,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+from aiokafkapy.protocol.reader import RequestCursor, entity_reader
+from aiokafkapy.record.batch import iter_batches
+
+__all__ = ["NO_HEADER", "HiddenFrame", "Hiding"]
+
+NO_HEADER: Final = RequestHeader(-1, -1, -1, None)
+"""Of a frame that is no request of a known API."""
+
+SHORTEST_NAME: Final = 4
+"""Shorter ones could be a part of anything."""
+
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
+_LARGEST: Final = 1 << 40
+_SIZE: Final = struct.Struct(">i")
+_WITHOUT_PROOFS: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
+
+
+class HiddenFrame(NamedTuple):
+    """A frame for the recording, with its size: ``body`` is None when it was not, or cannot be, taken apart."""
+
+    wire: bytes
+    header: RequestHeader
+    body: Any
+    is_hidden: bool
+
+
+class Hiding:
+    """Of one recording."""
+
+    def __init__(self, *, hash_payloads: bool, names: Sequence[str] = ()) -> None:
+        """``names`` become others wherever they are in a message; ValueError for one that is short, or not ASCII."""
+        self._key = os.urandom(32) if hash_payloads else None
+        self._names = _pseudonyms(names)
+
+    def text(self, text: str) -> str:
+        """A text without the names that are hidden."""
+        for name, other in self._names.items():
+            text = text.replace(name, other)
+        return text
+
+    def request(self, frame: bytes, *, is_bare_sasl: bool = False) -> HiddenFrame:
+        """A request, given without its size; ``is_bare_sasl``: it may be SASL's bytes."""
+        data = _SIZE.pack(len(frame)) + frame
+        header = _known_header(frame)
+        try:
+            end, body = _decoded(frame)
+        except Exception:  # kio has several errors for "no such schema"
+            data = self._bytes(data)
+            return _undecoded(data, _known_header(data[4:]), is_bare_sasl)
+        if header.client_id is not None:
+            header = header._replace(client_id=self.text(header.client_id))
+        if header.api_key == ApiKey.SASL_AUTHENTICATE:
+            return HiddenFrame(encode_request(_without_proof(body), *header[2:]), header, body, True)
+        # Brokers ignore bytes behind a request, and librdkafka sends some; nobody knows of what.
+        kept = data[: 4 + end] + bytes(len(frame) - end)
+        try:
+            covered = self._covered(body)
+            if covered is not body or self._names:
+                kept, body = encode_request(covered, header.correlation_id, header.client_id), covered
+        except Exception:
+            return HiddenFrame(redacted_request(self._bytes(data), False, 0), header, None, True)
+        wire = kept if header.api_key in _WITHOUT_PROOFS else redacted_request(kept, True, _LARGEST)
+        return HiddenFrame(wire, header, body, wire != data)
+
+    def answer(self, header: RequestHeader, data: bytes, *, is_bare_sasl: bool = False) -> HiddenFrame:
+        """An answer to a request with this header, given with its size; it may be torn, and not be an answer at all."""
+        if is_bare_sasl or header is NO_HEADER:
+            return HiddenFrame(_blank(data, 4), header, None, len(data) > 4)
+        try:
+            if len(data) < 4 or _SIZE.unpack_from(data)[0] != len(data) - 4:
+                raise MalformedFrameError("torn")
+            correlation_id, body = decode_response(header.api_key, header.api_version, data[4:])
+        except Exception:
+            is_harmless = self._key is None and header.api_key in _WITHOUT_PROOFS
+            is_harmless |= header.api_key == ApiKey.API_VERSIONS
+            # Not by zeros: those may be a whole answer.
+            wire = self._bytes(data) if is_harmless else data[:8] + b"\xff" * max(0, len(data) - 8)
+            return HiddenFrame(wire, header, None, wire != data)
+        if header.api_key == ApiKey.SASL_AUTHENTICATE:
+            return HiddenFrame(encode_response(_without_proof(body), correlation_id), header, body, True)
+        try:
+            covered = self._covered(body)
+            kept = data if covered is body else encode_response(covered, correlation_id)
+        except Exception:
+            return HiddenFrame(_blank(data, 8), header, None, True)
+        body, wire = covered, kept
+        if header.api_key not in _WITHOUT_PROOFS:
+            wire = redacted_response(header.api_key, header.api_version, kept, True, _LARGEST)
+        return HiddenFrame(wire, header, body, wire != data)
+
+    # internals
+
+    def _covered(self, value: Any, name: str = "") -> Any:
+        """A message, or a part of one, with digests in its records and other names; the very same where there are
+        none.
+        """
+        if self._key is None and not self._names:
+            return value
+        if isinstance(value, str):
+            other = self.text(value)
+            return value if other == value else type(value)(other)
+        if isinstance(value, bytes | bytearray | memoryview):
+            if name != "records":
+                return self._bytes(bytes(value)) if self._names else value
+            return b"".join(map(self._hashed_batch, iter_batches(value))) if value and self._key else value
+        if isinstance(value, tuple | list):
+            parts = [self._covered(each, name) for each in value]
+            is_same = all(part is each for part, each in zip(parts, value, strict=True))
+            return value if is_same else tuple(parts)
+        if not dataclasses.is_dataclass(value) or isinstance(value, type):
+            return value
+        changed = {}
+        for field in dataclasses.fields(value):
+            before = getattr(value, field.name)
+            after = self._covered(before, field.name)
+            if after is not before:
+                changed[field.name] = after
+        return dataclasses.replace(value, **changed) if changed else value
+
+    def _bytes(self, data: bytes) -> bytes:
+        for name, other in self._names.items():
+            data = data.replace(name.encode(), other.encode())
+        return data
+
+    def _hashed_batch(self, batch: Any) -> bytes:
+        if batch.is_control:  # a marker of the broker's
+            return bytes(batch.buffer)
+        section = bytearray(batch.section())
+        cover_records(section, 0, len(section), batch.record_count, self._digest)
+        return bytes(batch.with_section(bytes(section)))
+
+    def _digest(self, part: bytes, is_name: bool) -> bytes:
+        if is_name or self._key is None:
+            return part
+        return hashlib.shake_256(self._key + part).digest(len(part))
+
+
+def _pseudonyms(names: Sequence[str]) -> dict[str, str]:
+    """Another name for each, as long and as punctuated; the longest first, since one may be a part of another."""
+    key = os.urandom(32)
+    found = {}
+    for name in sorted(set(names), key=lambda each: (-len(each), each)):
+        if len(name) < SHORTEST_NAME or not (name.isascii() and name.isprintable()):
+            raise ValueError(f"name to hide {name!r}: it has at least {SHORTEST_NAME} characters, all of them ASCII")
+        drawn = hashlib.shake_256(key + name.encode()).digest(len(name))
+        letters = (_LETTERS[byte % len(_LETTERS)] for byte in drawn)
+        found[name] = "".join(letter if old.isalnum() else old for old, letter in zip(name, letters, strict=True))
+    return found
+
+
+def _known_header(frame: bytes) -> RequestHeader:
+    try:
+        header, _ = decode_request_header(frame)
+        schema_versions(header.api_key)
+    except Exception:
+        return NO_HEADER
+    return header
+
+
+def _decoded(frame: bytes) -> tuple[int, Any]:
+    """Where a request ends in its frame, and its body."""
+    header, position = decode_request_header(frame)
+    cursor = RequestCursor(frame, position)
+    entity: Any = request_class(header.api_key, header.api_version)
+    body = entity_reader(entity)(cursor)
+    return cursor.position, body
+
+
+def _undecoded(data: bytes, header: RequestHeader, is_bare_sasl: bool) -> HiddenFrame:
+    """What is kept of a request that cannot be taken apart."""
+    if is_bare_sasl or header is NO_HEADER or header.api_key == ApiKey.SASL_AUTHENTICATE:
+        return HiddenFrame(_blank(data, 4), NO_HEADER, None, len(data) > 4)
+    if header.api_key == ApiKey.API_VERSIONS:  # of a version to come (KIP-511), and without secrets
+        return HiddenFrame(data, header, None, False)
+    hidden = redacted_request(data, False, 0)
+    return HiddenFrame(hidden, header, None, hidden != data)
+
+
+def _without_proof(body: Any) -> Any:
+    # Encoded anew, so that nothing is left that only a later version knows.
+    return dataclasses.replace(body, auth_bytes=bytes(len(body.auth_bytes)))
+
+
+def _blank(data: bytes, kept: int) -> bytes:
+    return data[:kept] + bytes(max(0, len(data) - kept))

@@ -1,0 +1,267 @@
+"""The other end of a recording, on loopback ports: ``ReplayBroker``.
+
+    async with ReplayBroker("bug.jsonl") as broker:
+        async with KafkaProducer(broker.bootstrap_servers) as producer: ...
+        broker.check()
+
+Owns the sockets and the time at which an answer leaves; ``script`` decides which one it is. For a client it is the
+cluster of the recording: each address in it has a port here, and answers name that.
+
+Rules:
+
+- An answer comes as long after its request as it did (``speed=2``: half as long; None: at once), in the order of the
+  requests. Where nothing was answered, nothing is; where the cluster ended a connection, it is ended.
+- Nothing is decided by the clock or by chance: the same requests get the same answers, each time.
+- A request that the recording has not ends its connection, and is among ``mismatches``.
+- Leaving the block leaves no connection, timer or listening port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Self, cast
+
+from aiokafkapy.errors import MalformedFrameError
+from aiokafkapy.protocol.framing import FrameDecoder
+
+from ..fault_proxy.addresses import Rename, rewrite_addresses
+from ..ports import LOOPBACK, free_port
+from ..recording import Exchange, Recording
+from .script import Part, ReplayMismatchError, Reply, Script
+
+__all__ = ["ReplayBroker"]
+
+_LARGEST_FRAME: Final = 200 * 1024 * 1024
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
+"""SO_LINGER with time zero: closing sends RST."""
+
+
+class ReplayBroker:
+    """Plays a recording: a file's path, or a ``Recording`` that was read.
+
+    Raises OSError and RecordingError (file and line) for a file that cannot be read, ValueError for a ``speed`` that is
+    neither None nor above 0. ``port`` is that of the first bootstrap address; 0 is a free one.
+    """
+
+    def __init__(
+        self, recording: str | os.PathLike[str] | Recording, *, speed: float | None = 1.0, port: int = 0
+    ) -> None:
+        if speed is not None and not (math.isfinite(speed) and speed > 0):
+            raise ValueError(f"speed={speed}: it is a number above 0, or None for no delays")
+        if not 0 <= port <= 65_535:
+            raise ValueError(f"port={port}: it is from 0 to 65535")
+        self.recording = recording if isinstance(recording, Recording) else Recording.read(recording)
+        self.speed = speed
+        self.on_mismatch: Callable[[ReplayMismatchError], object] | None = None
+        """Called with each of ``mismatches`` as it is found; it must not raise."""
+        self._first_port = port
+        self._script = Script(self.recording)
+        self._servers: list[asyncio.Server] = []
+        self._ports: dict[tuple[str, int], int] = {}
+        self._connections: set[_Connection] = set()
+
+    async def __aenter__(self) -> Self:
+        """As ``start``."""
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        """As ``stop``."""
+        await self.stop()
+
+    async def start(self) -> None:
+        """Listen; ``bootstrap_servers`` is known from here on. Raises OSError. A recording is played from its start."""
+        self._script = Script(self.recording)
+        loop = asyncio.get_running_loop()
+        try:
+            for number, address in enumerate(self._all_addresses()):
+                first = self._first_port if number == 0 else 0
+                port = first or free_port(self._ports.values())
+                connected = partial(_Connection, self, address)
+                self._servers.append(await loop.create_server(connected, LOOPBACK, port))
+                self._ports[address] = port
+        except OSError:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop listening, and end all connections. May be called again."""
+        servers, self._servers = self._servers, []
+        for server in servers:
+            server.close()
+        self._ports.clear()
+        open_ones = list(self._connections)
+        for connection in open_ones:
+            connection.close(reset=True)
+        await asyncio.gather(*(connection.closed for connection in open_ones))
+        await asyncio.gather(*(server.wait_closed() for server in servers))
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses to give to clients; RuntimeError before ``start``."""
+        if not self._ports:
+            raise RuntimeError("the replay is not running: start it, or use async with")
+        return ",".join(f"{LOOPBACK}:{self._ports[address]}" for address in self.recording.bootstrap_servers)
+
+    @property
+    def mismatches(self) -> list[ReplayMismatchError]:
+        """The requests so far that the recording has not."""
+        return self._script.mismatches
+
+    @property
+    def unplayed(self) -> list[str]:
+        """Requests of the recording that have not come, in words, but for those that may be left out."""
+        return self._script.unplayed
+
+    def check(self) -> None:
+        """Raise the first of ``mismatches``."""
+        if self.mismatches:
+            raise self.mismatches[0]
+
+    # for the connections
+
+    def part_at(self, address: tuple[str, int]) -> Part:
+        """The recorded connection that a new one plays."""
+        return self._script.connect(address)
+
+    def joined(self, connection: _Connection) -> None:
+        """A client has connected."""
+        self._connections.add(connection)
+
+    def left(self, connection: _Connection) -> None:
+        """It has gone."""
+        self._connections.discard(connection)
+
+    def mismatched(self, mismatch: ReplayMismatchError) -> None:
+        """A request came that the recording has not; the script has kept it."""
+        if self.on_mismatch is not None:
+            self.on_mismatch(mismatch)
+
+    def seconds(self, recorded: float) -> float:
+        """How long it takes here."""
+        return 0.0 if self.speed is None else recorded / self.speed
+
+    def bytes_of(self, reply: Reply) -> bytes:
+        """An answer with our addresses."""
+        answer = reply.answer or b""
+        return answer if reply.exchange is None else self._renamed(reply.exchange, answer, self._rename)
+
+    # internals
+
+    def _rename(self, _: int, host: str, port: int) -> tuple[str, int]:
+        ours = self._ports.get((host, port))
+        return (host, port) if ours is None else (LOOPBACK, ours)
+
+    @staticmethod
+    def _renamed(exchange: Exchange, answer: bytes, rename: Rename) -> bytes:
+        if len(answer) < 8 or int.from_bytes(answer[:4]) != len(answer) - 4:
+            return answer  # torn
+        return rewrite_addresses(exchange.api_key, exchange.header.api_version, answer[4:], rename)
+
+    def _all_addresses(self) -> list[tuple[str, int]]:
+        """Those that clients have connected to, and those that answers name."""
+        found = dict.fromkeys(self.recording.addresses)
+
+        def note(_: int, host: str, port: int) -> tuple[str, int]:
+            found.setdefault((host, port))
+            return host, port
+
+        for exchange in self.recording.exchanges:
+            self._renamed(exchange, exchange.answer or b"", note)
+        return list(found)
+
+
+class _Connection(asyncio.Protocol):
+    """A client, and the answers that are on their way to it."""
+
+    def __init__(self, broker: ReplayBroker, address: tuple[str, int]) -> None:
+        self._broker = broker
+        self._loop = asyncio.get_running_loop()
+        self._decoder = FrameDecoder(_LARGEST_FRAME)
+        self._part = broker.part_at(address)
+        self._transport: asyncio.Transport | None = None
+        self._due: deque[tuple[float, bytes]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_ending = False
+        self.closed = self._loop.create_future()
+
+    def close(self, *, reset: bool) -> None:
+        """End it now."""
+        self._due.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._is_ending = True
+        if self._transport is None or self._transport.is_closing():
+            return
+        if reset:
+            with contextlib.suppress(OSError, AttributeError, ValueError):  # the socket may have gone
+                self._transport.get_extra_info("socket").setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE
+                )
+            self._transport.abort()
+        else:
+            self._transport.close()
+
+    # asyncio callbacks
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's does not inherit from it
+        self._broker.joined(self)
+        self._pump()
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_ending:
+            return
+        try:
+            for frame in self._decoder.feed(data):
+                self._handle(self._part.ask(frame))
+        except MalformedFrameError:
+            self.close(reset=False)
+            return
+        except ReplayMismatchError as mismatch:
+            self._broker.mismatched(mismatch)
+            self.close(reset=False)
+            return
+        self._pump()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.close(reset=False)
+        self._part.ended()
+        self._broker.left(self)
+        self.closed.set_result(None)
+
+    # internals
+
+    def _handle(self, reply: Reply) -> None:
+        now = self._loop.time()
+        if reply.answer is not None:
+            self._due.append((now + self._broker.seconds(reply.delay), self._broker.bytes_of(reply)))
+        for data in self._part.unasked():
+            self._due.append((now, data))
+
+    def _pump(self) -> None:
+        """Send each answer that is due, and end the connection where the recording has its end."""
+        while self._due and self._due[0][0] <= self._loop.time():
+            _, data = self._due.popleft()
+            if self._transport is not None:
+                self._transport.write(data)
+        if self._due:
+            self._wake_at(self._due[0][0], self._pump)
+        elif (end := self._part.end()) is not None and not self._is_ending:
+            after, reset = end
+            self._is_ending = True
+            self._wake_at(self._loop.time() + self._broker.seconds(after), lambda: self.close(reset=reset))
+
+    def _wake_at(self, when: float, call: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(when, call)

@@ -1,0 +1,420 @@
+"""Which recorded request a request is, and so what answers it.
+
+Owns the order in which a recording is played. Pure: frames come in, replies go out; it knows neither sockets nor a
+clock.
+
+Rules:
+
+- A connection plays one that was recorded at the same address, in their order; only its first request that is for that
+  broker alone settles which, since clients open several at once.
+- On it, the requests of each API come in the recorded order. Those of different APIs may come in another one:
+  heartbeats and fetches are sent by the clock.
+- A request that changes nothing may be left out, or come once more than it was recorded: it then gets the last answer
+  to the same one. One that any broker can answer may come to any. Metadata of topics that were asked for in another
+  combination are put together from an answer that has them all.
+- Anything else is a ``ReplayMismatchError``, which is kept, and ends its connection.
+- SASL may be left out, so that a recording can be played without a password. Its answers are the recorded ones, and so
+  only mechanisms without proofs in them can be played: PLAIN and OAUTHBEARER. Where the recording has no SASL, a client
+  that asks for it, as ours does of a listener that has closed on it, is told that there is none (ILLEGAL_SASL_STATE).
+- The cluster ends a connection where it did in the recording: when all that had come before has come.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiokafkapy.errors import IllegalSaslStateError, MalformedFrameError
+from aiokafkapy.protocol.api import ApiKey, api_name, schema_versions
+from aiokafkapy.protocol.codec import (
+    RequestHeader,
+    decode_request,
+    decode_request_header,
+    decode_response,
+    encode_response,
+)
+from aiokafkapy.protocol.messages import build_response
+
+from ..recording import Conversation, Exchange, Recording
+from ..recording.hiding import NO_HEADER
+from ..recording.recorder import place
+from .comparison import comparable, difference
+
+__all__ = ["Part", "ReplayMismatchError", "Reply", "Script"]
+
+_GREETINGS: Final = frozenset({-1, ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+"""Before anything that tells which connection it is; -1 are SASL's bytes without a header."""
+
+_ANYWHERE: Final = frozenset(
+    {
+        ApiKey.METADATA,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+        ApiKey.PUSH_TELEMETRY,
+    }
+)
+"""Any broker may answer, so a client asks the one that it likes best at the moment."""
+
+_REPEATABLE: Final = frozenset(
+    {
+        ApiKey.API_VERSIONS,
+        ApiKey.METADATA,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+        ApiKey.PUSH_TELEMETRY,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.HEARTBEAT,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.LIST_GROUPS,
+    }
+)
+"""They change nothing, or come by the clock; how many there are is no part of the conversation."""
+
+_PLAYABLE_MECHANISMS: Final = ("PLAIN", "OAUTHBEARER")
+_CORRELATION_ID: Final = struct.Struct(">I")
+
+
+class ReplayMismatchError(Exception):
+    """A request that the recording has not: ``expected`` and ``came`` in words, and the ``connection`` of the
+    recording, or None. ``address`` is the broker's in the recording.
+    """
+
+    def __init__(self, address: str, connection: int | None, expected: str, came: str, reason: str) -> None:
+        where = f"connection {connection} to {address}" if connection is not None else f"a connection to {address}"
+        detail = f": {reason}" if reason else ""
+        super().__init__(f"{where}: expected {expected}, and {came} came{detail}")
+        self.address = address
+        self.connection = connection
+        self.expected = expected
+        self.came = came
+        self.reason = reason
+
+
+@dataclass(slots=True, frozen=True)
+class Reply:
+    """The recorded ``answer`` with the right correlation id, None for silence, and the seconds until it comes.
+
+    ``exchange`` is the recorded one; None for what a recording need not have.
+    """
+
+    exchange: Exchange | None
+    answer: bytes | None
+    delay: float
+
+
+class Script:
+    """A recording while it is played."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.mismatches: list[ReplayMismatchError] = []
+        self._order = recording.exchanges
+        self.has_sasl = any(each.api_key == ApiKey.SASL_HANDSHAKE for each in self._order)
+        self._played: set[Exchange] = set()
+        self._last: dict[tuple[int, bytes], Exchange] = {}
+        self._prints: dict[Exchange, bytes] = {}
+        self._parts: list[Part] = []
+        self._free = list(recording.conversations)
+
+    def connect(self, address: tuple[str, int]) -> Part:
+        """A client has connected where ``address`` was."""
+        part = Part(self, address, self._take(address))
+        self._parts.append(part)
+        return part
+
+    @property
+    def unplayed(self) -> list[str]:
+        """The requests that should have come and have not, in words; those that may be left out are not among them."""
+        return [
+            f"{_named(each)} of connection {each.connection}"
+            for each in self._order
+            if each not in self._played and each.api_key not in _REPEATABLE and each.api_key not in _GREETINGS
+        ]
+
+    # for the parts
+
+    def is_played(self, exchange: Exchange) -> bool:
+        """Whether it has come."""
+        return exchange in self._played
+
+    def play(self, exchange: Exchange) -> None:
+        """It has come."""
+        self._played.add(exchange)
+        self._last[exchange.api_key, self.print_of(exchange)] = exchange
+
+    def print_of(self, exchange: Exchange) -> bytes:
+        """The fingerprint of a recorded request."""
+        found = self._prints.get(exchange)
+        if found is None:
+            found = self._prints[exchange] = _print(exchange.header, self.values_of(exchange))
+        return found
+
+    def values_of(self, exchange: Exchange) -> Any:
+        """A recorded request as it is compared."""
+        is_hashed = self.recording.is_hashed
+        return comparable(exchange.header, exchange.wire[4:], is_hashed=is_hashed, is_hidden=exchange.is_hidden)
+
+    def anywhere(self, api_key: int, print_: bytes, own: Conversation | None) -> Exchange | None:
+        """The first of all connections' requests that has not come and is the same."""
+        for exchange in self._order:
+            if exchange.api_key != api_key or exchange in self._played or self.print_of(exchange) != print_:
+                continue
+            is_own = own is not None and exchange.connection == own.number
+            if is_own or exchange.answer is not None:
+                return exchange
+        return None
+
+    def all_of(self, api_key: int) -> list[Exchange]:
+        """The requests of an API, those that have not come first."""
+        found = [exchange for exchange in self._order if exchange.api_key == api_key]
+        return sorted(found, key=self.is_played)
+
+    def again(self, api_key: int, print_: bytes) -> Exchange | None:
+        """The same request when it came last."""
+        return self._last.get((api_key, print_))
+
+    def exchange_for(self, part: Part, print_: bytes, api_key: int) -> Conversation | None:
+        """Another connection at the same address, free or of somebody unsettled, in which the request is next."""
+        for conversation in self.recording.conversations:
+            if conversation.address != part.address or conversation is part.conversation:
+                continue
+            owner = next((each for each in self._parts if each.conversation is conversation), None)
+            is_free = conversation in self._free or (owner is not None and not owner.is_settled)
+            if is_free and self.next_of(conversation, print_, api_key) is not None:
+                self._swap(part, conversation, owner)
+                return conversation
+        return None
+
+    def next_of(self, conversation: Conversation, print_: bytes, api_key: int) -> Exchange | None:
+        """A connection's next request of an API, if it is the same; of those that may be left out, the first such."""
+        for exchange in conversation.exchanges:
+            if exchange in self._played or exchange.api_key != api_key:
+                continue
+            if self.print_of(exchange) == print_:
+                return exchange
+            if api_key not in _REPEATABLE:
+                return None
+        return None
+
+    def ended(self, part: Part) -> None:
+        """The client's connection has ended: one that was never settled leaves the recorded one to another."""
+        self._parts.remove(part)
+        conversation = part.conversation
+        has_more = conversation is not None and any(
+            exchange not in self._played and exchange.api_key not in _GREETINGS for exchange in conversation.exchanges
+        )
+        if conversation is not None and has_more and not part.is_settled:
+            self._give_back(conversation)
+
+    # internals
+
+    def _take(self, address: tuple[str, int]) -> Conversation | None:
+        for conversation in self._free:
+            if conversation.address == address:
+                self._free.remove(conversation)
+                return conversation
+        return None
+
+    def _give_back(self, conversation: Conversation) -> None:
+        self._free.append(conversation)
+        self._free.sort(key=lambda each: each.number)
+
+    def _swap(self, part: Part, conversation: Conversation, owner: Part | None) -> None:
+        before = part.conversation
+        if owner is not None:
+            owner.conversation = before
+        else:
+            self._free.remove(conversation)
+            if before is not None:
+                self._give_back(before)
+        part.conversation = conversation
+
+
+class Part:
+    """A client's connection, and the recorded one that it plays, if there is one."""
+
+    def __init__(self, script: Script, address: tuple[str, int], conversation: Conversation | None) -> None:
+        self.address = address
+        self.conversation = conversation
+        self.is_settled = False
+        self._script = script
+        self._sends_bare_sasl = False
+        self._unasked_sent = 0
+
+    def ask(self, frame: bytes) -> Reply:
+        """What answers a request, given without its size; raises ReplayMismatchError, which the script has kept."""
+        header = self._header(frame)
+        values = comparable(header, frame, is_hashed=self._script.recording.is_hashed)
+        if header is NO_HEADER:
+            values = {"bytes": None}
+        if self._script.has_sasl:
+            self._check_mechanism(header, frame)
+        exchange = self._found(header.api_key, _print(header, values))
+        if exchange is None and header.api_key == ApiKey.SASL_HANDSHAKE and not self._script.has_sasl:
+            return Reply(None, _no_sasl(header), 0.0)
+        if exchange is None and header.api_key == ApiKey.METADATA and (part := self._metadata(header, values)):
+            return part
+        if exchange is None:
+            raise self._mismatch(header, values)
+        self._sends_bare_sasl = (header.api_key == ApiKey.SASL_HANDSHAKE and header.api_version == 0) or (
+            self._sends_bare_sasl and header is NO_HEADER
+        )
+        self._script.play(exchange)
+        answer = None if exchange.answer is None else _answer(exchange, header)
+        return Reply(exchange, answer, exchange.delay)
+
+    def unasked(self) -> list[bytes]:
+        """Bytes that were sent without a request, when their turn has come; each once."""
+        if self.conversation is None:
+            return []
+        played = sum(map(self._script.is_played, self.conversation.exchanges))
+        due = [data for position, data in self.conversation.unasked if position <= played]
+        new, self._unasked_sent = due[self._unasked_sent :], max(self._unasked_sent, len(due))
+        return new
+
+    def end(self) -> tuple[float, bool] | None:
+        """The seconds until the cluster ends the connection, and whether by RST; None while more is to come before."""
+        conversation = self.conversation
+        if conversation is None or not conversation.is_closed_by_cluster or conversation.closed_at is None:
+            return None
+        exchanges = conversation.exchanges
+        may_miss = _REPEATABLE | _GREETINGS
+        is_over = all(self._script.is_played(each) or each.api_key in may_miss for each in exchanges[:-1])
+        if not is_over or (exchanges and not self._script.is_played(exchanges[-1])):
+            return None
+        return max(0.0, conversation.closed_at - conversation.last_at), conversation.is_reset
+
+    def ended(self) -> None:
+        """The client's connection has ended."""
+        self._script.ended(self)
+
+    # internals
+
+    def _header(self, frame: bytes) -> RequestHeader:
+        try:
+            header, _ = decode_request_header(frame)
+            schema_versions(header.api_key)
+            if self._sends_bare_sasl:
+                decode_request(frame)
+        except Exception:  # no request of a known API
+            return NO_HEADER
+        return header
+
+    def _check_mechanism(self, header: RequestHeader, frame: bytes) -> None:
+        if header.api_key != ApiKey.SASL_HANDSHAKE:
+            return
+        mechanism = getattr(decode_request(frame)[1], "mechanism", "")
+        if mechanism not in _PLAYABLE_MECHANISMS:
+            reason = "a recording has no proofs of identity: connect without SASL, by security_protocol=PLAINTEXT"
+            raise self._kept("no SASL, or PLAIN or OAUTHBEARER", f"SASL's {mechanism}", reason)
+
+    def _found(self, api_key: int, print_: bytes) -> Exchange | None:
+        script, conversation = self._script, self.conversation
+        if api_key in _ANYWHERE or api_key == ApiKey.API_VERSIONS:
+            own = None if conversation is None else script.next_of(conversation, print_, api_key)
+            if api_key == ApiKey.API_VERSIONS and own is not None:
+                return own
+            return script.anywhere(api_key, print_, conversation) or self._again(api_key, print_)
+        found = None if conversation is None else script.next_of(conversation, print_, api_key)
+        if found is None and not self.is_settled and api_key not in _GREETINGS:
+            other = script.exchange_for(self, print_, api_key)
+            found = None if other is None else script.next_of(other, print_, api_key)
+        if found is not None:
+            self.is_settled |= api_key not in _GREETINGS
+            return found
+        return self._again(api_key, print_)
+
+    def _metadata(self, header: RequestHeader, values: Any) -> Reply | None:
+        """The metadata of topics that were not asked for together in the recording; None if it has not all of them."""
+        wanted = values.get("topics")
+        known = [each for each in self._script.all_of(ApiKey.METADATA) if each.header.api_version == header.api_version]
+        # The latest that has come, else the first that will.
+        came = [each for each in known if self._script.is_played(each)]
+        for exchange in [*reversed(came), *(each for each in known if each not in came)]:
+            answer = None if wanted is None else _topics_of(exchange, wanted, header.correlation_id)
+            if answer is not None:
+                return Reply(exchange, answer, exchange.delay)
+        return None
+
+    def _again(self, api_key: int, print_: bytes) -> Exchange | None:
+        return self._script.again(api_key, print_) if api_key in _REPEATABLE else None
+
+    def _mismatch(self, header: RequestHeader, values: Any) -> ReplayMismatchError:
+        came = f"{api_name(header.api_key)} v{header.api_version}" if header.api_key >= 0 else "no request of Kafka's"
+        own = self.conversation.exchanges if self.conversation is not None else []
+        left = [each for each in own if not self._script.is_played(each)]
+        same_api = [each for each in left if each.api_key == header.api_key]
+        if not same_api and header.api_key in _ANYWHERE:
+            same_api = self._script.all_of(header.api_key)
+        if not left and not same_api:
+            rest = "nothing more on it" if self.conversation is not None else "no further connection"
+            return self._kept(rest, came, "")
+        wanted = (same_api or [each for each in left if each.api_key not in _REPEATABLE] or left)[0]
+        reason = ""
+        if same_api and wanted.header.api_version == header.api_version:
+            reason = difference(self._script.values_of(wanted), values)
+        return self._kept(_named(wanted), came, reason)
+
+    def _kept(self, expected: str, came: str, reason: str) -> ReplayMismatchError:
+        number = None if self.conversation is None else self.conversation.number
+        found = ReplayMismatchError(place(*self.address), number, expected, came, reason)
+        self._script.mismatches.append(found)
+        return found
+
+
+def _print(header: RequestHeader, values: Any) -> bytes:
+    text = repr((header.api_key, header.api_version, values))
+    return hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=16).digest()
+
+
+def _named(exchange: Exchange) -> str:
+    if exchange.api_key < 0:
+        return f"SASL's bytes (line {exchange.line})"
+    return f"{api_name(exchange.api_key)} v{exchange.header.api_version} (line {exchange.line})"
+
+
+def _no_sasl(header: RequestHeader) -> bytes:
+    code = IllegalSaslStateError.code
+    body = build_response(ApiKey.SASL_HANDSHAKE, header.api_version, error_code=code, mechanisms=())
+    return encode_response(body, header.correlation_id)
+
+
+def _topics_of(exchange: Exchange, wanted: list[dict[str, Any]], correlation_id: int) -> bytes | None:
+    """A recorded answer to Metadata, with the topics that are wanted; None when it has not all of them."""
+    try:
+        _, body = decode_response(exchange.api_key, exchange.header.api_version, (exchange.answer or b"")[4:])
+    except MalformedFrameError:
+        return None
+    found = []
+    for one in wanted:
+        ids = {value for value in one.values() if value is not None}
+        topic = next((each for each in body.topics if {each.name, getattr(each, "topic_id", None)} >= ids), None)
+        if topic is None or not ids:
+            return None
+        found.append(topic)
+    return encode_response(dataclasses.replace(body, topics=tuple(found)), correlation_id)
+
+
+def _answer(exchange: Exchange, header: RequestHeader) -> bytes:
+    """The recorded answer for another correlation id; a wrong one stays as wrong."""
+    answer = exchange.answer or b""
+    if exchange.api_key < 0 or len(answer) < 8:
+        return answer
+    (found,) = _CORRELATION_ID.unpack_from(answer, 4)
+    wanted = (found - exchange.header.correlation_id + header.correlation_id) % (1 << 32)
+    return answer[:4] + _CORRELATION_ID.pack(wanted) + answer[8:]
