@@ -1,26 +1,35 @@
-"""An event loop whose time is virtual and whose network is a ``SimulatedNetwork``: hours pass at once, and twice alike.
+"""An event loop whose time is virtual and whose network is simulated: hours pass at once, and twice alike.
 
 When no callback is ready, the time jumps to the next timer. If there is none, or only recurring ones, ``Deadlock``
 names the tasks that still wait, so that a hang is found at once.
 
-Rules: nothing depends on a real thread, socket or clock; work for a thread runs later, in a turn of its own; exceptions
-that asyncio would log are kept in ``complaints``.
+Rules: nothing depends on a real thread, socket or clock, and what does is refused (``Guard``); work for a thread runs
+later, in a turn of its own; exceptions that asyncio would log are kept in ``complaints``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 import weakref
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-__all__ = ["Deadlock", "Network", "SimulatedLoop"]
+from ...sockets import network_of
+from .guard import Guard, SimulationError
+
+__all__ = ["Deadlock", "SimulatedLoop"]
 
 START = 1_000.0
 """Not zero, to expose code that confuses "never" with time zero."""
 LONGEST_RUN = 1_800.0
 """Seconds after which only recurring timers can keep the loop alive: no scenario needs a tenth of it."""
+
+MOST_PLACES = 12
+
+LOOPBACK = ("127.0.0.1", "localhost", b"127.0.0.1", b"localhost")
+NO_NETWORK = "only the simulated brokers can be reached, by asyncio; use a fake of the rest"
 
 MOST_TURNS = 100_000
 """Turns in which no time passes: the busiest scenario needs a hundredth of it."""
@@ -30,30 +39,15 @@ class Deadlock(Exception):
     """Nothing can happen any more, and the awaited event has not."""
 
 
-class Network(Protocol):
-    """A network as the loop uses it."""
-
-    async def connect(self, sock: socket.socket, address: Any) -> None:
-        """As ``loop.sock_connect``."""
-
-    def open(self, sock: Any, protocol: asyncio.Protocol) -> asyncio.Transport:
-        """The transport of a connected or accepted socket."""
-
-    def listen(self, listener: Any, on_acceptable: Callable[[], None]) -> None:
-        """Call back when a connection can be accepted."""
-
-    def listen_no_more(self, listener: Any) -> bool:
-        """Stop calling back; True if there was a callback."""
-
-
 class SimulatedLoop(asyncio.BaseEventLoop):
     """Runs until its future is done, like any loop; ``delay_of_thread()`` says how long work in a thread takes."""
 
     _scheduled: list[asyncio.TimerHandle]
+    _thread_id: int | None
 
-    def __init__(self, delay_of_thread: Callable[[], float]) -> None:
+    def __init__(self, delay_of_thread: Callable[[], float], guard: Guard | None = None) -> None:
         super().__init__()
-        self.network: Network
+        self.guard = guard if guard is not None else Guard("simulated")
         self.complaints: list[str] = []
         self.ends_at = START + LONGEST_RUN
         self._now = START
@@ -99,22 +93,60 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     # the network
 
-    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
-        await self.network.connect(sock, address)
+    async def create_connection(
+        self, protocol_factory: Callable[[], Any], host: Any = None, port: Any = None, **_: Any
+    ) -> Any:  # type: ignore[override]
+        """To a simulated listener, for clients that are not ours."""
+        network = network_of(self)
+        if network is None or port not in getattr(network, "listeners", ()) or host not in LOOPBACK:
+            raise self.guard.refuse(f"a connection to {host}:{port}", NO_NETWORK)
+        sock = network.new_socket(socket.AF_INET)
+        try:
+            await network.connect(sock, (host, port))
+            protocol = protocol_factory()
+            return network.open(sock, protocol), protocol
+        except BaseException:
+            sock.close()
+            raise
 
-    async def create_connection(self, protocol_factory: Callable[[], Any], *_: Any, sock: Any, **__: Any) -> Any:  # type: ignore[override]
-        """Of a connected socket only."""
-        return self._opened(sock, protocol_factory())
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:  # type: ignore[override]
+        """Of the loopback address only: there are no other machines."""
+        if host not in LOOPBACK:
+            raise self.guard.refuse(f"looking up {host!r}", NO_NETWORK)
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", port))]
 
-    async def connect_accepted_socket(self, protocol_factory: Callable[[], Any], sock: Any, **_: Any) -> Any:
-        return self._opened(sock, protocol_factory())
+    async def sock_connect(self, sock: Any, address: Any) -> None:
+        raise self.guard.refuse(f"a connection to {address!r}", NO_NETWORK)
 
-    def add_reader(self, fd: Any, callback: Callable[..., Any], *_: Any) -> None:  # type: ignore[override]
-        """For listeners only."""
-        self.network.listen(fd, callback)
+    async def create_server(self, *_: Any, **__: Any) -> Any:
+        raise self.guard.refuse("a server", NO_NETWORK)
 
-    def remove_reader(self, fd: Any) -> bool:
-        return self.network.listen_no_more(fd)
+    async def create_datagram_endpoint(self, *_: Any, **__: Any) -> Any:
+        raise self.guard.refuse("a datagram socket", NO_NETWORK)
+
+    async def create_unix_connection(self, *_: Any, **__: Any) -> Any:
+        raise self.guard.refuse("a Unix domain socket", NO_NETWORK)
+
+    async def create_unix_server(self, *_: Any, **__: Any) -> Any:
+        raise self.guard.refuse("a Unix domain socket", NO_NETWORK)
+
+    async def subprocess_exec(self, *_: Any, **__: Any) -> Any:
+        raise self.guard.refuse("another process", NO_NETWORK)
+
+    async def subprocess_shell(self, *_: Any, **__: Any) -> Any:
+        raise self.guard.refuse("another process", NO_NETWORK)
+
+    def add_reader(self, fd: Any, callback: Any, *_: Any) -> None:
+        raise self.guard.refuse(f"waiting for {fd!r}", NO_NETWORK)
+
+    def add_writer(self, fd: Any, callback: Any, *_: Any) -> None:
+        raise self.guard.refuse(f"waiting for {fd!r}", NO_NETWORK)
+
+    def call_soon_threadsafe(self, callback: Any, *arguments: Any, context: Any = None) -> asyncio.Handle:
+        """From this thread only: another one's call would come at the machine's time."""
+        if self._thread_id not in (None, threading.get_ident()):
+            raise SimulationError("a call from another thread in a simulation: there is one thread only")
+        return self.call_soon(callback, *arguments, context=context)
 
     # threads
 
@@ -123,6 +155,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
         A single thread does one thing after another, and nothing once it is shut down.
         """
+        self.guard.check_thread(func)
         if getattr(executor, "_shutdown", False):
             raise RuntimeError("cannot schedule new futures after shutdown")
         is_single = getattr(executor, "_max_workers", 0) == 1
@@ -150,13 +183,17 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     # internals
 
-    def _opened(self, sock: Any, protocol: asyncio.Protocol) -> tuple[asyncio.Transport, asyncio.Protocol]:
-        return self.network.open(sock, protocol), protocol
-
     def _complain(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self.complaints.append(f"{context['message']}: {context.get('exception')!r}")
 
 
 def _where(task: asyncio.Task[Any]) -> str:
-    frames = task.get_stack(limit=1)
-    return f"{frames[-1].f_code.co_qualname}:{frames[-1].f_lineno}" if frames else repr(task.get_coro())
+    """The coroutines that wait for one another, from the task's own to the innermost."""
+    places: list[str] = []
+    waiting: Any = task.get_coro()
+    while waiting is not None and len(places) < MOST_PLACES:
+        frame = getattr(waiting, "cr_frame", None) or getattr(waiting, "gi_frame", None)
+        if frame is not None:
+            places.append(f"{frame.f_code.co_qualname}:{frame.f_lineno}")
+        waiting = getattr(waiting, "cr_await", None) or getattr(waiting, "gi_yieldfrom", None)
+    return " > ".join(places) or repr(task.get_coro())
