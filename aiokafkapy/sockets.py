@@ -1,8 +1,8 @@
 """Sockets, from the making to the event loop, and the networks that stand in for the system's.
 
 Owns the one way in which sockets that we made or accepted become transports, for clients and the dev broker
-(``hand_over``), and which ``Network`` a loop's connections are made in: the system's, unless ``use_network`` gave the loop
-another one, as ``aiokafkapy.testing`` does for connections in memory. It knows neither protocols nor TLS.
+(``hand_over``), and which ``Network`` a loop's connections are made in: the system's, unless ``use_network`` gave the
+loop another one, as ``aiokafkapy.testing`` does for connections in memory. It knows neither protocols nor TLS.
 
 Rules:
 

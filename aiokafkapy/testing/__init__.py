@@ -1,9 +1,10 @@
 """Test tools for applications, which our own tests use too.
 
 A producer that sends nothing, ``assert_produced``, a real Apache Kafka of one or several nodes, a schema registry,
-throw-away certificates, a proxy that breaks connections and requests on command, connections in memory, a virtual clock,
-and the pytest plugin (``aiokafkapy.testing.pytest_plugin``), installed through its entry point. Virtual time, seeds and
-faults for a whole service are ``aiokafkapy.testing.simulation``. ``DevBroker`` itself is in ``aiokafkapy.broker``.
+throw-away certificates, a proxy that breaks connections and requests on command, connections in memory, a virtual
+clock, and the pytest plugin (``aiokafkapy.testing.pytest_plugin``), installed through its entry point. Virtual time,
+seeds and faults for a whole service are ``aiokafkapy.testing.simulation``. ``DevBroker`` itself is in
+``aiokafkapy.broker``.
 
 Rule: importing this package imports none of its modules, since pytest loads the plugin in every run of every user;
 names are imported on first access.

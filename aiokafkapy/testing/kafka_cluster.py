@@ -24,10 +24,10 @@ from ..admin.topics import TopicAdmin
 from ..common import ConsumedRecord, TopicPartition
 from ..reader import PartitionReader
 from .assertions import assert_produced
-from .fault_proxy import FaultProxy
 
 if TYPE_CHECKING:
     from ..broker import DevBroker
+    from .fault_proxy import FaultProxy
 
 __all__ = ["KafkaCluster", "Kind", "kafka_cluster"]
 
@@ -38,19 +38,19 @@ _TIMEOUT: Final = 30.0
 
 
 class KafkaCluster:
-    """Clients connect to ``bootstrap_servers``. ``broker`` is the ``DevBroker``, if it is one, and ``proxy`` what stands
-    before it with ``--kafka=proxy``.
+    """Clients connect to ``bootstrap_servers``. ``broker`` is the ``DevBroker``, if it is one, and ``proxy`` the
+    ``FaultProxy`` before it, with ``--kafka=proxy``.
     """
 
     def __init__(
-        self, kind: Kind, bootstrap_servers: str, *, broker: DevBroker | None = None, proxy: FaultProxy | None = None
+        self, kind: Kind, servers: str, *, broker: DevBroker | None = None, proxy: FaultProxy | None = None
     ) -> None:
         self.kind = kind
-        self.bootstrap_servers = bootstrap_servers
+        self.bootstrap_servers = servers if proxy is None else proxy.bootstrap_servers
         self.broker = broker
         self.proxy = proxy
         # The proxy's faults are for the service under test, not for the test.
-        self._own_servers = bootstrap_servers if broker is None else broker.bootstrap_servers
+        self._own_servers = servers
         self._topics: list[str] = []
 
     def unique(self, name: str) -> str:
@@ -65,7 +65,7 @@ class KafkaCluster:
         topic = self.unique(name)
         options = {option.replace("_", "."): _text(value) for option, value in config.items()}
         async with TopicAdmin(self._own_servers) as admin:
-            await admin.create(topic, partitions, config=options, timeout=_TIMEOUT)
+            await admin.create(topic, partitions=partitions, configs=options, timeout=_TIMEOUT)
         self._topics.append(topic)
         return topic
 
@@ -76,12 +76,13 @@ class KafkaCluster:
         async with PartitionReader(self._own_servers, isolation_level="read_committed") as reader:
             found = await reader.partitions_for(topic, _TIMEOUT)
             chosen = [TopicPartition(topic, each.partition) for each in found if partition in (None, each.partition)]
+            begins = await reader.beginning_offsets(chosen, _TIMEOUT)
             ends = await reader.end_offsets(chosen, _TIMEOUT)
             reader.assign(chosen)
             for each in chosen:
-                reader.seek_to_time(each, -2)
+                reader.seek(each, begins[each])
                 reader.stop_at(each, ends[each])
-            records = [record async for record in reader] if any(ends.values()) else []
+            records = [record async for record in reader] if chosen else []
         return sorted(records, key=lambda record: (record.partition, record.offset))
 
     async def assert_produced(self, topic: str, **wanted: Any) -> list[ConsumedRecord]:
@@ -92,7 +93,7 @@ class KafkaCluster:
     async def delete_topics(self) -> None:
         """Those that were made here, where others use the cluster too."""
         topics, self._topics = self._topics, []
-        if self.kind == "real" and topics:
+        if self.broker is None and topics:
             async with TopicAdmin(self._own_servers) as admin:
                 for topic in topics:
                     await admin.delete(topic, timeout=_TIMEOUT)
@@ -119,10 +120,10 @@ async def kafka_cluster(
         assert servers is not None
         proxy = None
         if kind == "proxy":
+            from .fault_proxy import FaultProxy
+
             proxy = await stack.enter_async_context(FaultProxy(servers))
-        cluster = KafkaCluster(
-            kind, servers if proxy is None else proxy.bootstrap_servers, broker=broker, proxy=proxy
-        )
+        cluster = KafkaCluster(kind, servers, broker=broker, proxy=proxy)
         try:
             yield cluster
         finally:

@@ -1,4 +1,4 @@
-"""``Guard``: what a simulation cannot have, such as threads, real sockets and waiting by the machine's clock.
+"""``Guard``: things that a simulation cannot have, such as threads, real sockets and waiting by the machine's clock.
 
 Owns which calls are refused, their errors, and a list of them: a service may take an error for a broken connection and
 try again, but the run has failed all the same. It knows no broker and no producer.
@@ -49,16 +49,15 @@ class Guard:
             return
         frame = sys._getframe(2)
         name = frame.f_globals.get("__name__", "")
-        if name == "asyncio.threads" and frame.f_back is not None:
-            name = frame.f_back.f_globals.get("__name__", "")
-            if name.startswith(_PACKAGE):
-                return
-        elif name.startswith((_PACKAGE, "asyncio.")):
-            return
-        raise self.refuse(
-            f"a thread for {getattr(function, '__qualname__', function)!r}",
-            'there are no threads; give threads="simulated" if it only computes: it runs as one step of the loop then',
-        )
+        if name == "asyncio.threads":  # to_thread, whose function is in a partial
+            frame = frame.f_back or frame
+            name = frame.f_globals.get("__name__", "")
+            function = function.args[0]
+        if not name.startswith((_PACKAGE, "asyncio.")):
+            raise self.refuse(
+                f"a thread for {getattr(function, '__qualname__', function)!r}",
+                'there are no threads; give threads="simulated" if it only computes: it is one step of the loop then',
+            )
 
     @contextlib.contextmanager
     def watch(self) -> Iterator[None]:
@@ -82,7 +81,7 @@ class Guard:
                     time,
                     "sleep",
                     "time.sleep()",
-                    "it would stop every coroutine; await asyncio.sleep(), which takes no time",
+                    "it stops every coroutine; await asyncio.sleep(), which takes no time",
                 ),
                 (socket.socket, "connect", "a socket's connect()", _NO_SOCKETS),
                 (socket.socket, "connect_ex", "a socket's connect_ex()", _NO_SOCKETS),

@@ -30,7 +30,7 @@ TIME_LIMIT: Final = 4_000.0
 """Seconds: an hour, and what comes after it."""
 
 
-class SimulationFailure(AssertionError):  # noqa: N818  # as pytest and hypothesis name theirs
+class SimulationFailure(AssertionError):  # as pytest and hypothesis name theirs
     """A seed failed; its error is the cause. ``report`` has the whole timeline, of the run with the fewest faults."""
 
     def __init__(self, message: str, report: Report) -> None:
@@ -53,13 +53,13 @@ def simulate(
     """Run ``await scenario(world)`` in virtual time, once for each seed; the reports, when none failed.
 
     ``seeds`` is their number, from 0 on, or the seeds. ``broker`` has options of the ``DevBroker`` of ``nodes`` nodes,
-    ``faults`` says what goes wrong (None: nothing). ``threads="simulated"`` runs a thread's work as one step of the loop.
-    After ``time_limit`` virtual seconds a run counts as hung. With ``shrink`` a seed that fails is run again with fewer
-    faults.
+    ``faults`` says what goes wrong (None: nothing). ``threads="simulated"`` runs a thread's work as one step of the
+    loop. After ``time_limit`` virtual seconds a run counts as hung. With ``shrink`` a seed that fails is run again with
+    fewer faults.
 
-    Raises SimulationFailure for the first seed that fails: the coroutine raised, it or a task of it waits for what will
-    never happen, or it did what a simulation has not, which is a SimulationError. Raises ValueError for arguments out of
-    their limits, and SimulationError where a loop is running.
+    Raises SimulationFailure for the first seed that fails: the coroutine raised, it waits for what will never happen,
+    or it did what a simulation has not, which is a SimulationError. Raises ValueError for arguments out of their
+    limits, and SimulationError where a loop is running.
     """
     if asyncio._get_running_loop() is not None:
         raise SimulationError("simulate() runs a loop of its own: call it from a plain function, `def test_…`")
@@ -128,10 +128,17 @@ def _message(report: Report, drawn: Sequence[Fault], headline: str) -> str:
     else:
         lines.append(f"{count} fault{'' if count == 1 else 's'}:")
     lines += [f"  {fault}" for fault in report.schedule]
-    earlier = len(report.timeline) - MOST_LINES
-    lines.append("what happened:" if earlier <= 0 else f"what happened, without {earlier} lines before (in .report.timeline):")
-    lines += [f"  {line}" for line in report.timeline[-MOST_LINES:]]
+    lines += _end_of(report.timeline)
     return "\n".join(lines)
+
+
+def _end_of(timeline: Sequence[str]) -> list[str]:
+    """The last lines, and of those before the ones that tell of faults."""
+    earlier, last = timeline[:-MOST_LINES], timeline[-MOST_LINES:]
+    told = [line for line in earlier if " fault " in line]
+    if len(earlier) > len(told):
+        told.append(f"... {len(earlier) - len(told)} more lines before these, in .report.timeline")
+    return ["what happened:", *(f"  {line}" for line in (*told, *last))]
 
 
 def _command(seed: int) -> str:

@@ -1,7 +1,7 @@
 """An event loop whose time is virtual and whose network is simulated: hours pass at once, and twice alike.
 
 When no callback is ready, the time jumps to the next timer. If there is none, or only recurring ones, ``Deadlock``
-names the tasks that still wait, so that a hang is found at once.
+names the tasks that still wait, so that a hang is found at once; ``is_told_of`` chooses them.
 
 Rules: nothing depends on a real thread, socket or clock, and what does is refused (``Guard``); work for a thread runs
 later, in a turn of its own; exceptions that asyncio would log are kept in ``complaints``.
@@ -49,6 +49,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.guard = guard if guard is not None else Guard("simulated")
         self.complaints: list[str] = []
+        self.is_told_of: Callable[[asyncio.Task[Any]], bool] = lambda _: True
         self.ends_at = START + LONGEST_RUN
         self._now = START
         self._turns = 0
@@ -77,7 +78,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if timeout == 0:
             return []
         if timeout is None or self._now > self.ends_at:
-            waiting = sorted(f"{task.get_name()}: {_where(task)}" for task in asyncio.all_tasks(self))
+            tasks = filter(self.is_told_of, asyncio.all_tasks(self))
+            waiting = sorted(f"{task.get_name()}: {_where(task)}" for task in tasks)
             raise Deadlock("what was awaited will not happen any more; tasks that wait:\n  " + "\n  ".join(waiting))
         # _run_once has taken cancelled timers off the front; a timeout is cut at a day, which is no harm.
         if self._scheduled[0].when() > self._now:
@@ -95,10 +97,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     async def create_connection(
         self, protocol_factory: Callable[[], Any], host: Any = None, port: Any = None, **_: Any
-    ) -> Any:  # type: ignore[override]
+    ) -> Any:
         """To a simulated listener, for clients that are not ours."""
         network = network_of(self)
-        if network is None or port not in getattr(network, "listeners", ()) or host not in LOOPBACK:
+        if network is None or port not in getattr(network, "ports", ()) or host not in LOOPBACK:
             raise self.guard.refuse(f"a connection to {host}:{port}", NO_NETWORK)
         sock = network.new_socket(socket.AF_INET)
         try:
@@ -109,7 +111,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             sock.close()
             raise
 
-    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:  # type: ignore[override]
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
         """Of the loopback address only: there are no other machines."""
         if host not in LOOPBACK:
             raise self.guard.refuse(f"looking up {host!r}", NO_NETWORK)
@@ -136,13 +138,15 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     async def subprocess_shell(self, *_: Any, **__: Any) -> Any:
         raise self.guard.refuse("another process", NO_NETWORK)
 
-    def add_reader(self, fd: Any, callback: Any, *_: Any) -> None:
+    def add_reader(self, fd: Any, callback: Any, *_: Any) -> None:  # type: ignore[override]
         raise self.guard.refuse(f"waiting for {fd!r}", NO_NETWORK)
 
-    def add_writer(self, fd: Any, callback: Any, *_: Any) -> None:
+    def add_writer(self, fd: Any, callback: Any, *_: Any) -> None:  # type: ignore[override]
         raise self.guard.refuse(f"waiting for {fd!r}", NO_NETWORK)
 
-    def call_soon_threadsafe(self, callback: Any, *arguments: Any, context: Any = None) -> asyncio.Handle:
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Any, *arguments: Any, context: Any = None
+    ) -> asyncio.Handle:
         """From this thread only: another one's call would come at the machine's time."""
         if self._thread_id not in (None, threading.get_ident()):
             raise SimulationError("a call from another thread in a simulation: there is one thread only")

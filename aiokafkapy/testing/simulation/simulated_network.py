@@ -61,6 +61,7 @@ class SimulatedNetwork:
         self.chance = chance
         self.trace = trace
         self.listeners: dict[int, SimulatedListener] = {}
+        self.ports: set[int] = set()  # at which anybody has ever listened
         self.connections: list[Connection] = []
         # faults
         self.delay = (0.0002, 0.002)
@@ -85,6 +86,7 @@ class SimulatedNetwork:
         if not port:
             self._last_port += 1
             port = self._last_port
+        self.ports.add(port)
         listener = self.listeners[port] = SimulatedListener(self, port)
         return listener
 

@@ -1,7 +1,7 @@
 """``Simulation``: one seed's world, in which a coroutine of the user's runs, and the report of it.
 
-Owns a loop, a network, a dev broker, a schedule of faults and the timeline. ``run_seed`` is one run from its start to its
-report; which seeds are run, and what is said of a failure, is ``runner``'s.
+Owns a loop, a network, a dev broker, a schedule of faults and the timeline. ``run_seed`` is one run, from its start to
+its report; which seeds are run, and what is said of a failure, is ``runner``'s.
 
 Rules:
 
@@ -20,7 +20,8 @@ import dataclasses
 import hashlib
 import math
 import random
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import weakref
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -35,7 +36,7 @@ from ...sockets import use_network
 from .faults import FAULTS, FAULTS_OF_OUTAGES, FAULTS_OF_TRANSACTIONS, Fault, make_schedule
 from .guard import Guard, SimulationError
 from .simulated_cluster import BROKER_OPTIONS, SimulatedCluster
-from .simulated_loop import START, Deadlock, SimulatedLoop
+from .simulated_loop import START, SimulatedLoop
 from .simulated_network import SimulatedNetwork
 from .virtual_world import virtual_world
 
@@ -63,6 +64,8 @@ RECOVERABLE: Final[tuple[str, ...]] = (
 """What a cluster does to its clients in an ordinary year. A producer gets over all of it, in time."""
 _KNOWN: Final = FAULTS_OF_OUTAGES | FAULTS | FAULTS_OF_TRANSACTIONS
 _PACKAGE: Final = str(Path(__file__).parents[2])
+_SCENARIO: Final = "the scenario"
+"""The name of its task."""
 _LONGEST: Final = 86_400.0
 _PARTITIONS: Final = 1_000
 """A fault's partition is drawn from so many, and counted off among those that there are."""
@@ -127,19 +130,22 @@ class Simulation:
         self.guard = Guard(settings.threads)
         self.loop = SimulatedLoop(lambda: threads.uniform(0, 0.005), self.guard)
         self.loop.ends_at = START + settings.time_limit
+        self.loop.is_told_of = lambda task: task.get_name() == _SCENARIO or not _is_the_packages(task)
         self.network = SimulatedNetwork(self.loop, network, self._trace)
         use_network(self.loop, self.network)
         self.broker = DevBroker(nodes=settings.nodes, **(BROKER_OPTIONS | settings.broker))
         self._cluster = SimulatedCluster(self.broker, self.network, replication, self._trace)
         self._digest = hashlib.blake2b()
-        if schedule is None and settings.faults is not None:
-            chosen = settings.faults
+        self._faults = chosen = settings.faults
+        if schedule is None and chosen is not None:
             schedule = make_schedule(
                 faults, chosen.seconds, settings.nodes, _PARTITIONS, chosen.most if chosen.names else 0, chosen.names
             )
         self.report.schedule = list(schedule or ())
         self._breaking: asyncio.Task[None] | None = None
         self._failed_tasks: list[asyncio.Task[Any]] = []
+        self._tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], int] = weakref.WeakKeyDictionary()
+        self._made = 0
         self._nodes: Sequence[Node] = ()
         self.loop.set_task_factory(self._new_task)
 
@@ -169,19 +175,22 @@ class Simulation:
 
     async def play(self, scenario: Scenario) -> None:
         """Run the coroutine, and faults beside it."""
+        task = asyncio.current_task()
+        assert task is not None
+        task.set_name(_SCENARIO)
         await self._cluster.start()
         self._nodes = self.broker.nodes
         self.broker.watch_requests(self._on_request)
         self.broker.controls.watchers.append(self._on_control)
+        breaking = self._breaking = asyncio.create_task(self._break_things(), name="faults of the simulation")
         try:
-            self._breaking = asyncio.create_task(self._break_things(), name="faults of the simulation")
             running = scenario(self)
             if not hasattr(running, "__await__"):
                 raise SimulationError(f"{scenario!r} returned {running!r}: write it as `async def`")
             await running
             await self._leave_no_task()
         finally:
-            self._breaking.cancel()
+            breaking.cancel()
             self.broker.watch_requests(None)
             await self._cluster.stop()
 
@@ -211,7 +220,7 @@ class Simulation:
         self.loop.ends_at = math.inf
         self.network.reset()
         for _ in range(2):
-            for task in asyncio.all_tasks(self.loop):
+            for task in self._in_order(asyncio.all_tasks(self.loop)):
                 task.cancel()
             for _ in range(10):  # turns that need no time
                 self.loop.run_until_complete(asyncio.sleep(0))
@@ -227,15 +236,17 @@ class Simulation:
         for at, is_end, number in sorted(events):
             await asyncio.sleep(max(0.0, began + at - self.loop.time()))
             fault = schedule[number]
-            self._happened(f"end of fault {number + 1}: {fault.name}" if is_end else f"fault {number + 1}: {fault.name}")
+            self._happened(f"{'end of ' if is_end else ''}fault {number + 1}: {fault.name}")
             (fault.end if is_end else fault.begin)(self._cluster)
-        self._cluster.heal()
+        if self._faults is not None:  # a fault that is left out must not change when all is well
+            await asyncio.sleep(max(0.0, began + self._faults.seconds - self.loop.time()))
+            self._happened("all is well")
+            self._cluster.heal()
 
     async def _leave_no_task(self) -> None:
         ours = {asyncio.current_task(), self._breaking}
         left = [task for task in asyncio.all_tasks(self.loop) if task not in ours and not _is_the_packages(task)]
-        left.sort(key=lambda task: task.get_name())
-        for task in left:
+        for task in self._in_order(left):
             task.cancel()
         if left:
             await asyncio.wait(left)
@@ -244,7 +255,13 @@ class Simulation:
         """The loop's task factory."""
         task = asyncio.Task(coro, loop=loop, **options)
         task.add_done_callback(self._on_task_done)
+        self._made += 1
+        self._tasks[task] = self._made
         return task
+
+    def _in_order(self, tasks: Iterable[asyncio.Task[Any]]) -> list[asyncio.Task[Any]]:
+        """As they were made: a set has the order of their addresses, which are the machine's."""
+        return sorted(tasks, key=self._tasks.__getitem__)
 
     def _on_task_done(self, task: asyncio.Task[Any]) -> None:
         if getattr(task, "_log_traceback", False):
@@ -253,7 +270,7 @@ class Simulation:
     def _on_request(self, node_id: int, response: Response, _: float) -> None:
         request = response.request
         header = request.header
-        name = ApiKey(request.api_key).name if request.api_key in iter(ApiKey) else str(request.api_key)
+        name = _name_of(request.api_key)
         client = "" if header is None else f" of {header.client_id or 'a client'}"
         told = ", ".join(sorted({errors.for_code(code).__name__ for code in _codes(request.answer)}))
         if response.action is not ResponseAction.SEND:
@@ -309,6 +326,13 @@ def _is_caused_by(error: BaseException | None, cause: BaseException) -> bool:
     while error is not None and error is not cause:
         error = error.__cause__ or error.__context__
     return error is cause
+
+
+def _name_of(api_key: int) -> str:
+    try:
+        return ApiKey(api_key).name
+    except ValueError:
+        return str(api_key)
 
 
 def _codes(answer: object) -> Iterator[int]:

@@ -5,9 +5,10 @@ knows no broker and no producer.
 
 Rules:
 
-- replaced are ``time.time``, ``monotonic``, ``perf_counter`` and ``thread_time``, with their ``_ns``; ``os.urandom``, and so
-  ``uuid.uuid4`` and ``secrets``; ``random.Random()`` without a seed; and the state of ``random``'s own functions, which is put
-  back afterwards. A name imported from ``time`` before is the machine's still, and so is ``datetime.now``;
+- replaced are ``time.time``, ``monotonic``, ``perf_counter`` and ``thread_time``, with their ``_ns``; ``os.urandom``,
+  and so ``uuid.uuid4`` and ``secrets``; ``random.Random()`` without a seed; and the state of ``random``'s own
+  functions, which is put back afterwards. A name imported from ``time`` before is the machine's still, and so is
+  ``datetime.now``;
 - the replacement is for the whole process: nothing else may run beside a simulation.
 """
 

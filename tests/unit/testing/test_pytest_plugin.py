@@ -69,5 +69,7 @@ def test_without_pytest_asyncio_it_says_what_to_install(pytester: pytest.Pyteste
         """
     )
     result = pytester.runpython(script)
-    result.stdout.fnmatch_lines(["*kafka_broker and kafka_producer need pytest-asyncio: pip install pytest-asyncio*"])
+    result.stdout.fnmatch_lines(
+        ["*kafka_broker, kafka_cluster and kafka_producer need pytest-asyncio: pip install pytest-asyncio*"]
+    )
     result.stdout.fnmatch_lines(["*1 passed*"])
