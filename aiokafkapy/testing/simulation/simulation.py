@@ -168,8 +168,7 @@ class Simulation:
         if self._breaking is not None:
             self._breaking.cancel()
             await asyncio.wait({self._breaking})
-        self._happened("all is well")
-        self._cluster.heal()
+        self._heal()
 
     # for run_seed
 
@@ -240,8 +239,14 @@ class Simulation:
             (fault.end if is_end else fault.begin)(self._cluster)
         if self._faults is not None:  # a fault that is left out must not change when all is well
             await asyncio.sleep(max(0.0, began + self._faults.seconds - self.loop.time()))
-            self._happened("all is well")
-            self._cluster.heal()
+            self._heal()
+
+    def _heal(self) -> None:
+        self._happened("all is well")
+        watchers = self.broker.controls.watchers
+        watchers.remove(self._on_control)  # its calls are no news
+        self._cluster.heal()
+        watchers.append(self._on_control)
 
     async def _leave_no_task(self) -> None:
         ours = {asyncio.current_task(), self._breaking}
