@@ -56,7 +56,10 @@ _networks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Network] = weakr
 
 
 def use_network(loop: asyncio.AbstractEventLoop, network: Network | None) -> None:
-    """Connections and listeners that are made on this loop from now on are in that network; None: the system's."""
+    """Connections and listeners that are made on this loop from now on are in that network; None: the system's.
+
+    The network, and with it the loop, is kept until it is taken back.
+    """
     if network is None:
         _networks.pop(loop, None)
     else:

@@ -14,6 +14,7 @@ Rules:
 from __future__ import annotations
 
 import contextlib
+import socket
 import sys
 import threading
 import time
@@ -35,6 +36,7 @@ class Guard:
 
     def __init__(self, threads: str = "refused") -> None:
         self.threads = threads
+        self._is_watching = False  # a module that was imported meanwhile may keep what it imported
         self.refusals: list[SimulationError] = []
 
     def refuse(self, call: str, instead: str) -> SimulationError:
@@ -66,13 +68,11 @@ class Guard:
 
         def watched(real: Callable[..., Any], call: str, instead: str) -> Callable[..., Any]:
             def guarded(*arguments: Any, **options: Any) -> Any:
-                if threading.get_ident() == thread:
+                if self._is_watching and threading.get_ident() == thread:
                     raise self.refuse(call, instead)
                 return real(*arguments, **options)
 
             return guarded
-
-        import socket  # here: this is a module that all of us import
 
         with contextlib.ExitStack() as stack:
             for owner, name, call, instead in (
@@ -89,7 +89,11 @@ class Guard:
             ):
                 stand_in = watched(getattr(owner, name), call, instead)
                 stack.enter_context(mock.patch.object(owner, name, stand_in))
-            yield
+            self._is_watching = True
+            try:
+                yield
+            finally:
+                self._is_watching = False
 
 
 _NO_SOCKETS = "there is no real network; only the simulated brokers can be reached, by asyncio; use a fake of the rest"

@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from ...sockets import network_of
+from ...sockets import network_of, use_network
 from .guard import Guard, SimulationError
 
 __all__ = ["Deadlock", "SimulatedLoop"]
@@ -181,6 +181,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
         self.call_at(ends_at, run)
         return outcome
+
+    def close(self) -> None:
+        """And let go of its network."""
+        use_network(self, None)
+        super().close()
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         """There is none."""

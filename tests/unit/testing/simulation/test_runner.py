@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+import random
 import re
 import subprocess
 import sys
+import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,8 @@ from aiokafkapy.testing import assert_produced
 from aiokafkapy.testing.simulation import Deadlock, Faults, Simulation, SimulationError, SimulationFailure, simulate
 from aiokafkapy.testing.simulation.runner import SEED_VARIABLE
 
+from ...virtual_time import elapsed
+
 ORDERS = [b"order %d" % n for n in range(5)]
 
 
@@ -26,7 +32,7 @@ async def place_orders(world: Simulation) -> None:
     async with KafkaProducer(world.bootstrap_servers) as producer:
         for order in ORDERS:
             await producer.send("orders", order)
-            await asyncio.sleep(1)
+            await elapsed(1)
 
 
 async def place_orders_twice(world: Simulation) -> None:
@@ -40,7 +46,7 @@ async def place_orders_twice(world: Simulation) -> None:
                     break
                 except TimeoutError:
                     pass
-            await asyncio.sleep(1)
+            await elapsed(1)
     for order in ORDERS:
         assert_produced(world.broker, "orders", value=order, count=1)
 
@@ -65,7 +71,7 @@ def test_a_producer_and_a_reader_run_an_hour_at_once() -> None:
                 read += [record.value for record in await reader.fetch()]
             assert read == ORDERS
             assert len(await producer.partitions_for("orders")) == 1
-        await asyncio.sleep(3_600)
+        await elapsed(3_600)
 
     reports = simulate(scenario, 5)
     assert [report.seed for report in reports] == [0, 1, 2, 3, 4]
@@ -167,7 +173,7 @@ def test_a_task_s_exception_that_nobody_retrieves_is_a_failure() -> None:
             raise LookupError("in the background")
 
         kept.append(asyncio.create_task(fail(), name="worker"))
-        await asyncio.sleep(1)
+        await elapsed(1)
 
     assert "nobody has awaited worker, which failed: LookupError" in str(failure(scenario, seeds=1))
 
@@ -178,13 +184,13 @@ def test_a_task_that_is_left_is_cancelled() -> None:
     async def scenario(world: Simulation) -> None:
         async def work() -> None:
             try:
-                await asyncio.sleep(1e6)
+                await elapsed(1e6)
             finally:
                 ended.append(world.now)
 
         world.broker.controls.throttle(None, 0)
         kept = [asyncio.create_task(work()) for _ in range(3)]
-        await asyncio.sleep(2)
+        await elapsed(2)
         assert kept
 
     simulate(scenario, 1, faults=None)
@@ -194,10 +200,10 @@ def test_a_task_that_is_left_is_cancelled() -> None:
 
 def test_without_faults_there_are_none_and_healing_ends_them() -> None:
     async def scenario(world: Simulation) -> None:
-        await asyncio.sleep(1)
+        await elapsed(1)
         await world.heal()
         world.note("healed")
-        await asyncio.sleep(20)
+        await elapsed(20)
 
     (calm,) = simulate(scenario, 1, faults=None)
     assert calm.schedule == []
@@ -208,9 +214,6 @@ def test_without_faults_there_are_none_and_healing_ends_them() -> None:
 
 
 def test_tests_outside_keep_their_clock_and_their_chance() -> None:
-    import random
-    import time
-
     random.seed(1)
     expected = random.random()
     random.seed(1)
@@ -218,6 +221,34 @@ def test_tests_outside_keep_their_clock_and_their_chance() -> None:
     simulate(place_orders, 1)
     assert random.random() == expected
     assert (time.time, time.monotonic, time.sleep, os.urandom, random.Random) == functions
+
+
+def test_names_that_a_module_imported_in_a_simulation_are_the_real_ones_afterwards() -> None:
+    kept: dict[str, Any] = {}
+
+    async def scenario(world: Simulation) -> None:
+        exec("from time import time, sleep\nfrom os import urandom\nfrom random import Random", kept)
+        kept["virtual"] = kept["time"]()
+
+    simulate(scenario, 1)
+    assert kept["virtual"] < time.time() - 86_400
+    assert abs(kept["time"]() - time.time()) < 60
+    kept["sleep"](0)
+    assert kept["urandom"](16) != kept["urandom"](16)
+    assert kept["Random"]().random() != kept["Random"]().random()
+
+
+def test_a_world_is_gone_when_it_is_over() -> None:
+    worlds: list[weakref.ref[object]] = []
+
+    async def scenario(world: Simulation) -> None:
+        worlds.append(weakref.ref(world.loop))
+        await place_orders(world)
+
+    simulate(scenario, 5)
+    gc.collect()
+    # The interpreter keeps its last loop until there is another one.
+    assert [world() for world in worlds[:-1]] == [None] * 4
 
 
 async def test_a_loop_that_runs_is_no_place_for_it() -> None:

@@ -14,6 +14,8 @@ from aiokafkapy import KafkaProducer
 from aiokafkapy.testing.simulation import FAULTS, RECOVERABLE, Faults, Simulation, simulate
 from aiokafkapy.testing.simulation.virtual_world import EPOCH
 
+from ...virtual_time import elapsed
+
 
 @pytest.mark.parametrize("name", RECOVERABLE)
 def test_a_producer_gets_over_each_fault_that_is_chosen_by_default(name: str) -> None:
@@ -24,7 +26,7 @@ def test_a_producer_gets_over_each_fault_that_is_chosen_by_default(name: str) ->
         async with KafkaProducer(world.bootstrap_servers, request_timeout_ms=2_000) as producer:
             for value in values:
                 await producer.send("orders", value)
-                await asyncio.sleep(0.1)
+                await elapsed(0.1)
         assert sorted(record.value or b"" for record in world.broker.records("orders", None)) == sorted(values)
 
     reports = simulate(scenario, 4, faults=Faults((name,), most=6, seconds=4), nodes=2)
@@ -35,7 +37,7 @@ def test_faults_hit_the_partitions_that_there_are() -> None:
     async def scenario(world: Simulation) -> None:
         for topic in ("a", "b"):
             world.broker.create_topic(topic, 2)
-        await asyncio.sleep(30)
+        await elapsed(30)
 
     report = simulate(scenario, 10, faults=Faults(("move leader",), most=40))
     moved = [line for each in report for line in each.timeline if "set_leader" in line]
@@ -69,7 +71,7 @@ def test_clocks_and_chance_are_the_seed_s() -> None:
 
     async def scenario(world: Simulation) -> None:
         begun, wall = time.monotonic(), time.time()
-        await asyncio.sleep(90)
+        await elapsed(90)
         assert time.monotonic() - begun == pytest.approx(90, abs=0.001)
         assert time.time() - wall == pytest.approx(90, abs=0.001)
         assert time.time_ns() / 1e9 == pytest.approx(time.time())
@@ -86,7 +88,7 @@ def test_clocks_and_chance_are_the_seed_s() -> None:
 def test_records_have_the_simulation_s_time() -> None:
     async def scenario(world: Simulation) -> None:
         async with KafkaProducer(world.bootstrap_servers) as producer:
-            await asyncio.sleep(1_000)
+            await elapsed(1_000)
             sent = await producer.send("orders", b"1")
             assert sent.timestamp_ms == pytest.approx(time.time() * 1000, abs=100)
 
