@@ -8,7 +8,7 @@ import os
 import random
 import socket
 from collections.abc import AsyncIterator, Callable
-from typing import Any, cast
+from typing import cast
 
 import pytest
 import uvloop
@@ -102,8 +102,8 @@ async def test_a_loop_s_connections_are_the_system_s_until_it_has_a_network() ->
     use_network(loop, network)
     try:
         assert current_network() is network_of(loop) is network
-        sock: Any = new_socket(socket.AF_INET)
-        assert isinstance(sock, SimulatedSocket)
+        sock = new_socket(socket.AF_INET)
+        assert isinstance(cast(object, sock), SimulatedSocket)
         with pytest.raises(ConnectionRefusedError):
             await connections_of(loop).sock_connect(sock, ("127.0.0.1", 1))
         sock.close()
