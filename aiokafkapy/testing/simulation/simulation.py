@@ -215,7 +215,7 @@ class Simulation:
         return report
 
     def abandon(self) -> None:
-        """Let go of the leftovers of a failed run, which has its time for that however long it was."""
+        """Let go of what is left: of a run that failed, tasks in the middle of their work. No time passes."""
         self.loop.ends_at = math.inf
         self.network.reset()
         for _ in range(2):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import secrets
 import time
@@ -11,7 +12,15 @@ import uuid
 import pytest
 
 from aiokafkapy import KafkaProducer
-from aiokafkapy.testing.simulation import FAULTS, RECOVERABLE, Faults, Simulation, simulate
+from aiokafkapy.errors import KafkaError
+from aiokafkapy.testing.simulation import (
+    FAULTS,
+    FAULTS_OF_TRANSACTIONS,
+    RECOVERABLE,
+    Faults,
+    Simulation,
+    simulate,
+)
 from aiokafkapy.testing.simulation.virtual_world import EPOCH
 
 from ...virtual_time import elapsed
@@ -60,10 +69,24 @@ def test_wrong_faults_are_an_error_at_once(options: dict[str, object], message: 
         Faults(**options)  # type: ignore[arg-type]
 
 
-def test_every_fault_of_the_table_can_be_chosen() -> None:
-    assert set(RECOVERABLE) - set(FAULTS) == {"not written", "written, and not said so"}
-    for name in FAULTS:
-        Faults((name,))
+@pytest.mark.parametrize("name", [*FAULTS, *FAULTS_OF_TRANSACTIONS])
+def test_every_fault_can_be_chosen_and_all_is_well_in_the_end(name: str) -> None:
+    async def scenario(world: Simulation) -> None:
+        while world.now < 6:
+            with contextlib.suppress(KafkaError):
+                async with KafkaProducer(
+                    world.bootstrap_servers, transactional_id="shop", request_timeout_ms=500, max_block_ms=2_000
+                ) as producer:
+                    while world.now < 6:
+                        async with producer.transaction():
+                            await producer.send("orders", b"paid")
+                        await elapsed(0.3)
+        await elapsed(60)
+        async with KafkaProducer(world.bootstrap_servers) as producer:
+            await producer.send("orders", b"last")
+
+    reports = simulate(scenario, 2, faults=Faults((name,), most=8, seconds=5), nodes=2)
+    assert {fault.name for report in reports for fault in report.schedule} == {name}
 
 
 def test_clocks_and_chance_are_the_seed_s() -> None:
