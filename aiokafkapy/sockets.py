@@ -1,20 +1,91 @@
-"""``hand_over``: a connected socket becomes the event loop's, which closes it from then on.
+"""Sockets, from the making to the event loop, and the networks that stand in for the system's.
 
-Owns the one way in which sockets that we made or accepted become transports, for clients and the dev broker. It knows
-neither protocols nor TLS.
+Owns the one way in which sockets that we made or accepted become transports, for clients and the dev broker
+(``hand_over``), and which ``Network`` a loop's connections are made in: the system's, unless ``use_network`` gave the
+loop another one, as ``aiokafkapy.testing`` does for connections in memory. It knows neither protocols nor TLS.
 
-Rule: a number of a file is closed by one owner. uvloop closes it itself, and tells the socket object so, but not when
-the transport ends before the call that makes it: then the object would close the number again when it is collected, by
-then perhaps another's.
+Rules:
+
+- A number of a file is closed by one owner. uvloop closes it itself, and tells the socket object so, but not when
+  the transport ends before the call that makes it: then the object would close the number again when it is collected,
+  by then perhaps another's.
+- A loop with a network of its own makes no socket of the system for our connections and listeners. Other loops of the
+  process are not touched by it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable
+import weakref
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, cast
 
-__all__ = ["hand_over"]
+__all__ = ["Network", "connections_of", "current_network", "hand_over", "network_of", "new_socket", "use_network"]
+
+
+class Network(Protocol):
+    """What connections are made in, in the place of the system's sockets."""
+
+    def new_socket(self, family: int) -> Any:
+        """Not connected; with the methods of ``socket.socket`` that clients call before it is."""
+
+    async def connect(self, sock: Any, address: Any) -> None:
+        """As ``loop.sock_connect``; raises OSError."""
+
+    def open(self, sock: Any, protocol: asyncio.Protocol) -> asyncio.Transport:
+        """The transport of a connected or accepted socket; raises OSError."""
+
+    def listener(self, host: str, port: int) -> Any:
+        """A listening socket, with ``accept``; raises OSError."""
+
+    def listen(self, listener: Any, on_acceptable: Callable[[], None]) -> None:
+        """Call back when a connection can be accepted."""
+
+    def listen_no_more(self, listener: Any) -> bool:
+        """Stop calling back; True if there was a callback."""
+
+    async def speaks_tls(self) -> bool:
+        """In the place of ``listener_probe.speaks_tls``."""
+
+    async def sasl_mechanisms(self) -> list[str] | None:
+        """In the place of ``listener_probe.sasl_mechanisms``."""
+
+
+_networks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Network] = weakref.WeakKeyDictionary()
+
+
+def use_network(loop: asyncio.AbstractEventLoop, network: Network | None) -> None:
+    """Connections and listeners that are made on this loop from now on are in that network; None: the system's.
+
+    The network, and with it the loop, is kept until it is taken back.
+    """
+    if network is None:
+        _networks.pop(loop, None)
+    else:
+        _networks[loop] = network
+
+
+def network_of(loop: asyncio.AbstractEventLoop) -> Network | None:
+    """The network of this loop's connections; None: the system's."""
+    return _networks.get(loop) if _networks else None
+
+
+def current_network() -> Network | None:
+    """That of the running loop, if one runs."""
+    return network_of(asyncio.get_running_loop()) if _networks and asyncio._get_running_loop() is not None else None
+
+
+def new_socket(family: int) -> socket.socket:
+    """Of TCP, not connected. Raises OSError."""
+    network = current_network()
+    return socket.socket(family, socket.SOCK_STREAM) if network is None else network.new_socket(family)
+
+
+def connections_of(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
+    """The loop as one makes connections with it: it itself, or one that makes them in the loop's network."""
+    network = network_of(loop)
+    return loop if network is None else cast("asyncio.AbstractEventLoop", _NetworkLoop(loop, network))
 
 
 async def hand_over(sock: socket.socket, transport: Awaitable[tuple[asyncio.BaseTransport, object]]) -> None:
@@ -24,3 +95,35 @@ async def hand_over(sock: socket.socket, transport: Awaitable[tuple[asyncio.Base
     made, _ = await transport
     if made.is_closing() and type(asyncio.get_running_loop()).__module__.startswith(("uvloop", "winloop")):
         sock.detach()
+
+
+class _NetworkLoop:
+    """A loop whose connections are made in a network."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, network: Network) -> None:
+        self._loop = loop
+        self._network = network
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    async def sock_connect(self, sock: Any, address: Any) -> None:
+        await self._network.connect(sock, address)
+
+    async def create_connection(
+        self, protocol_factory: Callable[[], asyncio.Protocol], *, sock: Any
+    ) -> tuple[Any, Any]:
+        protocol = protocol_factory()
+        return self._network.open(sock, protocol), protocol
+
+    async def connect_accepted_socket(
+        self, protocol_factory: Callable[[], asyncio.Protocol], sock: Any
+    ) -> tuple[Any, Any]:
+        protocol = protocol_factory()
+        return self._network.open(sock, protocol), protocol
+
+    def add_reader(self, listener: Any, callback: Callable[[], None]) -> None:
+        self._network.listen(listener, callback)
+
+    def remove_reader(self, listener: Any) -> bool:
+        return self._network.listen_no_more(listener)

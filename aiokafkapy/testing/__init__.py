@@ -2,8 +2,9 @@
 
 A producer that sends nothing, ``assert_produced``, a real Apache Kafka of one or several nodes, a schema registry,
 throw-away certificates, a proxy that breaks connections and requests on command and records conversations, a broker
-that replays them, a virtual clock, and the pytest plugin (``aiokafkapy.testing.pytest_plugin``), installed through its
-entry point. ``DevBroker`` itself is in ``aiokafkapy.broker``.
+that replays them, connections in memory, a virtual clock, and the pytest plugin (``aiokafkapy.testing.pytest_plugin``),
+installed through its entry point. Virtual time, seeds and faults for a whole service are
+``aiokafkapy.testing.simulation``. ``DevBroker`` itself is in ``aiokafkapy.broker``.
 
 Rule: importing this package imports none of its modules, since pytest loads the plugin in every run of every user;
 names are imported on first access.
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from aiokafkapy.testing.kafka_jars import KafkaUnavailableError
     from aiokafkapy.testing.kafka_security import KafkaSecurity, KerberosSettings, Listener
     from aiokafkapy.testing.kafka_tools import KafkaToolError, KafkaTools
+    from aiokafkapy.testing.memory_network import in_memory
     from aiokafkapy.testing.mock_producer import MockProducer
     from aiokafkapy.testing.recording import Recording, RecordingError
     from aiokafkapy.testing.replay import ReplayBroker, ReplayMismatchError
@@ -48,6 +50,7 @@ __all__ = [
     "TestCertificates",
     "VirtualClock",
     "assert_produced",
+    "in_memory",
 ]
 
 _HOMES = {
@@ -69,6 +72,7 @@ _HOMES = {
     "TestCertificates": "certificates",
     "VirtualClock": "clock",
     "assert_produced": "assertions",
+    "in_memory": "memory_network",
 }
 
 

@@ -6,7 +6,11 @@
 
 ``kafka_broker`` is a ``DevBroker`` of one node, started and stopped in the test's own event loop; a mark changes its
 options: ``@pytest.mark.kafka_broker(nodes=3)``. ``kafka_producer`` is a started ``KafkaProducer`` on it, with
-``@pytest.mark.kafka_producer(linger_ms=0)`` for its options. Both need pytest-asyncio, in any mode.
+``@pytest.mark.kafka_producer(linger_ms=0)`` for its options. ``kafka_cluster`` is the same cluster as tests see it that
+run on any: ``--kafka=dev`` is that broker, the default; ``memory`` has it without a socket, ``proxy`` behind a
+``FaultProxy``, and ``real`` is a Kafka that runs already. All of them need pytest-asyncio, in any mode.
+
+``kafka_simulation`` runs a coroutine in the worlds of many seeds: see ``aiokafkapy.testing.simulation``.
 
 Rule: pytest loads this module in every run of every user of the package, so it imports nothing of ours, and nothing
 heavy, before a fixture is requested.
@@ -15,16 +19,25 @@ heavy, before a fixture is requested.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 if TYPE_CHECKING:
     from aiokafkapy import KafkaProducer
     from aiokafkapy.broker import DevBroker
+    from aiokafkapy.testing.kafka_cluster import KafkaCluster
+    from aiokafkapy.testing.simulation import Report
 
-__all__ = ["kafka_broker", "kafka_producer"]
+__all__ = ["kafka_broker", "kafka_cluster", "kafka_producer", "kafka_simulation"]
+
+SERVERS_VARIABLE: Final = "KAFKA_BOOTSTRAP_SERVERS"
+SEED_VARIABLE: Final = "AIOKAFKAPY_SIMULATION_SEED"
+"""As in ``simulation.runner``."""
+SEEDS: Final = 100
+KINDS: Final = ("dev", "memory", "proxy", "real")
 
 _HAS_PYTEST_ASYNCIO = importlib.util.find_spec("pytest_asyncio") is not None
 
@@ -34,28 +47,97 @@ else:  # the fixtures exist all the same, so that a test that requests one is to
     _async_fixture = pytest.fixture
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--kafka`` and its companions."""
+    group = parser.getgroup("kafka", "Kafka (aiokafkapy)")
+    group.addoption(
+        "--kafka",
+        choices=KINDS,
+        default="dev",
+        help="the cluster of kafka_cluster and kafka_producer: a dev broker (default), one in memory, one behind a "
+        "fault proxy, or a real one, which runs already",
+    )
+    group.addoption(
+        "--kafka-bootstrap-servers",
+        metavar="HOST:PORT",
+        help=f"of --kafka=real (else {SERVERS_VARIABLE}), or of the cluster behind --kafka=proxy",
+    )
+    group.addoption("--kafka-seed", type=int, metavar="N", help="run this seed of each simulation, and no other")
+    group.addoption("--kafka-seeds", type=int, metavar="COUNT", help="so many seeds for each kafka_simulation")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the two marks, so that ``--strict-markers`` accepts them."""
+    """Register the marks, so that ``--strict-markers`` accepts them, and check the options."""
     config.addinivalue_line("markers", "kafka_broker(**options): options of the DevBroker behind kafka_broker")
     config.addinivalue_line("markers", "kafka_producer(**options): options of the KafkaProducer behind kafka_producer")
+    config.addinivalue_line("markers", "kafka_seeds(seeds): the seeds of kafka_simulation, or their number")
+    kind, servers = config.getoption("--kafka"), config.getoption("--kafka-bootstrap-servers")
+    if kind == "real" and not _servers(config):
+        raise pytest.UsageError(f"--kafka=real: say where it is, by --kafka-bootstrap-servers or {SERVERS_VARIABLE}")
+    if servers and kind not in ("real", "proxy"):
+        raise pytest.UsageError(f"--kafka-bootstrap-servers={servers}: it is for --kafka=real and --kafka=proxy")
+    count = config.getoption("--kafka-seeds")
+    if count is not None and count < 1:
+        raise pytest.UsageError(f"--kafka-seeds={count}: without a seed nothing is tested")
+    seed = config.getoption("--kafka-seed")
+    if seed is not None:
+        before = os.environ.get(SEED_VARIABLE)
+        os.environ[SEED_VARIABLE] = str(seed)
+        config.add_cleanup(lambda: _restore(before))
 
 
 @_async_fixture
-async def kafka_broker(request: pytest.FixtureRequest) -> AsyncIterator[DevBroker]:
-    """A running ``DevBroker`` on a port of its own, empty, for this test alone."""
-    from aiokafkapy.broker import DevBroker
+async def kafka_cluster(request: pytest.FixtureRequest) -> AsyncIterator[KafkaCluster]:
+    """The cluster that ``--kafka`` chose, with names of its own for topics: a ``KafkaCluster``."""
+    from aiokafkapy.testing.kafka_cluster import kafka_cluster as new_cluster
 
-    async with DevBroker(**_options(request, "kafka_broker")) as broker:
-        yield broker
+    config = request.config
+    async with new_cluster(config.getoption("--kafka"), _servers(config), _options(request, "kafka_broker")) as cluster:
+        yield cluster
 
 
 @_async_fixture
-async def kafka_producer(kafka_broker: DevBroker, request: pytest.FixtureRequest) -> AsyncIterator[KafkaProducer]:
-    """A started ``KafkaProducer`` on ``kafka_broker``; closed, and so flushed, after the test."""
+async def kafka_broker(kafka_cluster: KafkaCluster) -> DevBroker:
+    """A running ``DevBroker``, empty, for this test alone. With a real Kafka the test is skipped."""
+    if kafka_cluster.broker is None:
+        pytest.skip("kafka_broker is a DevBroker, and this run is on a real Kafka: ask for kafka_cluster instead")
+    return kafka_cluster.broker
+
+
+@_async_fixture
+async def kafka_producer(kafka_cluster: KafkaCluster, request: pytest.FixtureRequest) -> AsyncIterator[KafkaProducer]:
+    """A started ``KafkaProducer`` on ``kafka_cluster``; closed, and so flushed, after the test."""
     from aiokafkapy import KafkaProducer
 
-    async with KafkaProducer(kafka_broker.bootstrap_servers, **_options(request, "kafka_producer")) as producer:
+    async with KafkaProducer(kafka_cluster.bootstrap_servers, **_options(request, "kafka_producer")) as producer:
         yield producer
+
+
+@pytest.fixture
+def kafka_simulation(request: pytest.FixtureRequest) -> Callable[..., list[Report]]:
+    """``simulate``, with the seeds of the mark, ``@pytest.mark.kafka_seeds(200)``, and of ``--kafka-seeds``."""
+    from aiokafkapy.testing.simulation import simulate
+
+    seeds = request.config.getoption("--kafka-seeds") or _seeds(request)
+
+    def run(scenario: Any, **options: Any) -> list[Report]:
+        __tracebackhide__ = True
+        return simulate(scenario, **{"seeds": seeds, **options})
+
+    return run
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail a test that requests our fixtures without pytest-asyncio, and say what to install."""
+    ours = {"kafka_broker", "kafka_cluster", "kafka_producer"}
+    if not _HAS_PYTEST_ASYNCIO and ours & set(getattr(item, "fixturenames", ())):
+        pytest.fail(
+            "kafka_broker, kafka_cluster and kafka_producer need pytest-asyncio: pip install pytest-asyncio",
+            pytrace=False,
+        )
+
+
+# internals
 
 
 def _options(request: pytest.FixtureRequest, mark: str) -> dict[str, Any]:
@@ -64,7 +146,26 @@ def _options(request: pytest.FixtureRequest, mark: str) -> dict[str, Any]:
     return dict(marker.kwargs) if marker is not None else {}
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Fail a test that requests our fixtures without pytest-asyncio, and say what to install."""
-    if not _HAS_PYTEST_ASYNCIO and {"kafka_broker", "kafka_producer"} & set(getattr(item, "fixturenames", ())):
-        pytest.fail("kafka_broker and kafka_producer need pytest-asyncio: pip install pytest-asyncio", pytrace=False)
+def _seeds(request: pytest.FixtureRequest) -> int | Iterable[int]:
+    marker = request.node.get_closest_marker("kafka_seeds")
+    if marker is None:
+        return SEEDS
+    if len(marker.args) != 1 or marker.kwargs:
+        raise pytest.UsageError("kafka_seeds takes one argument: a number of seeds, or the seeds")
+    seeds: int | Iterable[int] = marker.args[0]
+    return seeds
+
+
+def _servers(config: pytest.Config) -> str | None:
+    """Those of a cluster that runs already."""
+    given: str | None = config.getoption("--kafka-bootstrap-servers")
+    if given is None and config.getoption("--kafka") == "real":
+        given = os.environ.get(SERVERS_VARIABLE)
+    return given or None
+
+
+def _restore(seed: str | None) -> None:
+    if seed is None:
+        os.environ.pop(SEED_VARIABLE, None)
+    else:
+        os.environ[SEED_VARIABLE] = seed

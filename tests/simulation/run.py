@@ -7,27 +7,22 @@ same virtual times; ``Report.fingerprint`` says whether two runs were the same.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import random
 import warnings
 import weakref
-from collections.abc import Iterator
-from typing import Any, Final, Literal
-from unittest import mock
+from typing import Final, Literal
 
 import aiokafkapy.observability.rendering  # noqa: F401  # with the first event logged: some modules draw as they begin
-from aiokafkapy.producer.deliveries.shortcuts import now_ms
+from aiokafkapy.testing.simulation.simulated_loop import Deadlock, SimulatedLoop
+from aiokafkapy.testing.simulation.virtual_world import virtual_world
 
 from .scenario import Report, Scenario
-from .simulated_loop import Deadlock, SimulatedLoop
 from .spooling_scenario import SpoolingScenario
 from .transactional_scenario import TransactionalScenario
 
 __all__ = ["KINDS", "Kind", "left_in_memory", "run"]
 
-EPOCH = 1_700_000_000.0
-"""The wall-clock time at loop time zero."""
 SHARE_WITH_TRANSACTIONS = 0.4
 SHARE_WITH_SPOOL = 0.3
 """Of the others."""
@@ -47,7 +42,7 @@ def run(seed: int, *, keep_trace: bool = False, kind: Kind | None = None) -> Rep
     """Run one seed to its end, of a kind that the seed chooses. Raises nothing: a failure is a finding."""
     scenario = KINDS[kind or _kind_of(seed)](seed, keep_trace)
     loop = scenario.loop
-    with _virtual_world(scenario, seed), warnings.catch_warnings(record=True) as caught:
+    with virtual_world(loop, seed, scenario.stand_ins()), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         asyncio.set_event_loop(loop)
         try:
@@ -95,35 +90,3 @@ def _has_played(scenario: Scenario) -> bool:
         scenario.find(f"{type(error).__name__}: {error}")
         return False
     return True
-
-
-@contextlib.contextmanager
-def _virtual_world(scenario: Scenario, seed: int) -> Iterator[None]:
-    """Clocks, chance and listening sockets of the machine are replaced, for as long as this lasts."""
-    loop, network = scenario.loop, scenario.network
-    entropy = random.Random(f"{seed}/entropy")
-    random.seed(f"{seed}/global")
-
-    def wall_time() -> float:
-        return EPOCH + loop.time()
-
-    class SeededRandom(random.Random):
-        def __init__(self, x: Any = None) -> None:
-            super().__init__(entropy.random() if x is None else x)
-
-    with contextlib.ExitStack() as stack:
-        for place, stand_in in (
-            ("time.monotonic", loop.time),
-            ("time.time", wall_time),
-            ("time.thread_time", loop.time),  # no codec is chosen by the machine's speed
-            (f"{now_ms.__module__}.time", wall_time),
-            ("os.urandom", entropy.randbytes),
-            ("random.Random", SeededRandom),
-            ("aiokafkapy.broker.network.socket_server._listening_socket", network.listener),
-            ("aiokafkapy.broker.network.held_ports.HeldPorts.hold", lambda *_: None),  # no port is the machine's
-            ("aiokafkapy.client.transport.connector.speaks_tls", network.speaks_tls),
-            ("aiokafkapy.client.transport.connector.sasl_mechanisms", network.sasl_mechanisms),
-            *scenario.stand_ins(),
-        ):
-            stack.enter_context(mock.patch(place, stand_in))
-        yield

@@ -16,13 +16,14 @@ from aiokafkapy import KafkaProducer, RecordMetadata
 from aiokafkapy.errors import KafkaError
 from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.sockets import use_network
+from aiokafkapy.testing.simulation.faults import FAULTS, Fault, make_schedule
+from aiokafkapy.testing.simulation.simulated_loop import SimulatedLoop
+from aiokafkapy.testing.simulation.simulated_network import SimulatedNetwork
 
+from .checked_cluster import CheckedCluster
 from .checker import SLACK, Spooled, check_headers, check_records
-from .faults import FAULTS, Fault, make_schedule
 from .hooks import Hooks
-from .simulated_cluster import SimulatedCluster
-from .simulated_loop import SimulatedLoop
-from .simulated_network import SimulatedNetwork
 from .workload import Workload, producer_options
 
 __all__ = ["Report", "Scenario"]
@@ -61,7 +62,7 @@ class Scenario:
         )
         self.loop = SimulatedLoop(lambda: threads.uniform(0, 0.005))
         self.network = SimulatedNetwork(self.loop, network, self._trace)
-        self.loop.network = self.network
+        use_network(self.loop, self.network)
         self._cluster = self._new_cluster(replication)
         self._duration = self._chance.choice((0.3, 2.0, 10.0))
         self._faults = faults
@@ -132,8 +133,8 @@ class Scenario:
     def remove(self) -> None:
         """Remove all that is left on the machine."""
 
-    def _new_cluster(self, chance: random.Random) -> SimulatedCluster:
-        return SimulatedCluster(self.network, chance, self._trace)
+    def _new_cluster(self, chance: random.Random) -> CheckedCluster:
+        return CheckedCluster(self.network, chance, self._trace)
 
     def _fault_names(self) -> Sequence[str]:
         return tuple(FAULTS)

@@ -11,13 +11,13 @@ from typing import Any
 
 from aiokafkapy import KafkaProducer
 from aiokafkapy.producer.spool.spooling import MARKED_WITHIN, WRITTEN_WITHIN
+from aiokafkapy.testing.simulation.faults import FAULTS, FAULTS_OF_SPOOLS
+from aiokafkapy.testing.simulation.simulated_disk import SimulatedDisk
 
+from .checked_cluster import CheckedCluster
 from .checker import Spooled
-from .faults import FAULTS, FAULTS_OF_SPOOLS
 from .hooks import Hooks
 from .scenario import RECOVERY, Scenario
-from .simulated_cluster import SimulatedCluster
-from .simulated_disk import SimulatedDisk
 from .spooling_workload import SpoolingWorkload, spooling_options
 from .workload import Workload
 
@@ -48,8 +48,8 @@ class SpoolingScenario(Scenario):
     def _turn(self) -> None:
         self.loop.run_until_complete(asyncio.sleep(MARKED_WITHIN + WRITTEN_WITHIN))  # the disk has its time
 
-    def _new_cluster(self, chance: random.Random) -> SimulatedCluster:
-        return SimulatedCluster(self.network, chance, self._trace, disk=self._disk)
+    def _new_cluster(self, chance: random.Random) -> CheckedCluster:
+        return CheckedCluster(self.network, chance, self._trace, disk=self._disk)
 
     def _fault_names(self) -> Sequence[str]:
         return (*FAULTS, *FAULTS_OF_SPOOLS, *["outage"] * SHARE_OF_OUTAGES)

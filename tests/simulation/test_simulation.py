@@ -26,11 +26,11 @@ from aiokafkapy.producer.intake.interceptors import ProducerInterceptors
 from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.intake.topic_state import TopicState
 from aiokafkapy.producer.state import ProducerState
+from aiokafkapy.testing.simulation.simulated_loop import Deadlock, SimulatedLoop
 
 from .checker import check_headers, check_records
 from .run import run
 from .scenario import Scenario
-from .simulated_loop import Deadlock, SimulatedLoop
 from .workload import Sent
 
 CPU_SECONDS = 10
@@ -103,7 +103,7 @@ def swap_the_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lose_what_was_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
-    from .replication import Replication
+    from aiokafkapy.testing.simulation.replication import Replication
 
     truncate = Replication._truncate
     monkeypatch.setattr(

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
-from .faults import FAULTS, FAULTS_OF_TRANSACTIONS
+from aiokafkapy.testing.simulation.faults import FAULTS, FAULTS_OF_TRANSACTIONS
+
+from .checked_cluster import CheckedCluster
 from .hooks import Hooks
 from .scenario import Scenario
-from .simulated_cluster import SimulatedCluster
 from .transaction_checker import check_fencing, check_offset, check_transactions
 from .transactional_workload import TransactionalWorkload, transactional_options
 from .workload import Workload
@@ -37,9 +38,9 @@ class TransactionalScenario(Scenario):
 
     # overriding Scenario
 
-    def _new_cluster(self, chance: random.Random) -> SimulatedCluster:
+    def _new_cluster(self, chance: random.Random) -> CheckedCluster:
         groups = [self._group_of(number) for number in range(len(self._ids))]
-        return SimulatedCluster(
+        return CheckedCluster(
             self.network,
             chance,
             self._trace,

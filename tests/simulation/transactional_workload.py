@@ -20,8 +20,8 @@ from aiokafkapy.errors import IllegalStateError, KafkaError, TransactionAbortedE
 from aiokafkapy.producer.identity.transaction import TransactionState
 from aiokafkapy.producer.state import ProducerState
 
+from .checked_cluster import TOPIC
 from .hooks import Hooks
-from .simulated_cluster import TOPIC
 from .workload import Sent, Workload, producer_options
 
 __all__ = ["Instance", "Outcome", "TransactionalWorkload", "Tried", "transactional_options"]

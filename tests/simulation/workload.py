@@ -29,9 +29,9 @@ from aiokafkapy.producer.intake.record_deadlines import enclosing_deadline
 from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.producer.tables.table_metadata import TableMetadata
 
+from .checked_cluster import TOPIC
 from .hooks import Hooks
 from .odd_arguments import ODD_ARGUMENTS
-from .simulated_cluster import TOPIC
 
 __all__ = ["Sent", "Workload", "producer_options"]
 

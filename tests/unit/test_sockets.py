@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import socket
 from collections.abc import AsyncIterator, Callable
 from typing import cast
@@ -12,7 +13,8 @@ from typing import cast
 import pytest
 import uvloop
 
-from aiokafkapy.sockets import hand_over
+from aiokafkapy.sockets import connections_of, current_network, hand_over, network_of, new_socket, use_network
+from aiokafkapy.testing.simulation.simulated_network import SimulatedNetwork, SimulatedSocket
 
 LOOPS = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 NewLoop = Callable[[], asyncio.AbstractEventLoop]
@@ -89,3 +91,45 @@ def test_a_socket_that_the_loop_refuses_stays_the_caller_s(new_loop: NewLoop) ->
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(run())
+
+
+async def test_a_loop_s_connections_are_the_system_s_until_it_has_a_network() -> None:
+    loop = asyncio.get_running_loop()
+    assert connections_of(loop) is loop
+    with new_socket(socket.AF_INET) as real:
+        assert isinstance(real, socket.socket)
+    network = SimulatedNetwork(loop, random.Random(0), lambda *_: None)
+    use_network(loop, network)
+    try:
+        assert current_network() is network_of(loop) is network
+        sock = new_socket(socket.AF_INET)
+        assert isinstance(cast(object, sock), SimulatedSocket)
+        with pytest.raises(ConnectionRefusedError):
+            await connections_of(loop).sock_connect(sock, ("127.0.0.1", 1))
+        sock.close()
+        assert connections_of(loop).time() >= 0
+    finally:
+        use_network(loop, None)
+    assert current_network() is None
+    assert connections_of(loop) is loop
+
+
+def test_another_loop_is_not_touched() -> None:
+    loop, other = asyncio.new_event_loop(), asyncio.new_event_loop()
+    try:
+        use_network(loop, SimulatedNetwork(loop, random.Random(0), lambda *_: None))
+        assert network_of(other) is None
+        assert connections_of(other) is other
+        assert current_network() is None  # no loop runs
+    finally:
+        use_network(loop, None)
+        loop.close()
+        other.close()
+
+
+def test_a_simulated_socket_that_is_not_closed_is_told_of() -> None:
+    sock = SimulatedSocket(socket.AF_INET)
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        sock.__del__()
+    sock.close()
+    assert sock.fileno() == -1

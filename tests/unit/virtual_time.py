@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec
 
-from ..simulation.simulated_loop import SimulatedLoop
+from aiokafkapy.testing.simulation.simulated_loop import SimulatedLoop
 
 __all__ = ["EPOCH", "elapsed", "epoch_seconds", "in_virtual_time", "on_virtual_time"]
 

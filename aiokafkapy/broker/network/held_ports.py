@@ -10,6 +10,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable
 
+from ...sockets import current_network
+
 __all__ = ["HeldPorts", "bound_socket"]
 
 
@@ -20,7 +22,11 @@ class HeldPorts:
         self._sockets: dict[int, list[socket.socket]] = {}
 
     def hold(self, node_id: int, addresses: Iterable[tuple[str, int]]) -> None:
-        """Take the ports at which a node has just stopped listening; one that is gone already cannot be held."""
+        """Take the ports at which a node has just stopped listening; one that is gone already cannot be held. A
+        network of its own gives each port once.
+        """
+        if current_network() is not None:
+            return
         self._sockets[node_id] = [held for held in map(_held, addresses) if held is not None]
 
     def release(self, node_id: int) -> None:

@@ -27,12 +27,13 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from ...errors import AuthenticationFailedError
 from ...observability import RateLimitedLogger, get_logger
 from ...security.tls import TlsContexts
 from ...security.tls_transport import TlsTransport
-from ...sockets import hand_over
+from ...sockets import connections_of, current_network, hand_over
 from ..config import BrokerConfig
 from ..context import ConnectionInfo
 from ..listeners import Endpoint
@@ -198,7 +199,7 @@ class Acceptor:
         self._endpoint = endpoint
         self._new_session = new_session
         self._next_processor = 0
-        self._loop = asyncio.get_running_loop()
+        self._loop = connections_of(asyncio.get_running_loop())
         self._retry: asyncio.TimerHandle | None = None
         self._is_stopped = False
 
@@ -469,7 +470,7 @@ class Processor:
         handler = protocol if self._endpoint.tls is None else self._new_handshake(self._endpoint.tls, protocol)
         try:
             handler_protocol = protocol if isinstance(handler, ClientConnection) else handler.protocol
-            loop = asyncio.get_running_loop()
+            loop = connections_of(asyncio.get_running_loop())
             await hand_over(connection, loop.connect_accepted_socket(lambda: handler_protocol, connection))
         except OSError:
             pass  # gone before it was set up
@@ -523,6 +524,9 @@ class Processor:
 
 
 def _listening_socket(host: str, port: int, config: BrokerConfig) -> socket.socket:
+    network = current_network()
+    if network is not None:
+        return cast("socket.socket", network.listener(host, port))
     listener = bound_socket(host, port)
     try:
         listener.setblocking(False)

@@ -32,7 +32,7 @@ from ...errors import (
 from ...security.handshake_errors import explain_failure, is_silent_end
 from ...security.tls import TlsContexts
 from ...security.tls_transport import connect_tls
-from ...sockets import hand_over
+from ...sockets import connections_of, hand_over
 from ..config import ClientConfig
 from ..nodes.connection_states import Address, NodeConnectionState, format_address
 from .dialers import new_dialer
@@ -69,8 +69,8 @@ class Connector:
     """Makes the connections of one client."""
 
     def __init__(self, config: ClientConfig, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._dialer = new_dialer(config, loop)
+        self._loop = connections_of(loop)
+        self._dialer = new_dialer(config, self._loop)
         self._tls = config.new_tls_contexts()
         self._uses_sasl = config.uses_sasl
 

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...errors import KafkaConnectionError
+from ...sockets import new_socket
 from ..nodes.connection_states import Address, format_address
 from ..proxy import parse_proxy
 from .happy_eyeballs import interleave_families
@@ -92,7 +93,7 @@ class _DirectDialer:
 
     async def open(self, address: Address) -> socket.socket:
         family, socket_address = address
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock = new_socket(family)
         try:
             sock.setblocking(False)
             self._options.set_before_connect(sock)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+
 import pytest
 
 from aiokafkapy import KafkaProducer
@@ -69,5 +72,87 @@ def test_without_pytest_asyncio_it_says_what_to_install(pytester: pytest.Pyteste
         """
     )
     result = pytester.runpython(script)
-    result.stdout.fnmatch_lines(["*kafka_broker and kafka_producer need pytest-asyncio: pip install pytest-asyncio*"])
+    result.stdout.fnmatch_lines(
+        ["*kafka_broker, kafka_cluster and kafka_producer need pytest-asyncio: pip install pytest-asyncio*"]
+    )
     result.stdout.fnmatch_lines(["*1 passed*"])
+
+
+SIMULATION = """
+import asyncio
+import pytest
+from aiokafkapy import KafkaProducer
+from aiokafkapy.testing import assert_produced
+
+async def scenario(world):
+    print("SEED", world.seed)
+    async with KafkaProducer(world.bootstrap_servers) as producer:
+        for number in range(5):
+            try:
+                async with asyncio.timeout(1):
+                    await producer.send("orders", b"%d" % number)
+            except TimeoutError:
+                await producer.send("orders", b"%d" % number)  # the planted bug
+            await asyncio.sleep(1)
+    for number in range(5):
+        assert_produced(world.broker, "orders", value=b"%d" % number, count=1)
+
+@pytest.mark.kafka_seeds(200)
+def test_an_order_is_written_once(kafka_simulation):
+    kafka_simulation(scenario)
+
+@pytest.mark.kafka_seeds(range(3, 5))
+def test_seeds_of_the_mark(kafka_simulation):
+    assert [report.seed for report in kafka_simulation(scenario, faults=None)] == SEEDS
+"""
+
+
+def test_a_failing_seed_s_command_runs_it_again(pytester: pytest.Pytester) -> None:
+    """The command of the message, as it stands."""
+    pytester.makepyfile(test_shop=SIMULATION.replace("SEEDS", "[3, 4]"))
+    result = pytester.runpytest_subprocess("--strict-markers", "-p", "no:randomly")
+    result.assert_outcomes(passed=1, failed=1)
+    command = re.search(r"run it again: pytest (.+)$", result.stdout.str(), re.MULTILINE)
+    assert command is not None
+    arguments = shlex.split(command[1])
+    assert arguments[0] == "test_shop.py::test_an_order_is_written_once"
+    again = pytester.runpytest_subprocess("-p", "no:randomly", "--show-capture=stdout", *arguments)
+    again.assert_outcomes(failed=1)
+    seeds = set(re.findall(r"^SEED (\d+)$", again.stdout.str(), re.MULTILINE))
+    assert seeds == {arguments[-1]}
+    assert command[0] in again.stdout.str()
+
+
+def test_the_number_of_seeds_is_an_option_too(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_shop=SIMULATION.replace("SEEDS", "list(range(7))"))
+    result = pytester.runpytest_subprocess("-p", "no:randomly", "--kafka-seeds=7", "-k", "test_seeds_of_the_mark")
+    result.assert_outcomes(passed=1, deselected=1)
+
+
+def test_a_wrong_mark_of_seeds_is_told(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.kafka_seeds(seeds=5)
+        def test_it(kafka_simulation):
+            pass
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:randomly")
+    result.stdout.fnmatch_lines(["*kafka_seeds takes one argument: a number of seeds, or the seeds*"])
+
+
+def test_the_plugin_imports_nothing_of_ours_until_a_fixture_is_requested(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_it():
+            ours = {name for name in sys.modules if name.startswith("aiokafkapy.")}
+            assert ours <= {"aiokafkapy._form", "aiokafkapy.testing", "aiokafkapy.testing.pytest_plugin"} | {
+                name for name in ours if name.startswith("aiokafkapy.errors")
+            }
+        """
+    )
+    pytester.runpytest_subprocess("-p", "no:randomly").assert_outcomes(passed=1)

@@ -17,14 +17,13 @@ import errno
 import os
 import random
 import socket
+import warnings
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .simulated_loop import SimulatedLoop
-
-__all__ = ["SimulatedListener", "SimulatedNetwork"]
+__all__ = ["SimulatedListener", "SimulatedNetwork", "SimulatedSocket"]
 
 WINDOW = 65_536
 """Bytes on their way, or unread, before a writer has to keep the rest."""
@@ -57,11 +56,12 @@ class SimulatedListener:
 class SimulatedNetwork:
     """All listeners and connections."""
 
-    def __init__(self, loop: SimulatedLoop, chance: random.Random, trace: Callable[..., None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, chance: random.Random, trace: Callable[..., None]) -> None:
         self.loop = loop
         self.chance = chance
         self.trace = trace
         self.listeners: dict[int, SimulatedListener] = {}
+        self.ports: set[int] = set()  # at which anybody has ever listened
         self.connections: list[Connection] = []
         # faults
         self.delay = (0.0002, 0.002)
@@ -73,21 +73,30 @@ class SimulatedNetwork:
         self._last_port = 9_000
         self._last_client_port = CLIENT_PORT
 
-    def listener(self, _: str, port: int, __: Any) -> SimulatedListener:
-        """Stands for ``socket_server._listening_socket``."""
+    # for our clients and the dev broker, see ``aiokafkapy.sockets``
+
+    def new_socket(self, family: int) -> SimulatedSocket:
+        """One that is not connected."""
+        return SimulatedSocket(family)
+
+    def listener(self, _: str, port: int) -> SimulatedListener:
+        """At this port, or a free one for 0. Raises OSError when it is taken."""
+        if port in self.listeners:
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
         if not port:
             self._last_port += 1
             port = self._last_port
+        self.ports.add(port)
         listener = self.listeners[port] = SimulatedListener(self, port)
         return listener
 
-    async def speaks_tls(self, *_: Any) -> bool:
-        """Stands for ``listener_probe.speaks_tls``, whose question no listener here understands."""
+    async def speaks_tls(self) -> bool:
+        """No listener here understands the question."""
         await asyncio.sleep(self.chance.uniform(*self.delay))
         return False
 
-    async def sasl_mechanisms(self, *_: Any) -> None:
-        """Stands for `listener_probe.sasl_mechanisms`: no listener here has SASL."""
+    async def sasl_mechanisms(self) -> None:
+        """No listener here has SASL."""
         await asyncio.sleep(self.chance.uniform(*self.delay))
 
     # faults
@@ -116,9 +125,10 @@ class SimulatedNetwork:
         self.refusing.clear()
         self.silent.clear()
 
-    # for the loop
+    # connections
 
-    async def connect(self, sock: socket.socket, address: Any) -> None:
+    async def connect(self, sock: Any, address: Any) -> None:
+        """As ``loop.sock_connect``; for ever where the port is silent."""
         port = address[1]
         await asyncio.sleep(self.chance.uniform(*self.delay))
         if port in self.silent:
@@ -136,17 +146,63 @@ class SimulatedNetwork:
             self.loop.call_soon(on_acceptable)
 
     def open(self, sock: Any, protocol: asyncio.Protocol) -> asyncio.Transport:
+        """The transport of a connected or an accepted socket. Raises ConnectionResetError."""
         if isinstance(sock, _Accepted):
             return sock.end.open(protocol, sock)
         return self._connected.pop(id(sock)).open(protocol, sock)
 
     def listen(self, listener: SimulatedListener, on_acceptable: Callable[[], None]) -> None:
+        """Call back when a connection can be accepted."""
         self._acceptable[listener] = on_acceptable
         if listener.backlog:
             self.loop.call_soon(on_acceptable)
 
     def listen_no_more(self, listener: SimulatedListener) -> bool:
+        """Stop calling back; True if there was a callback."""
         return self._acceptable.pop(listener, None) is not None
+
+    # for the ends of connections
+
+    def size_of_piece(self, most: int) -> int:
+        """How many of so many bytes travel together."""
+        return most if self.chance.random() < 0.7 else self.chance.randint(1, most)
+
+    def deliver(self, end: _End, callback: Callable[..., None], *arguments: Any) -> None:
+        """Call back when what this end sends now arrives: later than anything that it sent earlier (timers that are due
+        together may swap).
+        """
+        end.next_arrival = max(end.next_arrival + 1e-7, self.loop.time() + self.chance.uniform(*self.delay))
+        self.loop.call_at(end.next_arrival, callback, *arguments)
+
+
+class SimulatedSocket:
+    """Stands for a client's socket. As with a real one, it is a mistake not to close it."""
+
+    type = socket.SOCK_STREAM
+
+    def __init__(self, family: int) -> None:
+        self.family = family
+        self._is_closed = False
+
+    def setblocking(self, _: bool) -> None:
+        pass
+
+    def setsockopt(self, *_: Any) -> None:
+        pass
+
+    def fileno(self) -> int:
+        return -1 if self._is_closed else 0
+
+    def close(self) -> None:
+        self._is_closed = True
+
+    def detach(self) -> int:
+        self._is_closed = True
+        return -1
+
+    def __del__(self) -> None:
+        if not self._is_closed:
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
 
 
 class Connection:
@@ -200,7 +256,7 @@ class _End(asyncio.Transport):
         self._on_its_way = 0
         self._high_water = 65_536
         self._is_paused = False
-        self._next_arrival = 0.0
+        self.next_arrival = 0.0
         # receiving
         self._unread = bytearray()
         self._may_read = True
@@ -269,7 +325,7 @@ class _End(asyncio.Transport):
             self.fail(None)
             if not self._connection.has_vanished:
                 # Bytes sent before arrive before the end; those that the peer still sends meet a closed socket.
-                self._network.loop.call_at(self._arrival(), self.peer.reach_end)
+                self._network.deliver(self, self.peer.reach_end)
 
     # the network's verbs
 
@@ -306,20 +362,12 @@ class _End(asyncio.Transport):
         while self._buffer and not self._is_closing and self._on_its_way < WINDOW:
             network = self._network
             most = min(network.largest_piece, WINDOW - self._on_its_way, len(self._buffer))
-            size = most if network.chance.random() < 0.7 else network.chance.randint(1, most)
+            size = network.size_of_piece(most)
             piece = bytes(self._buffer[:size])
             del self._buffer[:size]
             self._on_its_way += size
-            network.loop.call_at(self._arrival(), self.peer.arrive, piece)
+            network.deliver(self, self.peer.arrive, piece)
         self._update_writing()
-
-    def _arrival(self) -> float:
-        """When bytes sent now arrive: later than those sent earlier (timers that are due together may swap)."""
-        network = self._network
-        self._next_arrival = max(
-            self._next_arrival + 1e-7, network.loop.time() + network.chance.uniform(*network.delay)
-        )
-        return self._next_arrival
 
     def _update_writing(self) -> None:
         if self._protocol is None or self._is_closing:

@@ -21,7 +21,7 @@ from aiokafkapy.protocol.api import ApiKey
 if TYPE_CHECKING:
     from .simulated_cluster import SimulatedCluster
 
-__all__ = ["FAULTS", "FAULTS_OF_SPOOLS", "FAULTS_OF_TRANSACTIONS", "Fault", "make_schedule"]
+__all__ = ["FAULTS", "FAULTS_OF_OUTAGES", "FAULTS_OF_SPOOLS", "FAULTS_OF_TRANSACTIONS", "Fault", "make_schedule"]
 
 Errors = tuple[type[errors.KafkaError], ...]
 
@@ -48,6 +48,13 @@ AFTER_APPEND: Final[Errors] = (
     errors.KafkaStorageError,
     errors.UnknownServerError,
 )
+SAID_BY_BROKERS: Final[Errors] = (
+    errors.NotLeaderOrFollowerError,
+    errors.NotEnoughReplicasError,
+    errors.KafkaStorageError,
+)
+SAID_AFTER_APPEND: Final[Errors] = tuple(error for error in AFTER_APPEND if error.retriable)
+"""The errors that a producer gets over, of those that brokers return for a Produce request in an outage."""
 MOST_PARTITIONS: Final = 8
 OTHER_ERRORS: Final[dict[ApiKey, Errors]] = {
     ApiKey.METADATA: (errors.UnknownServerError, errors.RequestTimedOutError),
@@ -215,9 +222,8 @@ def _lose_leader(cluster: SimulatedCluster, fault: Fault) -> None:
     cluster.move_leader(fault.partition, None)
 
 
-def _add_partition(cluster: SimulatedCluster, _: Fault) -> None:
-    if cluster.partitions < MOST_PARTITIONS and cluster.broker.running_nodes:
-        cluster.add_partition()
+def _add_partition(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.add_partition(fault.partition, MOST_PARTITIONS)
 
 
 def _replicate_slowly(cluster: SimulatedCluster, fault: Fault) -> None:
@@ -246,9 +252,12 @@ def _fail_before(codes: Errors) -> Callable[[SimulatedCluster, Fault], None]:
     return fail
 
 
-def _fail_after(cluster: SimulatedCluster, fault: Fault) -> None:
-    error = AFTER_APPEND[fault.choice % len(AFTER_APPEND)]
-    cluster.controls.fail_next(ApiKey.PRODUCE, error, times=fault.times, after_append=True)
+def _fail_after(codes: Errors) -> Callable[[SimulatedCluster, Fault], None]:
+    def fail(cluster: SimulatedCluster, fault: Fault) -> None:
+        error = codes[fault.choice % len(codes)]
+        cluster.controls.fail_next(ApiKey.PRODUCE, error, times=fault.times, after_append=True)
+
+    return fail
 
 
 def _lose_answer(cluster: SimulatedCluster, fault: Fault) -> None:
@@ -369,7 +378,7 @@ FAULTS: Final[dict[str, tuple[Verb, Verb]]] = {
     "retriable error": (_fail_before(RETRIABLE), _nothing),
     "fatal error": (_fail_before(FATAL), _nothing),
     "error of a new batch": (_fail_before(ONLY_OF_NEW_BATCHES), _nothing),
-    "error after append": (_fail_after, _nothing),
+    "error after append": (_fail_after(AFTER_APPEND), _nothing),
     "lose answer": (_lose_answer, _nothing),
     "deliver twice": (_repeat, _nothing),
     "fail another api": (_fail_other, _nothing),
@@ -394,4 +403,10 @@ FAULTS_OF_SPOOLS: Final[dict[str, tuple[Verb, Verb]]] = {
 }
 """Beside ``FAULTS``, where producers have a spool."""
 
-_VERBS: Final = FAULTS | FAULTS_OF_TRANSACTIONS | FAULTS_OF_SPOOLS
+FAULTS_OF_OUTAGES: Final[dict[str, tuple[Verb, Verb]]] = {
+    "not written": (_fail_before(SAID_BY_BROKERS), _nothing),
+    "written, and not said so": (_fail_after(SAID_AFTER_APPEND), _nothing),
+}
+"""Those of ``FAULTS`` with any error, with the errors that a producer gets over: for what runs on one."""
+
+_VERBS: Final = FAULTS_OF_OUTAGES | FAULTS | FAULTS_OF_TRANSACTIONS | FAULTS_OF_SPOOLS

@@ -1,0 +1,144 @@
+"""``KafkaCluster``: the cluster that a test runs against, whichever ``pytest --kafka=`` chose.
+
+Owns what all of them have: addresses, topics with names of their own, records read back. Where the test starts, its
+cluster is a dev broker, one in memory, one behind a ``FaultProxy``, or a Kafka that is there already. It must not know
+pytest.
+
+Rules:
+
+- a topic's name is unique, also among the processes of pytest-xdist and those who share a real cluster, and so are the
+  names that ``unique`` makes, for groups and transactional ids;
+- on a cluster that was there before, the topics that were made here are deleted at the end, and nothing else is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from ..admin.topics import TopicAdmin
+from ..common import ConsumedRecord, TopicPartition
+from ..reader import PartitionReader
+from .assertions import assert_produced
+
+if TYPE_CHECKING:
+    from ..broker import DevBroker
+    from .fault_proxy import FaultProxy
+
+__all__ = ["KafkaCluster", "Kind", "kafka_cluster"]
+
+Kind = Literal["dev", "memory", "proxy", "real"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+_TIMEOUT: Final = 30.0
+"""Seconds for making, reading and deleting a topic."""
+
+
+class KafkaCluster:
+    """Clients connect to ``bootstrap_servers``. ``broker`` is the ``DevBroker``, if it is one, and ``proxy`` the
+    ``FaultProxy`` before it, with ``--kafka=proxy``.
+    """
+
+    def __init__(
+        self, kind: Kind, servers: str, *, broker: DevBroker | None = None, proxy: FaultProxy | None = None
+    ) -> None:
+        self.kind = kind
+        self.bootstrap_servers = servers if proxy is None else proxy.bootstrap_servers
+        self.broker = broker
+        self.proxy = proxy
+        # The proxy's faults are for the service under test, not for the test.
+        self._own_servers = servers
+        self._topics: list[str] = []
+
+    def unique(self, name: str) -> str:
+        """The name with an end of its own: for a group, or a transactional id. It has the characters of a topic's."""
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+        return f"{re.sub(r'[^A-Za-z0-9._-]', '-', name)[:180]}-{worker}-{secrets.token_hex(6)}"
+
+    async def create_topic(self, name: str = "topic", partitions: int = 1, **config: object) -> str:
+        """Make a topic and return its name, which is unique and begins with ``name``. Options have underscores
+        (``max_message_bytes=1000``). Raises the broker's error.
+        """
+        topic = self.unique(name)
+        options = {option.replace("_", "."): _text(value) for option, value in config.items()}
+        async with TopicAdmin(self._own_servers) as admin:
+            await admin.create(topic, partitions=partitions, configs=options, timeout=_TIMEOUT)
+        self._topics.append(topic)
+        return topic
+
+    async def records(self, topic: str, partition: int | None = None) -> list[ConsumedRecord]:
+        """The records of a topic, or of a partition, that are there now, partition by partition. Those of a transaction
+        that is open or aborted are none. Raises UnknownTopicOrPartitionError.
+        """
+        async with PartitionReader(self._own_servers, isolation_level="read_committed") as reader:
+            found = await reader.partitions_for(topic, _TIMEOUT)
+            chosen = [TopicPartition(topic, each.partition) for each in found if partition in (None, each.partition)]
+            begins = await reader.beginning_offsets(chosen, _TIMEOUT)
+            ends = await reader.end_offsets(chosen, _TIMEOUT)
+            reader.assign(chosen)
+            for each in chosen:
+                reader.seek(each, begins[each])
+                reader.stop_at(each, ends[each])
+            records = [record async for record in reader] if chosen else []
+        return sorted(records, key=lambda record: (record.partition, record.offset))
+
+    async def assert_produced(self, topic: str, **wanted: Any) -> list[ConsumedRecord]:
+        """``aiokafkapy.testing.assert_produced`` of the records that are there now."""
+        __tracebackhide__ = True  # of pytest
+        return assert_produced(_Read(await self.records(topic)), topic, **wanted)
+
+    async def delete_topics(self) -> None:
+        """Those that were made here, where others use the cluster too."""
+        topics, self._topics = self._topics, []
+        if self.broker is None and topics:
+            async with TopicAdmin(self._own_servers) as admin:
+                for topic in topics:
+                    await admin.delete(topic, timeout=_TIMEOUT)
+
+
+@contextlib.asynccontextmanager
+async def kafka_cluster(
+    kind: Kind, bootstrap_servers: str | None = None, broker_options: dict[str, Any] | None = None
+) -> AsyncIterator[KafkaCluster]:
+    """A cluster of this kind for the block. ``bootstrap_servers`` are those of a real one, which ``proxy`` may stand
+    before too; the others are dev brokers with ``broker_options``.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        broker = None
+        if bootstrap_servers is None:
+            from ..broker import DevBroker
+
+            if kind == "memory":
+                from .memory_network import in_memory
+
+                stack.enter_context(in_memory())
+            broker = await stack.enter_async_context(DevBroker(**(broker_options or {})))
+        servers = bootstrap_servers if broker is None else broker.bootstrap_servers
+        assert servers is not None
+        proxy = None
+        if kind == "proxy":
+            from .fault_proxy import FaultProxy
+
+            proxy = await stack.enter_async_context(FaultProxy(servers))
+        cluster = KafkaCluster(kind, servers, broker=broker, proxy=proxy)
+        try:
+            yield cluster
+        finally:
+            await cluster.delete_topics()
+
+
+class _Read:
+    """Records that were read."""
+
+    def __init__(self, records: list[ConsumedRecord]) -> None:
+        self._records = records
+
+    def records(self, topic: str, partition: int | None = None) -> list[ConsumedRecord]:
+        return [record for record in self._records if partition in (None, record.partition)]
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,43 @@
+"""Virtual time and seeds: a coroutine with its producer and reader, on a simulated network, against a dev broker.
+
+    from aiokafkapy.testing.simulation import Simulation, simulate
+
+    async def scenario(world: Simulation) -> None:
+        async with KafkaProducer(world.bootstrap_servers) as producer:
+            await place_order(producer, b"book")
+        assert_produced(world.broker, "orders", value=b"book", count=1)
+
+    def test_an_order_is_stored_once() -> None:
+        simulate(scenario, seeds=200)
+
+Hours pass at once, connections are cut and nodes come and go, and a seed that fails is run again exactly as it was. Our
+own simulation, ``tests/simulation``, is made of the same modules.
+
+- ``runner.simulate``: which seeds, and the message of one that fails; ``shrinking``: with how few faults
+- ``simulation.Simulation``: the world of one seed; ``virtual_world``: its clocks and its chance; ``guard``: what is
+  refused in it
+- ``simulated_loop``, ``simulated_network``, ``simulated_disk``: the machine's parts
+- ``simulated_cluster``, ``replication``, ``faults``: the brokers, and what goes wrong with them
+"""
+
+from __future__ import annotations
+
+from .faults import FAULTS, FAULTS_OF_TRANSACTIONS, Fault
+from .guard import SimulationError
+from .runner import SimulationFailure, simulate
+from .simulated_loop import Deadlock
+from .simulation import RECOVERABLE, Faults, Report, Simulation
+
+__all__ = [
+    "FAULTS",
+    "FAULTS_OF_TRANSACTIONS",
+    "RECOVERABLE",
+    "Deadlock",
+    "Fault",
+    "Faults",
+    "Report",
+    "Simulation",
+    "SimulationError",
+    "SimulationFailure",
+    "simulate",
+]
