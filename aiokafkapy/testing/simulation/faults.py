@@ -13,26 +13,17 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from aiokafkapy import errors
 from aiokafkapy.protocol.api import ApiKey
 
-if TYPE_CHECKING:
-    from .simulated_cluster import SimulatedCluster
+from .simulated_cluster import ONLY_OF_NEW_BATCHES, SimulatedCluster
 
 __all__ = ["FAULTS", "FAULTS_OF_OUTAGES", "FAULTS_OF_SPOOLS", "FAULTS_OF_TRANSACTIONS", "Fault", "make_schedule"]
 
 Errors = tuple[type[errors.KafkaError], ...]
 
-ONLY_OF_NEW_BATCHES: Final[Errors] = (
-    errors.OutOfOrderSequenceNumberError,
-    errors.UnknownProducerIdError,
-    errors.InvalidProducerEpochError,
-    errors.MessageTooLargeError,
-    errors.RecordListTooLargeError,
-)
-"""Codes that a broker never returns for a batch in its log: the producer would write the records a second time."""
 EVERY_OTHER: Final[Errors] = tuple(
     errors.for_code(code)
     for code in range(1, 200)
@@ -359,7 +350,7 @@ def _lose_coordinator(cluster: SimulatedCluster, _: Fault) -> None:
     cluster.move_coordinators(None)
 
 
-Verb = Callable[["SimulatedCluster", Fault], Any]
+Verb = Callable[[SimulatedCluster, Fault], Any]
 
 FAULTS: Final[dict[str, tuple[Verb, Verb]]] = {
     "reset": (_reset, _nothing),

@@ -14,6 +14,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from aiokafkapy import errors
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.broker.context import RequestContext
 from aiokafkapy.broker.faults import Fault
@@ -24,14 +25,22 @@ from aiokafkapy.errors import KafkaError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.batch import RecordBatch
 
-from .faults import ONLY_OF_NEW_BATCHES
 from .replication import Replication, topic_of
 from .simulated_disk import SimulatedDisk
 from .simulated_network import SimulatedNetwork
 
-__all__ = ["BROKER_OPTIONS", "SimulatedCluster"]
+__all__ = ["BROKER_OPTIONS", "ONLY_OF_NEW_BATCHES", "SimulatedCluster"]
 
 _NEVER_MS = 10**15
+
+ONLY_OF_NEW_BATCHES: Final[tuple[type[KafkaError], ...]] = (
+    errors.OutOfOrderSequenceNumberError,
+    errors.UnknownProducerIdError,
+    errors.InvalidProducerEpochError,
+    errors.MessageTooLargeError,
+    errors.RecordListTooLargeError,
+)
+"""Codes that a broker never returns for a batch in its log: the producer would write the records a second time."""
 
 BROKER_OPTIONS: Final[dict[str, Any]] = {
     "num_network_threads": 1,
