@@ -12,8 +12,8 @@ from aiokafkapy.producer.deliveries import waiting
 from aiokafkapy.producer.deliveries.delivery import new_delivery, waiter_for
 from aiokafkapy.producer.deliveries.produce_request_result import (
     COST_OF_ERROR,
-    Job,
     FIRST_PRUNE,
+    Job,
     ProduceRequestResult,
     SettlementCounter,
     Teller,
