@@ -17,8 +17,8 @@ Kafka takes minutes to make ten thousand topics, and only the client's own CPU i
 gathered send, ``no_gc_cpu_us`` the same with Python's cyclic garbage collector off, ``lone_cpu_us`` per single send,
 ``learn_seconds`` until all topics were known, ``refresh_held_ms`` for which a metadata answer held the loop. Of
 ``partitions``: ``cpu_us`` per record over all of them, when each has had its first, ``one_topic_cpu_us`` and
-``first_cpu_us``; ``idle_bytes`` that a partition takes of which is known, and ``used_bytes`` that it takes more when
-it had records.
+``first_cpu_us``; ``idle_bytes`` in use for a partition that is known, and resident ``used_bytes`` more when it has had
+records.
 
 The collector walks over everything that is alive whenever that has grown by a quarter: what a task costs grows with the
 number of tasks, in ``bare asyncio`` too. Whether a send does is seen with the collector off.
@@ -33,6 +33,7 @@ import os
 import statistics
 import sys
 import time
+import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -242,28 +243,35 @@ async def _partitions(producer: KafkaProducer[bytes, bytes], measurement: Measur
     await producer.partitions_for(ONE)
     producer.send_nowait(ONE, value)
     await producer.flush()
-    before = _resident()
-    with (learning := Stopwatch()):
-        await producer.partitions_for(names[0])
-        await _use_all(producer, topics, is_sent_to=False)
+    idle = await _learned_bytes(producer, topics)
     known = _resident()
     rounds = max(1, len(everything) // BATCHES)
     one_topic_cpu = await _batches_cost(producer, one_topic * rounds, value)
     first_cpu = await _batches_cost(producer, everything, value)
     used = _resident()
-    cpu = await _batches_cost(producer, everything, value)
-    return {
-        "seconds": learning.figures["seconds"],
-        "cpu_seconds": cpu * len(everything) * BATCH,
+    with (again := Stopwatch()):
+        cpu = await _batches_cost(producer, everything, value)
+    return again.figures | {
         "cpu_us": cpu * 1e6,
         "first_cpu_us": first_cpu * 1e6,
         "one_topic_cpu_us": one_topic_cpu * 1e6,
-        "learn_seconds": learning.figures["seconds"],
-        "learn_cpu_seconds": learning.figures["cpu_seconds"],
-        "idle_bytes": (known - before) / len(everything),
+        "idle_bytes": idle / len(everything),
         "used_bytes": (used - known) / len(everything),
         "refresh_held_ms": await _refresh_cost(producer) * 1e3,
     }
+
+
+async def _learned_bytes(producer: KafkaProducer[bytes, bytes], topics: int) -> int:
+    """Bytes that are in use for the metadata of all topics: resident ones include what decoding leaves behind."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        await producer.partitions_for(TOPIC.format(0))
+        await _use_all(producer, topics, is_sent_to=False)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
 
 
 async def _batches_cost(
