@@ -53,8 +53,14 @@ WORKLOAD_MODULES: Final = (
     "benchmarks.macro.workloads",
     "benchmarks.macro.peer_workloads",
     "benchmarks.macro.transactions",
+    "benchmarks.macro.open_loop",
 )
-ENTRY_MODULES: Final = ("benchmarks.clients.java", "benchmarks.web.load", "benchmarks.macro.special")
+ENTRY_MODULES: Final = (
+    "benchmarks.clients.java",
+    "benchmarks.web.load",
+    "benchmarks.macro.special",
+    "benchmarks.macro.open_loop",
+)
 
 PROCESS_TIMEOUT: Final = 300.0
 INTERPRETED: Final = "AIOKAFKAPY_INTERPRETED"

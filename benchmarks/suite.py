@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
-from .macro import special, transactions
+from .macro import open_loop, special, transactions
 from .measurement import Measurement
 
 __all__ = ["CODECS", "OUR_LEVELS", "THEIR_LEVELS", "everything", "phases", "quick", "select"]
@@ -40,13 +40,13 @@ def everything() -> list[Measurement]:
     """The full suite."""
     groups = (_awaited, _pipelined, _bulk, _kibibyte, _tls, _codecs, _keyed)
     found = [measurement for group in groups for measurement in group()]
-    return [*found, *transactions.measurements(), *special.measurements()]
+    return [*found, *transactions.measurements(), *open_loop.measurements(), *special.measurements()]
 
 
 def quick() -> list[Measurement]:
     """What takes about a minute."""
-    groups = ("await", "tasks", "pipelined", "send_nowait", "bulk", "arrow")
-    left_out = ("10,000 tasks", "kafka-python", "1 KiB")
+    groups = ("await", "tasks", "pipelined", "send_nowait", "bulk", "arrow", "open loop")
+    left_out = ("10,000 tasks", "kafka-python", "1 KiB", "10%", "80%")
     found = []
     for measurement in everything():
         if measurement.group in groups and not any(words in measurement.label for words in left_out):

@@ -8,6 +8,8 @@ Rules:
 - ``read`` depends only on an immutable view, so it may run in a thread beside the loop.
 - A topic whose bytes equal those of the known one becomes the very same object: with ten thousand topics of which three
   have a new leader, three objects are created.
+- Partitions with the same replicas share one tuple: there are few such sets, and a tuple for each of a hundred thousand
+  partitions would be a third of what they take.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ __all__ = ["MetadataAnswer"]
 
 # Brokers before 2.4 (Metadata v9) may give a stale epoch while a partition is being reassigned (KAFKA-9212).
 _FIRST_VERSION_WITH_RELIABLE_EPOCHS: Final = 9
+
+Replicas = dict[tuple[int, ...], tuple[int, ...]]
+"""Each set of replicas of an answer, once."""
 
 
 class MetadataAnswer:
@@ -59,6 +64,7 @@ class MetadataAnswer:
     def _take_topics(self, message: Any, known: Mapping[str, TopicMetadata]) -> list[str]:
         """Sort the response's topics; returns the names of those that differ from the ``known`` ones."""
         changed = []
+        replicas: Replicas = {}
         for topic in message.topics:
             if not isinstance(topic, TopicMetadata):
                 if topic.name is None:
@@ -66,7 +72,7 @@ class MetadataAnswer:
                 if topic.error_code:
                     self.errors[topic.name] = topic.error_code
                     continue
-                topic = _topic_metadata(topic, message.__version__, self.stale)
+                topic = _topic_metadata(topic, message.__version__, self.stale, replicas)
             self.topics[topic.name] = topic
             before = known.get(topic.name)
             if before is not topic:
@@ -84,6 +90,7 @@ class MetadataAnswer:
     def read(cls, version: int, frame: bytes, base: MetadataCache) -> MetadataAnswer:
         """Decode a response frame, without its size; raises MalformedFrameError."""
         known, stale = base.topics, set[str]()
+        replicas: Replicas = {}
 
         def read_topic(read_message: FieldReader, cursor: Cursor) -> object:
             start = cursor.position
@@ -95,7 +102,7 @@ class MetadataAnswer:
             message = read_message(cursor)
             if message.error_code or message.name is None:
                 return message
-            found = _topic_metadata(message, version, stale)
+            found = _topic_metadata(message, version, stale, replicas)
             # A topic with errors must be read every time, so it must not be recognized.
             if found.name not in stale and _has_epochs(found):
                 found.remember(version, cursor.data[start : cursor.position])
@@ -104,8 +111,8 @@ class MetadataAnswer:
         return cls(read_metadata_response(version, frame, read_topic), base, stale)
 
 
-def _topic_metadata(topic: Any, version: int, stale: set[str]) -> TopicMetadata:
-    name = topic.name
+def _topic_metadata(topic: Any, version: int, stale: set[str], shared: Replicas) -> TopicMetadata:
+    name, share = topic.name, shared.setdefault
     has_reliable_epochs = version >= _FIRST_VERSION_WITH_RELIABLE_EPOCHS
     partitions = []
     for partition in topic.partitions:
@@ -117,9 +124,9 @@ def _topic_metadata(topic: Any, version: int, stale: set[str]) -> TopicMetadata:
                 partition.partition_index,
                 partition.leader_id if partition.leader_id >= 0 else NO_LEADER,
                 partition.leader_epoch if has_reliable_epochs else NO_LEADER_EPOCH,
-                tuple(partition.replica_nodes),
-                tuple(partition.isr_nodes),
-                tuple(getattr(partition, "offline_replicas", ())),
+                share(replicas := tuple(partition.replica_nodes), replicas),
+                share(in_sync := tuple(partition.isr_nodes), in_sync),
+                share(offline := tuple(getattr(partition, "offline_replicas", ())), offline),
             )
         )
     topic_id = _usable_id(getattr(topic, "topic_id", None))

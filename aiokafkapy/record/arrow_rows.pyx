@@ -573,11 +573,12 @@ cdef class ArrowRows:
         cdef int64_t room = min(builder.limit, MAX_BATCH_SIZE) - builder.size
         cdef Py_ssize_t space = builder._stop - first
         cdef unsigned char *end = first + min(space, room)
-        cdef int64_t most = most_bytes - self.encoded_bytes
+        # No record begins behind it.
+        cdef unsigned char *last = first + min(room, most_bytes - self.encoded_bytes)
         # Unsigned, so that it wraps around as Java's long does.
         cdef uint64_t timestamp_delta = zigzag_of(<int64_t>(<uint64_t>self.now_ms - <uint64_t>builder.base_timestamp))
         stencil.value_size = stencil.stop = 0  # of no record
-        while position < stop and out - first < most:
+        while position < stop and out < last:
             if not get_string(&values, start + position, &value):
                 found = -1
                 break

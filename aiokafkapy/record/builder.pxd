@@ -17,19 +17,18 @@ cdef class RecordBlock:
 # Records without a key and headers: what they have in common as long as their values are of one size, see below.
 
 cdef enum:
-    STENCIL_OVERRUN = 16  # so many bytes are free behind each block's end, for a stencil is laid down in whole words
+    STENCIL_OVERRUN = 32  # so many bytes are free behind each block's end, for a stencil is laid down whole
 
 
 cdef struct Stencil:
     Py_ssize_t value_size
     uint64_t timestamp_delta
-    Py_ssize_t stop  # the first offset delta of another length
+    Py_ssize_t stop  # the first offset delta that differs in more than its first byte
     int64_t record_size
-    Py_ssize_t head_size
-    Py_ssize_t tail_size
-    # Up to the offset delta, and from there to the value: 16 and 8 bytes at most, but for values that fit in no batch
-    unsigned char head[24]
-    unsigned char tail[16]
+    Py_ssize_t size  # up to the value: 27 bytes at most
+    Py_ssize_t place  # of the offset delta
+    unsigned char continued  # a bit of the offset delta's first byte: more bytes follow
+    unsigned char bytes[32]
 
 
 @cython.final
@@ -211,31 +210,33 @@ cdef inline void cut_stencil(
     Stencil *stencil, uint64_t timestamp_delta, Py_ssize_t count, Py_ssize_t value_size
 ) noexcept nogil:
     """For the record at offset delta ``count``; the time stamp's delta is zigzag-encoded."""
-    cdef int offset_size = varint_size(zigzag_of(count))
-    cdef int64_t body_size = size_body(timestamp_delta, zigzag_of(count), -1, value_size, 0, 0)
-    cdef unsigned char *out = write_varint(stencil.head, zigzag_of(body_size))
+    cdef uint64_t offset_delta = zigzag_of(count)
+    cdef int64_t body_size = size_body(timestamp_delta, offset_delta, -1, value_size, 0, 0)
+    cdef unsigned char *out = write_varint(stencil.bytes, zigzag_of(body_size))
     out[0] = 0  # attributes: unused
-    stencil.head_size = write_varint(out + 1, timestamp_delta) - stencil.head
-    out = write_field(stencil.tail, NULL, -1)
+    out = write_varint(out + 1, timestamp_delta)
+    stencil.place = out - stencil.bytes
+    out = write_field(write_varint(out, offset_delta), NULL, -1)
     if value_size < 0:
         out = write_field(out, NULL, -1)
     else:
         out = write_varint(out, <uint64_t>value_size << 1)
-    stencil.tail_size = out - stencil.tail
+    stencil.size = out - stencil.bytes
     stencil.record_size = body_size + varint_size(zigzag_of(body_size))
     stencil.value_size = value_size
     stencil.timestamp_delta = timestamp_delta
-    stencil.stop = <Py_ssize_t>1 << (7 * offset_size - 1)
+    stencil.continued = 0x80 if offset_delta > 0x7F else 0
+    stencil.stop = (count | 0x3F) + 1
 
 
 cdef inline unsigned char *write_stenciled(
     const Stencil *stencil, unsigned char *out, Py_ssize_t count, const unsigned char *value
 ) noexcept nogil:
     """Write the record at offset delta ``count``, whose value is of the stencil's size."""
-    memcpy(out, stencil.head, 16)
-    out = write_varint(out + stencil.head_size, zigzag_of(count))
-    memcpy(out, stencil.tail, 8)
-    out += stencil.tail_size
+    memcpy(out, stencil.bytes, 32)
+    # Here and not in the stencil: a CPU waits when it is to read what it has just written a part of.
+    out[stencil.place] = <unsigned char>(count << 1 & 0x7F) | stencil.continued
+    out += stencil.size
     if stencil.value_size > 0:
         memcpy(out, value, stencil.value_size)
         out += stencil.value_size

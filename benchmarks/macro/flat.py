@@ -1,4 +1,4 @@
-"""What must not make a send dearer: many sends at once, many topics, an hour of metadata ages.
+"""What must not make a send dearer: many sends at once, many topics, many partitions, an hour of metadata ages.
 
 A process of its own (see ``measurement.figures_of``). Workloads, with their option:
 
@@ -7,13 +7,18 @@ A process of its own (see ``measurement.figures_of``). Workloads, with their opt
   together, which is what so many tasks cost by themselves.
 - ``topics``, ``topics`` and ``known``: single sends, then gathered ones, all to one topic of so many. ``one``: the
   producer has only ever heard of this one; ``all``: it knows all; ``used``: it has sent to all.
+- ``partitions``, ``topics``, ``partitions`` and ``nodes``: batches of seven records to each of so many partitions of
+  each topic, on so many nodes, a thousand batches and a flush at a time; as many to one topic of a thousand partitions.
 - ``ages``, ``hours``: the same after so many hours in which one topic was sent to all the time and the others once. The
   loop's clock jumps, so an hour takes no time.
 
-``topics`` and ``ages`` run against the dev broker in a process of its own (this module again, as a helper): a real
+All but ``gathered`` run against the dev broker in a process of its own (this module again, as a helper): a real
 Kafka takes minutes to make ten thousand topics, and only the client's own CPU is looked at. Figures: ``cpu_us`` per
 gathered send, ``no_gc_cpu_us`` the same with Python's cyclic garbage collector off, ``lone_cpu_us`` per single send,
-``learn_seconds`` until all topics were known, ``refresh_held_ms`` for which a metadata answer held the loop.
+``learn_seconds`` until all topics were known, ``refresh_held_ms`` for which a metadata answer held the loop. Of
+``partitions``: ``cpu_us`` per record over all of them, when each has had its first, ``one_topic_cpu_us`` and
+``first_cpu_us``; ``idle_bytes`` in use for a partition that is known, and resident ``used_bytes`` more when it has had
+records.
 
 The collector walks over everything that is alive whenever that has grown by a quarter: what a task costs grows with the
 number of tasks, in ``bare asyncio`` too. Whether a send does is seen with the collector off.
@@ -24,11 +29,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import os
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+import tracemalloc
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import uvloop
@@ -48,6 +56,14 @@ METADATA_AGE: Final = 300.0
 """Seconds, of both ``metadata_max_age_ms`` and ``metadata_max_idle_ms`` on their defaults."""
 BATCH_OF_TASKS: Final = 1_000
 REFRESHES: Final = 5
+PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+ONE: Final = "one"
+BATCHES: Final = 1_000
+"""Of ``partitions``: between two flushes, and the partitions of the one topic."""
+BATCH: Final = 7
+LONG_LINGER_MS: Final = 60_000
+ROOM: Final = 256 * 1024 * 1024
+"""For all records between two flushes, so that no batch leaves before it has all of its own."""
 AGE_TIMEOUT: Final = 10.0
 
 
@@ -68,10 +84,12 @@ async def measure(measurement: Measurement, bootstrap_servers: str, topic: str) 
             return await _gathered_futures(measurement)
         return await _gathered(measurement, bootstrap_servers, topic)
     topics = int(measurement.options["topics"])
-    work = _ages if measurement.workload == "ages" else _topics
+    partitions, nodes = int(measurement.options.get("partitions", 1)), int(measurement.options.get("nodes", 1))
+    work = {"ages": _ages, "topics": _topics, "partitions": _partitions}[measurement.workload]
+    options: Any = {"buffer_memory": ROOM, "linger_ms": LONG_LINGER_MS} if work is _partitions else {}
     async with (
-        helper("benchmarks.macro.flat", topics) as broker,
-        KafkaProducer(broker.hello["bootstrap_servers"]) as producer,
+        helper("benchmarks.macro.flat", topics, partitions, nodes) as broker,
+        KafkaProducer(broker.hello["bootstrap_servers"], **options) as producer,
     ):
         figures = await work(producer, measurement, topics)
     # Nothing was written to the cluster that is read back.
@@ -214,6 +232,68 @@ async def _send_cost(producer: KafkaProducer[bytes, bytes], measurement: Measure
     return figures | {"lone_cpu_us": statistics.median(lone)}
 
 
+# many partitions
+
+
+async def _partitions(producer: KafkaProducer[bytes, bytes], measurement: Measurement, topics: int) -> Figures:
+    each, value = int(measurement.options["partitions"]), bytes(measurement.size)
+    names = [TOPIC.format(number) for number in range(topics)]
+    everything = [(name, number) for name in names for number in range(each)]
+    one_topic = [(ONE, number) for number in range(BATCHES)]
+    await producer.partitions_for(ONE)
+    producer.send_nowait(ONE, value)
+    await producer.flush()
+    idle = await _learned_bytes(producer, topics)
+    known = _resident()
+    rounds = max(1, len(everything) // BATCHES)
+    one_topic_cpu = await _batches_cost(producer, one_topic * rounds, value)
+    first_cpu = await _batches_cost(producer, everything, value)
+    used = _resident()
+    with (again := Stopwatch()):
+        cpu = await _batches_cost(producer, everything, value)
+    return again.figures | {
+        "cpu_us": cpu * 1e6,
+        "first_cpu_us": first_cpu * 1e6,
+        "one_topic_cpu_us": one_topic_cpu * 1e6,
+        "idle_bytes": idle / len(everything),
+        "used_bytes": (used - known) / len(everything),
+        "refresh_held_ms": await _refresh_cost(producer) * 1e3,
+    }
+
+
+async def _learned_bytes(producer: KafkaProducer[bytes, bytes], topics: int) -> int:
+    """Bytes that are in use for the metadata of all topics: resident ones include what decoding leaves behind."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        await producer.partitions_for(TOPIC.format(0))
+        await _use_all(producer, topics, is_sent_to=False)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+async def _batches_cost(
+    producer: KafkaProducer[bytes, bytes], places: Sequence[tuple[str, int]], value: bytes
+) -> float:
+    """CPU seconds per record of a batch for each of the places."""
+    gc.collect()
+    with (watch := Stopwatch()):
+        for start in range(0, len(places), BATCHES):
+            for topic, number in places[start : start + BATCHES]:
+                for _ in range(BATCH):
+                    producer.send_nowait(topic, value, partition=number)
+            await producer.flush()
+    return watch.figures["cpu_seconds"] / (len(places) * BATCH)
+
+
+def _resident() -> int:
+    """Bytes of this process that are in memory."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
+
+
 # an hour
 
 
@@ -258,13 +338,14 @@ async def _with_and_without_gc(work: Callable[[], Awaitable[None]], messages: in
     }
 
 
-async def _dev_broker(topics: int) -> None:
-    """The helper: a dev broker with so many topics."""
+async def _dev_broker(topics: int, partitions: int, nodes: int) -> None:
+    """The helper: a dev broker with so many topics of so many partitions, and with ``ONE``."""
     from aiokafkapy.broker import DevBroker
 
-    async with DevBroker() as broker:
+    async with DevBroker(nodes=nodes) as broker:
+        broker.create_topic(ONE, partitions=BATCHES)
         for number in range(topics):
-            broker.create_topic(TOPIC.format(number), partitions=1)
+            broker.create_topic(TOPIC.format(number), partitions=partitions)
         await commands({"bootstrap_servers": broker.bootstrap_servers}, lambda word: {})
 
 
@@ -279,7 +360,7 @@ def _run(main: Any) -> Figures:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 2:
-        uvloop.run(_dev_broker(int(sys.argv[1])))
+    if sys.argv[1].isdecimal():
+        uvloop.run(_dev_broker(*map(int, sys.argv[1:])))
     else:
         print_figures(measure, _run)

@@ -56,6 +56,7 @@ async def memory(measurement: Measurement, bootstrap_servers: str, topic: str) -
 
 @entry("gathered")
 @entry("topics")
+@entry("partitions")
 @entry("ages")
 async def flat(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
     """What must not make a send dearer."""
@@ -145,6 +146,11 @@ def _flat() -> list[Measurement]:
         for topics, known in ((10, "one"), (10_000, "one"), (10, "all"), (1_000, "all"), (10_000, "all"))
     ]
     found.append(row("topics", "aiokafkapy", 100_000, "10,000 topics, all used", topics=10_000, known="used"))
+    found += [
+        row("partitions", "aiokafkapy", 7 * topics * 10, f"{topics * 10:,} of {topics:,} topics, {nodes} nodes",
+            topics=topics, partitions=10, nodes=nodes)
+        for topics, nodes in ((100, 1), (10_000, 100))
+    ]  # fmt: skip
     found += [
         row("ages", "aiokafkapy", 100_000, "fresh", topics=100, hours=0),
         row("ages", "aiokafkapy", 100_000, "after an hour", topics=100, hours=1),

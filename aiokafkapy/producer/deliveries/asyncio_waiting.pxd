@@ -1,7 +1,7 @@
 # Types of asyncio_waiting.py for its compiled form. See there for what they mean.
 
 from aiokafkapy.producer.deliveries.shortcuts cimport running_loop
-from aiokafkapy.producer.deliveries.waiter cimport new_waiter, wake
+from aiokafkapy.producer.deliveries.waiter cimport new_waiter, wake, wake_all
 from aiokafkapy.producer.deliveries.waiting cimport Waiting
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from asyncio import AbstractEventLoop, InvalidStateError
 
 from .shortcuts import running_loop
-from .waiter import Waiter, new_waiter, wake
+from .waiter import Waiter, new_waiter, wake, wake_all
 from .waiting import Waiting, install
 
 __all__ = ["AsyncioWaiting"]
@@ -33,8 +33,7 @@ class AsyncioWaiting(Waiting):
 
     def wake_all(self, waiters: list[Waiter]) -> None:
         """As ``wake`` for each, in order."""
-        for waiter in waiters:
-            wake(waiter)
+        wake_all(waiters)
 
     def no_outcome_error(self) -> Exception:
         """As a future of asyncio's has it."""

@@ -3,8 +3,8 @@
 A broker that was away for a moment answers for tens of thousands of awaited records at once, and a close or an expiry
 fails as many: to wake all their tasks in one callback would hold the loop for longer than a heartbeat may lag.
 The outcomes themselves are settled at once (``Delivery.done()``, the accounting); only the telling is spread. It knows
-neither records nor batches: it is given jobs, each an iterator that wakes one task at each step. Java has no
-counterpart: its callers' threads wake by themselves.
+neither records nor batches: it is given jobs, each a function that tells so many tasks. Java has no counterpart: its
+callers' threads wake by themselves.
 
 Rules: first come, first told: no task is told while earlier jobs wait. A few are told at once, without a turn of the
 loop, for that is a lone awaited send. ``close()`` waits for ``told_all()``.
@@ -15,13 +15,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from typing import Final
 
 from . import asyncio_waiting  # noqa: F401 - the tasks that are told wait on asyncio
-from .produce_request_result import COST_OF_ERROR, Teller
+from .produce_request_result import COST_OF_ERROR, Job, Teller
 
-__all__ = ["COST_OF_ERROR", "OutcomeTeller"]
+__all__ = ["COST_OF_ERROR", "OutcomeTeller", "step_by_step"]
 
 SLICE: Final = 1_000
 """Tasks that are told in one go: one or two milliseconds' worth, interpreted."""
@@ -36,7 +37,7 @@ class OutcomeTeller(Teller):
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._jobs: deque[tuple[Iterator[object], int]] = deque()
+        self._jobs: deque[tuple[Job, int]] = deque()
         self._left = SLICE
         self._window_ends = 0.0
         self._told_all: list[asyncio.Future[None]] = []
@@ -58,8 +59,8 @@ class OutcomeTeller(Teller):
         self._left -= count * cost
         return True
 
-    def tell_later(self, job: Iterator[object], cost: int = 1) -> None:
-        """Take steps of ``job`` at the coming turns of the loop, after all earlier jobs."""
+    def tell_later(self, job: Job, cost: int = 1) -> None:
+        """Have ``job`` tell its tasks at the coming turns of the loop, after all earlier jobs."""
         self._jobs.append((job, cost))
         if len(self._jobs) == 1:
             self._loop.call_soon(self._on_turn)
@@ -76,7 +77,7 @@ class OutcomeTeller(Teller):
         while self._jobs and left > 0:
             job, cost = self._jobs[0]
             steps = max(1, left // cost)
-            taken = sum(1 for _ in islice(job, steps))
+            taken = job(steps)
             left -= max(1, taken) * cost
             if taken < steps:
                 self._jobs.popleft()
@@ -87,3 +88,12 @@ class OutcomeTeller(Teller):
         for future in futures:
             if not future.done():
                 future.set_result(None)
+
+
+def step_by_step(steps: Iterator[object]) -> Job:
+    """The job of which each step tells one task."""
+    return partial(_take_steps, steps)
+
+
+def _take_steps(steps: Iterator[object], count: int) -> int:
+    return sum(1 for _ in islice(steps, count))

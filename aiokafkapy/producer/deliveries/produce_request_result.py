@@ -21,6 +21,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 try:
@@ -37,7 +38,15 @@ from .record_timing import BatchTiming
 from .status import FAILED, MOVED, PENDING, SUCCEEDED
 from .waiting import waiting
 
-__all__ = ["COST_OF_ERROR", "ProduceRequestResult", "SettlementCounter", "Teller", "call_soon", "new_result"]
+__all__ = [
+    "COST_OF_ERROR",
+    "Job",
+    "ProduceRequestResult",
+    "SettlementCounter",
+    "Teller",
+    "call_soon",
+    "new_result",
+]
 
 COST_OF_ERROR: Final = 4
 """As many results can be told in the time of one error, of which each task gets a copy."""
@@ -45,6 +54,8 @@ FIRST_PRUNE: Final = 1024
 """Waiters whose tasks were cancelled are thrown out when this many have gathered, and then at each doubling."""
 
 RecordErrors = Callable[[int], BaseException]
+Job = Callable[[int], int]
+"""Tells as many tasks as it is given, or all that are left; returns how many those were."""
 
 
 class Teller:
@@ -56,9 +67,9 @@ class Teller:
         """True when ``count`` tasks may be woken here and now."""
         return True
 
-    def tell_later(self, job: Iterator[object], cost: int = 1) -> None:
-        """Take steps of ``job``, each of which wakes one task, at the coming turns of the loop."""
-        for _ in job:
+    def tell_later(self, job: Job, cost: int = 1) -> None:
+        """Have ``job`` tell its tasks, some at each of the coming turns of the loop."""
+        while job(1):
             pass
 
 
@@ -289,7 +300,7 @@ class ProduceRequestResult:
         if teller is None or not waiters or teller.may_tell_now(len(waiters), cost):
             waiting().wake_all(waiters)
         else:
-            teller.tell_later(map(_wake, waiters), cost)
+            teller.tell_later(partial(_wake_some, iter(waiters)), cost)
 
 
 class SettlementCounter:
@@ -348,3 +359,9 @@ def call_soon(loop: Any, fn: Any, delivery: object, context: Any) -> None:
 
 def _wake(waiter: Any) -> None:
     waiting().wake(waiter)
+
+
+def _wake_some(waiters: Iterator[Any], count: int) -> int:
+    woken = list(islice(waiters, count))
+    waiting().wake_all(woken)
+    return len(woken)

@@ -10,6 +10,7 @@ import os
 from asyncio import _get_running_loop
 from time import time
 
+cimport cython
 from cpython.object cimport PyObject
 
 cdef extern from "Python.h":
@@ -75,7 +76,8 @@ cpdef object running_loop():
     return last_loop
 
 
-cpdef long long now_ms():
+@cython.cdivision(True)
+cpdef long long now_ms() except? -1:
     """Milliseconds since the epoch, from the system's clock unless ``time`` here was replaced (a simulation's)."""
     cdef timespec when
     if time is not SYSTEM_TIME or timespec_get(&when, TIME_UTC) != TIME_UTC:

@@ -2,3 +2,4 @@
 
 cpdef object new_waiter(object loop)
 cpdef object wake(object waiter)
+cpdef object wake_all(list waiters)

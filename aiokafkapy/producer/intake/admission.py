@@ -42,7 +42,7 @@ from ...errors import (
 )
 from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from ..deliveries.delivery import Delivery
-from ..deliveries.outcome_teller import COST_OF_ERROR, OutcomeTeller
+from ..deliveries.outcome_teller import COST_OF_ERROR, OutcomeTeller, step_by_step
 from .overflow import OverflowQueue
 from .partitioners import Partitioner, choose_partition
 from .pending_record import PendingRecord
@@ -257,7 +257,7 @@ class Admission:
             for _ in refusals:
                 pass
         else:
-            self._teller.tell_later(refusals, COST_OF_ERROR)
+            self._teller.tell_later(step_by_step(refusals), COST_OF_ERROR)
         for handle in (self._timer, self._pump_handle):
             if handle is not None:
                 handle.cancel()

@@ -106,8 +106,11 @@ class RecordSender(IntakeHolder, Generic[K, V]):
         headers: Any,
         own_timeout_ms: Any,
         overflow: Any,
+        /,
     ) -> Delivery | PendingRecord:
-        """For ``send``: one call of compiled code, where it would have to find the intake and ask for deadlines."""
+        """For ``send``: one call of compiled code, where it would have to find the intake and ask for deadlines. By
+        position only, for which compiled code need not look for names.
+        """
         intake = self._intake
         if own_timeout_ms is None and overflow is None and not _open_deadlines:
             return intake.accept(topic, value, key, partition, timestamp_ms, headers)

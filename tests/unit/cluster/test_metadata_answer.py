@@ -88,6 +88,15 @@ class TestReading:
             with pytest.raises(MalformedFrameError):
                 metadata.read_answer(NEWEST, whole[:size])
 
+    def test_partitions_with_the_same_replicas_share_one_tuple(self, metadata: Metadata) -> None:
+        named = [topic("a", 3, 4), topic("b", 5)]
+        for number, told in enumerate([part for each in named for part in each["partitions"]]):
+            told |= {"replica_nodes": [1, 2 + number // 2], "isr_nodes": [1, 2]}
+        for answer in metadata.read_answer(NEWEST, frame(*named)), MetadataAnswer.of(message(*named)):
+            first, second, third = (part for each in answer.topics.values() for part in each.partitions)
+            assert (first.replicas, third.replicas, third.in_sync_replicas) == ((1, 2), (1, 3), (1, 2))
+            assert first.replicas is first.in_sync_replicas is second.replicas is third.in_sync_replicas
+
 
 class TestKnownTopics:
     def test_one_with_the_same_bytes_stays_the_object_that_it_is(self, metadata: Metadata) -> None:

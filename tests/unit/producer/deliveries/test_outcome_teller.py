@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 
-from aiokafkapy.producer.deliveries.outcome_teller import COST_OF_ERROR, SLICE, WINDOW, OutcomeTeller
+from aiokafkapy.producer.deliveries.outcome_teller import COST_OF_ERROR, SLICE, WINDOW, OutcomeTeller, step_by_step
 from aiokafkapy.testing import VirtualClock
 
 
@@ -55,8 +55,8 @@ def test_many_are_told_by_slices_in_order_and_nobody_before_them() -> None:
     loop = FakeLoop()
     told: list[int] = []
     teller = teller_on(loop)
-    teller.tell_later(map(told.append, range(2 * SLICE)))
-    teller.tell_later(map(told.append, range(2 * SLICE, 2 * SLICE + 10)), COST_OF_ERROR)
+    teller.tell_later(step_by_step(map(told.append, range(2 * SLICE))))
+    teller.tell_later(step_by_step(map(told.append, range(2 * SLICE, 2 * SLICE + 10))), COST_OF_ERROR)
     assert told == []
     assert not teller.may_tell_now(1), "the earlier ones are told first"
     counts = []
@@ -71,7 +71,7 @@ def test_many_are_told_by_slices_in_order_and_nobody_before_them() -> None:
 def test_a_job_of_no_steps_is_a_job_that_is_done() -> None:
     loop = FakeLoop()
     teller = teller_on(loop)
-    teller.tell_later(iter(()))
+    teller.tell_later(step_by_step(iter(())))
     loop.turn()
     assert loop.turn() == 0
     assert teller.may_tell_now(1)
@@ -81,7 +81,7 @@ async def test_told_all_returns_when_every_job_is_done() -> None:
     teller = OutcomeTeller(asyncio.get_running_loop())
     told: list[int] = []
     await teller.told_all()
-    teller.tell_later(map(told.append, range(3 * SLICE)))
+    teller.tell_later(step_by_step(map(told.append, range(3 * SLICE))))
     waiters = [asyncio.create_task(teller.told_all()) for _ in range(2)]
     await asyncio.wait(waiters)
     assert len(told) == 3 * SLICE

@@ -13,6 +13,7 @@ from aiokafkapy.producer.deliveries.delivery import new_delivery, waiter_for
 from aiokafkapy.producer.deliveries.produce_request_result import (
     COST_OF_ERROR,
     FIRST_PRUNE,
+    Job,
     ProduceRequestResult,
     SettlementCounter,
     Teller,
@@ -68,12 +69,12 @@ class FakeTeller(Teller):
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
-        self.jobs: list[Iterator[object]] = []
+        self.jobs: list[Job] = []
 
     def may_tell_now(self, count: int, cost: int = 1) -> bool:
         return count * cost <= self.budget
 
-    def tell_later(self, job: Iterator[object], cost: int = 1) -> None:
+    def tell_later(self, job: Job, cost: int = 1) -> None:
         self.jobs.append(job)
 
 
@@ -106,7 +107,7 @@ class TestWaiting:
         (job,) = teller.jobs
         for woken in range(4):
             assert [waiter.is_woken for waiter in waiters] == [place < woken for place in range(3)]
-            next(job, None)
+            assert job(1) == (woken < 3)
 
     def test_an_error_costs_the_teller_more_than_an_offset(self, fake_waiting: FakeWaiting) -> None:
         for fails in (False, True):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aiokafkapy import compiled
-from aiokafkapy.producer.deliveries.waiter import Waiter, new_waiter, wake
+from aiokafkapy.producer.deliveries.waiter import Waiter, new_waiter, wake, wake_all
 
 NAME: ContextVar[str] = ContextVar("name", default="nobody")
 
@@ -178,3 +178,158 @@ async def test_the_cyclic_collector_does_not_see_it() -> None:
     assert repr(waiter) == "<Waiter pending>"
     wake(waiter)
     assert repr(waiter) == "<Waiter done>"
+
+
+# waking many
+
+
+async def _many(count: int, told: list[str], create_task: Any) -> tuple[list[Any], list[Waiter]]:
+    """Tasks that wait, each in a context of its own, and their waiters."""
+    waiters = [new_waiter(asyncio.get_running_loop()) for _ in range(count)]
+    tasks = []
+    for number, waiter in enumerate(waiters):
+        token = NAME.set(str(number))
+        tasks.append(create_task(_await(waiter, told)))
+        NAME.reset(token)
+    await turns()
+    return tasks, waiters
+
+
+def _say(told: list[str], word: str) -> None:
+    asyncio.get_running_loop().call_soon(told.append, word)
+
+
+async def test_many_go_on_in_order_in_one_turn_each_in_its_context(create_task: Any) -> None:
+    told: list[str] = []
+    tasks, waiters = await _many(4, told, create_task)
+    _say(told, "before")
+    wake_all(waiters)
+    _say(told, "behind")
+    assert all(waiter.done() for waiter in waiters)
+    assert told == []
+    await asyncio.sleep(0)
+    assert told == ["before", *(f"woken as {number}" for number in range(4)), "behind"]
+    assert await asyncio.gather(*tasks) == ["went on"] * 4
+    assert NAME.get() == "nobody"
+
+
+async def test_of_many_those_cancelled_are_passed_over_wherever_they_stand(create_task: Any) -> None:
+    told: list[str] = []
+    tasks, waiters = await _many(5, told, create_task)
+    tasks[0].cancel()
+    tasks[3].cancel()
+    await turns()
+    del told[:]
+    wake_all(waiters)
+    tasks[4].cancel("late")  # woken already: cancelled all the same, as a task that awaits a future would be
+    await turns()
+    assert told == ["woken as 1", "woken as 2", "cancelled ('late',)"]
+    assert [task.cancelled() for task in tasks] == [True, False, False, True, True]
+
+
+async def test_one_that_does_not_wait_yet_goes_on_at_once_when_it_does(create_task: Any) -> None:
+    told: list[str] = []
+    tasks, waiters = await _many(2, told, create_task)
+    early = new_waiter(asyncio.get_running_loop())
+    wake_all([waiters[0], early, waiters[1]])
+    tasks.append(create_task(_await(early, told)))
+    assert await asyncio.gather(*tasks) == ["went on"] * 3
+
+
+async def test_tasks_in_c_and_in_python_go_on_in_the_order_in_which_they_were_woken() -> None:
+    told: list[str] = []
+    makers = iter([_c_task, _c_task, _python_task, _c_task, _python_task, _c_task, _c_task])
+    tasks, waiters = await _many(7, told, lambda coroutine: next(makers)(coroutine))
+    wake_all(waiters)
+    await asyncio.gather(*tasks)
+    assert told == [f"woken as {number}" for number in range(7)]
+
+
+async def test_a_task_that_wakes_others_as_it_goes_on_does_not_run_them_within_its_step(create_task: Any) -> None:
+    told: list[str] = []
+    tasks, others = await _many(3, told, create_task)
+    first, second = new_waiter(asyncio.get_running_loop()), new_waiter(asyncio.get_running_loop())
+
+    async def wake_the_others() -> None:
+        await first
+        wake_all(others)
+        told.append("woke them")
+
+    tasks += [create_task(wake_the_others()), create_task(_await(second, told))]
+    await turns()
+    wake_all([first, second])
+    await asyncio.gather(*tasks)
+    assert told == ["woke them", "woken as nobody", *(f"woken as {number}" for number in range(3))]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_after_a_task_that_ends_the_loop_the_others_have_their_turn(
+    error: type[BaseException], create_task: Any
+) -> None:
+    loop = asyncio.new_event_loop()
+    told: list[str] = []
+
+    async def end_the_loop(waiter: Waiter) -> None:
+        await waiter
+        raise error
+
+    async def begin() -> list[Waiter]:
+        others, waiters = await _many(3, told, create_task)
+        last = new_waiter(asyncio.get_running_loop())
+        tasks.extend([create_task(end_the_loop(last)), *others])
+        await turns()
+        return [last, *waiters]
+
+    tasks: list[Any] = []
+    try:
+        loop.call_soon(wake_all, loop.run_until_complete(begin()))
+        with pytest.raises(error):
+            loop.run_forever()
+        loop.run_until_complete(turns())
+        assert told == [f"woken as {number}" for number in range(3)]
+        assert isinstance(tasks[0].exception(), error)
+    finally:
+        loop.close()
+
+
+async def test_the_debug_mode_tells_which_of_many_was_slow(caplog: pytest.LogCaptureFixture) -> None:
+    loop = asyncio.get_running_loop()
+    told: list[str] = []
+    tasks, waiters = await _many(3, told, _c_task)
+    loop.set_debug(True)
+    loop.slow_callback_duration = 0.0
+    try:
+        wake_all(waiters)
+        await asyncio.gather(*tasks)
+    finally:
+        loop.set_debug(False)
+    slow = [record.getMessage() for record in caplog.records if "_await" in record.getMessage()]
+    assert len(slow) >= len(tasks)
+
+
+def test_waking_many_on_a_closed_loop_does_nothing_and_keeps_nothing(create_task: Any) -> None:
+    loop = asyncio.new_event_loop()
+    told: list[str] = []
+    tasks, waiters = loop.run_until_complete(_many(3, told, create_task))
+    loop.close()
+    wake_all(waiters)
+    gone = [weakref.ref(task) for task in tasks]
+    for task in tasks:
+        task._log_destroy_pending = False
+    del tasks, waiters, task
+    gc.collect()
+    assert [reference() for reference in gone] == [None] * 3
+
+
+def test_many_of_a_loop_that_never_runs_again_are_collected(create_task: Any) -> None:
+    loop = asyncio.new_event_loop()
+    told: list[str] = []
+    tasks, waiters = loop.run_until_complete(_many(3, told, create_task))
+    wake_all(waiters)
+    gone = [weakref.ref(task) for task in tasks]
+    for task in tasks:
+        task._log_destroy_pending = False
+    del tasks, waiters, task
+    loop.close()
+    gc.collect()
+    assert [reference() for reference in gone] == [None] * 3

@@ -1,0 +1,108 @@
+"""Latency at a rate that is offered whatever the client does: an open loop, measured from the intended time.
+
+Owns the rows of the group "open loop", their entry, and the workload ``paced``. A thousand tasks send one record at a
+time, at a share of what aiokafka can do (the option ``share``): the entry measures that once for each cluster, by a
+thousand tasks without pauses. A record's latency counts from when it was due, though its task was still busy with the
+one before it: a client that stalls is charged for every record that should have been sent meanwhile (no coordinated
+omission).
+
+Figures: ``p50_ms`` ``p99_ms`` ``p999_ms`` from the due time; ``late_p50_ms`` ``late_p99_ms`` from there until the
+record was handed to the client, which is the loop's timers (a millisecond, on uvloop) and the task's own backlog;
+``offered`` records/s, and ``capacity``, of which it is a share. ``count`` is the time, in milliseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import replace
+from time import perf_counter
+from typing import Any, Final
+
+from benchmarks.clients import Client
+from benchmarks.measurement import Figures, Measurement, Stopwatch, entry, percentiles, run_in_process, workload
+
+__all__ = ["measurements"]
+
+TASKS: Final = 1_000
+CAPACITY_RECORDS: Final = 120_000
+SHARES: Final = (0.1, 0.5, 0.8)
+MILLISECONDS: Final = 10_000
+
+_capacities: dict[str, float] = {}
+"""Records/s of aiokafka, by the cluster's addresses."""
+
+
+def measurements() -> list[Measurement]:
+    """Each client at each share, on its defaults and on the settings that may suit it better."""
+
+    def row(share: float, client: str, variant: str = "", **options: Any) -> Measurement:
+        return Measurement(
+            group="open loop",
+            workload="open loop",
+            client=client,
+            count=MILLISECONDS,
+            variant=f"{variant}, {share:.0%}" if variant else f"{share:.0%}",
+            options={"share": share, "tasks": TASKS, **options},
+        )
+
+    found = []
+    for share in SHARES:
+        found += [
+            row(share, "aiokafkapy"),
+            row(share, "aiokafka", "no linger", producer={"linger_ms": 0}),
+            row(share, "aiokafka", "linger 5 ms", producer={"linger_ms": 5, "max_batch_size": 131_072}),
+            row(share, "AIOProducer"),
+            row(share, "AIOProducer", "batches of 16, no linger", batch=16, producer={"linger.ms": 0}),
+        ]
+    return found
+
+
+@entry("open loop")
+async def open_loop(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
+    """A share of aiokafka's capacity, which is measured before the first."""
+    written = 0.0
+    if bootstrap_servers not in _capacities:
+        closed = Measurement(
+            group="open loop",
+            workload="1,000 tasks",
+            client="aiokafka",
+            count=min(CAPACITY_RECORDS, 12 * measurement.count),
+            options={"tasks": TASKS, "producer": {"max_batch_size": 131_072}},
+        )
+        figures = await run_in_process(closed, bootstrap_servers, topic)
+        _capacities[bootstrap_servers] = figures["rate"]
+        written = figures["written"]
+    capacity = _capacities[bootstrap_servers]
+    offered = {"offered": capacity * measurement.options["share"]}
+    paced = replace(measurement, workload="paced", options={**measurement.options, **offered})
+    figures = await run_in_process(paced, bootstrap_servers, topic)
+    return figures | offered | {"capacity": capacity, "written": written + figures["written"]}
+
+
+@workload("paced")
+async def paced(client: Client, topic: str, measurement: Measurement) -> Figures:
+    """``options["offered"]`` records/s by ``options["tasks"]`` tasks, each at its own times, for ``count`` ms."""
+    send, value = client.send, bytes(measurement.size)
+    number, offered = int(measurement.options["tasks"]), float(measurement.options["offered"])
+    each = max(1, round(measurement.count / 1000 * offered / number))
+    latencies: list[float] = []
+    late: list[float] = []
+
+    async def task(place: int) -> None:
+        for turn in range(each):
+            due = start + (place + turn * number) / offered
+            # In whole milliseconds, as uvloop's timers are: rounded down there, it would come early or spin.
+            if (early := due - perf_counter()) > 0:
+                await asyncio.sleep(math.ceil(early * 1000) / 1000)
+            late.append(perf_counter() - due)
+            await send(topic, value)
+            latencies.append(perf_counter() - due)
+
+    with Stopwatch() as watch:
+        start = perf_counter() + 0.1  # when every task has been made
+        async with asyncio.TaskGroup() as group:
+            for place in range(number):
+                group.create_task(task(place))
+    lateness = {f"late_{name}": figure for name, figure in percentiles(late).items() if name != "p999_ms"}
+    return watch.figures | percentiles(latencies) | lateness | {"messages": float(each * number)}
