@@ -78,7 +78,7 @@ test-leg: $(FLIGHTS) ## what depends on form and loop, interpreted, on uvloop or
 test-all: $(FLIGHTS) ## every test once, then every leg
 	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/tests $(BIN)/python all
 
-test-pythons: $(SET_UP) ## installs into each of Python 3.12, 3.13, 3.14, 3.14t that is found, and sends a record; INTERPRETED=1
+test-pythons: $(SET_UP) ## installs into each of Python 3.12, 3.13, 3.14, 3.13t, 3.14t that is found, and sends a record; INTERPRETED=1
 	@.ci/pythons $(BIN)/python
 
 chaos: $(SET_UP) ## five minutes of kill -9, SIGSTOP, restarts, elections and reassignments on three real Kafka nodes

@@ -1,7 +1,8 @@
 """An installed package works: a record goes to a dev broker and is read back. ``python tests/smoke.py [--compiled]``.
 
 It is run by the Python that the package was installed for, outside of the tree, with no test tool: by cibuildwheel for
-each wheel, and by ``.ci/pythons`` for each Python that is found. ``--compiled`` fails when the core is interpreted.
+each wheel, and by ``.ci/pythons`` for each Python that is found. ``--compiled`` fails when the core is interpreted, and
+in a free-threaded Python when a module that was imported has turned the GIL on.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import platform
 import sys
+import sysconfig
 from pathlib import Path
 
 import aiokafkapy
@@ -38,4 +40,8 @@ if __name__ == "__main__":
         sys.exit(f"the core of {Path(aiokafkapy.__file__).parent} is not compiled")
     asyncio.run(main())
     form = "compiled" if aiokafkapy.compiled else "interpreted"
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        form += ", with the GIL" if (has_gil := sys._is_gil_enabled()) else ", without a GIL"  # type: ignore[attr-defined]
+        if has_gil and "--compiled" in sys.argv and sys.flags.gil is None:  # type: ignore[attr-defined]
+            sys.exit("a module has turned the GIL on: see Python's warning above")
     print(f"{COUNT + 1} records there and back: {form}, {platform.python_implementation()} {platform.python_version()}")

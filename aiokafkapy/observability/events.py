@@ -88,5 +88,6 @@ def describe_error(error: BaseException) -> str:
 
 def _has_structlog_configured() -> bool:
     # An application that configured structlog has imported it, and may want events that standard loggers would drop.
-    structlog = sys.modules.get("structlog")
-    return structlog is not None and bool(structlog.is_configured())
+    # One that another thread is about to import has no such function yet, and is not configured.
+    is_configured = getattr(sys.modules.get("structlog"), "is_configured", None)
+    return is_configured is not None and bool(is_configured())

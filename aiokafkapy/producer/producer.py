@@ -70,7 +70,7 @@ class KafkaProducer(RecordSender[K, V]):
     checked here. Use it in ``async with``, or call ``start()`` and ``close()``.
     """
 
-    __slots__ = ("__weakref__", "_config", "_interceptors", "_life", "_registered", "_thread_sender")
+    __slots__ = ("__weakref__", "_config", "_interceptors", "_life", "_registered", "_thread_senders")
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class KafkaProducer(RecordSender[K, V]):
 
         import_module(".runtime", __package__)
         self._life: Lifecycle[ProducerRuntime] = Lifecycle()
-        self._thread_sender: ThreadSender | None = None
+        self._thread_senders: list[ThreadSender] = []  # made by the first call; only the first is used
         self._registered: Registered = {}  # the application's own metrics
         given = {**options, "key_serializer": key_serializer, "value_serializer": value_serializer}
         self._config = make_config(bootstrap_servers, config, given)
@@ -230,7 +230,7 @@ class KafkaProducer(RecordSender[K, V]):
         are not accepted yet, but on the loop's own thread, as in a future's callback, where it raises
         BufferExhaustedError then, and ``result()`` RuntimeError. Raises why the producer takes no records.
         """
-        sender = self._thread_sender or self._new_thread_sender()
+        sender = self._thread_senders[0] if self._thread_senders else self._new_thread_sender()
         ends_at = enclosing_end(topic, sender.loop) if open_deadlines else math.inf
         arguments = (topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
         return sender.send(*arguments, overflow=overflow, ends_at=ends_at)
@@ -678,9 +678,10 @@ class KafkaProducer(RecordSender[K, V]):
         runtime = self._life.runtime
         if self._life.state is not ProducerState.RUNNING or runtime is None:
             raise self._life.why_unusable()
-        # Two threads may make one each: both are good, and the records of either keep their order.
-        sender = self._thread_sender = ThreadSender(self._intake, self._life, runtime.loop)
-        return sender
+        # Threads may make one each, and all use the first that is listed: in a second line a thread's records could
+        # overtake its own in the first. Without a lock, which a fork could find held.
+        self._thread_senders.append(ThreadSender(self._intake, self._life, runtime.loop))
+        return self._thread_senders[0]
 
     def _patience(self, call: str, timeout: float | None, also_mended: tuple[type[KafkaError], ...] = ()) -> Patience:
         """How long a call tries transactions again: ``timeout`` seconds, or ``delivery_timeout_ms``."""

@@ -17,7 +17,9 @@ import pytest
 
 from aiokafkapy import BlockingProducer, KafkaProducer, errors
 from aiokafkapy.broker import DevBroker
+from aiokafkapy.producer import thread_sender
 from aiokafkapy.producer.state import ProducerState
+from aiokafkapy.producer.thread_sender import ThreadSender
 from aiokafkapy.protocol.api import ApiKey
 from tests.reading import committed_values
 
@@ -54,6 +56,42 @@ class TestSendFromThread:
         found = await values(broker)
         for thread, own in enumerate(offsets):
             assert [found[offset] for offset in own] == [b"%d:%d" % (thread, n) for n in range(3_000)]
+
+    async def test_threads_whose_first_calls_meet_share_one_line(
+        self, broker: DevBroker, producer: KafkaProducer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Or a thread's second record is in another line than its first, and may overtake it."""
+        other_sends, goes_on = threading.Event(), threading.Event()
+        sent: list[Any] = []
+
+        def send_two() -> None:
+            sent.extend(producer.send_from_thread("t", value) for value in (b"first", b"second"))
+
+        other = threading.Thread(target=send_two)
+
+        class Meeting(ThreadSender):
+            """Made by the first call here, then by that of the other thread, which goes on when this one has sent."""
+
+            def __init__(self, *arguments: Any) -> None:
+                super().__init__(*arguments)
+                if threading.current_thread() is not other:
+                    other.start()
+                    assert other_sends.wait(30)
+
+            def send(self, *arguments: object, **options: Any) -> Any:
+                if threading.current_thread() is other:
+                    other_sends.set()
+                    assert goes_on.wait(30)
+                return super().send(*arguments, **options)
+
+        monkeypatch.setattr(thread_sender, "ThreadSender", Meeting)
+        # On the loop's own thread, so that it takes none meanwhile
+        sent.append(producer.send_from_thread("t", b"here"))
+        goes_on.set()
+        other.join()
+        for future in sent:
+            await asyncio.wrap_future(future)
+        assert await values(broker) == [b"here", b"first", b"second"]
 
     async def test_order_is_kept_when_some_wait(self, broker: DevBroker) -> None:
         """For metadata at first, for an async serializer, and for room."""

@@ -1,21 +1,66 @@
-"""Producers of several threads, each on an event loop of its own, at once."""
+"""Producers of several threads, each on an event loop of its own, and threads that share one producer, at once.
+
+What the threads share without knowing of one another is in tests/unit/test_sharing.py. Without a GIL they run side by
+side; with one they change places as often as they can.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
-from aiokafkapy import KafkaProducer
+import pytest
+
+from aiokafkapy import KafkaProducer, deadline
 from aiokafkapy.broker import DevBroker
 
 
-async def test_producers_of_several_threads_write_what_they_were_given(kafka_broker: DevBroker) -> None:
+@pytest.fixture
+def switching() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+async def in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
+    """What ``work(number)`` returned in each of so many threads at once; raises what one of them raised."""
+    barrier = threading.Barrier(count)
+
+    def begun(number: int) -> Any:
+        barrier.wait(30)
+        return work(number)
+
+    async with asyncio.timeout(120):
+        return await asyncio.gather(*(in_thread(begun, number) for number in range(count)))
+
+
+async def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    """As ``asyncio.to_thread``, which has a bounded number of threads."""
+    outcome: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(function(*arguments))
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await asyncio.wrap_future(outcome)
+
+
+async def test_producers_of_several_threads_write_what_they_were_given(
+    kafka_broker: DevBroker, switching: None
+) -> None:
     count, records = 4, 400
     for number in range(count):
         kafka_broker.create_topic(f"t{number}", partitions=1)
-    failed: list[BaseException] = []
 
     async def produce(number: int) -> None:
         options: dict[str, Any] = {"compression_type": ("none", "lz4", "zstd", "gzip")[number], "batch_size": 4_096}
@@ -26,25 +71,64 @@ async def test_producers_of_several_threads_write_what_they_were_given(kafka_bro
                 if place % 40 == 0:
                     await producer.send(f"t{number}", b"lone")
 
-    def run(number: int) -> None:
-        try:
-            asyncio.run(produce(number))
-        except BaseException as error:
-            failed.append(error)
-
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        started = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-        for one in started:
-            one.start()
-        for one in started:
-            await asyncio.to_thread(one.join, 60)
-    finally:
-        sys.setswitchinterval(before)
-    assert failed == []
+    await in_threads(count, lambda number: asyncio.run(produce(number)))
     for number in range(count):
         found = [record for record in kafka_broker.records(f"t{number}") if record.value != b"lone"]
         wanted = [b"%d-%d-" % (number, place) * (1 + place % 50) for place in range(records)]
         assert [record.value for record in found] == wanted
         assert {record.headers for record in found} == {(("thread", b"%d" % number),)}
+
+
+async def test_threads_share_a_producer_while_others_have_their_own(kafka_broker: DevBroker, switching: None) -> None:
+    """Each way of sending at once: batches that threads compress, serializers in threads, deadlines, lone records."""
+    sharing, own, records = 6, 3, 150
+    shared_headers = [("shared", b"by all")]
+    for topic in ("shared", *(f"own{number}" for number in range(own))):
+        kafka_broker.create_topic(topic, partitions=1)
+
+    def value_of(owner: str, place: int) -> bytes:
+        length = (10, 300, 9_000, 40_000)[place % 4]
+        return f"{owner}:{place}:".encode() + random.Random(place).randbytes(10) * (length // 10)
+
+    def options_of(number: int) -> dict[str, Any]:
+        return {
+            "compression_type": ("lz4", "zstd", "gzip", "none")[number],
+            "batch_size": (65_536, 1_000_000, 16_384, 300_000)[number],
+            "value_serializer": bytes,
+            "serialize_in_thread_above": 30_000,
+        }
+
+    async with KafkaProducer(kafka_broker.bootstrap_servers, **options_of(0)) as producer:
+
+        def send(number: int) -> list[int]:
+            futures = [
+                producer.send_from_thread("shared", value_of(f"s{number}", place), headers=shared_headers)
+                for place in range(records)
+            ]
+            return [future.result(60).offset for future in futures]
+
+        async def produce(number: int) -> list[int]:
+            topic, owner = f"own{number}", f"o{number}"
+            async with KafkaProducer(kafka_broker.bootstrap_servers, **options_of(number + 1)) as own_producer:
+                async with deadline(100):
+                    first = [await own_producer.send(topic, value_of(owner, place)) for place in range(10)]
+                later = [
+                    own_producer.send(topic, value_of(owner, place), headers=shared_headers)
+                    for place in range(10, records)
+                ]
+                return [metadata.offset for metadata in (*first, *await asyncio.gather(*later))]
+
+        def work(number: int) -> list[int]:
+            return send(number) if number < sharing else asyncio.run(produce(number - sharing))
+
+        offsets = await in_threads(sharing + own, work)
+        assert producer.metrics()["record-send-total"] == sharing * records
+    shared = [record.value for record in kafka_broker.records("shared")]
+    assert sorted(offset for each in offsets[:sharing] for offset in each) == list(range(sharing * records))
+    for number, told in enumerate(offsets[:sharing]):
+        assert told == sorted(told)
+        assert [shared[offset] for offset in told] == [value_of(f"s{number}", place) for place in range(records)]
+    for number, told in enumerate(offsets[sharing:]):
+        assert told == list(range(records))
+        found = [record.value for record in kafka_broker.records(f"own{number}")]
+        assert found == [value_of(f"o{number}", place) for place in range(records)]

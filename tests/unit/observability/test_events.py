@@ -5,6 +5,7 @@ import io
 import logging
 import subprocess
 import sys
+import types
 from collections.abc import Iterator, MutableMapping
 from typing import Any
 
@@ -78,6 +79,12 @@ get_logger("aiokafkapy.client").error("connection.lost")
 assert "structlog" in sys.modules
 """
     assert errors_of(program) == "connection.lost\n"
+
+
+def test_an_event_of_one_thread_may_come_while_another_imports_structlog(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was seen without a GIL, where a producer's ``close()`` failed by it."""
+    monkeypatch.setitem(sys.modules, "structlog", types.ModuleType("structlog"))  # of which nothing was run yet
+    get_logger("aiokafkapy.quiet").debug("connection.closed")
 
 
 def test_through_logging_it_is_text_with_the_fields_beside(caplog: pytest.LogCaptureFixture) -> None:
