@@ -51,7 +51,7 @@ class Features:
     def __init__(self, config: BrokerConfig, emulation: Emulation | None = None) -> None:
         self.supported: Mapping[str, FeatureLevels] = _OWN if emulation is None else emulation.features
         """The levels that this broker has, by name."""
-        wanted = {name: getattr(config, option) for name, option in _OPTIONS.items()}
+        wanted: dict[str, int] = {name: getattr(config, option) for name, option in _OPTIONS.items()}
         self._levels = {name: wanted.get(name, levels.level) for name, levels in self.supported.items()}
         self.epoch = 0
         """Grows with each change."""
