@@ -122,11 +122,7 @@ def broker(
 ) -> None:
     """Run an embedded Kafka broker until Ctrl-C: the real protocol, for clients in any language, without a JVM."""
     wanted = dict(_parse_topic(entry) for entry in topic or ())
-    given = parse_config(config).items()
-    options: dict[str, Any] = {name.replace(".", "_"): _as_option(text) for name, text in given}
-    if authorizer or super_user:
-        options["authorizer"] = True
-        options["super_users"] = [name if ":" in name else f"User:{name}" for name in super_user or ()]
+    options = _broker_options(config, authorizer, super_user)
     users = parse_pairs(user, "--user")
     places = _Places(host, port, nodes, _parse_listeners(listener), bool(users), tls)
     page = ConsolePlace.of(console, console_address, console_token, schema_registry)
@@ -165,6 +161,15 @@ def broker(
 
 
 # internals
+
+
+def _broker_options(config: list[str] | None, authorizer: bool, super_users: list[str] | None) -> dict[str, Any]:
+    given = parse_config(config).items()
+    options: dict[str, Any] = {name.replace(".", "_"): _as_option(text) for name, text in given}
+    if authorizer or super_users:
+        options["authorizer"] = True
+        options["super_users"] = [name if ":" in name else f"User:{name}" for name in super_users or ()]
+    return options
 
 
 @dataclass(frozen=True, slots=True)

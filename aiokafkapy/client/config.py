@@ -53,6 +53,7 @@ _RESERVED_VARIABLES: Final = frozenset(
         "require_kafka",
         "require_kerberos",
         "require_postgres",
+        "simulation_seed",
         "tap",
         "tap_payloads",
     }
