@@ -371,7 +371,7 @@ class NetworkClient(SenderClient):
             self._authenticator.renew_sessions(now)
         self._pipeline.complete_responses()
         if self._notify_at <= now:
-            self._notify_at = math.inf
+            self._notify_at = self._states.next_usable_at(now)  # it had only the first node's
             self._notify()
         if self._metadata_at <= now:
             self._maybe_update_metadata(now)

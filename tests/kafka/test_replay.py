@@ -44,8 +44,10 @@ async def test_a_stock_client_gets_the_same_from_a_recording_of_kafka_each_time(
     assert expected <= {exchange.api_key for exchange in recording.exchanges}
     for _ in range(2):
         async with ReplayBroker(recording) as broker:
-            played = await run(client, broker.bootstrap_servers, topic, COUNT, *options)
-            broker.check()
+            try:
+                played = await run(client, broker.bootstrap_servers, topic, COUNT, *options)
+            finally:
+                broker.check()
         assert without_values(played) == without_values(recorded)
         assert is_hashed or played == recorded
 

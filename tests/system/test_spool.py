@@ -426,20 +426,23 @@ async def test_a_start_that_was_cancelled_gives_the_folder_back(broker: DevBroke
 
 async def test_a_forked_child_does_not_keep_the_folder(broker: DevBroker, folder: Path) -> None:
     reading, writing = os.pipe()
+    hearing, saying = os.pipe()
     async with producer_of(broker, folder):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             child = os.fork()
         if child == 0:
             os.close(writing)
+            os.write(saying, b"x")  # it runs, and has let go
             os.read(reading, 1)
             os._exit(0)
+        await asyncio.to_thread(os.read, hearing, 1)
     async with producer_of(broker, folder):
         pass
     os.write(writing, b"x")
     await asyncio.to_thread(os.waitpid, child, 0)
-    os.close(reading)
-    os.close(writing)
+    for end in (reading, writing, hearing, saying):
+        os.close(end)
 
 
 async def test_records_that_brokers_refuse_are_set_aside_and_can_be_resumed(broker: DevBroker, folder: Path) -> None:

@@ -128,6 +128,10 @@ class ClusterConnectionStates:
             return -math.inf
         return state.retry_at if state.is_disconnected else state.throttled_until
 
+    def next_usable_at(self, now: float) -> float:
+        """When the next back-off or throttling of any node ends, after ``now``; infinite without one."""
+        return min((time for node_id in self._states if (time := self.usable_at(node_id)) > now), default=math.inf)
+
     def setup_timeout(self, node_id: int) -> float:
         """The node's connection set-up time-out in seconds; infinite if none was attempted."""
         state = self._states.get(node_id)

@@ -200,6 +200,20 @@ class TestReadiness:
         assert under_test.wakeups > before
         assert under_test.client.ready(under_test.node(1), under_test.now)
 
+    async def test_whoever_waits_is_woken_for_each_of_several_throttled_nodes(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        """With the first alone, a metadata request that only the other could take would wait for ever."""
+        under_test = await make_client().connected(1, 2)
+        for node_id, milliseconds in ((1, 500), (2, 900)):
+            send(under_test, node_id)
+            cluster[node_id].pending[0].respond(throttle_time=milliseconds)
+        await under_test.loop.settle()
+        for _ in range(2):
+            before = under_test.wakeups
+            await under_test.loop.advance(0.5)
+            assert under_test.wakeups > before
+
 
 class TestResponses:
     async def test_answers_resolve_futures_in_order_with_body_version_and_latency(

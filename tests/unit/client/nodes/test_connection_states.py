@@ -116,9 +116,10 @@ def test_throttling_lasts_until_the_latest_end(states: ClusterConnectionStates, 
     states.throttle(1, clock.time() + 1)
     assert not states.is_ready(1, clock.time())
     assert states.throttle_delay(1, clock.time()) == 2
-    assert states.usable_at(1) == clock.time() + 2
+    assert states.usable_at(1) == states.next_usable_at(clock.time()) == clock.time() + 2
     clock.advance(2)
     assert states.is_ready(1, clock.time())
+    assert states.next_usable_at(clock.time()) == math.inf
     states.throttle(9, clock.time() + 1)
     assert states.throttle_delay(9, clock.time()) == 0
 
