@@ -11,7 +11,7 @@ Rules:
   heartbeats and fetches are sent by the clock.
 - A request that changes nothing may be left out, or come once more than it was recorded: it then gets the last answer
   to the same one. One that any broker can answer may come to any. Metadata of topics that were asked for in another
-  combination are put together from an answer that has them all.
+  combination are put together from an answer that has them all, records and offsets of partitions from several.
 - Anything else is a ``ReplayMismatchError``, which is kept, and ends its connection.
 - SASL may be left out, so that a recording can be played without a password. Its answers are the recorded ones, and so
   only mechanisms without proofs in them can be played: PLAIN and OAUTHBEARER. Where the recording has no SASL, a client
@@ -42,6 +42,7 @@ from ..recording import Conversation, Exchange, Recording
 from ..recording.hiding import NO_HEADER
 from ..recording.recorder import place
 from .comparison import comparable, difference
+from .partitions import PARTED, put_together
 
 __all__ = ["Part", "ReplayMismatchError", "Reply", "Script"]
 
@@ -269,6 +270,8 @@ class Part:
             return Reply(None, _no_sasl(header), 0.0)
         if exchange is None and header.api_key == ApiKey.METADATA and (part := self._metadata(header, values)):
             return part
+        if exchange is None and header.api_key in PARTED and (part := self._put_together(header, values)):
+            return part
         if exchange is None:
             raise self._mismatch(header, values)
         self._sends_bare_sasl = (header.api_key == ApiKey.SASL_HANDSHAKE and header.api_version == 0) or (
@@ -350,6 +353,17 @@ class Part:
             if answer is not None:
                 return Reply(exchange, answer, exchange.delay)
         return None
+
+    def _put_together(self, header: RequestHeader, values: Any) -> Reply | None:
+        """The answer for partitions that were not asked for together in the recording; None if it has not all."""
+        known = [
+            each
+            for each in self._script.all_of(header.api_key)
+            if each.header.api_version == header.api_version and each.answer is not None
+        ]
+        pairs = [(self._script.values_of(each), each.answer or b"") for each in known]
+        answer = put_together(header, values, pairs)
+        return None if answer is None else Reply(known[0], answer, known[0].delay)
 
     def _again(self, api_key: int, print_: bytes) -> Exchange | None:
         return self._script.again(api_key, print_) if api_key in _REPEATABLE else None
