@@ -89,6 +89,9 @@ class Lifecycle(Generic[R]):
 
     __slots__ = ("_state", "runtime")
 
+    # For the producer's __del__: at the interpreter's end the names of modules may be gone.
+    _OPEN: Final = (ProducerState.STARTING, ProducerState.RUNNING)
+
     def __init__(self) -> None:
         self._state = PRODUCER_STATES.initial
         self.runtime: R | None = None
@@ -101,7 +104,7 @@ class Lifecycle(Generic[R]):
     @property
     def is_open(self) -> bool:
         """True from ``start()`` to ``close()``, also when the Sender has died meanwhile."""
-        return self._state in (_S.STARTING, _S.RUNNING)
+        return self._state in self._OPEN
 
     def may_become(self, state: ProducerState) -> bool:
         """True when ``state`` may follow now."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from aiokafkapy.errors import (
@@ -13,6 +15,7 @@ from aiokafkapy.errors import (
     SenderCrashedError,
     WrongEventLoopError,
 )
+from aiokafkapy.producer import state as state_module
 from aiokafkapy.producer.state import PRODUCER_STATES, Lifecycle, ProducerState, why_unusable
 
 S = ProducerState
@@ -106,3 +109,11 @@ def test_a_record_is_refused_for_its_transaction_only_where_the_producer_could_s
     runtime.is_usable_here = True
     runtime.crash = SenderCrashedError("died")
     assert str(life.why_no_record()) == "died"
+
+
+def test_it_knows_whether_it_is_open_when_the_names_of_modules_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the interpreter's end ``__del__`` asks."""
+    life: Lifecycle[Any] = Lifecycle()
+    for name in ("_S", "ProducerState", "PRODUCER_STATES"):
+        monkeypatch.setattr(state_module, name, None)
+    assert not life.is_open
