@@ -20,12 +20,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Final
-from uuid import UUID
 
 from ...errors import FencedInstanceIdError, StaleMemberEpochError, UnknownMemberIdError, UnsupportedVersionError
 from ...states import StateTable
 from ..storage.topics import TopicRegistry
 from .assignors import ASSIGNORS, Assignment, TopicIdPartition
+from .modern_group import NOTHING, ModernGroup, ModernGroupMember
 from .scheduler import TimerHandle
 from .topic_pattern import TopicPattern
 
@@ -40,8 +40,6 @@ __all__ = [
 
 STATIC_MEMBER_AWAY: Final = -2
 """The epoch of a static member that has left and may come back until its session ends."""
-
-NOTHING: Final[Assignment] = frozenset()
 
 
 class ConsumerGroupState(Enum):
@@ -72,52 +70,34 @@ MEMBER_STATES: Final = StateTable(
 )
 
 
-class ConsumerGroupMember:
-    """One member. ``assigned`` is what it is told to have, ``pending_revocation`` what it has still to give up."""
+class ConsumerGroupMember(ModernGroupMember):
+    """One member; ``pending_revocation`` are the partitions that it has still to give up."""
 
     __slots__ = (
-        "assigned",
-        "client_host",
-        "client_id",
         "instance_id",
         "matched_topics",
         "may_describe",
-        "member_epoch",
-        "member_id",
         "pattern",
         "pending_revocation",
-        "previous_member_epoch",
-        "rack_id",
         "rebalance_timeout",
         "rebalance_timer",
         "server_assignor",
-        "session_timer",
         "state",
-        "subscribed_topic_names",
     )
 
     def __init__(self, member_id: str) -> None:
-        # identity
-        self.member_id = member_id
+        super().__init__(member_id)
         self.instance_id: str | None = None
-        self.client_id = ""
-        self.client_host = ""
         # settings; the time-out in seconds
-        self.rack_id: str | None = None
         self.rebalance_timeout = 0.0
         self.server_assignor: str | None = None
-        # subscription: by name, and by expression among those that the client may see
-        self.subscribed_topic_names: frozenset[str] = frozenset()
+        # subscription by expression, among the topics that the client may see
         self.pattern: TopicPattern | None = None
         self.matched_topics: frozenset[str] = frozenset()
         self.may_describe: Callable[[str], bool] = bool
         # where it stands
-        self.member_epoch = 0
-        self.previous_member_epoch = 0
         self.state = MEMBER_STATES.initial
-        self.assigned = NOTHING
         self.pending_revocation = NOTHING
-        self.session_timer: TimerHandle | None = None
         self.rebalance_timer: TimerHandle | None = None
 
     @property
@@ -132,48 +112,28 @@ class ConsumerGroupMember:
 
     def stop_timers(self) -> None:
         """Cancel both timers."""
-        for timer in (self.session_timer, self.rebalance_timer):
-            if timer is not None:
-                timer.cancel()
-        self.session_timer = self.rebalance_timer = None
+        super().stop_timers()
+        self.stop_rebalance_timer()
+
+    def stop_rebalance_timer(self) -> None:
+        """Cancel the timer of the partitions that it has to give up."""
+        if self.rebalance_timer is not None:
+            self.rebalance_timer.cancel()
+        self.rebalance_timer = None
 
 
-class ConsumerGroup:
+class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
     """One group."""
 
-    __slots__ = (
-        "_owners",
-        "_subscribed",
-        "_topics_version",
-        "assignment_epoch",
-        "default_assignor",
-        "group_epoch",
-        "group_id",
-        "members",
-        "static_members",
-        "target",
-    )
+    __slots__ = ("_owners", "default_assignor", "static_members")
 
     def __init__(self, group_id: str, default_assignor: str) -> None:
-        self.group_id = group_id
+        super().__init__(group_id)
         self.default_assignor = default_assignor
-        # members by member id in order of joining; instance id -> member id
-        self.members: dict[str, ConsumerGroupMember] = {}
+        # instance id -> member id
         self.static_members: dict[str, str] = {}
-        # epochs, and the target by member id that the second one belongs to
-        self.group_epoch = 0
-        self.assignment_epoch = 0
-        self.target: dict[str, Assignment] = {}
         # the member that has a partition, or has still to give it up
         self._owners: dict[TopicIdPartition, str] = {}
-        # the topics that somebody subscribes to: id and number of partitions by name; when it was seen
-        self._subscribed: dict[str, tuple[UUID, int]] = {}
-        self._topics_version = -1
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is no member."""
-        return not self.members
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -196,18 +156,7 @@ class ConsumerGroup:
         """Whether a member has reached the target."""
         return member.state is MemberState.STABLE and member.member_epoch == self.assignment_epoch
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        """Whether any member subscribes to this topic."""
-        return any(topic in member.topics for member in self.members.values())
-
     # members
-
-    def member(self, member_id: str) -> ConsumerGroupMember:
-        """A member. Raises UnknownMemberIdError."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise UnknownMemberIdError(f"Member {member_id} is not a member of group {self.group_id}.")
-        return member
 
     def static_member(self, instance_id: str, member_id: str) -> ConsumerGroupMember:
         """The static member of an instance id. Raises UnknownMemberIdError, FencedInstanceIdError."""
@@ -233,13 +182,10 @@ class ConsumerGroup:
 
     def remove(self, member: ConsumerGroupMember) -> None:
         """Remove a member with all it has; the others get it when the target is made anew."""
-        member.stop_timers()
         self._own(member, NOTHING, NOTHING)
-        del self.members[member.member_id]
-        self.target.pop(member.member_id, None)
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
             del self.static_members[member.instance_id]
-        self.group_epoch += 1
+        super().remove(member)
 
     def replace(self, member: ConsumerGroupMember, new_member_id: str) -> None:
         """Give a static member that comes back its new member id; it keeps its place and its partitions.
@@ -262,21 +208,12 @@ class ConsumerGroup:
 
     # the target
 
-    def has_to_look_at(self, topics: TopicRegistry) -> bool:
-        """Whether any topic has come, gone or grown since ``see_topics``."""
-        return topics.version != self._topics_version
-
     def see_topics(self, topics: TopicRegistry) -> bool:
-        """Look at the topics again; whether those that are subscribed to are others, or have other partitions."""
+        """As ``ModernGroup.see_topics``, also for the topics that expressions stand for."""
         if self.has_to_look_at(topics):
-            self._topics_version = topics.version
             for member in self.members.values():
                 self.match_topics(member, topics)
-        names = sorted(frozenset().union(*(member.topics for member in self.members.values())))
-        found = ((name, topics.get(name)) for name in names)
-        seen = {name: (topic.topic_id, len(topic.partitions)) for name, topic in found if topic is not None}
-        before, self._subscribed = self._subscribed, seen
-        return seen != before
+        return super().see_topics(topics)
 
     def match_topics(self, member: ConsumerGroupMember, topics: TopicRegistry) -> None:
         """Look for the topics that a member's expression stands for."""
@@ -289,12 +226,7 @@ class ConsumerGroup:
 
     def assign(self) -> None:
         """Make the target of the present epoch."""
-        subscriptions = {
-            member.member_id: {self._subscribed[name][0] for name in member.topics if name in self._subscribed}
-            for member in self.members.values()
-        }
-        self.target = ASSIGNORS[self.assignor](subscriptions, dict(self._subscribed.values()), self.target)
-        self.assignment_epoch = self.group_epoch
+        self.assign_by(ASSIGNORS[self.assignor])
 
     def reconcile(self, member: ConsumerGroupMember, owned: Assignment | None) -> None:
         """Take a member one step nearer to the target; ``owned`` is what it says that it has, if it does say so."""

@@ -40,7 +40,7 @@ from .scheduler import Scheduler
 from .share_group import ShareGroup
 from .topic_pattern import TopicPattern
 
-__all__ = ["ConsumerGroupHeartbeat", "ConsumerGroupManager", "HeartbeatResult"]
+__all__ = ["JOIN", "LEAVE", "ConsumerGroupHeartbeat", "ConsumerGroupManager", "HeartbeatResult"]
 
 JOIN: Final = 0
 LEAVE: Final = -1
@@ -148,7 +148,7 @@ class ConsumerGroupManager:
         assigned, pending = member.assigned, member.pending_revocation
         group.reconcile(member, request.owned)
         if member.pending_revocation != pending:
-            _stop_rebalance_timer(member)
+            member.stop_rebalance_timer()
         self._rearm(group, member)
         has_changed = member.assigned != assigned
         return HeartbeatResult(
@@ -221,21 +221,16 @@ class ConsumerGroupManager:
         pattern: TopicPattern | None,
     ) -> bool:
         """Take over what the request says; whether the subscription is another one now."""
-        member.client_id, member.client_host = request.client_id, request.client_host
+        is_changed = member.take_over(
+            request.client_id, request.client_host, request.rack_id, request.subscribed_topic_names
+        )
         if request.instance_id is not None:
             group.name_static(member, request.instance_id)
         member.may_describe = request.may_describe
-        if request.rack_id is not None:
-            member.rack_id = request.rack_id
         if request.rebalance_timeout is not None:
             member.rebalance_timeout = request.rebalance_timeout
         if request.server_assignor is not None:
             member.server_assignor = request.server_assignor
-        is_changed = False
-        if request.subscribed_topic_names is not None:
-            names = frozenset(request.subscribed_topic_names)
-            is_changed = names != member.subscribed_topic_names
-            member.subscribed_topic_names = names
         if pattern is not member.pattern:
             member.pattern = pattern
             group.match_topics(member, self._topics)
@@ -247,7 +242,7 @@ class ConsumerGroupManager:
         member = _known_member(group, request)
         if request.member_epoch == STATIC_MEMBER_AWAY:
             group.leave_for_a_while(member)
-            _stop_rebalance_timer(member)
+            member.stop_rebalance_timer()
         else:
             group.remove(member)
         return HeartbeatResult(request.member_id, request.member_epoch)
@@ -258,17 +253,13 @@ class ConsumerGroupManager:
         if member.session_timer is not None:
             member.session_timer.cancel()
         session_timeout = self._configs.session_timeout(group.group_id)
-        member.session_timer = self._scheduler.call_at(now + session_timeout, partial(self._drop, group, member))
+        member.session_timer = self._scheduler.call_at(now + session_timeout, partial(group.drop, member))
         if member.state is not MemberState.UNREVOKED_PARTITIONS:
-            _stop_rebalance_timer(member)
+            member.stop_rebalance_timer()
         elif member.rebalance_timer is None:
             member.rebalance_timer = self._scheduler.call_at(
-                now + member.rebalance_timeout, partial(self._drop, group, member)
+                now + member.rebalance_timeout, partial(group.drop, member)
             )
-
-    def _drop(self, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
-        if group.members.get(member.member_id) is member:
-            group.remove(member)
 
 
 def _check_join(request: ConsumerGroupHeartbeat) -> None:
@@ -320,9 +311,3 @@ def _check_epoch(member: ConsumerGroupMember, request: ConsumerGroupHeartbeat) -
             f"The consumer group member has a {'greater' if epoch > known else 'smaller'} member epoch ({epoch}) than "
             f"the one known by the group coordinator ({known}). The member must abandon all its partitions and rejoin."
         )
-
-
-def _stop_rebalance_timer(member: ConsumerGroupMember) -> None:
-    if member.rebalance_timer is not None:
-        member.rebalance_timer.cancel()
-        member.rebalance_timer = None

@@ -12,22 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 from ...errors import GroupIdNotFoundError, GroupMaxSizeReachedError, InvalidRequestError
 from ..config import BrokerConfig
 from ..storage.topics import TopicRegistry
 from .consumer_group import ConsumerGroup
-from .consumer_groups import HeartbeatResult
+from .consumer_groups import JOIN, LEAVE, HeartbeatResult
 from .group import Group
 from .group_configs import GroupConfigs
 from .scheduler import Scheduler
 from .share_group import ShareGroup, ShareGroupMember
 
 __all__ = ["ShareGroupHeartbeat", "ShareGroupManager"]
-
-JOIN: Final = 0
-LEAVE: Final = -1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,7 +88,9 @@ class ShareGroupManager:
         is_new_group = group.group_id not in self._groups
         self._groups[group.group_id] = group
         group.members.setdefault(member.member_id, member)
-        is_changed = _update(member, request)
+        is_changed = member.take_over(
+            request.client_id, request.client_host, request.rack_id, request.subscribed_topic_names
+        )
         has_other_topics = (is_changed or group.has_to_look_at(self._topics)) and group.see_topics(self._topics)
         if is_changed or has_other_topics or is_new_group or request.member_epoch == JOIN == member.member_epoch:
             group.group_epoch += 1
@@ -129,11 +127,7 @@ class ShareGroupManager:
     def _rearm(self, group: ShareGroup, member: ShareGroupMember) -> None:
         member.stop_timers()
         due = self._scheduler.time() + self._configs.share_session_timeout(group.group_id)
-        member.session_timer = self._scheduler.call_at(due, partial(self._drop, group, member))
-
-    def _drop(self, group: ShareGroup, member: ShareGroupMember) -> None:
-        if group.members.get(member.member_id) is member:
-            group.remove(member)
+        member.session_timer = self._scheduler.call_at(due, partial(group.drop, member))
 
 
 def _check(request: ShareGroupHeartbeat) -> None:
@@ -148,16 +142,3 @@ def _check(request: ShareGroupHeartbeat) -> None:
         raise InvalidRequestError("MemberEpoch is invalid.")
     if request.member_epoch == JOIN and not request.subscribed_topic_names:
         raise InvalidRequestError("SubscribedTopicNames must be set in first request.")
-
-
-def _update(member: ShareGroupMember, request: ShareGroupHeartbeat) -> bool:
-    """Take over what the request says; whether the subscription is another one now."""
-    member.client_id, member.client_host = request.client_id, request.client_host
-    if request.rack_id is not None:
-        member.rack_id = request.rack_id
-    if request.subscribed_topic_names is None:
-        return False
-    names = frozenset(request.subscribed_topic_names)
-    is_changed = names != member.topics
-    member.topics = names
-    return is_changed

@@ -9,29 +9,25 @@ notes: a classic group is GROUP_ID_NOT_FOUND, as a group that does not exist; cl
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
-from ...errors import GroupIdNotFoundError, KafkaError, TopicAuthorizationFailedError
+from ...errors import GroupIdNotFoundError, KafkaError
 from ...protocol.api import ApiKey
-from ..context import NOT_ASKED, RequestContext
-from ..coordination.assignors import Assignment
+from ..context import RequestContext
 from ..coordination.consumer_group import ConsumerGroup, ConsumerGroupMember
-from ..security.acls import Operation, ResourceType
-from . import Body, error_message, register
-from .consumer_group_heartbeat import by_topic_id, check_group_version
+from ..security.acls import Operation
+from . import Body, register
+from .consumer_group_heartbeat import check_group_version
 from .coordination import check_group
+from .modern_groups import assignment_of, described_group, described_member, error_of_every_group, failed_group
 
-__all__ = ["assignment_of", "handle"]
+__all__ = ["handle"]
 
 CONSUMER_MEMBER: Final = 1
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
-    """The error on every group."""
-    return context.respond(groups=[_failed(group_id, error) for group_id in body.group_ids])
-
-
-@register(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=(0, 1), error=error_response)
+@register(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=(0, 1), error=error_of_every_group)
 def handle(context: RequestContext, body: Body) -> Body:
     """Each group by itself."""
     check_group_version(context)
@@ -47,48 +43,16 @@ def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, A
         if not isinstance(group, ConsumerGroup):
             raise GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")
         topics = {name for member in group.members.values() for name in member.subscribed_topic_names}
-        if not all(context.may(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in topics):
-            raise TopicAuthorizationFailedError(
-                "The group has described topic(s) that the client is not authorized to describe."
-            )
+        return described_group(context, body, group, topics, group.assignor, partial(_member, context, group))
     except KafkaError as error:
-        return _failed(group_id, error)
-    wants_operations = body.include_authorized_operations
-    return {
-        "error_code": 0,
-        "group_id": group_id,
-        "group_state": group.state.value,
-        "group_epoch": group.group_epoch,
-        "assignment_epoch": group.assignment_epoch,
-        "assignor_name": group.assignor,
-        "members": [_member(context, group, member) for member in group.members.values()],
-        "authorized_operations": (
-            context.authorized_operations(ResourceType.GROUP, group_id) if wants_operations else NOT_ASKED
-        ),
-    }
+        return failed_group(group_id, error)
 
 
 def _member(context: RequestContext, group: ConsumerGroup, member: ConsumerGroupMember) -> dict[str, Any]:
     return {
-        "member_id": member.member_id,
+        **described_member(context, member),
         "instance_id": member.instance_id,
-        "rack_id": member.rack_id,
-        "member_epoch": member.member_epoch,
-        "client_id": member.client_id,
-        "client_host": member.client_host,
-        "subscribed_topic_names": sorted(member.subscribed_topic_names),
         "subscribed_topic_regex": member.regex,
-        "assignment": assignment_of(context, member.assigned),
         "target_assignment": assignment_of(context, group.target.get(member.member_id, frozenset())),
         "member_type": CONSUMER_MEMBER,
     }
-
-
-def assignment_of(context: RequestContext, assignment: Assignment) -> dict[str, Any]:
-    """By topics; those that were deleted since are left out."""
-    topics = [(context.state.topics.by_id(each["topic_id"]), each) for each in by_topic_id(assignment)]
-    return {"topic_partitions": [{**each, "topic_name": topic.name} for topic, each in topics if topic is not None]}
-
-
-def _failed(group_id: str, error: KafkaError) -> dict[str, Any]:
-    return {"group_id": group_id, "error_code": error.code, "error_message": error_message(error)}

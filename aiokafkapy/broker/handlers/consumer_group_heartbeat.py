@@ -9,37 +9,32 @@ notes: from v1 on the member makes its id itself (KIP-1082). A client needs the 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from ...errors import KafkaError, TopicAuthorizationFailedError, UnsupportedVersionError
+from ...errors import UnsupportedVersionError
 from ...protocol.api import ApiKey
 from ...protocol.messages import milliseconds
 from ..context import RequestContext
 from ..coordination.assignors import Assignment, TopicIdPartition
 from ..coordination.consumer_groups import ConsumerGroupHeartbeat
 from ..features import GROUP_VERSION
-from ..security.acls import Operation, ResourceType
-from . import Body, error_message, register
+from ..security.acls import Operation
+from . import Body, register
 from .coordination import check_group, seconds
+from .modern_groups import check_topics, heartbeat_error, heartbeat_response, may_describe
 
-__all__ = ["by_topic_id", "check_group_version", "handle"]
+__all__ = ["check_group_version", "handle"]
 
 IDS_OF_MEMBERS_FROM_VERSION = 1
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
-    """The error, with its text."""
-    return context.respond(error_code=error.code, error_message=error_message(error))
-
-
-@register(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), error=error_response)
+@register(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), error=heartbeat_error)
 def handle(context: RequestContext, body: Body) -> Body:
     """The member's epoch, and its partitions where they are others than before."""
     check_group_version(context)
     check_group(context, Operation.READ, body.group_id)
-    hidden = [name for name in body.subscribed_topic_names or () if not _may_describe(context, name)]
-    if hidden:
-        raise TopicAuthorizationFailedError(f"{context.connection.principal} may not DESCRIBE the topics {hidden}")
+    check_topics(context, body.subscribed_topic_names)
     result = context.state.groups.consumer.heartbeat(
         ConsumerGroupHeartbeat(
             group_id=body.group_id,
@@ -55,16 +50,10 @@ def handle(context: RequestContext, body: Body) -> Body:
             client_id=context.client_id,
             client_host=f"/{context.connection.remote_host}",
             requires_member_id=context.api_version >= IDS_OF_MEMBERS_FROM_VERSION,
-            may_describe=lambda name: _may_describe(context, name),
+            may_describe=partial(may_describe, context),
         )
     )
-    return context.respond(
-        error_code=0,
-        member_id=result.member_id,
-        member_epoch=result.member_epoch,
-        heartbeat_interval=result.heartbeat_interval_ms,
-        assignment=None if result.assignment is None else {"topic_partitions": by_topic_id(result.assignment)},
-    )
+    return heartbeat_response(context, result)
 
 
 def check_group_version(context: RequestContext) -> None:
@@ -73,19 +62,7 @@ def check_group_version(context: RequestContext) -> None:
         raise UnsupportedVersionError
 
 
-def by_topic_id(assignment: Assignment) -> list[dict[str, Any]]:
-    """Partitions as messages have them, in order."""
-    topics: dict[Any, list[int]] = {}
-    for topic_id, partition in sorted(assignment):
-        topics.setdefault(topic_id, []).append(partition)
-    return [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()]
-
-
 def _owned(topic_partitions: Any) -> Assignment | None:
     if topic_partitions is None:
         return None
     return frozenset(TopicIdPartition(topic.topic_id, each) for topic in topic_partitions for each in topic.partitions)
-
-
-def _may_describe(context: RequestContext, topic: str) -> bool:
-    return context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic)

@@ -10,51 +10,37 @@ notes: a partition is to be had as soon as somebody subscribes to its topic; in 
 
 from __future__ import annotations
 
-from ...errors import KafkaError, TopicAuthorizationFailedError, UnsupportedVersionError
+from ...errors import UnsupportedVersionError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.share_groups import ShareGroupHeartbeat
 from ..features import SHARE_VERSION
-from ..security.acls import Operation, ResourceType
-from . import Body, error_message, register
-from .consumer_group_heartbeat import by_topic_id
+from ..security.acls import Operation
+from . import Body, register
 from .coordination import check_group
+from .modern_groups import check_topics, heartbeat_error, heartbeat_response
 
 __all__ = ["check_share_version", "handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
-    """The error, with its text."""
-    return context.respond(error_code=error.code, error_message=error_message(error))
-
-
-@register(ApiKey.SHARE_GROUP_HEARTBEAT, versions=(1, 1), error=error_response)
+@register(ApiKey.SHARE_GROUP_HEARTBEAT, versions=(1, 1), error=heartbeat_error)
 def handle(context: RequestContext, body: Body) -> Body:
     """The member's epoch, and its partitions where they are others than before."""
     check_share_version(context)
     check_group(context, Operation.READ, body.group_id)
-    names = body.subscribed_topic_names
-    hidden = [name for name in names or () if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, name)]
-    if hidden:
-        raise TopicAuthorizationFailedError(f"{context.connection.principal} may not DESCRIBE the topics {hidden}")
+    check_topics(context, body.subscribed_topic_names)
     result = context.state.groups.share.heartbeat(
         ShareGroupHeartbeat(
             group_id=body.group_id,
             member_id=body.member_id,
             member_epoch=body.member_epoch,
             rack_id=body.rack_id,
-            subscribed_topic_names=names,
+            subscribed_topic_names=body.subscribed_topic_names,
             client_id=context.client_id,
             client_host=f"/{context.connection.remote_host}",
         )
     )
-    return context.respond(
-        error_code=0,
-        member_id=result.member_id,
-        member_epoch=result.member_epoch,
-        heartbeat_interval=result.heartbeat_interval_ms,
-        assignment=None if result.assignment is None else {"topic_partitions": by_topic_id(result.assignment)},
-    )
+    return heartbeat_response(context, result)
 
 
 def check_share_version(context: RequestContext) -> None:

@@ -1,0 +1,134 @@
+"""The common part of the APIs of consumer groups (KIP-848) and share groups (KIP-932).
+
+Registers nothing. ``coordination`` has the part that they have in common with classic groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from ...errors import KafkaError, TopicAuthorizationFailedError
+from ..context import NOT_ASKED, RequestContext
+from ..coordination.assignors import Assignment
+from ..coordination.consumer_group import ConsumerGroup
+from ..coordination.consumer_groups import HeartbeatResult
+from ..coordination.modern_group import ModernGroupMember
+from ..coordination.share_group import ShareGroup
+from ..security.acls import Operation, ResourceType
+from . import Body, error_message
+
+__all__ = [
+    "assignment_of",
+    "check_topics",
+    "described_group",
+    "described_member",
+    "error_of_every_group",
+    "failed_group",
+    "heartbeat_error",
+    "heartbeat_response",
+    "may_describe",
+]
+
+G = TypeVar("G", ConsumerGroup, ShareGroup)
+
+
+# heartbeats
+
+
+def heartbeat_error(context: RequestContext, body: Body, error: KafkaError) -> Body:
+    """The error, with its text."""
+    return context.respond(error_code=error.code, error_message=error_message(error))
+
+
+def heartbeat_response(context: RequestContext, result: HeartbeatResult) -> Body:
+    """The member's epoch, and its partitions where they are others than before."""
+    return context.respond(
+        error_code=0,
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
+        heartbeat_interval=result.heartbeat_interval_ms,
+        assignment=None if result.assignment is None else {"topic_partitions": _by_topic_id(result.assignment)},
+    )
+
+
+def check_topics(context: RequestContext, names: Iterable[str] | None) -> None:
+    """Raise TopicAuthorizationFailedError for topics that a member names and may not describe."""
+    hidden = [name for name in names or () if not may_describe(context, name)]
+    if hidden:
+        raise TopicAuthorizationFailedError(f"{context.connection.principal} may not DESCRIBE the topics {hidden}")
+
+
+def may_describe(context: RequestContext, topic: str) -> bool:
+    """Whether the client has the right to describe a topic."""
+    return context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic)
+
+
+# descriptions
+
+
+def error_of_every_group(context: RequestContext, body: Body, error: KafkaError) -> Body:
+    """The error on every group."""
+    return context.respond(groups=[failed_group(group_id, error) for group_id in body.group_ids])
+
+
+def failed_group(group_id: str, error: KafkaError) -> dict[str, Any]:
+    """The entry of a group that is not described."""
+    return {"group_id": group_id, "error_code": error.code, "error_message": error_message(error)}
+
+
+def described_group(
+    context: RequestContext,
+    body: Body,
+    group: G,
+    topics: Iterable[str],
+    assignor: str,
+    describe_member: Callable[[Any], dict[str, Any]],
+) -> dict[str, Any]:
+    """The entry of a group; raises TopicAuthorizationFailedError when the client may not describe one of ``topics``."""
+    if not all(may_describe(context, name) for name in topics):
+        raise TopicAuthorizationFailedError(
+            "The group has described topic(s) that the client is not authorized to describe."
+        )
+    wants_operations = body.include_authorized_operations
+    return {
+        "error_code": 0,
+        "group_id": group.group_id,
+        "group_state": group.state.value,
+        "group_epoch": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "assignor_name": assignor,
+        "members": [describe_member(member) for member in group.members.values()],
+        "authorized_operations": (
+            context.authorized_operations(ResourceType.GROUP, group.group_id) if wants_operations else NOT_ASKED
+        ),
+    }
+
+
+def described_member(context: RequestContext, member: ModernGroupMember) -> dict[str, Any]:
+    """The fields of a member of either kind."""
+    return {
+        "member_id": member.member_id,
+        "rack_id": member.rack_id,
+        "member_epoch": member.member_epoch,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "subscribed_topic_names": sorted(member.subscribed_topic_names),
+        "assignment": assignment_of(context, member.assigned),
+    }
+
+
+def assignment_of(context: RequestContext, assignment: Assignment) -> dict[str, Any]:
+    """By topics; those that were deleted since are left out."""
+    topics = [(context.state.topics.by_id(each["topic_id"]), each) for each in _by_topic_id(assignment)]
+    return {"topic_partitions": [{**each, "topic_name": topic.name} for topic, each in topics if topic is not None]}
+
+
+# internals
+
+
+def _by_topic_id(assignment: Assignment) -> list[dict[str, Any]]:
+    topics: dict[Any, list[int]] = {}
+    for topic_id, partition in sorted(assignment):
+        topics.setdefault(topic_id, []).append(partition)
+    return [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()]
