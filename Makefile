@@ -3,7 +3,7 @@
 #   PYTHON=python3.12 make test     another Python (3.11 or newer)
 #   CC=/bin/false make test         without a compiler: the core runs interpreted
 #   PYTEST_ARGS='-k close' make test
-#   PYTEST_ARGS=--times make test   where the time goes: wall, CPU and waiting, by folder and by test
+#   PYTEST_ARGS=--times make test   where the time goes: wall, CPU and waiting, by folder, file and test
 #   WORKERS=2 make test             so many tests at a time; two for each processor and one unless said
 #   LEG=uvloop make test-leg        another leg than today's: interpreted, uvloop, uvloop-interpreted, debug
 #   CHAOS_ARGS='--minutes 30 --seed 7' make chaos

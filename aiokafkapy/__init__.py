@@ -1,12 +1,13 @@
 """asyncio-native Kafka producer, embedded dev broker and Spark data source.
 
-This package exports what most programs need: ``KafkaProducer``, its configuration and records, and ``errors``. The dev
-broker is in ``aiokafkapy.broker``; ``aiokafkapy.integrations``, ``testing``, ``spark`` and ``cli`` build on both.
+This package exports the names that most programs need: ``KafkaProducer``, its configuration and records, and
+``errors``. The dev broker is in ``aiokafkapy.broker``; ``aiokafkapy.integrations``, ``testing``, ``spark`` and ``cli``
+build on both.
 
 Rules:
 
 - Importing this package imports neither pyspark, nor the broker, nor any extra. Importing ``KafkaProducer`` imports no
-  library but asyncio; pydantic and kio are imported when the first producer is created.
+  library but asyncio; kio is imported when the first producer is created, pydantic when an option needs it.
 - This module runs before every other one, so it selects the form of the core (``_form``) before any of it is imported.
 """
 
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from . import errors
 from ._form import compiled
+from ._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from .blocking.blocking_producer import BlockingProducer
@@ -70,8 +72,6 @@ __all__ = [
     "raise_all",
     "string_serializer",
 ]
-
-__version__ = "0.1.0"
 
 # Imported on first access: a program that only runs the dev broker needs no producer.
 _HOMES = {

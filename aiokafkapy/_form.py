@@ -6,8 +6,8 @@ them: for debugging, for measuring, and so that both forms pass the same tests. 
 know each other's memory layout, so a mixture could not work.
 
 Most modules have one source, a ``.py`` with a ``.pxd`` beside it; a kernel has two, a ``.py`` and a ``.pyx`` of the
-same name. ``compiled`` says which form runs. Nothing here knows what the modules do, and nothing else decides between
-the forms. Java has no counterpart.
+same name. ``compiled`` says which form runs. Nothing here knows the modules' work, and nothing else decides between the
+forms. Java has no counterpart.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Value types shared by all layers: nodes, topic-partitions, consumed records, addresses, topic names, back-off.
+"""Value types shared by all layers: nodes, topic-partitions, consumed records, addresses, topic names, JSON, back-off.
 
 Nothing here does I/O, reads a clock or knows a protocol message. Kafka's counterparts are
 ``org.apache.kafka.common.Node``, ``TopicPartition``, ``PartitionInfo``, ``internals.Topic`` and
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from .errors import ConfigurationError, InvalidTopicError
@@ -24,6 +24,9 @@ __all__ = [
     "ConsumedRecord",
     "ExponentialBackoff",
     "Headers",
+    "JsonLike",
+    "JsonObject",
+    "JsonValue",
     "Node",
     "PartitionInfo",
     "TopicPartition",
@@ -47,6 +50,13 @@ _SHOWN_OF_A_NAME: Final = 40
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 """Record headers, in order; keys may repeat and a value may be None (KIP-82)."""
+
+JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | str | int | float | bool | None"
+"""A value that was read from JSON, as ``json.loads`` makes it."""
+JsonObject: TypeAlias = dict[str, JsonValue]
+"""A JSON object that was read."""
+JsonLike: TypeAlias = "Mapping[str, JsonLike] | Sequence[JsonLike] | str | int | float | bool | None"
+"""A value that can be written as JSON."""
 
 
 class Node(NamedTuple):

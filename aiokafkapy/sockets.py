@@ -19,21 +19,42 @@ import asyncio
 import socket
 import weakref
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeAlias, cast
 
-__all__ = ["Network", "connections_of", "current_network", "hand_over", "network_of", "new_socket", "use_network"]
+__all__ = [
+    "Address",
+    "Network",
+    "SocketLike",
+    "connections_of",
+    "current_network",
+    "hand_over",
+    "network_of",
+    "new_socket",
+    "use_network",
+]
+
+
+Address: TypeAlias = tuple[str, int] | tuple[str, int, int, int]
+"""Of a TCP endpoint, in the form of its family."""
+
+
+class SocketLike(Protocol):
+    """A socket, or an object that stands for one: a network knows it again, and closes it."""
+
+    def close(self) -> None:
+        """Idempotent."""
 
 
 class Network(Protocol):
-    """What connections are made in, in the place of the system's sockets."""
+    """A network that connections are made in, in place of the system's sockets."""
 
     def new_socket(self, family: int) -> Any:
         """Not connected; with the methods of ``socket.socket`` that clients call before it is."""
 
-    async def connect(self, sock: Any, address: Any) -> None:
+    async def connect(self, sock: SocketLike, address: Address) -> None:
         """As ``loop.sock_connect``; raises OSError."""
 
-    def open(self, sock: Any, protocol: asyncio.Protocol) -> asyncio.Transport:
+    def open(self, sock: SocketLike, protocol: asyncio.Protocol) -> asyncio.Transport:
         """The transport of a connected or accepted socket; raises OSError."""
 
     def listener(self, host: str, port: int) -> Any:
@@ -107,18 +128,18 @@ class _NetworkLoop:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loop, name)
 
-    async def sock_connect(self, sock: Any, address: Any) -> None:
+    async def sock_connect(self, sock: SocketLike, address: Address) -> None:
         await self._network.connect(sock, address)
 
     async def create_connection(
-        self, protocol_factory: Callable[[], asyncio.Protocol], *, sock: Any
-    ) -> tuple[Any, Any]:
+        self, protocol_factory: Callable[[], asyncio.Protocol], *, sock: SocketLike
+    ) -> tuple[asyncio.Transport, asyncio.Protocol]:
         protocol = protocol_factory()
         return self._network.open(sock, protocol), protocol
 
     async def connect_accepted_socket(
-        self, protocol_factory: Callable[[], asyncio.Protocol], sock: Any
-    ) -> tuple[Any, Any]:
+        self, protocol_factory: Callable[[], asyncio.Protocol], sock: SocketLike
+    ) -> tuple[asyncio.Transport, asyncio.Protocol]:
         protocol = protocol_factory()
         return self._network.open(sock, protocol), protocol
 

@@ -1,7 +1,7 @@
 """Benchmarks: ``python -m benchmarks`` runs us and the peers interleaved on one real Kafka and prints ratios.
 
-``macro`` has the workloads, each run in a process of its own so that CPU and memory are the client's; ``micro`` has
-what needs no broker. Results go to ``benchmarks/results`` with machine and versions. Rates swing on a small
+``macro`` has the workloads, each run in a process of its own so that CPU and memory are the client's; ``micro`` has the
+benchmarks without a broker. Results go to ``benchmarks/results`` with machine and versions. Rates swing on a small
 machine: compare only within one run, and look at the ranges.
 """
 

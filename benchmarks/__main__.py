@@ -25,7 +25,7 @@ ROUNDS = 3
 
 
 def main() -> int:
-    """Run what the command line asks for; 1 when a measurement failed."""
+    """Run the command line's choice; 1 when a measurement failed."""
     if sys.argv[1:2] == ["check"]:
         from .micro.check import main as check
 

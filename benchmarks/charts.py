@@ -21,7 +21,7 @@ COLOURS: Final = {
     "kafka-python": "#b05c7a",
     "Java": "#777777",
 }
-# What an axis is called, its rows' group and its workloads.
+# An axis's label, its rows' group and its workloads.
 THROUGHPUT: Final = (
     ("1,000 tasks that await", "tasks", ("1,000 tasks",)),
     ("pipelined, outcomes checked", "pipelined", ("pipelined",)),

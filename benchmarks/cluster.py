@@ -1,8 +1,8 @@
 """The broker that everything is measured against: one node of a real Kafka, its logs on tmpfs.
 
 Owns topics (a fresh one for each measurement, deleted after; very large ones are kept, for they take long to make), and
-the reading back: what a measurement wrote is counted by librdkafka's consumer and by the broker's own offsets, not by
-the client that wrote it. Knows nothing of workloads.
+the reading back: the records of a measurement are counted by librdkafka's consumer and by the broker's own offsets, not
+by the client that wrote them. Knows nothing of workloads.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from aiokafkapy.testing import ApacheKafka, KafkaSecurity, TestCertificates
 
 from .clients.java import KAFKA_VERSION, SCRIPT_JVM
+from .macro.brokers import KAFKA
 from .measurement import Measurement, MeasurementError
 
 __all__ = ["BenchmarkCluster", "Offsets"]
@@ -27,7 +28,7 @@ __all__ = ["BenchmarkCluster", "Offsets"]
 BROKER_JVM: Final = ("-Xms1g", "-Xmx1g", *SCRIPT_JVM)
 """As ``kafka-server-start.sh`` has it."""
 CONFIG: Final = {
-    # Kafka's defaults; what a measurement wrote is there until it is read.
+    # Kafka's defaults; a measurement's records stay until they are read.
     "log.segment.bytes": 1024**3,
     "log.retention.bytes": -1,
     "log.cleaner.enable": "false",
@@ -69,8 +70,12 @@ class BenchmarkCluster:
 
     def place_of(self, measurement: Measurement) -> tuple[Measurement, str]:
         """The measurement as its client is to run it, and where: with ``options["tls"]``, at the listener that has it,
-        and then ``options["ca"]`` is the authority's file.
+        and then ``options["ca"]`` is the authority's file. Where the row is about the broker, ``options["kafka_pid"]``
+        is its process.
         """
+        if measurement.client == KAFKA:
+            options = {**measurement.options, "kafka_pid": self._kafka.process_ids[1]}
+            return replace(measurement, options=options), self.bootstrap_servers
         if not measurement.options.get("tls"):
             return measurement, self.bootstrap_servers
         options = {**measurement.options, "ca": str(self._certificates.ca_file)}
@@ -109,7 +114,7 @@ class BenchmarkCluster:
             await self._kafka.delete_topic(topic)
 
     async def offsets(self, topic: str, partitions: int, *, committed: bool = False) -> Offsets:
-        """Where the topic ends now, or where what is ``committed`` ends."""
+        """The topic's end now, or the end of its ``committed`` records."""
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         return await asyncio.to_thread(self._offsets, topic, partitions, isolation)
 

@@ -35,7 +35,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a goal: the ratio, or the figure itself; None when something was not measured."""
+    """The result of a goal: the ratio, or the figure itself; None when something was not measured."""
 
     goal: Goal
     value: float | None
@@ -286,6 +286,44 @@ def _loop_goals() -> tuple[Goal, ...]:
     )
 
 
+def _start_up_goals() -> tuple[Goal, ...]:
+    def row(workload: str, variant: str = "aiokafkapy") -> str:
+        return _label("start-up", workload, variant)
+
+    first, idle = row("first record"), row("idle producers", "aiokafkapy, 1,000 of them")
+    return (
+        Goal("import: ms", "p50_ms", row("import"), (), "at most", 120.0),
+        Goal("import: MB resident", "peak_rss_mb", row("import"), (), "at most", 30.0),
+        Goal("import: CPU of aiokafka's", "cpu_us", row("import"), (row("import", "aiokafka"),), "at most", 1.0),
+        Goal("first record: ms from the process's start", "p50_ms", first, (), "at most", 150.0),
+        Goal("1,000 idle producers: KB each", "kb_each", idle, (), "at most", 200.0),
+        Goal("dev broker: ms until it accepts", "p50_ms", row("broker"), (), "at most", 60.0),
+        Goal("dev broker: MB resident", "peak_rss_mb", row("broker"), (), "at most", 40.0),
+    )
+
+
+def _dev_broker_goals() -> tuple[Goal, ...]:
+    def row(workload: str, variant: str = "aiokafkapy") -> str:
+        return _label("dev broker", workload, variant)
+
+    found = [
+        Goal(
+            f"dev broker, {batches}: records/s in",
+            "rate",
+            row("Java in", f"aiokafkapy, {batches}"),
+            (),
+            "at least",
+            150_000.0,
+        )
+        for batches in (DEFAULT_BATCH, LARGE_BATCH)
+    ]
+    return (
+        *found,
+        Goal("dev broker: records/s out", "rate", row("Java out"), (), "at least", 300_000.0),
+        Goal("dev broker: p99 of a lone produce, ms", "p99_ms", row("lone produce"), (), "at most", 1.0),
+    )
+
+
 GOALS: Final[tuple[Goal, ...]] = (
     Goal("lone await: p50 of confluent's produce + flush", "p50_ms", _LONE, (_LONE_CONFLUENT,), "at most", 0.95),
     Goal("lone await: p50 of aiokafka's", "p50_ms", _LONE, (_LONE_AIOKAFKA,), "at most", 0.6),
@@ -338,4 +376,6 @@ GOALS: Final[tuple[Goal, ...]] = (
     *_flat_goals(),
     *_memory_goals(),
     *_loop_goals(),
+    *_start_up_goals(),
+    *_dev_broker_goals(),
 )

@@ -1,4 +1,5 @@
-"""What figures were measured on: processor, cores, kernel, versions, and whether anything else was running."""
+"""The machine on which figures were measured: processor, cores, kernel, versions, and whether anything else was
+running."""
 
 from __future__ import annotations
 
@@ -51,11 +52,11 @@ def in_words(machine: dict[str, Any]) -> str:
 
 
 def python_is_optimized() -> bool:
-    """False for a Python built without the compiler's profile, as ``configure`` does unless it is told to. What it runs
-    takes a quarter longer then, which is not so of what is written in C alone.
+    """False for a Python built without the compiler's profile, as ``configure`` does unless it is told to. Python code
+    then takes a quarter longer, and code in C does not.
     """
     arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
-    # Debian calls the steps by itself, and leaves the flag out of what is remembered.
+    # Debian runs the steps itself, and leaves the flag out of the recorded options.
     return "--enable-optimizations" in arguments or not sysconfig.get_config_var("PGO_PROF_USE_FLAG")
 
 

@@ -1,17 +1,17 @@
-"""What is measured, what comes out, and which function does it.
+"""A measurement: its name and options, its figures, and the function that makes them.
 
 A ``Measurement`` is one row of the table: a workload, a client, how much, and with which options. Its ``Figures`` are
 plain numbers by name. How a workload's name becomes a function is said by two decorators:
 
 - ``@workload("name")`` is ``async def f(client, topic, measurement) -> Figures``. It runs in a process of its own, on
-  uvloop, with an open client, first with a share of the count as a warm-up. It times itself by a ``Stopwatch``, so
-  that making the values does not count, and returns ``watch.figures`` with whatever else it found.
+  uvloop, with an open client, first with a share of the count as a warm-up. It times itself by a ``Stopwatch``, so that
+  making the values does not count, and returns ``watch.figures`` with its other findings.
 - ``@entry("name")`` is ``async def f(measurement, bootstrap_servers, topic) -> Figures``. It runs in the command's own
   process and starts its processes itself: the Java tool, a web service with its load. ``seconds`` and ``written`` must
   be among its figures.
 
-Figures that every measurement has in the end: ``messages``, ``written`` (warm-up included: what is read back must be as
-many), ``seconds``, ``rate``, ``cpu_us`` (microseconds of CPU per message of the client's process, all threads),
+Figures that every measurement has in the end: ``messages``, ``written`` (warm-up included: as many must be read back),
+``seconds``, ``rate``, ``cpu_us`` (microseconds of CPU per message of the client's process, all threads),
 ``peak_rss_mb``. Where single sends are awaited, or transactions committed: ``p50_ms``, ``p99_ms``, ``p999_ms``.
 """
 
@@ -48,7 +48,7 @@ __all__ = [
 Figures = dict[str, float]
 """Numbers by name; see the module's docstring for the names that every measurement has."""
 
-# Where workloads and entries are defined; each registers what it has when it is imported.
+# Where workloads and entries are defined; each registers its functions when it is imported.
 WORKLOAD_MODULES: Final = (
     "benchmarks.macro.workloads",
     "benchmarks.macro.peer_workloads",
@@ -59,7 +59,9 @@ ENTRY_MODULES: Final = (
     "benchmarks.clients.java",
     "benchmarks.web.load",
     "benchmarks.macro.special",
+    "benchmarks.macro.start_up",
     "benchmarks.macro.open_loop",
+    "benchmarks.macro.brokers",
 )
 
 PROCESS_TIMEOUT: Final = 300.0
@@ -73,7 +75,7 @@ SKIPPED_STATUS: Final = 3
 
 
 class MeasurementError(Exception):
-    """A measurement that failed; the message has what its process wrote."""
+    """A measurement that failed; the message has the output of its process."""
 
 
 class SkippedError(Exception):
@@ -84,8 +86,8 @@ class SkippedError(Exception):
 class Measurement:
     """One row: ``count`` records of ``size`` bytes by ``client``.
 
-    ``variant`` tells rows of one client and workload apart in words ("128 KiB"); ``options`` are what the client's
-    adapter or the workload understands, and must be JSON. ``partitions`` is the topic's.
+    ``variant`` tells rows of one client and workload apart in words ("128 KiB"); ``options`` are for the client's
+    adapter and the workload, and must be JSON. ``partitions`` is the topic's.
     """
 
     group: str
@@ -99,7 +101,7 @@ class Measurement:
 
     @property
     def label(self) -> str:
-        """The row's name, the same in every run whatever the count."""
+        """The row's name, the same in every run for any count."""
         size = f"{self.size // 1024} KiB" if self.size >= 1024 else f"{self.size} B"
         name = f"{self.client}, {self.variant}" if self.variant else self.client
         return f"{self.group} · {self.workload} · {size} · {name}"
@@ -110,7 +112,7 @@ class Measurement:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """What ``to_json`` wrote."""
+        """The reverse of ``to_json``."""
         return cls(**json.loads(text))
 
 
@@ -122,7 +124,7 @@ _entries: dict[tuple[str, str], Entry] = {}
 
 
 def workload(name: str, *clients: str) -> Callable[[Workload], Workload]:
-    """Register what runs in a worker under ``name``; for these clients only, when any are named."""
+    """Register a function that runs in a worker under ``name``; for these clients only, when any are named."""
 
     def register(function: Workload) -> Workload:
         _workloads.update({(name, client): function for client in clients or ("",)})
@@ -132,7 +134,8 @@ def workload(name: str, *clients: str) -> Callable[[Workload], Workload]:
 
 
 def entry(name: str, *clients: str) -> Callable[[Entry], Entry]:
-    """Register what runs in the command's process under ``name``; for these clients only, when any are named."""
+    """Register a function that runs in the command's process under ``name``; for these clients only, when any are
+    named."""
 
     def register(function: Entry) -> Entry:
         _entries.update({(name, client): function for client in clients or ("",)})
@@ -180,13 +183,13 @@ def percentiles(seconds: Iterable[float]) -> Figures:
 
 
 async def run_in_process(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
-    """A measurement in a worker process; raises MeasurementError with what it wrote, or SkippedError."""
+    """A measurement in a worker process; raises MeasurementError with its output, or SkippedError."""
     return await figures_of("benchmarks.macro.worker", measurement, bootstrap_servers, topic)
 
 
 async def figures_of(module: str, measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
-    """What ``python -m module`` prints of a measurement, as JSON; raises MeasurementError with what it wrote instead,
-    or SkippedError.
+    """The output of ``python -m module`` for a measurement, as JSON; raises MeasurementError with any other output, or
+    SkippedError.
     """
     environment = {name: value for name, value in os.environ.items() if name != INTERPRETED}
     if measurement.options.get("interpreted"):

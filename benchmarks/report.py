@@ -1,5 +1,5 @@
-"""What is printed of a run: the table with medians and ranges, the goals, the comparison with an earlier run; and what
-goes into the README, between its markers.
+"""The printed report of a run: the table with medians and ranges, the goals, the comparison with an earlier run; and
+the README's part, between its markers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ asyncio. aiokafkapy is on its defaults. The peers: linger 5 ms, none for a lone 
 and murmur2 for keys, polled in the sending loop, "lone await" is produce + flush; AIOProducer with a task that polls
 beside it and the buffer that suits the workload (1 for a lone await, a quarter of the tasks up to 1,000, else 1,000);
 kafka-python and Java (ProducerPerformance, JVM as Kafka's scripts set it up, its warm-up not in the rate but in the
-CPU) with batches of 128 KiB. What each wrote was read back by librdkafka's consumer and counted."""
+CPU) with batches of 128 KiB. What each wrote was read back by librdkafka's consumer and counted. In the group "dev
+broker" a row's client is the broker, and CPU is its."""
 
 # Name, figure, digits after the point.
 _COLUMNS: Final = (
@@ -59,6 +60,10 @@ _EXTRAS: Final = {
     "commits_rate": ("commits/s", 1),
     "commit_p50_ms": ("commit p50 ms", 2),
     "transaction_cpu_us": ("CPU µs a transaction", 0),
+    "connection_kb": ("kB a connection", 1),
+    "pss_mb": ("PSS MB", 1),
+    "modules": ("modules", 0),
+    "kb_each": ("KB each", 0),
 }
 
 # The README's table: a line for each workload, a cell for each client that has it.
@@ -164,7 +169,7 @@ def charts_section(charts: Sequence[Path], page: Path) -> str:
 
 
 def put_into_page(page: Path, section: str, name: str = "benchmarks") -> None:
-    """Replace what is between the markers of this name. Raises ValueError when they are not there."""
+    """Replace the text between the markers of this name. Raises ValueError when they are not there."""
     begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
     before, begun, rest = page.read_text().partition(begin)
     _, ended, after = rest.partition(end)

@@ -1,4 +1,4 @@
-"""What a run found: the figures of each row, round by round, and how that is kept in a file.
+"""The results of a run: the figures of each row, round by round, and how that is kept in a file.
 
 Owns medians, ranges and the JSON form. Knows neither goals nor tables.
 """
@@ -33,7 +33,7 @@ class Spread:
 
 @dataclass(slots=True)
 class Row:
-    """A measurement, the figures of each round that it was counted in, and what went wrong in others."""
+    """A measurement, the figures of each round that counts, and the errors of the others."""
 
     measurement: Measurement
     rounds: list[Figures] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Results:
 
     @property
     def failures(self) -> dict[str, list[str]]:
-        """By label, what went wrong."""
+        """The errors, by label."""
         return {label: row.failures for label, row in self.rows.items() if row.failures}
 
     @property
@@ -70,7 +70,7 @@ class Results:
         return max((len(row.rounds) for row in self.rows.values()), default=0)
 
     def write(self, path: Path, goals: list[dict[str, Any]]) -> None:
-        """Keep it, with what became of the goals."""
+        """Keep it, with the results of the goals."""
         rows = {
             label: {
                 "measurement": asdict(row.measurement),
@@ -91,7 +91,7 @@ class Results:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """What ``write`` kept."""
+        """The reverse of ``write``."""
         kept = json.loads(path.read_text())
         rows = {
             label: Row(

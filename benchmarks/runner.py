@@ -24,7 +24,7 @@ from .suite import phases
 __all__ = ["Runner"]
 
 WARM_UP: Final = Measurement(group="", workload="pipelined", client="confluent-kafka", count=500_000)
-"""The broker's own code is compiled by what it runs."""
+"""A warm-up, so that the JVM has compiled the broker's code."""
 UNCOUNTED_PART: Final = 4
 """A round that is not counted has a quarter of the records."""
 TRIES: Final = 2

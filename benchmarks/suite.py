@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
-from .macro import open_loop, special, transactions
+from .macro import brokers, open_loop, special, start_up, transactions
 from .measurement import Measurement
 
 __all__ = ["CODECS", "OUR_LEVELS", "THEIR_LEVELS", "everything", "phases", "quick", "select"]
@@ -24,7 +24,7 @@ _NO_LINGER_RDKAFKA: Final[dict[str, Any]] = {"producer": {"linger.ms": 0}}
 _SYSTEMS_BUFFER: Final[dict[str, Any]] = {"producer": {"send_buffer_bytes": -1}}
 """The socket's buffer as the system makes it, which is librdkafka's default; ours is Kafka's, of 128 KiB."""
 
-APART: Final = {"keyed partitions": "many partitions"}
+APART: Final = {"keyed partitions": "many partitions", brokers.GROUP: brokers.GROUP}
 """Groups that are not measured on the broker of all others."""
 
 CODECS: Final = ("gzip", "snappy", "lz4", "zstd")
@@ -40,11 +40,18 @@ def everything() -> list[Measurement]:
     """The full suite."""
     groups = (_awaited, _pipelined, _bulk, _kibibyte, _tls, _codecs, _keyed)
     found = [measurement for group in groups for measurement in group()]
-    return [*found, *transactions.measurements(), *open_loop.measurements(), *special.measurements()]
+    return [
+        *found,
+        *transactions.measurements(),
+        *open_loop.measurements(),
+        *special.measurements(),
+        *start_up.measurements(),
+        *brokers.measurements(),
+    ]
 
 
 def quick() -> list[Measurement]:
-    """What takes about a minute."""
+    """The measurements of about a minute in all."""
     groups = ("await", "tasks", "pipelined", "send_nowait", "bulk", "arrow", "open loop")
     left_out = ("10,000 tasks", "kafka-python", "1 KiB", "10%", "80%")
     found = []

@@ -1,6 +1,6 @@
 """Orders over HTTP into Kafka, with aiohttp.
 
-pip install 'aiokafkapy[aiohttp]'
+pip install '.[aiohttp]'
 AIOKAFKAPY_BOOTSTRAP_SERVERS=localhost:9092 python aiohttp_service.py
 curl -d '{"customer": "ann", "item": "tea"}' localhost:8080/orders
 """

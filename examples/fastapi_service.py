@@ -1,6 +1,6 @@
 """Orders over HTTP into Kafka, with FastAPI.
 
-pip install 'aiokafkapy[fastapi]'
+pip install '.[fastapi]'
 AIOKAFKAPY_BOOTSTRAP_SERVERS=localhost:9092 uvicorn fastapi_service:app
 curl -d '{"customer": "ann", "item": "tea"}' -H 'content-type: application/json' localhost:8000/orders
 """
@@ -48,6 +48,6 @@ async def click(request: Request, producer: ProducerDep) -> None:
 
 @app.exception_handler(KafkaError)
 async def unavailable(request: Request, error: KafkaError) -> JSONResponse:
-    """What Kafka did not take is the caller's to try again."""
+    """The caller may retry a record that Kafka did not accept."""
     body = {"error": str(error), "retriable": error.retriable, "outcome_unknown": error.outcome_unknown}
     return JSONResponse(body, status_code=503)

@@ -1,6 +1,6 @@
 """Orders over HTTP into Kafka, with the producers' metrics of every worker at /metrics.
 
-pip install 'aiokafkapy[aiohttp,prometheus]' gunicorn
+pip install '.[aiohttp,prometheus]' gunicorn
 export AIOKAFKAPY_BOOTSTRAP_SERVERS=localhost:9092 PROMETHEUS_MULTIPROC_DIR=$(mktemp -d)
 gunicorn metrics_service:create_app -k aiohttp.GunicornWebWorker -w 4 -b localhost:8080 -c metrics_service.py
 """
@@ -22,7 +22,7 @@ async def place(request: web.Request) -> web.Response:
 
 
 async def metrics(request: web.Request) -> web.Response:
-    """What Prometheus scrapes: the numbers of all workers, whichever answers."""
+    """The metrics for Prometheus: the numbers of all workers, whichever answers."""
     body, content_type = exposition()
     return web.Response(body=body, headers={"content-type": content_type})
 

@@ -1,6 +1,6 @@
-"""Orders over HTTP into a database, and by its outbox into Kafka: both, or none, whatever fails in between.
+"""Orders over HTTP into a database, and by its outbox into Kafka: both, or none, after any failure in between.
 
-pip install 'aiokafkapy[fastapi,outbox]'
+pip install '.[fastapi,outbox]'
 AIOKAFKAPY_BOOTSTRAP_SERVERS=localhost:9092 uvicorn outbox_service:app
 curl -d '{"customer": "ann", "item": "tea"}' -H 'content-type: application/json' localhost:8000/orders
 
@@ -72,7 +72,7 @@ async def place(order: Order) -> dict[str, int]:
 
 @app.get("/outbox")
 async def state() -> dict[str, int]:
-    """What waits, for an alert."""
+    """The waiting rows, for an alert."""
     backlog = await app.state.relay.backlog()
     return {"pending": backlog.pending, "refused": backlog.refused}
 

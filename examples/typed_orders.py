@@ -1,6 +1,6 @@
-"""Orders as CloudEvents in Avro, by a schema registry, with a topic for what is refused.
+"""Orders as CloudEvents in Avro, by a schema registry, with a topic for refused records.
 
-pip install 'aiokafkapy[schema-registry]'
+pip install '.[schema-registry]'
 AIOKAFKAPY_BOOTSTRAP_SERVERS=localhost:9092 SCHEMA_REGISTRY_URL=http://localhost:8081 python typed_orders.py
 """
 

@@ -56,5 +56,12 @@ def make_scheduler(config: pytest.Config, log: object) -> object:
         def _split_scope(self, nodeid: str) -> str:
             return chain_of(nodeid) or nodeid
 
+        def mark_test_complete(self, node: object, item_index: int, duration: float = 0) -> None:
+            super().mark_test_complete(node, item_index, duration)
+            # Each test that ends has all of its process looked at: thousands, most of which have long ended.
+            scope = self._split_scope(self.registered_collections[node][item_index])
+            if all(self.assigned_work[node][scope].values()):
+                del self.assigned_work[node][scope]
+
     config.option.loadscopereorder = False
     return ChainScheduling(config, log)

@@ -1,4 +1,4 @@
-"""A real Kafka for as long as tests need it; where there is none they are skipped, or fail in CI.
+"""A real Kafka for as long as tests need it, and its tools; where there is none they are skipped, or fail in CI.
 
 AIOKAFKAPY_REQUIRE_KAFKA=1 says that CI must not pass without it.
 """
@@ -11,9 +11,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from aiokafkapy.testing import ApacheKafka, KafkaUnavailableError
+from aiokafkapy.testing import ApacheKafka, KafkaTools, KafkaUnavailableError
+from aiokafkapy.testing.kafka_jars import DEFAULT_VERSION
 
-__all__ = ["started"]
+__all__ = ["kafka_tools", "started"]
 
 
 @contextmanager
@@ -29,3 +30,13 @@ def started(cluster: ApacheKafka) -> Iterator[ApacheKafka]:
         yield cluster
     finally:
         cluster.__exit__()
+
+
+def kafka_tools(version: str = DEFAULT_VERSION) -> KafkaTools:
+    """The Java tools of a version; without them the test is skipped, or fails where CI requires them."""
+    try:
+        return KafkaTools(version)
+    except KafkaUnavailableError as error:
+        if os.environ.get("AIOKAFKAPY_REQUIRE_KAFKA"):
+            raise
+        pytest.skip(str(error))

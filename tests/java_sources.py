@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from aiokafkapy.testing.kafka_jars import Artifact, KafkaUnavailableError, gather_jars
+from aiokafkapy.testing.kafka_tools import QUICK_JVM
 
 __all__ = ["COMPILER", "compiled_into"]
 
@@ -27,10 +28,9 @@ def compiled_into(directory: Path, source: Path, jars: Path) -> Path:
     # Unlike Java's own, this compiler takes no pattern for a class path.
     class_path = os.pathsep.join(map(str, sorted(jars.glob("*.jar"))))
     compiler = gather_jars("ecj-3.33.0", [COMPILER], "Eclipse's Java compiler", with_dependencies=False)
-    command = ["java", "-jar", str(next(compiler.glob("*.jar"))), "-17", "-proc:none", "-nowarn", "-cp", class_path]
-    done = subprocess.run(
-        [*command, "-d", str(directory), str(source)], capture_output=True, text=True, timeout=120, check=False
-    )
+    command = ["java", *QUICK_JVM, "-jar", str(next(compiler.glob("*.jar"))), "-17", "-proc:none", "-nowarn"]
+    command += ["-cp", class_path, "-d", str(directory), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{source.name} does not compile:\n{done.stdout}{done.stderr}")
     return directory

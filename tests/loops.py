@@ -1,4 +1,4 @@
-"""What tests have to know of the event loop that they run on."""
+"""The properties of the event loop that tests depend on."""
 
 from __future__ import annotations
 

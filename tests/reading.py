@@ -1,4 +1,4 @@
-"""What readers see that read what is committed, by our own reader."""
+"""The records for readers of committed records, by our own reader."""
 
 from __future__ import annotations
 

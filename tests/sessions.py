@@ -22,14 +22,16 @@ from aiokafkapy import Delivery, KafkaProducer
 __all__ = ["SESSION_MS", "SlowNetwork", "send_over_sessions"]
 
 SESSION_MS: Final = 1300
-"""A broker refuses who renews a session within a second of the last time, and clients do so from 85 % of it on."""
+"""A broker refuses a client that renews a session within a second of the last time, and clients do so from 85 % of it
+on."""
 IN_FLIGHT: Final = 5
 FIRST_CONNECTIONS: Final = 2
 """To the bootstrap server, and to the leader of the partition."""
 
 
 class SlowNetwork:
-    """What a producer's ``connector`` leads through: every byte is some time on its way, and none is lost."""
+    """The place that a producer's ``connector`` connects through: every byte is some time on its way, and none is
+    lost."""
 
     def __init__(self, delay: float = 0.015) -> None:
         self.connections = 0

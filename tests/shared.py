@@ -1,4 +1,4 @@
-"""``SHARED``: what is expensive to start, for as long as tests of one chain come that share it.
+"""``SHARED``: expensive resources, kept while the tests of one chain share them.
 
 Owns the clusters of Apache Kafka and the Spark session of this process, each started when first asked for. A cluster
 that nobody uses costs a tenth of a processor, and the tests outside chains are most of a run.
@@ -31,7 +31,7 @@ class Shared:
         return bool(self._entered)
 
     def enter(self, name: str, make: Callable[[], AbstractContextManager[T]]) -> T:
-        """What the context gives; pytest's outcomes (skipped, failed) are kept, too."""
+        """The context's value; pytest's outcomes (skipped, failed) are kept, too."""
         if name in self._failed:
             raise self._failed[name]
         if name not in self._entered:

@@ -1,8 +1,10 @@
-"""``--times``: a table of wall time, CPU and waiting by folder and by test, at the end of a run.
+"""``--times``: tables of wall time, CPU and waiting by folder, by file and by test, at the end of a run.
 
 CPU is that of this process and all its descendants, including brokers, JVMs and Spark's workers; the rest of a test's
 time is waiting. Each worker counts its own tests. It is measured between the phases of a test, so a session fixture
-counts for the first test that uses it.
+counts for the first test that uses it, as CPU before or after the test proper. What a process used whose parent does
+not wait for it is lost when it ends, a third of Spark's: its Python daemons do not wait for their workers. There the
+next number may be below zero.
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ from typing import Any
 
 import pytest
 
-SLOWEST = 60
+LONGEST = 60
+"""Rows of a table of files or tests: those with the most CPU."""
+
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--times", action="store_true", help="at the end: wall, CPU and waiting by folder and by test")
+    parser.addoption("--times", action="store_true", help="at the end: wall, CPU and waiting by folder, file and test")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -36,16 +40,22 @@ class Spent:
     tests: set[str] = field(default_factory=set)
     wall: float = 0.0
     cpu: float = 0.0
+    around: float = 0.0
+    """CPU of the fixtures, before and after the test proper."""
 
     def add(self, report: pytest.TestReport) -> None:
         self.tests.add(report.nodeid)
         self.wall += report.duration
-        self.cpu += getattr(report, "cpu_seconds", 0.0)
+        cpu = getattr(report, "cpu_seconds", 0.0)
+        self.cpu += cpu
+        if report.when != "call":
+            self.around += cpu
 
     @property
     def columns(self) -> str:
-        """Wall, CPU and waiting in seconds."""
-        return f"{self.wall:9.1f} {self.cpu:9.1f} {max(0.0, self.wall - self.cpu):9.1f}"
+        """Wall, CPU, that of it outside the test proper, and waiting, in seconds."""
+        waiting = max(0.0, self.wall - self.cpu)
+        return f"{self.wall:9.1f} {self.cpu:9.1f} {self.around:9.1f} {waiting:9.1f} {len(self.tests):6}"
 
 
 class Times:
@@ -54,6 +64,7 @@ class Times:
     def __init__(self) -> None:
         self._used = used_by_the_family()
         self._folders: defaultdict[str, Spent] = defaultdict(Spent)
+        self._files: defaultdict[str, Spent] = defaultdict(Spent)
         self._tests: defaultdict[str, Spent] = defaultdict(Spent)
 
     def pytest_collection_finish(self) -> None:
@@ -68,23 +79,27 @@ class Times:
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._folders["all"].add(report)
         self._folders[folder_of(report)].add(report)
+        self._files[report.location[0]].add(report)
         self._tests[report.nodeid].add(report)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         write = terminalreporter.write_line
         terminalreporter.section("times")
-        heading = f"{'wall s':>9} {'CPU s':>9} {'waiting':>9}"
-        write(f"{heading}  tests  folder")
-        for name, spent in sorted(self._folders.items(), key=lambda item: -item[1].wall):
-            write(f"{spent.columns} {len(spent.tests):6}  {name}")
-        write(f"\n{heading}  the slowest tests")
-        for name, spent in sorted(self._tests.items(), key=lambda item: -item[1].wall)[:SLOWEST]:
-            write(f"{spent.columns}  {name}")
+        for title, table, length in (
+            ("folder", self._folders, len(self._folders)),
+            ("file", self._files, LONGEST),
+            ("test", self._tests, LONGEST),
+        ):
+            write(f"{'wall s':>9} {'CPU s':>9} {'fixtures':>9} {'waiting':>9}  tests  {title}, by CPU")
+            for name, spent in sorted(table.items(), key=lambda item: -item[1].cpu)[:length]:
+                write(f"{spent.columns}  {name}")
+            write("")
 
 
 def folder_of(report: pytest.TestReport) -> str:
-    """The folder below ``tests``, apart for what needs real Kafka or Java."""
+    """The folder below ``tests``; tests with real Kafka or Java are apart."""
     folder = "/".join(report.location[0].split("/")[:2])
     return next((f"{folder}, {mark}" for mark in ("kafka", "java") if mark in report.keywords), folder)
 

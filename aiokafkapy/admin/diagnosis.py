@@ -1,13 +1,13 @@
-"""The findings of a check-up, in words: one for each thing looked at, and what to do where it is not well.
+"""The findings of a check-up, in words: one for each check, and the remedy where the check fails.
 
-Owns the words, and the decisions behind them: which Kafka a broker is, when a certificate's end is near, what an
-advertised address means, what a topic lacks. Asks nobody and has no clock: ``doctor`` asks, and hands over the answers.
-Kafka has no counterpart.
+Owns the words, and the decisions behind them: a broker's release, the meaning of an advertised address, a certificate
+near its end, the faults of a topic. Asks nobody and has no clock: ``doctor`` asks, and hands over the answers. Kafka
+has no counterpart.
 
 Rules:
 
-- A finding is one line. One that is not well says what to do, by the name of the option to write.
-- No finding has a secret in it: of credentials only the mechanism is said.
+- A finding is one line. A failed one gives the remedy, with the name of the option to set.
+- No finding contains a secret: of the credentials it names only the mechanism.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 SOON_DAYS: Final = 30
-"""A certificate that ends within so many days is told of."""
+"""A certificate that ends within so many days is a warning."""
 _DAY: Final = 86_400
 _WRITE: Final = 4
 """ACL operation's number, and so its bit in a response's ``topic_authorized_operations``."""
@@ -57,7 +57,7 @@ class Verdict(StrEnum):
 class Finding:
     """One thing looked at: ``check`` is its kind (``dns``, ``tcp``, ``tls``, ``sasl``, …), ``subject`` where.
 
-    ``advice`` is empty where there is nothing to do, or the text itself says what. ``facts`` are for programs.
+    ``advice`` is empty where there is nothing to do, or the text contains the remedy. ``facts`` are for programs.
     """
 
     check: str
@@ -104,7 +104,7 @@ def likely_version(versions: NodeApiVersions) -> str:
     offered = {key: most for key, (_, most) in versions.ranges.items()}
     for produce, fetch, release in _REQUESTS:
         if offered.get(ApiKey.PRODUCE, -1) >= produce and offered.get(ApiKey.FETCH, -1) >= fetch:
-            return f"Kafka {release}, or what speaks like it"
+            return f"Kafka {release}, or a compatible broker"
     return "older than Kafka 1.0, or no Kafka"
 
 
@@ -253,7 +253,7 @@ def topic_finding(topic: str, partitions: Sequence[PartitionInfo], node_ids: Col
 def rights_finding(topic: str, operations: int | None) -> Finding:
     """Whether records may be written, by the bits that Metadata gives when asked (KIP-430): nothing is written."""
     if operations is None or operations == _NOT_TOLD:
-        text = "the broker does not tell what we may do (it is older than Kafka 2.3)"
+        text = "the broker does not report our rights (it is older than Kafka 2.3)"
         return Finding("acl", topic, Verdict.WARNING, text, "try it: aiokafkapy produce", {"may_write": None})
     if operations >> _WRITE & 1:
         return Finding("acl", topic, Verdict.OK, "we may write", facts={"may_write": True})

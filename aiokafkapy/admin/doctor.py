@@ -1,6 +1,6 @@
-"""Looks at a cluster the way a client would meet it, step by step, and says of each step how it is.
+"""Checks a cluster step by step, in the order in which a client connects to it, and reports the result of each step.
 
-Owns the order of the steps and what each asks; the words are ``diagnosis``'s, of TLS ``security.handshake_errors``'s.
+Owns the order of the steps and their requests; the texts are in ``diagnosis``, those of TLS in
 Kafka has no counterpart: its clients go on trying.
 
 Steps: for each bootstrap address DNS, TCP, TLS, SASL and ApiVersions; from the first that answers the brokers and the

@@ -1,6 +1,6 @@
 """The wall clock of a cluster, which ``controls.advance_clock`` moves.
 
-For what the broker does with records by their age, and for the times that it writes into them. Time-outs of requests,
+It decides about the age of records, and gives the timestamps that the broker writes into them. Time-outs of requests,
 members and transactions run by the event loop's clock, and not by this one. Kafka's counterpart is ``Time``; its
 tests' is ``MockTime``.
 """

@@ -34,8 +34,7 @@ from ..errors import (
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
 )
-from ..protocol.api import ApiKey
-from ..protocol.messages import build_response
+from ..protocol.writer import PlainMessage
 from .clock import WallClock
 from .coordination.fetch_sessions import FetchSessions
 from .coordination.share_sessions import ShareSession, ShareSessions
@@ -128,6 +127,8 @@ class BrokerState:
     running_nodes: dict[int, Node] = field(default_factory=dict)
     advertised: dict[str, dict[int, Node]] = field(default_factory=dict)
 
+    _running_stamp: tuple[int, ...] = ()
+
     # The nodes that coordinate these groups and transactional ids instead of the one that the name gives; None: none.
     moved_coordinators: dict[str, int | None] = field(default_factory=dict)
 
@@ -143,6 +144,14 @@ class BrokerState:
     def running_node_ids(self) -> list[int]:
         """Ids of the nodes that answer, ascending."""
         return sorted(self.running_nodes)
+
+    @property
+    def running_stamp(self) -> tuple[int, ...]:
+        """The nodes that answer: the same object until there are others."""
+        running = tuple(self.running_nodes)
+        if running != self._running_stamp:
+            self._running_stamp = running
+        return self._running_stamp
 
     @property
     def controller_id(self) -> int:
@@ -228,7 +237,7 @@ class RequestContext:
 
     def respond(self, **fields: object) -> Any:
         """The response body of this request's API and version; fields that the version does not have are dropped."""
-        return build_response(ApiKey(self.api_key), self.api_version, **fields)
+        return PlainMessage(self.api_key, self.api_version, fields)
 
     # rights
 

@@ -6,15 +6,15 @@ nor a clock, and calls nothing: ``Controls.apply`` does. Kafka has no counterpar
 Rules:
 
 - an argument is of JSON's types: an API is a name of ``ApiKey``, an error the name of its class or its code;
-- ``ControlCall.of`` fills in what is left out, so that two calls that do the same are equal;
-- ``on_request`` takes a function and so is none of them; ``request_count`` changes nothing.
+- ``ControlCall.of`` fills in the defaults, so that two calls with the same effect are equal;
+- ``on_request`` takes a function and so is not among them; ``request_count`` changes nothing.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ __all__ = ["CONTROLS", "ControlCall", "ControlSpec", "Kind", "Parameter", "error
 
 
 class Kind(Enum):
-    """What a parameter takes; the value is its name in forms and messages."""
+    """The kind of value that a parameter takes; the enum's value is its name in forms and messages."""
 
     API = "API"
     ERROR = "error"
@@ -43,7 +43,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter; one that is optional may be None, and says by ``none`` what that means."""
+    """One parameter; an optional one may be None, and ``none`` is the meaning of that."""
 
     name: str
     kind: Kind
@@ -80,6 +80,7 @@ _NODE = _required("node_id", Kind.NODE)
 _ANY_NODE = Parameter("node_id", Kind.NODE, none="all nodes")
 _NO_NODE = _required("node_id", Kind.NODE, none="no node")
 _TIMES = Parameter("times", Kind.TIMES, 1, none="until cleared")
+_NAME = Parameter("name", Kind.TEXT, none="one is made")
 
 CONTROLS: Final[Mapping[str, ControlSpec]] = {
     spec.name: spec
@@ -91,18 +92,20 @@ CONTROLS: Final[Mapping[str, ControlSpec]] = {
             (
                 _API,
                 _required("error", Kind.ERROR),
-                Parameter("topic", Kind.TOPIC, none="the whole request"),
+                Parameter("topic", Kind.TOPIC, none="whole request"),
                 Parameter("partition", Kind.PARTITION, none="every partition"),
                 _TIMES,
                 Parameter("after_append", Kind.FLAG, False),
+                _NAME,
             ),
         ),
         ControlSpec(
             "drop_next",
             "answers",
             "Close the connection instead of answering",
-            (_API, Parameter("after", Kind.FLAG, True), _TIMES),
+            (_API, Parameter("after", Kind.FLAG, True), _TIMES, _NAME),
         ),
+        ControlSpec("end_fault", "answers", "End one armed fault, by its name", (_required("name", Kind.TEXT),)),
         ControlSpec(
             "delay",
             "answers",
@@ -183,14 +186,19 @@ CONTROLS: Final[Mapping[str, ControlSpec]] = {
 
 @dataclass(frozen=True, slots=True)
 class ControlCall:
-    """One call: ``arguments`` has every parameter of the control, in its order. Make one with ``of``."""
+    """One call: ``arguments`` has every parameter of the control, in its order. Make one with ``of``.
+
+    ``fault`` is the name of the fault that it has armed, of a call that was made.
+    """
 
     control: str
     arguments: Mapping[str, Any]
+    fault: str | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, control: str, arguments: Mapping[str, Any] | None = None) -> ControlCall:
-        """The call with its defaults filled in. ValueError, with the value and its limit, for what it cannot take."""
+        """The call with its defaults filled in. Raises ValueError, with the value and its limit, for an invalid
+        argument."""
         spec = CONTROLS.get(control)
         if spec is None:
             raise ValueError(f"there is no control {control!r}: there are {', '.join(CONTROLS)}")
@@ -206,6 +214,11 @@ class ControlCall:
         """The call that a program made: APIs may be numbers, and errors classes."""
         kinds = {each.name: each.kind for each in CONTROLS[control].parameters}
         return cls(control, {name: _as_json(kinds[name], value) for name, value in arguments.items()})
+
+    @property
+    def arms_fault(self) -> bool:
+        """Whether it arms a fault, which has a name and can be ended by it."""
+        return self.control in ("fail_next", "drop_next")
 
     def python_arguments(self) -> dict[str, Any]:
         """The arguments as the method of ``Controls`` takes them."""
@@ -261,7 +274,7 @@ def _checked(control: str, parameter: Parameter, given: Mapping[str, Any]) -> An
 
 
 def _problem(kind: Kind, value: object) -> str:
-    """Why a value is none of a kind; empty when it is one."""
+    """The reason why a value is not of a kind; empty when it is one."""
     if kind is Kind.FLAG:
         return "" if isinstance(value, bool) else "it is true or false"
     if kind is Kind.API:

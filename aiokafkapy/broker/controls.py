@@ -7,8 +7,8 @@ control by API key, is franz-go's kfake.
 Rules:
 
 - everything is synchronous and holds from the next request that is handled; nothing is undone but by ``clear()``,
-  by its ``times`` running out, or by the opposite call; ``clear()`` leaves leaders, coordinators and stopped nodes as
-  they are;
+  by its ``times`` running out, by ``end_fault`` of its name, or by the opposite call; ``clear()`` leaves leaders,
+  coordinators and stopped nodes as they are;
 - a fault without topic and partition fails the whole request before anything is done; one that names them fails those
   partitions only, and the rest of the request is served;
 - ``fail_next`` comes before the work is done (nothing is appended). With ``after_append=True`` the work is done first
@@ -24,14 +24,17 @@ import functools
 import inspect
 import os
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from ..errors import KafkaError
 from .context import RequestContext
-from .control_calls import ControlCall
-from .fault_schedule import FaultSchedule
 from .faults import Fault, Faults, checked_times, error_code
-from .playback import Playback
+
+if TYPE_CHECKING:
+    from .control_calls import ControlCall
+    from .fault_schedule import FaultSchedule
+    from .playback import Playback
 
 __all__ = ["Controls", "OnRequest"]
 
@@ -79,10 +82,14 @@ def _watched(method: Callable[Concatenate[Controls, P], R]) -> Callable[Concaten
     def call(self: Controls, /, *args: P.args, **kwargs: P.kwargs) -> R:
         result = method(self, *args, **kwargs)
         if self.watchers:
+            from .control_calls import ControlCall  # a broker is ready sooner without it, and few have a watcher
+
             bound = signature.bind(self, *args, **kwargs)
             bound.apply_defaults()
             _, *arguments = bound.arguments.items()
             made = ControlCall.of_python(method.__name__, dict(arguments))
+            if made.arms_fault:
+                made = replace(made, fault=str(result))
             for watcher in tuple(self.watchers):
                 watcher(made)
         return result
@@ -113,19 +120,35 @@ class Controls:
         times: int | None = 1,
         *,
         after_append: bool = False,
-    ) -> None:
+        name: str | None = None,
+    ) -> str:
         """Answer the next ``times`` requests of this API (None: all, until ``clear``) with an error, a class or a code.
 
         With ``topic``, or ``topic`` and ``partition``, only requests that name them are hit, and only there. By default
         nothing is done but answering; with ``after_append=True`` the request is carried out before it is "failed".
+
+        Returns the fault's name for ``end_fault``: ``name``, which no other armed fault may have, or one that is made.
         """
         code = error_code(error)
-        self.faults.arm(Fault(int(api), code, after_append, topic, partition, checked_times(times)))
+        return self.faults.arm(
+            Fault(int(api), code, after_append, topic, partition, checked_times(times), _checked_name(name))
+        )
 
     @_watched
-    def drop_next(self, api: int, *, after: bool = True, times: int | None = 1) -> None:
-        """Close the connection instead of answering the next requests of this API, carried out (``after``) or not."""
-        self.faults.arm(Fault(int(api), None, after, remaining=checked_times(times)))
+    def drop_next(self, api: int, *, after: bool = True, times: int | None = 1, name: str | None = None) -> str:
+        """Close the connection instead of answering the next requests of this API, carried out (``after``) or not.
+
+        Returns the fault's name, as ``fail_next``.
+        """
+        return self.faults.arm(Fault(int(api), None, after, remaining=checked_times(times), name=_checked_name(name)))
+
+    @_watched
+    def end_fault(self, name: str) -> bool:
+        """End one fault of ``fail_next`` or ``drop_next``, by its name; the others stay.
+
+        Returns whether it was still armed: it may be used up. ValueError when no fault has had this name.
+        """
+        return self.faults.end(name)
 
     def on_request(self, api: int, function: OnRequest | None) -> None:
         """Call ``function(context, body)`` with every request of this API before it is handled; None removes it.
@@ -156,8 +179,8 @@ class Controls:
 
     @_watched
     def advance_clock(self, seconds: float) -> None:
-        """Let the cluster's wall clock be so much later, and do what time would have done: records that are too old go,
-        and those in segments that are older than ``segment.ms`` are compacted.
+        """Advance the cluster's wall clock, and apply the effects of that time: records past their retention are
+        deleted, and those in segments that are older than ``segment.ms`` are compacted.
 
         Records that the broker gives a time get a later one, too. Time-outs, of groups and transactions for example,
         run by another clock. ValueError when ``seconds`` is negative.
@@ -242,7 +265,7 @@ class Controls:
     # schedules
 
     def apply(self, call: ControlCall) -> object:
-        """Make a call that is data, of a file or of a page; returns and raises what its method does."""
+        """Make a call that is data, of a file or of a page; returns the result of its method, and raises its errors."""
         return getattr(self, call.control)(**call.python_arguments())
 
     def play(self, schedule: FaultSchedule, *, speed: float = 1.0) -> Playback:
@@ -252,6 +275,8 @@ class Controls:
         ``speed`` 10 plays a minute in six seconds. A schedule that is still played is stopped first. Needs the
         broker's loop; when the broker stops, so does the schedule.
         """
+        from .playback import Playback
+
         if self.playback is not None:
             self.playback.stop()
         self.playback = Playback(schedule, self.apply, speed=speed)
@@ -274,3 +299,10 @@ class Controls:
         self._cluster.hold_transactions(False)
         self._cluster.refuse_authentication(False)
         self._cluster.stall_connections(False, None)
+
+
+def _checked_name(name: str | None) -> str:
+    """A fault's name, empty when it is to be made; ValueError for one that is empty."""
+    if name == "":
+        raise ValueError("name='': it is a text that is not empty, or None")
+    return name or ""

@@ -94,7 +94,8 @@ class DevBroker:
         version: str | None = None,
         **config: object,
     ) -> None:
-        """No I/O but for the table of releases, and no running loop needed. ConfigurationError for a wrong option."""
+        """No I/O except for the table of releases, and no running loop needed. ConfigurationError for a wrong
+        option."""
         if nodes < 1:
             raise ConfigurationError(f"nodes={nodes}: a broker has at least one node")
         if listeners is not None and (host, port) != ("127.0.0.1", 0):
@@ -200,7 +201,7 @@ class DevBroker:
         return self.bootstrap_servers_of(next(iter(self._endpoints)))
 
     def bootstrap_servers_of(self, listener: str) -> str:
-        """The addresses of one listener. ValueError when there is none of this name."""
+        """The addresses of one listener. ValueError when no listener has this name."""
         nodes = self.state.advertised.get(listener)
         if nodes is None:
             raise ValueError(f"there is no listener {listener!r}: the listeners are {', '.join(self._endpoints)}")

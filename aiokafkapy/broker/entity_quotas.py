@@ -5,9 +5,9 @@ Owns them; ``network.client_quotas`` measures. Knows no request and no clock. Ka
 
 Rules:
 
-- an entity is a user, a client id, or both; None in the place of a name is the default for those without their own;
+- an entity is a user, a client id, or both; None in place of a name is the default for those without their own;
 - the most special entity that has the quota counts: user with client id before user before client id, each name before
-  its default. Clients of one entity share its quota, but for the default of client ids, which each of them has;
+  its default. Clients of one entity share its quota, except for the default of client ids, which each of them has;
 - without any, the broker's own option counts, for each client id. Quotas are forgotten in a restart.
 """
 
@@ -30,7 +30,7 @@ Entity: TypeAlias = frozenset[tuple[str, str | None]]
 
 
 class FoundQuota(NamedTuple):
-    """A limit, and those who share it."""
+    """A limit, and the clients that share it."""
 
     limit: float
     shared_by: Entity
@@ -41,6 +41,9 @@ class EntityQuotas:
 
     def __init__(self) -> None:
         self._quotas: dict[Entity, dict[str, float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._quotas)
 
     def __iter__(self) -> Iterator[tuple[Entity, Mapping[str, float]]]:
         return iter(self._quotas.items())

@@ -86,7 +86,7 @@ class FaultSchedule:
 
     @classmethod
     def from_json(cls, document: Any) -> FaultSchedule:
-        """The opposite of ``to_json``; faults may be in any order. ValueError for what is none."""
+        """The opposite of ``to_json``; faults may be in any order. Raises ValueError for any other document."""
         if not isinstance(document, Mapping) or not isinstance(document.get("faults"), list):
             raise ValueError('a schedule is an object with "seconds" and a list "faults"')
         faults = [_read_fault(number, entry) for number, entry in enumerate(document["faults"])]

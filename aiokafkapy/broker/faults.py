@@ -8,7 +8,7 @@ Rules:
 
 - a fault counts once per request, however many partitions of the request it hits;
 - a fault without topic and partition fails the whole request; one that names them fails those partitions only;
-- a fault ends when its number of times is used up, or with ``clear``.
+- a fault ends when its number of times is used up, with ``end`` of its name, or with ``clear``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ..errors import BrokerError, KafkaError, for_code
 
@@ -33,6 +33,9 @@ class FaultyRequest(Protocol):
     def used_faults(self) -> set[Fault]: ...
 
 
+_NUMBERED: Final = "fault-"
+
+
 @dataclass(slots=True, eq=False)
 class Fault:
     """An error, or a dropped connection (code None), for requests that are still to come."""
@@ -43,6 +46,7 @@ class Fault:
     topic: str | None = None
     partition: int | None = None
     remaining: int | None = 1  # None: until clear()
+    name: str = ""  # given by ``arm`` where it has none
 
     @property
     def is_partial(self) -> bool:
@@ -65,16 +69,41 @@ class Faults:
     throttles: dict[str | None, float] = field(default_factory=dict)  # by client id (None: every other), in seconds
     interceptors: dict[int, Callable[[Any, Any], Any]] = field(default_factory=dict)
     counts: Counter[tuple[int, int]] = field(default_factory=Counter)  # (API key, node id)
+    numbered: int = 0  # faults that were given a name, which ``clear`` does not forget
+    named: set[str] = field(default_factory=set)  # names that faults came with
 
     def clear(self) -> None:
         """Forget everything."""
         for each in (self.armed, self.delays, self.throttles, self.interceptors, self.counts):
             each.clear()
 
-    def arm(self, fault: Fault) -> None:
-        """Add a fault behind those that are armed."""
+    def arm(self, fault: Fault) -> str:
+        """Add a fault after those that are armed, and return its name. ValueError for a name that one of them has."""
         # A fault that was used up goes here and not at once: its request may still ask for its other partitions.
-        self.armed = [*(each for each in self.armed if each.remaining != 0), fault]
+        self.armed = [each for each in self.armed if each.remaining != 0]
+        if not fault.name:
+            self.numbered += 1
+            fault.name = f"{_NUMBERED}{self.numbered}"
+        elif fault.name.startswith(_NUMBERED):
+            raise ValueError(f"name={fault.name!r}: names that begin with {_NUMBERED!r} are made, not given")
+        elif fault.name in {each.name for each in self.armed}:
+            raise ValueError(f"name={fault.name!r}: a fault that is armed has this name")
+        else:
+            self.named.add(fault.name)
+        self.armed.append(fault)
+        return fault.name
+
+    def end(self, name: str) -> bool:
+        """End the fault of this name, and return whether it was still armed. ValueError when there was none."""
+        for fault in self.armed:
+            if fault.name == name and fault.remaining != 0:
+                fault.remaining = 0
+                return True
+        number = name.removeprefix(_NUMBERED)
+        if name in self.named or (number != name and number.isdecimal() and 0 < int(number) <= self.numbered):
+            return False
+        armed = ", ".join(each.name for each in self.armed if each.remaining != 0) or "none"
+        raise ValueError(f"name={name!r}: no fault has had this name; armed are {armed}")
 
     # for the request handlers
 
@@ -108,7 +137,7 @@ class Faults:
         return self.delays.get(request.api_key, 0.0)
 
     def throttle_time(self, client_id: str) -> float:
-        """Seconds for which this client is told to be quiet."""
+        """Seconds for which this client is throttled."""
         return self.throttles.get(client_id, self.throttles.get(None, 0.0)) if self.throttles else 0.0
 
     # internals

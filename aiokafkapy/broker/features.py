@@ -1,11 +1,11 @@
 """The cluster's features and the levels they are finalized at, which administrators may change (KIP-584).
 
-Owns the levels; those who act upon a feature ask here. Knows no request. Kafka's counterpart is
+Owns the levels; the parts that a feature changes ask here. Knows no request. Kafka's counterpart is
 ``FeatureControlManager``. A broker that emulates a release has that release's features, which nobody but administrators
 looks at, and of those here at most the levels that the release has.
 
 Rules: a level above 0 that is taken back must be taken back outright (``UpgradeType``); all changes of a request are
-made, or none. Levels are forgotten in a restart: the options say what they begin with.
+made, or none. A restart forgets the levels: the options give the initial ones.
 """
 
 from __future__ import annotations

@@ -13,17 +13,19 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..errors import ConfigurationError
 from ..security.protocols import SECURITY_PROTOCOLS, has_sasl, has_tls
 from ..security.sasl.gssapi import GSSAPI, check_kerberos
 from ..security.sasl.kerberos_names import LocalNameRules
-from ..security.tls import TlsContexts
 from .config import BrokerConfig
 from .principals import PrincipalRules
+
+if TYPE_CHECKING:
+    from ..security.tls import TlsContexts
 
 __all__ = ["DEFAULT_LISTENER", "Endpoint", "Listener", "Listeners", "endpoints_of"]
 
@@ -93,6 +95,8 @@ class Endpoint:
         if self.has_sasl and GSSAPI in config.sasl_enabled_mechanisms:
             check_kerberos(config.sasl_kerberos_service_name)
         if has_tls(self.security_protocol):
+            from ..security.tls import TlsContexts
+
             tls = TlsContexts(config, server_side=True, client_auth=config.ssl_client_auth)
             if check:
                 tls.context()
@@ -131,6 +135,27 @@ def endpoints_of(
                 )
             taken[port] = name
     return endpoints
+
+
+def server_tls(options: Mapping[str, Any]) -> TlsContexts:
+    """The TLS of a server beside the broker's own, from a broker's options of TLS: ``ssl_keystore_location``, ….
+
+    Raises ConfigurationError for an option that is none of these, and for files that cannot be used.
+    """
+    check_tls_names(options)
+    from ..security.tls import TlsContexts
+
+    config = BrokerConfig.of(**options)
+    tls = TlsContexts(config, server_side=True, client_auth=config.ssl_client_auth)
+    tls.context()
+    return tls
+
+
+def check_tls_names(options: Iterable[str]) -> None:
+    """Raise ConfigurationError for a name that is no option of TLS."""
+    for name in options:
+        if not name.startswith("ssl_"):
+            raise ConfigurationError(f"{name} is no option of TLS: their names begin with ssl_")
 
 
 # internals

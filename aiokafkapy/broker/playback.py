@@ -1,4 +1,4 @@
-"""A schedule of faults while it is played: one timer, and what came of each call.
+"""A schedule of faults while it is played: one timer, and the outcome of each call.
 
 Owns the timer and the outcome. It decides no fault: ``fault_schedule`` says which, and ``apply`` calls the control.
 Kafka has no counterpart.
@@ -6,7 +6,7 @@ Kafka has no counterpart.
 Rules:
 
 - a call that fails (the topic is not there) is noted, and the next ones come all the same; ``wait`` raises it;
-- ``stop`` calls ``clear`` and starts the nodes that the schedule has stopped, so that a broken-off one leaves nothing.
+- ``stop`` calls ``clear`` and restarts the nodes that the schedule has stopped, so an interrupted one leaves no fault.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Metrics that clients push (KIP-714): the subscription that they are told of, and the pushes that came.
+"""Metrics that clients push (KIP-714): their subscription, and the received pushes.
 
 Owns both for one cluster. Knows no connection. Kafka's counterparts are ``ClientMetricsManager`` with a subscription
 made by ``kafka-client-metrics.sh``, and the plug-in of a ``ClientTelemetryReceiver``, without which a broker does not
@@ -14,7 +14,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID, uuid4
 
 from ..errors import (
@@ -26,8 +26,10 @@ from ..errors import (
     UnknownSubscriptionIdError,
     UnsupportedCompressionTypeError,
 )
-from ..protocol.otlp import MetricPoint, decode_metrics
 from ..record.compression import Compression, decompress
+
+if TYPE_CHECKING:
+    from ..protocol.otlp import MetricPoint
 
 __all__ = ["SUBSCRIPTION_OPTIONS", "ClientTelemetry", "TelemetryPush"]
 
@@ -155,6 +157,8 @@ class ClientTelemetry:
             raise UnsupportedCompressionTypeError(f"{compression_type} is not among {self.compressions}")
         if len(data) > self.max_bytes:
             raise TelemetryTooLargeError(f"{len(data)} bytes are more than {self.max_bytes}")
+        from ..protocol.otlp import decode_metrics  # not before a client pushes: a broker is ready sooner
+
         compression = Compression(compression_type)
         try:
             if compression is not Compression.NONE:

@@ -8,7 +8,8 @@ Rules, for every command:
 - results go to stdout, everything else (progress, advice, errors) to stderr;
 - an error is one line that says what to do, and never a traceback, if a user or a broker can cause it; the exit code is
   1 if the work failed, 2 if the command line was wrong, 130 if it was interrupted;
-- the producer, the broker and the demo are imported by the command that needs them, so ``--help`` is quick.
+- the producer, the broker and the demo are imported by the command that needs them, so ``--help`` is quick;
+- ``broker`` with plain options runs without typer (``plain``).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ __all__ = ["main"]
 
 def main() -> None:
     """The console script: run the command of ``sys.argv`` and exit with its code."""
+    if sys.argv[1:2] == ["broker"]:
+        _run_broker(sys.argv[2:])
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401
@@ -28,3 +31,22 @@ def main() -> None:
     from .app import app
 
     app(prog_name="aiokafkapy")
+
+
+def _run_broker(words: list[str]) -> None:
+    """Run the broker, and exit, if its options are plain: it is ready before typer is imported."""
+    from .broker import broker
+    from .plain import parsed
+
+    arguments = parsed(broker, words)
+    if arguments is not None:
+        from .late_logging import configure_late
+
+        forget = configure_late()
+        try:
+            broker(**arguments)
+        except Exception as error:
+            typer = sys.modules.get("typer")
+            if typer is None or not isinstance(error, typer.BadParameter):
+                raise
+            forget()  # typer reads it again, and says how it is used

@@ -21,6 +21,7 @@ from .explain import explain
 from .migrate import migrate
 from .perf import perf
 from .pipeline import pipeline
+from .plain import for_typer
 from .produce import produce
 from .read import read
 from .record import record
@@ -63,8 +64,8 @@ def common(
     context.call_on_close(configure_logging(log_format, log_level))
 
 
-app.command()(broker)
-app.command()(console)
+app.command()(for_typer(broker))
+app.command()(for_typer(console))
 app.command()(produce)
 app.command()(read)
 app.add_typer(topics, name="topics")
@@ -74,5 +75,5 @@ app.command()(explain)
 app.command()(migrate)
 app.command()(record)
 app.command()(replay)
-app.command()(demo)
+app.command()(for_typer(demo))
 app.command()(pipeline)

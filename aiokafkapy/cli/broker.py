@@ -10,17 +10,24 @@ from __future__ import annotations
 import contextlib
 import errno
 import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from ..common import counted
 from ..security.protocols import has_sasl, has_tls
-from .consoles import ConsoleAddress, ConsolePlace, ConsoleToken, SchemaRegistryUrl
-from .options import parse_config, parse_pairs
+from .consoles import (
+    ConsoleAddress,
+    ConsoleCertificate,
+    ConsoleKey,
+    ConsoleKeyPassword,
+    ConsolePlace,
+    ConsoleToken,
+    SchemaRegistryUrl,
+    https_options,
+)
+from .plain import Option, bad_parameter
+from .properties import parse_config, parse_pairs
 from .running import EXIT_OK, EXIT_USAGE, CommandError, Stop, run, say
 
 if TYPE_CHECKING:
@@ -28,10 +35,12 @@ if TYPE_CHECKING:
     from ..broker.config import BrokerConfig
     from ..testing import TestCertificates
 
-__all__ = ["broker"]
+__all__ = ["allow_connections", "broker"]
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 9092
+DESCRIPTORS: Final = 65_536
+"""A process may have 1,024 open by default, and each connection is one."""
 _WITH_PASSWORD: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 """Mechanisms that --user is for, the best first."""
 
@@ -40,7 +49,7 @@ _WITH_PASSWORD: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 
 _Port = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--port",
         "-p",
         min=0,
@@ -49,23 +58,17 @@ _Port = Annotated[
         show_default=str(DEFAULT_PORT),
     ),
 ]
-_Nodes = Annotated[int, typer.Option("--nodes", "-n", min=1, help="How many nodes.")]
-_DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", "-d", help="Keep topics and records here; otherwise in memory.")
-]
-_Host = Annotated[
-    str, typer.Option("--host", help="Address to listen on. Without --user anybody who reaches it may do anything.")
-]
-_AdvertisedHost = Annotated[
-    str | None, typer.Option("--advertised-host", help="Name that clients are told to connect to.")
-]
+_Nodes = Annotated[int, Option("--nodes", "-n", min=1, help="How many nodes.")]
+_DataDir = Annotated[Path | None, Option("--data-dir", "-d", help="Keep topics and records here; otherwise in memory.")]
+_Host = Annotated[str, Option("--host", help="Address to listen on. Without --user every client has every right.")]
+_AdvertisedHost = Annotated[str | None, Option("--advertised-host", help="Name that clients are told to connect to.")]
 _Topics = Annotated[
     list[str] | None,
-    typer.Option("--topic", "-t", metavar="NAME[:PARTITIONS]", help="Make this topic; may be given several times."),
+    Option("--topic", "-t", metavar="NAME[:PARTITIONS]", help="Make this topic; may be given several times."),
 ]
 _Config = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--config",
         "-X",
         metavar="KEY=VALUE|@FILE",
@@ -74,31 +77,31 @@ _Config = Annotated[
 ]
 _Listeners = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--listener",
         "-l",
         metavar="NAME=PROTOCOL://HOST:PORT",
         help="Listen here instead of on --host and --port; may be given several times.",
     ),
 ]
-_Tls = Annotated[bool, typer.Option("--tls", help="Make a throw-away CA and a certificate, and say what clients need.")]
+_Tls = Annotated[bool, Option("--tls", help="Make a throw-away CA and a certificate; print clients' settings.")]
 _Users = Annotated[
     list[str] | None,
-    typer.Option("--user", metavar="NAME=PASSWORD", help="Who may log in, by PLAIN or SCRAM; several times."),
+    Option("--user", metavar="NAME=PASSWORD", help="A user for PLAIN and SCRAM; several times."),
 ]
-_Authorizer = Annotated[bool, typer.Option("--authorizer", help="Let ACLs decide who may do what.")]
+_Authorizer = Annotated[bool, Option("--authorizer", help="Let ACLs decide about each client's rights.")]
 _SuperUsers = Annotated[
-    list[str] | None, typer.Option("--super-user", metavar="NAME", help="Who may do everything; several times.")
+    list[str] | None, Option("--super-user", metavar="NAME", help="A principal with every right; several times.")
 ]
 _Emulate = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--emulate",
         metavar="VERSION",
         help="Be to clients a release of Kafka, 0.11 to 4.1, or event-hubs, or redpanda.",
     ),
 ]
-_Console = Annotated[bool, typer.Option("--console", help="Serve a page that shows and controls the broker.")]
+_Console = Annotated[bool, Option("--console", help="Serve a page that shows and controls the broker.")]
 
 
 def broker(
@@ -118,6 +121,9 @@ def broker(
     console: _Console = False,
     console_address: ConsoleAddress = None,
     console_token: ConsoleToken = None,
+    console_certificate: ConsoleCertificate = None,
+    console_key: ConsoleKey = None,
+    console_key_password: ConsoleKeyPassword = None,
     schema_registry: SchemaRegistryUrl = None,
 ) -> None:
     """Run an embedded Kafka broker until Ctrl-C: the real protocol, for clients in any language, without a JVM."""
@@ -125,7 +131,9 @@ def broker(
     options = _broker_options(config, authorizer, super_user)
     users = parse_pairs(user, "--user")
     places = _Places(host, port, nodes, _parse_listeners(listener), bool(users), tls)
-    page = ConsolePlace.of(console, console_address, console_token, schema_registry)
+    https = https_options(console_certificate, console_key, console_key_password)
+    page = ConsolePlace.of(console, console_address, console_token, schema_registry, https)
+    allow_connections()
 
     async def command(stop: Stop) -> int:
         from ..broker import DevBroker
@@ -133,9 +141,7 @@ def broker(
         places.check(has_keystore=any(name.startswith("ssl_keystore_") for name in options))
         with contextlib.ExitStack() as clean_up:
             certificates = clean_up.enter_context(_certificates(places, data_dir, advertised_host)) if tls else None
-            if certificates is not None:
-                options.update(certificates.server_options())
-                del options["security_protocol"]
+            options.update(_tls_options(certificates))
             dev_broker = DevBroker(
                 nodes,
                 data_dir,
@@ -158,6 +164,19 @@ def broker(
             return EXIT_OK
 
     run(command)
+
+
+def allow_connections() -> None:
+    """Raise this process's limit of open descriptors to ``DESCRIPTORS``, or as far as it may."""
+    try:
+        import resource
+    except ImportError:  # Windows, which has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    if soft not in (resource.RLIM_INFINITY, wanted) and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):  # a system may refuse it; the broker then has fewer
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 # internals
@@ -241,6 +260,11 @@ def _certificates(places: _Places, data_dir: Path | None, advertised_host: str |
     return TestCertificates(None if data_dir is None else data_dir / "tls", names=known)
 
 
+def _tls_options(certificates: TestCertificates | None) -> dict[str, Any]:
+    made = {} if certificates is None else certificates.server_options()
+    return {name: value for name, value in made.items() if name != "security_protocol"}
+
+
 async def _start(dev_broker: DevBroker, places: _Places) -> None:
     try:
         await dev_broker.start()
@@ -267,7 +291,7 @@ def _parse_topic(entry: str) -> tuple[str, int]:
     if not colon:
         return entry, -1
     if not name or not partitions.isdigit() or int(partitions) < 1:
-        raise typer.BadParameter(f"{entry!r} is not NAME or NAME:PARTITIONS", param_hint="--topic")
+        raise bad_parameter(f"{entry!r} is not NAME or NAME:PARTITIONS", "--topic")
     return name, int(partitions)
 
 
@@ -300,8 +324,7 @@ def _say_hello(
     user: str | None,
     certificates: TestCertificates | None,
 ) -> None:
-    typer.echo(dev_broker.bootstrap_servers)
-    sys.stdout.flush()
+    print(dev_broker.bootstrap_servers, flush=True)
     needed = {
         name: _client_settings(protocol, dev_broker.config, user, certificates)
         for name, protocol in places.protocols.items()

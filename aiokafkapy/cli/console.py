@@ -10,7 +10,17 @@ from typing import Annotated
 
 import typer
 
-from .consoles import CONSOLE_ADDRESS, ConsoleToken, SchemaRegistryUrl, registry_decoder, served
+from .consoles import (
+    CONSOLE_ADDRESS,
+    ConsoleCertificate,
+    ConsoleKey,
+    ConsoleKeyPassword,
+    ConsoleToken,
+    SchemaRegistryUrl,
+    https_options,
+    registry_decoder,
+    served,
+)
 from .options import DEFAULT_SERVERS, BootstrapServers, ConfigEntries, client_options
 from .running import EXIT_OK, Stop, run, say
 
@@ -30,19 +40,59 @@ AllowedHosts = Annotated[
     list[str] | None,
     typer.Option("--allowed-host", metavar="NAME", help="A name that browsers reach it by, as of a proxy; several."),
 ]
+SecurityProtocol = Annotated[
+    str | None,
+    typer.Option(
+        "--security-protocol", help="How the cluster is spoken to: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."
+    ),
+]
+TrustStore = Annotated[
+    str | None,
+    typer.Option("--ca", metavar="FILE", help="A PEM file of the authorities whose brokers are trusted, with TLS."),
+]
+SaslMechanism = Annotated[
+    str | None, typer.Option("--sasl-mechanism", help="How it logs in, such as PLAIN or SCRAM-SHA-512.")
+]
+Username = Annotated[str | None, typer.Option("--username", help="The name that it logs in with.")]
+Password = Annotated[
+    str | None,
+    typer.Option(
+        "--password", envvar="AIOKAFKAPY_SASL_PASSWORD", help="Its password; safer in the environment than here."
+    ),
+]
 
 
 def console(
     bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
     config: ConfigEntries = None,
+    security_protocol: SecurityProtocol = None,
+    ca: TrustStore = None,
+    sasl_mechanism: SaslMechanism = None,
+    username: Username = None,
+    password: Password = None,
     address: Address = CONSOLE_ADDRESS,
     token: ConsoleToken = None,
+    console_certificate: ConsoleCertificate = None,
+    console_key: ConsoleKey = None,
+    console_key_password: ConsoleKeyPassword = None,
     write: Write = False,
     allowed_host: AllowedHosts = None,
     schema_registry: SchemaRegistryUrl = None,
 ) -> None:
-    """Show a cluster in the browser: topics, records, groups and transactions, live. It writes nothing unless asked."""
+    """Show a cluster in the browser: topics, records, groups and transactions, live. It writes nothing unless asked.
+
+    Any other option of a client, such as ssl.keystore.location, is given by --config.
+    """
     options = client_options(bootstrap_servers, config)
+    given = {
+        "security.protocol": security_protocol,
+        "ssl.truststore.location": ca,
+        "sasl.mechanism": sasl_mechanism,
+        "sasl.username": username,
+        "sasl.password": password,
+    }
+    options |= {name: value for name, value in given.items() if value is not None}
+    https = https_options(console_certificate, console_key, console_key_password)
 
     async def command(stop: Stop) -> int:
         from ..client.config import ClientConfig
@@ -58,6 +108,7 @@ def console(
             read_only=not write,
             allowed_hosts=allowed_host or (),
             registry=registry_decoder(schema_registry),
+            tls=https,
         )
         async with served(page, address, "--address"):
             typer.echo(page.url)

@@ -1,6 +1,6 @@
 """The console's options that several commands share, and its start: ``broker --console``, ``console``, ``demo``.
 
-Owns their names and help texts, and the errors of an address that cannot be had; ``Console`` serves.
+Owns their names and help texts, and the errors of an address that cannot be obtained; ``Console`` serves.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
+from .plain import Option, bad_parameter
 from .running import CommandError, say
 
 if TYPE_CHECKING:
@@ -22,9 +22,13 @@ if TYPE_CHECKING:
 __all__ = [
     "CONSOLE_ADDRESS",
     "ConsoleAddress",
+    "ConsoleCertificate",
+    "ConsoleKey",
+    "ConsoleKeyPassword",
     "ConsolePlace",
     "ConsoleToken",
     "SchemaRegistryUrl",
+    "https_options",
     "registry_decoder",
     "served",
 ]
@@ -33,7 +37,7 @@ CONSOLE_ADDRESS: Final = "127.0.0.1:9080"
 
 ConsoleAddress = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--console-address",
         metavar="HOST:PORT",
         help="Where the console listens; port 0: a free one. Elsewhere than on this machine it has a token.",
@@ -42,14 +46,32 @@ ConsoleAddress = Annotated[
 ]
 ConsoleToken = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--console-token",
         envvar="AIOKAFKAPY_CONSOLE_TOKEN",
         help="The console's token, 16 characters or more; otherwise one is made where it is needed.",
     ),
 ]
+ConsoleCertificate = Annotated[
+    Path | None,
+    Option(
+        "--console-certificate",
+        metavar="FILE",
+        help="Serve the console over HTTPS: a PEM file of chain and key of its certificate.",
+    ),
+]
+ConsoleKey = Annotated[
+    Path | None,
+    Option("--console-key", metavar="FILE", help="The PEM file of the certificate's key, when it is apart."),
+]
+ConsoleKeyPassword = Annotated[
+    str | None,
+    Option(
+        "--console-key-password", envvar="AIOKAFKAPY_CONSOLE_KEY_PASSWORD", help="Its password, when it is encrypted."
+    ),
+]
 SchemaRegistryUrl = Annotated[
-    str | None, typer.Option("--schema-registry", metavar="URL", help="Show Avro, Protobuf and JSON by its schemas.")
+    str | None, Option("--schema-registry", metavar="URL", help="Show Avro, Protobuf and JSON by its schemas.")
 ]
 
 
@@ -63,12 +85,20 @@ class ConsolePlace:
     console: Console | None = None
 
     @classmethod
-    def of(cls, is_wanted: bool, address: str | None, token: str | None, registry: str | None = None) -> ConsolePlace:
+    def of(
+        cls,
+        is_wanted: bool,
+        address: str | None,
+        token: str | None,
+        registry: str | None = None,
+        tls: dict[str, str] | None = None,
+    ) -> ConsolePlace:
         """From the options. Exits with code 2 for one that has no effect."""
-        for option, given in (("--console-address", address), ("--schema-registry", registry)):
-            if given is not None and not is_wanted:
-                raise typer.BadParameter("it has no effect without --console", param_hint=option)
-        return cls(is_wanted, {"address": address or CONSOLE_ADDRESS, "token": token}, registry)
+        given = {"--console-address": address, "--schema-registry": registry, "--console-certificate": tls}
+        for option, value in given.items():
+            if value is not None and not is_wanted:
+                raise bad_parameter("it has no effect without --console", option)
+        return cls(is_wanted, {"address": address or CONSOLE_ADDRESS, "token": token, "tls": tls}, registry)
 
     @property
     def address(self) -> str | None:
@@ -93,6 +123,20 @@ class ConsolePlace:
             say(f"Console: {self.console.url}\n")
 
 
+def https_options(certificate: Path | None, key: Path | None, password: str | None) -> dict[str, str] | None:
+    """The broker's options for the console's certificate; None without one. Exits with code 2 for a key alone."""
+    if certificate is None:
+        if key is not None:
+            raise bad_parameter("it has no effect without --console-certificate", "--console-key")
+        return None
+    options = {"ssl_keystore_location": str(certificate)}
+    if key is not None:
+        options["ssl_key_location"] = str(key)
+    if password is not None:
+        options["ssl_key_password"] = password
+    return options
+
+
 def registry_decoder(url: str | None) -> RegistryDecoder | None:
     """For the schemas of a registry, if one is named. ConfigurationError when the extra is missing."""
     if url is None:
@@ -104,7 +148,7 @@ def registry_decoder(url: str | None) -> RegistryDecoder | None:
 
 @contextlib.asynccontextmanager
 async def served(console: Console, address: str, option: str) -> AsyncIterator[None]:
-    """Serve it within the block. CommandError, with advice, for an address that cannot be had."""
+    """Serve it within the block. CommandError, with advice, for an address that cannot be obtained."""
     try:
         await console.start()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""``aiokafkapy doctor HOST[:PORT]``: whether a client gets to a cluster from here, and if not, what to do.
+"""``aiokafkapy doctor HOST[:PORT]``: whether a client reaches a cluster from here, and the remedy where it does not.
 
 Owns the options and the output: a line for each finding as it is made, or JSON at the end with ``--json``. ``Doctor``
 does the work. The exit code is 1 when something failed; warnings are no failure.

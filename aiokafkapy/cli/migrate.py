@@ -24,7 +24,7 @@ def migrate(
         list[Path],
         typer.Argument(metavar="PATH", exists=True, help="Python files, or folders of them. Several are fine."),
     ],
-    check: Annotated[bool, typer.Option("--check", help="List what would change: it is all that this does.")] = True,
+    check: Annotated[bool, typer.Option("--check", help="List the necessary changes; the only mode.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
 ) -> None:
     """List what changes when a program moves over from aiokafka, confluent-kafka, kafka-python or Spark's connector."""

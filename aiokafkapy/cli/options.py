@@ -1,13 +1,13 @@
 """The options that several commands share: servers, ``--config``, times and offsets.
 
-Owns their names and help texts, so that they are the same in every command; knows no command. The files that
-``--config @FILE`` names are its only I/O.
+Owns their names and help texts, so that they are the same in every command; knows no command. ``properties`` reads
+those of ``--config``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,20 +15,23 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from .properties import parse_properties
+from .properties import parse_config, parse_pairs
 
 __all__ = [
     "DEFAULT_SERVERS",
     "DEFAULT_TIMEOUT",
     "BootstrapServers",
+    "Certificate",
     "ConfigEntries",
     "Position",
     "Timeout",
+    "Tls",
     "client_options",
     "parse_config",
     "parse_pairs",
     "parse_position",
     "parse_timestamp",
+    "server_tls",
 ]
 
 DEFAULT_SERVERS: Final = "localhost:9092"
@@ -52,6 +55,14 @@ ConfigEntries = Annotated[
     ),
 ]
 
+Tls = Annotated[
+    bool, typer.Option("--tls", help="Let the client come by TLS: make a throw-away CA, and say what it needs.")
+]
+Certificate = Annotated[
+    Path | None,
+    typer.Option("--certificate", metavar="FILE", help="The same with your own: a PEM file of chain and key."),
+]
+
 Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for a broker that answers.")]
 DEFAULT_TIMEOUT: Final = 10.0
 
@@ -73,38 +84,9 @@ def client_options(servers: str, entries: Sequence[str] | None) -> dict[str, Any
     return properties
 
 
-def parse_config(entries: Sequence[str] | None) -> Mapping[str, str]:
-    """The properties of ``--config``, from KEY=VALUE and @FILE entries; the last one of each name counts."""
-    properties: dict[str, str] = {}
-    for entry in entries or ():
-        if entry.startswith("@"):
-            properties |= _read_properties(entry[1:])
-        else:
-            properties |= parse_pairs([entry], "--config")
-    return properties
-
-
-def parse_pairs(entries: Sequence[str] | None, option: str) -> Mapping[str, str]:
-    """NAME=VALUE entries of an option as a mapping; the last one of each name counts."""
-    pairs = {}
-    for entry in entries or ():
-        name, equals, value = entry.partition("=")
-        if not equals or not name.strip():
-            raise typer.BadParameter(f"{entry!r} is not NAME=VALUE", param_hint=option)
-        pairs[name.strip()] = value
-    return pairs
-
-
-def _read_properties(file: str) -> Mapping[str, str]:
-    try:
-        return parse_properties(Path(file).read_text(encoding="utf-8"))
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-    except UnicodeDecodeError:
-        reason = "it is not UTF-8"
-    except ValueError as error:
-        reason = str(error)
-    raise typer.BadParameter(f"{file}: {reason}", param_hint="--config")
+def server_tls(is_wanted: bool, certificate: Path | None) -> bool | dict[str, str]:
+    """``--tls`` and ``--certificate`` as servers for tests take them."""
+    return is_wanted if certificate is None else {"ssl_keystore_location": str(certificate)}
 
 
 def parse_timestamp(text: str) -> int:

@@ -118,9 +118,7 @@ Format = Annotated[
     typer.Option("--format", help=f"{', '.join(FORMATS)}; otherwise by the file's ending, else lines."),
 ]
 Key = Annotated[str | None, typer.Option("--key", "-k", help="The column or field that is the key.")]
-KeySeparator = Annotated[
-    str | None, typer.Option("--key-separator", help="For lines: what stands between key and value.")
-]
+KeySeparator = Annotated[str | None, typer.Option("--key-separator", help="For lines: the text between key and value.")]
 Value = Annotated[
     str | None, typer.Option("--value", help="The column or field that is the value; otherwise the whole line.")
 ]
@@ -144,7 +142,7 @@ TimestampField = Annotated[
     typer.Option("--timestamp-field", help="The column or field with the time: milliseconds, or ISO 8601."),
 ]
 Null = Annotated[
-    str | None, typer.Option("--null", help="What stands for null, such as NA; a null value is a tombstone.")
+    str | None, typer.Option("--null", help="The text that means null, such as NA; a null value is a tombstone.")
 ]
 Delimiter = Annotated[str, typer.Option("--delimiter", help=r"Between the columns of a CSV; \t for a tab.")]
 Columns = Annotated[str | None, typer.Option("--columns", help="Names for a CSV that has no header line: a,b,c.")]
@@ -153,7 +151,7 @@ Failed = Annotated[
 ]
 Resume = Annotated[
     Path | None,
-    typer.Option("--resume", help="Send what a service had not delivered, from its file, and mark what was sent."),
+    typer.Option("--resume", help="Send a service's undelivered records, from its file, and mark the sent ones."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")]

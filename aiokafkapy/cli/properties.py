@@ -1,17 +1,21 @@
-"""Java's properties files, as Kafka's clients and tools are configured by them: text in, names and values out.
+"""Java's properties files, as Kafka's clients and tools are configured by them, and the options that are written so.
 
-Owns the grammar; knows nothing of the names' meaning. The counterpart is ``java.util.Properties.load``: ``=``, ``:`` or
-white space ends a name, ``#`` and ``!`` begin a comment, a backslash at a line's end joins the next line, and in a line
-it begins an escape, so that Windows' paths and passwords have it twice.
+Owns the grammar, and the reading of ``--config``, whose files are its only I/O; knows nothing of the names' meaning.
+The counterpart is ``java.util.Properties.load``: ``=``, ``:`` or white space ends a name, ``#`` and ``!`` begin a
+comment, a backslash at a line's end joins the next line, and in a line it begins an escape, so that Windows' paths and
+passwords have it twice.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
-__all__ = ["parse_properties"]
+from .plain import bad_parameter
+
+__all__ = ["parse_config", "parse_pairs", "parse_properties"]
 
 _BLANKS: Final = " \t\f"
 _NAME: Final = re.compile(r"(?:[^\\=: \t\f]|\\.)*", re.DOTALL)
@@ -33,6 +37,40 @@ def parse_properties(text: str) -> dict[str, str]:
         assert separator is not None
         properties[_unescaped(name[0], number)] = _unescaped(line[separator.end() :], number)
     return properties
+
+
+def parse_config(entries: Sequence[str] | None) -> Mapping[str, str]:
+    """The properties of ``--config``, from KEY=VALUE and @FILE entries; the last one of each name counts."""
+    properties: dict[str, str] = {}
+    for entry in entries or ():
+        if entry.startswith("@"):
+            properties |= _read_properties(entry[1:])
+        else:
+            properties |= parse_pairs([entry], "--config")
+    return properties
+
+
+def parse_pairs(entries: Sequence[str] | None, option: str) -> Mapping[str, str]:
+    """NAME=VALUE entries of an option as a mapping; the last one of each name counts."""
+    pairs = {}
+    for entry in entries or ():
+        name, equals, value = entry.partition("=")
+        if not equals or not name.strip():
+            raise bad_parameter(f"{entry!r} is not NAME=VALUE", option)
+        pairs[name.strip()] = value
+    return pairs
+
+
+def _read_properties(file: str) -> Mapping[str, str]:
+    try:
+        return parse_properties(Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8"
+    except ValueError as error:
+        reason = str(error)
+    raise bad_parameter(f"{file}: {reason}", "--config")
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -97,16 +97,16 @@ def read(
     stop_at: Annotated[
         str | None, typer.Option("--to", help="Where to end, not included: latest, an offset, or a time.")
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new records, until Ctrl-C.")] = False,
     max_records: Annotated[int | None, typer.Option("--max", "-n", min=1, help="End after so many records.")] = None,
     partition: Annotated[
         list[int] | None, typer.Option("--partition", min=0, help="Only this partition; may be given several times.")
     ] = None,
-    read_committed: Annotated[bool, typer.Option("--committed", help="Only what transactions have committed.")] = False,
+    read_committed: Annotated[bool, typer.Option("--committed", help="Only committed records.")] = False,
     config: ConfigEntries = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
-    """Read a topic's records as JSON lines, from the start to what is the end now; with --follow without end.
+    """Read a topic's records as JSON lines, from the start to the present end; with --follow without end.
 
     Keys and values are strings when they are UTF-8, else {"base64": "…"}.
     """

@@ -5,7 +5,6 @@ Owns the options; ``FaultProxy`` does the work. The proxy's address is the only 
 
 from __future__ import annotations
 
-import errno
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ..common import counted
-from .options import DEFAULT_SERVERS, BootstrapServers
-from .running import EXIT_OK, EXIT_USAGE, CommandError, Stop, run, say
+from .options import DEFAULT_SERVERS, BootstrapServers, Certificate, ConfigEntries, Tls, parse_config, server_tls
+from .running import EXIT_OK, EXIT_USAGE, CommandError, Stop, free_port, run, say, say_client_tls
 
 if TYPE_CHECKING:
     from ..testing import FaultProxy
@@ -43,6 +42,11 @@ HideNames = Annotated[
 MaxMegabytes = Annotated[
     int, typer.Option("--max-megabytes", min=1, help="End the recording when the file has so many MiB.")
 ]
+ClusterTls = Annotated[bool, typer.Option("--cluster-tls", help="Reach the brokers by TLS.")]
+Ca = Annotated[
+    Path | None,
+    typer.Option("--ca", metavar="FILE", help="The same, and trust the authorities in this PEM file."),
+]
 
 
 def record(
@@ -52,12 +56,20 @@ def record(
     hash_payloads: HashPayloads = False,
     hide_name: HideNames = None,
     max_megabytes: MaxMegabytes = 100,
+    tls: Tls = False,
+    certificate: Certificate = None,
+    cluster_tls: ClusterTls = False,
+    ca: Ca = None,
+    config: ConfigEntries = None,
 ) -> None:
     """Record a client's conversation with a cluster to a file, for `aiokafkapy replay`, until Ctrl-C.
 
-    Give the client the address that is printed. It must speak without TLS, as must the cluster's listener: PLAINTEXT or
-    SASL_PLAINTEXT. SASL's bytes, tokens and passwords are never written; records are, unless --hash-payloads is given.
+    Give the client the address that is printed. TLS ends here: the client comes without it, or with --tls, and brokers
+    are reached without it, or with --cluster-tls; its SASL passes through. SASL's bytes, tokens and passwords are never
+    written; records are, unless --hash-payloads is given.
     """
+    towards_clients = server_tls(tls, certificate)
+    towards_cluster = _cluster_options(cluster_tls, ca, config)
 
     async def command(stop: Stop) -> int:
         from ..testing import FaultProxy
@@ -69,18 +81,18 @@ def record(
             hide_names=hide_name or (),
             max_bytes=max_megabytes * MEBIBYTE,
             port=port,
+            tls=towards_clients,
+            cluster_tls=towards_cluster,
         )
         try:
-            await proxy.__aenter__()
+            with free_port(port):
+                await proxy.__aenter__()
         except ValueError as error:
             raise CommandError(str(error), EXIT_USAGE) from error
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise
-            raise CommandError(f"port {port} is in use: give another --port, or --port 0 for a free one") from error
         try:
             typer.echo(proxy.bootstrap_servers)
             sys.stdout.flush()
+            say_client_tls(proxy.certificates)
             say(f"Recording to {file}: give your client the address above, let it do it again, and press Ctrl-C")
             await stop.wait()
         finally:
@@ -91,6 +103,18 @@ def record(
     run(command)
 
 
+def _cluster_options(is_wanted: bool, ca: Path | None, entries: list[str] | None) -> dict[str, str] | None:
+    """A client's options of TLS towards the cluster; None without TLS. Exits with code 2 for those of no effect."""
+    options = {name.replace(".", "_"): text for name, text in parse_config(entries).items()}
+    if ca is not None:
+        options["ssl_truststore_location"] = str(ca)
+    if not (is_wanted or ca is not None):
+        if options:
+            raise typer.BadParameter("it has no effect without --cluster-tls", param_hint="--config")
+        return None
+    return options
+
+
 def _say_result(proxy: FaultProxy, file: Path, hash_payloads: bool) -> None:
     recorder = proxy.recorder
     if recorder is None:
@@ -99,6 +123,9 @@ def _say_result(proxy: FaultProxy, file: Path, hash_payloads: bool) -> None:
     if recorder.is_full:
         say("the file is full, so the end is missing: give --max-megabytes")
     if proxy.strangers:
-        say(f"{counted(proxy.strangers, 'connection')} did not speak Kafka's protocol in the clear: is it TLS?")
+        spoken = "TLS with us" if proxy.client_tls.contexts is not None else "Kafka's protocol in the clear: is it TLS?"
+        say(f"{counted(proxy.strangers, 'connection')} did not speak {spoken}")
+    if proxy.cluster_failure is not None:
+        say(f"the cluster: {proxy.cluster_failure}")
     if not hash_payloads:
         say("Keys, values and headers are in it as they are; --hash-payloads would write digests.")

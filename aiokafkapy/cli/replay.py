@@ -5,7 +5,6 @@ Owns the options and the output; ``ReplayBroker`` does the work. Its bootstrap s
 
 from __future__ import annotations
 
-import errno
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ..common import counted
-from .running import EXIT_FAILED, EXIT_OK, EXIT_USAGE, CommandError, Stop, run, say
+from .options import Certificate, Tls, parse_pairs, server_tls
+from .running import EXIT_FAILED, EXIT_OK, EXIT_USAGE, CommandError, Stop, free_port, run, say, say_client_tls
 
 if TYPE_CHECKING:
     from ..testing import ReplayBroker
@@ -28,27 +28,39 @@ Port = Annotated[int, typer.Option("--port", "-p", min=0, max=65_535, help="Port
 Speed = Annotated[
     float, typer.Option("--speed", min=0.0, help="How much sooner answers come than they did; 0: at once.")
 ]
+Users = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--user",
+        metavar="NAME=PASSWORD",
+        help="Who may log in, by PLAIN or SCRAM, whatever was recorded; several times.",
+    ),
+]
 
 
-def replay(file: File, port: Port = DEFAULT_PORT, speed: Speed = 1.0) -> None:
+def replay(
+    file: File,
+    port: Port = DEFAULT_PORT,
+    speed: Speed = 1.0,
+    user: Users = None,
+    tls: Tls = False,
+    certificate: Certificate = None,
+) -> None:
     """Be the cluster of a recorded conversation, until Ctrl-C: the same requests get the same answers.
 
-    The exit code is 1 when a request came that the recording has not; it is told what was expected, and what came.
+    The exit code is 1 when a request came that is not in the recording; the expected and the received one are printed.
     """
+    users, shown = parse_pairs(user, "--user"), server_tls(tls, certificate)
 
     async def command(stop: Stop) -> int:
-        from ..testing import RecordingError, ReplayBroker
+        from ..testing import ReplayBroker
 
         try:
-            broker = ReplayBroker(file, speed=speed or None, port=port)
-        except RecordingError as error:
+            broker = ReplayBroker(file, speed=speed or None, port=port, sasl_users=users, tls=shown)
+        except ValueError as error:  # RecordingError is one
             raise CommandError(str(error), EXIT_USAGE) from error
-        try:
+        with free_port(port):
             await broker.start()
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise
-            raise CommandError(f"port {port} is in use: give another --port, or --port 0 for a free one") from error
         broker.on_mismatch = lambda mismatch: say(f"not as recorded: {mismatch}")
         try:
             typer.echo(broker.bootstrap_servers)
@@ -66,6 +78,7 @@ def _say_hello(broker: ReplayBroker) -> None:
     recording = broker.recording
     connections = counted(len(recording.conversations), "connection")
     say(f"{counted(len(recording.exchanges), 'request')} on {connections}; Ctrl-C to stop")
+    say_client_tls(broker.certificates)
     if recording.is_hashed:
         say("Payloads are digests: records are compared by the sizes of their keys and values.")
     if recording.ended is None:

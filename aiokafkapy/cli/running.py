@@ -5,7 +5,7 @@ handling of SIGINT and SIGTERM, and the exit code. Knows no command.
 
 Rules:
 
-- The first signal asks the command to stop (``Stop``) and to report what it has done; the second ends it at once, as
+- The first signal asks the command to stop (``Stop``) and to report its work so far; the second ends it at once, as
   does the first while the command still looks for a broker (``Stop.ends_at_once``).
 - An error that a user, a file or a broker can cause is one line on stderr; a traceback means a bug of ours.
 - A closed stdout (``| head``) is not an error.
@@ -14,16 +14,18 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NoReturn
-
-import typer
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from ..errors import ConfigurationError, KafkaConnectionError, KafkaError
+
+if TYPE_CHECKING:
+    from ..testing import TestCertificates
 
 __all__ = ["EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_OK", "EXIT_USAGE", "CommandError", "Stop", "run", "say"]
 
@@ -84,12 +86,12 @@ def run(command: Callable[[Stop], Awaitable[int]]) -> NoReturn:
         code = runner.run(_with_signals(command))
         # Flushed here and not at exit, where a broken pipe could not be handled any more.
         sys.stdout.flush()
-    raise typer.Exit(code)
+    raise _exit(code)
 
 
 def say(text: str) -> None:
     """Print a line for the user to stderr; stdout is for results."""
-    typer.echo(text, err=True)
+    print(text, file=sys.stderr, flush=True)
 
 
 # internals
@@ -155,7 +157,7 @@ def _errors_as_lines() -> Iterator[None]:
     except BrokenPipeError:
         # The reader of stdout has gone. Without this, Python's flush at exit would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(EXIT_OK) from None
+        raise _exit(EXIT_OK) from None
     except OSError as error:
         _fail(_describe(error), EXIT_FAILED)
 
@@ -167,4 +169,27 @@ def _describe(error: OSError) -> str:
 
 def _fail(text: str, code: int) -> NoReturn:
     say(f"error: {text}")
-    raise typer.Exit(code) from None
+    raise _exit(code) from None
+
+
+@contextmanager
+def free_port(port: int) -> Iterator[None]:
+    """Turn the error of a port that is taken, within the block, into a CommandError with advice."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise CommandError(f"port {port} is in use: give another --port, or --port 0 for a free one") from error
+
+
+def say_client_tls(certificates: TestCertificates | None) -> None:
+    """Tell what clients need to trust a throw-away CA, if there is one."""
+    if certificates is not None:
+        say(f"Clients need security.protocol=SSL and ssl.truststore.location={certificates.ca_file}")
+
+
+def _exit(code: int) -> BaseException:
+    """The end of the program: typer's, where typer reads the command line."""
+    typer = sys.modules.get("typer")
+    return SystemExit(code) if typer is None else cast("BaseException", typer.Exit(code))

@@ -1,8 +1,9 @@
 """The ApiVersions exchange, the first on each connection; the connection is ready for requests after it.
 
 Owns the request, which is sent again in an older version if the broker refuses it, and records the versions from the
-response. Opens and closes no connections: the network client is told of success or failure. In Java these are steps 6
-and 7 of ``NetworkClient.poll``: ``handleConnections`` and ``handleInitiateApiVersionRequests``. TLS comes before it.
+response. Opens and closes no connections: the network client gets success or failure by a callback. In Java these are
+steps 6 and 7 of ``NetworkClient.poll``: ``handleConnections`` and ``handleInitiateApiVersionRequests``. TLS comes
+before it.
 
 Rules:
 

@@ -2,8 +2,8 @@
 ends.
 
 Owns the mechanism, the exchange that is under way on each connection, and when a session is renewed (KIP-368). Knows no
-mechanism's bytes, which are ``security.sasl``'s, and closes nothing: the network client is told of the end, good or
-bad. Kafka's counterparts are ``SaslClientAuthenticator`` and the part of ``Selector`` that begins re-authentication.
+mechanism's bytes, which are ``security.sasl``'s, and closes nothing: the network client gets the outcome by a callback.
+Kafka's counterparts are ``SaslClientAuthenticator`` and the part of ``Selector`` that begins re-authentication.
 
 Rules:
 
@@ -205,7 +205,7 @@ class Authenticator:
     # internals
 
     def _close_mechanism(self) -> None:
-        """Any exception of a user's own is told, and spoils nothing."""
+        """Any exception of the user's code is logged, and has no other effect."""
         try:
             self.mechanism.close()
         except Exception as error:

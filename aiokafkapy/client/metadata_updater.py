@@ -1,4 +1,4 @@
-"""Decides when to fetch metadata, from which node, and what to do with the outcome.
+"""Decides when to fetch metadata and from which node, and handles the outcome.
 
 Owns the one metadata request in progress, the hunt for a node that can answer, and the return to the bootstrap
 addresses. Sends through its ``MetadataClient``, the network client; reads no clock. Kafka's counterpart is
@@ -26,7 +26,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..cluster.metadata import Metadata, MetadataRequestAndVersion
 from ..cluster.metadata_answer import MetadataAnswer
@@ -40,9 +40,11 @@ from ..errors import (
     make,
 )
 from ..observability import RateLimitedLogger, get_logger
-from .config import ClientConfig
 from .nodes.connection_states import format_address
 from .nodes.least_loaded_node import LeastLoadedNode, NodeChooser
+
+if TYPE_CHECKING:
+    from .config import ClientConfig
 
 __all__ = ["MetadataClient", "MetadataNodes", "MetadataUpdater"]
 
@@ -53,7 +55,7 @@ _FIRST_REQUEST_TIMEOUT: Final = 5.0
 _MAX_TOPIC_ERRORS_SHOWN: Final = 10
 # How long a single connection attempt may keep us from trying another node.
 _CONNECT_PATIENCE: Final = 1.0
-# Someone who has just started a program is waiting for output.
+# The user of a program that has just started is waiting for output.
 _SILENCE: Final = 1.5
 _SILENCE_AGAIN: Final = 30.0
 

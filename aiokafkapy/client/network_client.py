@@ -45,7 +45,6 @@ from ..protocol.codec import Message
 from ..protocol.framing import decode_correlation_id
 from .api_versions_handshake import ApiVersionsHandshake
 from .authentication import Authenticator
-from .config import ClientConfig
 from .metadata_updater import MetadataUpdater
 from .network_client_state import ACTIVE, NETWORK_CLIENT_STATES, NetworkClientState
 from .network_client_utils import send_and_receive
@@ -67,6 +66,7 @@ from .watch import ClientWatch
 
 if TYPE_CHECKING:
     from ..security.sasl.mechanism import SaslMechanism
+    from .config import ClientConfig
 
 __all__ = ["NetworkClient"]
 

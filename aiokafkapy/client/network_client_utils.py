@@ -1,6 +1,6 @@
 """Sends one request and awaits its response, with retries: for callers that do not pipeline requests.
 
-Knows of the client only what ``SendingClient`` declares. Kafka's counterpart is ``NetworkClientUtils`` (``awaitReady``,
+Knows only the ``SendingClient`` protocol of the client. Kafka's counterpart is ``NetworkClientUtils`` (``awaitReady``,
 ``sendAndReceive``).
 
 Rule: a call takes no longer than its time-out, connecting included. Cancellation and time-out leave the request in
@@ -98,7 +98,7 @@ async def retry_until(
 
     Raises any other error at once, and KafkaTimeoutError after ``timeout`` seconds, with the words of ``describe`` for
     them and of the last error. ``before_next`` is called with the error before each further attempt's back-off, and may
-    raise; ``delay_for`` may give an error seconds of its own, which are none of the back-off's.
+    raise; ``delay_for`` may give the seconds for an error, in place of the back-off.
     """
     last: KafkaError | None = None
     attempts = 0

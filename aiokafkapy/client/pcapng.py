@@ -84,22 +84,22 @@ class _Conversation:
         self._next = [_FIRST_SEQUENCE, _FIRST_SEQUENCE]
 
     def opened(self, packet_id: IdSource) -> Iterator[bytes]:
-        yield self._segment(True, _SYN, b"", packet_id())
+        yield self._segment(_SYN, b"", packet_id(), of_client=True)
         self._next[0] += 1
-        yield self._segment(False, _SYN | _ACK, b"", packet_id())
+        yield self._segment(_SYN | _ACK, b"", packet_id(), of_client=False)
         self._next[1] += 1
-        yield self._segment(True, _ACK, b"", packet_id())
+        yield self._segment(_ACK, b"", packet_id(), of_client=True)
 
     def segments(self, is_request: bool, data: bytes, packet_id: IdSource) -> Iterator[bytes]:
         view = memoryview(data)
         for start in range(0, len(view), MOST_PAYLOAD):
             part = bytes(view[start : start + MOST_PAYLOAD])
             is_last = start + MOST_PAYLOAD >= len(view)
-            yield self._segment(is_request, _ACK | (_PSH if is_last else 0), part, packet_id())
+            yield self._segment(_ACK | (_PSH if is_last else 0), part, packet_id(), of_client=is_request)
             side = 0 if is_request else 1
             self._next[side] = (self._next[side] + len(part)) & 0xFFFFFFFF
 
-    def _segment(self, of_client: bool, flags: int, payload: bytes, packet_id: int) -> bytes:
+    def _segment(self, flags: int, payload: bytes, packet_id: int, *, of_client: bool) -> bytes:
         addresses, ports = (self._client_address, self.node_address), (self._client_port, _NODE_PORT)
         sequence, acknowledged = self._next
         if not of_client:

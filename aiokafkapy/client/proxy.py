@@ -1,4 +1,4 @@
-"""Parses ``proxy_url`` for python-socks; an invalid URL is an error that says what to write.
+"""Parses ``proxy_url`` for python-socks; an invalid URL is an error that gives the valid form.
 
 Owns the supported schemes. Knows no connection. Java has no counterpart; the option is kafka-python's.
 

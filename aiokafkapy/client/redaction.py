@@ -196,7 +196,7 @@ def _cover_part(data: bytearray, position: int, stop: int, cover: Cover, is_name
 
 
 def _varint(data: bytearray, position: int) -> tuple[int, int]:
-    """A zigzag varint and the position behind it."""
+    """A zigzag varint and the position after it."""
     value = shift = 0
     while True:
         byte = data[position]

@@ -179,7 +179,7 @@ class RequestPipeline:
         self._is_completing = True
         while self._completed:
             entry, response = self._completed[0]
-            del self._completed[0]  # compiled it is half of what pop(0) costs
+            del self._completed[0]  # compiled, at half the cost of pop(0)
             request = entry.request
             try:
                 request.hand_out(response)

@@ -1,7 +1,7 @@
 """The options of every client for SASL.
 
 Owns their names, defaults and descriptions; which of them belong together is checked by ``security.sasl``, where the
-mechanism is made. Names are Kafka's with dots as underscores (``SaslConfigs``), but for ``sasl_username`` and
+mechanism is made. Names are Kafka's with dots as underscores (``SaslConfigs``), except for ``sasl_username`` and
 ``sasl_password``, which are librdkafka's and stand for the commonest ``sasl_jaas_config``, and for options without a
 name in Kafka: ``sasl_oauthbearer_token_provider``, ``sasl_oauthbearer_metadata_authentication_type`` with its settings
 and ``sasl_oauthbearer_extensions`` (librdkafka's), and ``sasl_aws_msk_iam_…``.
@@ -10,9 +10,13 @@ and ``sasl_oauthbearer_extensions`` (librdkafka's), and ``sasl_aws_msk_iam_…``
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, Field
+if TYPE_CHECKING:
+    from pydantic import BaseModel, BeforeValidator, Field
+else:
+    from ..option_fields import BeforeValidator, Field
+    from ..option_fields import Declared as BaseModel
 
 __all__ = ["Location", "SaslOptionFields"]
 

@@ -1,7 +1,7 @@
 """The options of every client for security: the protocol, and those of TLS; those of SASL are in ``sasl_options``.
 
 Owns their names, defaults and descriptions, and whether they fit together; the use of each is ``security.tls``'s
-and ``security.sasl``'s, which check the rest. Names are Kafka's with dots as underscores (``SslConfigs``), but for
+and ``security.sasl``'s, which check the rest. Names are Kafka's with dots as underscores (``SslConfigs``), except for
 those that Kafka has no name for: ``ssl_crl_location`` and ``ssl_context``.
 
 Rule: an option that would have no effect is an error. A password is given to be used.
@@ -12,15 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Field
-
 from ..errors import ConfigurationError
-from ..security import tls
+from ..option_fields import default_of
 from ..security.protocols import SECURITY_PROTOCOLS, has_sasl, has_tls
 from .sasl_options import Location, SaslOptionFields
 
 if TYPE_CHECKING:
+    from pydantic import BeforeValidator, Field
+
     from ..security.sasl.mechanism import SaslMechanism
+    from ..security.tls import TlsContexts
+else:
+    from ..option_fields import BeforeValidator, Field
 
 __all__ = ["SecurityOptions"]
 
@@ -112,9 +115,13 @@ class SecurityOptions(SaslOptionFields):
         """True when connections begin with credentials."""
         return has_sasl(self.security_protocol)
 
-    def new_tls_contexts(self) -> tls.TlsContexts | None:
+    def new_tls_contexts(self) -> TlsContexts | None:
         """The maker of one client's TLS contexts; None when connections are not encrypted."""
-        return tls.TlsContexts(self) if self.uses_tls else None
+        if not self.uses_tls:
+            return None
+        from ..security.tls import TlsContexts
+
+        return TlsContexts(self)
 
     def new_sasl_mechanism(self) -> SaslMechanism | None:
         """The mechanism of one client; None when there are no credentials."""
@@ -134,6 +141,8 @@ class SecurityOptions(SaslOptionFields):
         self._refuse_unused("ssl_", self.uses_tls, "SASL_SSL" if self.uses_sasl else "SSL")
         self._refuse_unused("sasl_", self.uses_sasl, "SASL_SSL")
         if self.uses_tls:
+            from ..security import tls
+
             tls.check_settings(self)
         if self.uses_sasl:
             from ..security.sasl import mechanism
@@ -142,7 +151,7 @@ class SecurityOptions(SaslOptionFields):
 
     def _refuse_unused(self, prefix: str, is_used: bool, protocol: str) -> None:
         given = sorted(name for name in self.model_fields_set if name.startswith(prefix))
-        given = [name for name in given if getattr(self, name) != type(self).model_fields[name].default]
+        given = [name for name in given if getattr(self, name) != default_of(type(self), name)]
         if given and not is_used:
             raise ConfigurationError(
                 f"{given[0]} has no effect with security_protocol={self.security_protocol!r}: "

@@ -6,11 +6,12 @@ hands it frames. kafka-python's wire debugging and Kafka's ``kafka.request.logge
 
 Rules:
 
-- No record, key, header or other run of bytes is shown unless ``payloads`` is set, only its length; nothing that proves
-  who somebody is (SASL's bytes, tokens, passwords) is ever shown. In a capture zeros stand for both.
+- No record, key, header or other run of bytes is shown unless ``payloads`` is set, only its length; no proof of
+  identity (SASL's bytes, tokens, passwords) is ever shown. In a capture zeros stand for both.
 - A line, a list and a text are bounded, and so is a file: at ``max_bytes`` the tap says so and ends. Frames that wait
   for ``async for`` are bounded too: of those beyond ``MOST_WAITING`` only the number is kept.
-- Nothing raises. A frame that cannot be decoded is told as such; a target that fails is logged once, and the tap ends.
+- Nothing raises. A frame that cannot be decoded is marked as such; a target that fails is logged once, and the tap
+  ends.
 
 Events: ``tap.ended`` (warning; target, reason).
 """
@@ -22,13 +23,11 @@ import base64
 import dataclasses
 import datetime
 import enum
-import json
 import os
 import struct
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
@@ -225,6 +224,8 @@ class WireTap:
         elif callable(self._target):
             self._target(line)
         elif self._file is not None:
+            import json
+
             text = json.dumps(line, ensure_ascii=False) + "\n"
             self._room -= len(text.encode())
             if self._room < 0:
@@ -234,7 +235,7 @@ class WireTap:
                 self._file.write(text)
 
     def _end(self, reason: str) -> None:
-        target = self._target if isinstance(self._target, str | Path) else repr(self._target)
+        target = self._target if isinstance(self._target, str | os.PathLike) else repr(self._target)
         _logger.warning("tap.ended", target=str(target), reason=reason)
         self.close()
 
@@ -265,7 +266,7 @@ class CaptureFile:
         return self._packets.frame(entry.request.node_id, client, False, data, time.time_ns())
 
     def write(self, packets: bytes) -> None:
-        """Append. Raises OSError, also for a file that takes only a part: lines behind it could not be read."""
+        """Append. Raises OSError, also for a file that takes only a part: lines after it could not be read."""
         if self._file.write(packets) != len(packets):
             raise OSError("the file takes no more")
 

@@ -8,8 +8,8 @@ Rules:
 - A broker is asked only where it offers the two APIs, so that a cluster without a receiver costs nothing.
 - The first push comes after 0.5 to 1.5 intervals, so that clients that were started together do not push together.
 - ``close`` makes a last push, which says that it is the last, and takes ``LAST_PUSH`` seconds at most. It waits for one
-  that is under way, so that no difference is told twice.
-- A failure here is told in the log and harms no record.
+  that is under way, so that no difference is pushed twice.
+- A failure here is logged and affects no record.
 
 Events: ``telemetry.stopped`` (warning; error), ``telemetry.failed`` (debug; error).
 """

@@ -4,7 +4,7 @@ Owns the memory of a request from its sending to its answer. Decides nothing and
 client: with nobody to tell, the client has no ``ClientWatch`` at all, and pays for one test a request. It knows no
 clock: ``now`` is an argument. Kafka's counterpart is ``Selector.SelectorMetrics``.
 
-Rules: none of the methods raises, even where an observer or the tap does; each request that was told as sent is told as
+Rules: none of the methods raises, even where an observer or the tap does; each request reported as sent is reported as
 done, once.
 """
 

@@ -17,6 +17,7 @@ cdef class Cluster:
     cdef object _topic_names
 
     cpdef node_by_id(self, int node_id)
+    cpdef topic(self, object name)
     @cython.locals(topic=TopicMetadata)
     cpdef partition(self, object topic_partition)
     @cython.locals(found=TopicMetadata)
@@ -30,10 +31,26 @@ cdef class TopicMetadata:
     cdef readonly str name
     cdef readonly object topic_id
     cdef readonly bint is_internal
-    cdef readonly tuple partitions
-    cdef readonly tuple available
     cdef readonly dict leader_epochs
     cdef readonly int wire_version
     cdef readonly bytes wire
+    cdef tuple _numbers
+    cdef tuple _leaders
+    cdef tuple _replicas
+    cdef tuple _in_sync
+    cdef tuple _offline
+    cdef tuple _partitions
+    cdef tuple _available
 
+    cdef _take(
+        self, str name, object topic_id, bint is_internal, tuple numbers, tuple leaders, tuple leader_epochs,
+        tuple replicas, tuple in_sync, tuple offline
+    )
     cpdef partition(self, Py_ssize_t number)
+    cpdef int leader(self, Py_ssize_t number) except? -1
+    cdef _made(self, Py_ssize_t row)
+    cdef Py_ssize_t _row(self, Py_ssize_t number) except? -1
+
+
+@cython.locals(found=TopicMetadata)
+cpdef TopicMetadata topic_of_columns(object name, object topic_id, bint is_internal, object columns)

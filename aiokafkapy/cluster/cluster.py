@@ -10,13 +10,22 @@ thousand; the part that few callers need (partitions by node) is computed on fir
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
+
+try:
+    import cython
+except ImportError:  # interpreted, where there is no Cython
+    from .. import _form as cython
 
 from ..common import NO_LEADER, Node, PartitionInfo, TopicPartition
 
-__all__ = ["NO_CONTROLLER", "Cluster", "TopicMetadata"]
+if TYPE_CHECKING:
+    from ..protocol.metadata_topic import PartitionColumns
+
+__all__ = ["NO_CONTROLLER", "Cluster", "TopicMetadata", "topic_of_columns"]
 
 NO_CONTROLLER: Final = -1
 
@@ -93,7 +102,7 @@ class Cluster:
     def partition_count(self, topic: str) -> int:
         """How many partitions the topic has; 0 when it is not known."""
         found = self._topics.get(topic)
-        return 0 if found is None else len(found.partitions)
+        return 0 if found is None else found.partition_count
 
     def partitions_for_topic(self, topic: str) -> tuple[PartitionInfo, ...]:
         """The topic's partitions in order of their numbers; empty when it is not known."""
@@ -114,10 +123,7 @@ class Cluster:
     def leader_for(self, topic_partition: TopicPartition) -> Node | None:
         """The node that leads the partition, or None when there is no leader or its address is not known."""
         topic = self._topics.get(topic_partition[0])
-        if topic is None:
-            return None
-        partition = topic.partition(topic_partition[1])
-        return None if partition is None else self._nodes_by_id.get(partition.leader)
+        return None if topic is None else self._nodes_by_id.get(topic.leader(topic_partition[1]))
 
     def topic_id(self, topic: str) -> UUID | None:
         """The topic's id, or None if the topic is not known or the broker has no topic ids (before Kafka 2.8)."""
@@ -141,21 +147,28 @@ class Cluster:
     def _group_by_leader(self) -> dict[int, tuple[PartitionInfo, ...]]:
         grouped: dict[int, list[PartitionInfo]] = {}
         for topic in self._topics.values():
-            for partition in topic.available:
+            for partition in topic.made_partitions():
+                if partition.leader == NO_LEADER:
+                    continue
                 grouped.setdefault(partition.leader, []).append(partition)
         return {node_id: tuple(partitions) for node_id, partitions in grouped.items()}
 
 
+# Not tracked by the cyclic garbage collector: there may be ten thousand, and none can be part of a cycle.
+@cython.no_gc
+@cython.final
+@cython.cclass
 class TopicMetadata:
     """One topic of a ``Cluster``: its id, its partitions in order of their numbers, and those with a leader.
 
-    Immutable. There may be ten thousand of them, so each has as few objects for the garbage collector as possible.
-    ``wire`` holds its bytes in a response of ``wire_version``, by which an unchanged topic is recognized; it is empty
-    for a topic that must be read again every time.
+    Immutable. There may be a hundred thousand partitions, of which few are used: they are kept as columns, and a
+    ``PartitionInfo`` is made when it is asked for. ``wire`` holds the topic's bytes in a response of ``wire_version``,
+    by which an unchanged topic is recognized; it is empty for a topic that must be read again every time.
     """
 
     __slots__ = (
-        "available", "is_internal", "leader_epochs", "name", "partitions", "topic_id", "wire", "wire_version",
+        "_available", "_in_sync", "_leaders", "_numbers", "_offline", "_partitions", "_replicas", "is_internal",
+        "leader_epochs", "name", "topic_id", "wire", "wire_version",
     )  # fmt: skip
 
     def __init__(
@@ -165,14 +178,26 @@ class TopicMetadata:
         topic_id: UUID | None = None,
         is_internal: bool = False,
     ) -> None:
+        rows = [(number, *rest) for _, number, *rest in sorted(partitions, key=_number)]
+        numbers, leaders, epochs, replicas, in_sync, offline = zip(*rows, strict=True) if rows else ((),) * 6
+        self._take(name, topic_id, is_internal, numbers, leaders, epochs, replicas, in_sync, offline)
+
+    def _take(
+        self, name: str, topic_id: UUID | None, is_internal: bool, numbers: tuple[int, ...], leaders: tuple[int, ...],
+        leader_epochs: tuple[int, ...], replicas: tuple[tuple[int, ...], ...], in_sync: tuple[tuple[int, ...], ...],
+        offline: tuple[tuple[int, ...], ...],
+    ) -> None:  # fmt: skip
         self.name = name
         self.topic_id = topic_id
         self.is_internal = is_internal
-        self.partitions = tuple(sorted(partitions, key=_number))
-        available = tuple(partition for partition in self.partitions if partition.leader != NO_LEADER)
-        # Usually all partitions have a leader, and one tuple serves for both: that saves memory with many topics.
-        self.available = self.partitions if len(available) == len(self.partitions) else available
-        self.leader_epochs = {partition.partition: partition.leader_epoch for partition in self.partitions}
+        self._numbers = _first(len(numbers)) if numbers == _first(len(numbers)) else numbers
+        self._leaders = leaders
+        self.leader_epochs = dict(zip(numbers, leader_epochs, strict=True))
+        self._replicas = replicas
+        self._in_sync = in_sync
+        self._offline = offline if any(offline) else ()
+        self._partitions: tuple[PartitionInfo, ...] | None = None
+        self._available: tuple[PartitionInfo, ...] | None = None
         self.wire_version = -1
         self.wire = b""
 
@@ -181,25 +206,93 @@ class TopicMetadata:
         self.wire_version = version
         self.wire = wire
 
+    @property
+    def partition_count(self) -> int:
+        """How many partitions are known."""
+        return len(self._leaders)
+
+    @property
+    def partitions(self) -> tuple[PartitionInfo, ...]:
+        """All partitions. They are kept from the first call on; ``made_partitions`` keeps nothing."""
+        if self._partitions is None:
+            self._partitions = tuple(self.made_partitions())
+        return self._partitions
+
+    @property
+    def available(self) -> tuple[PartitionInfo, ...]:
+        """The partitions with a leader, kept as all are."""
+        if self._available is None:
+            # Usually all partitions have a leader, and one tuple serves for both.
+            has_all = NO_LEADER not in self._leaders
+            partitions = self.partitions
+            self._available = partitions if has_all else tuple([one for one in partitions if one.leader != NO_LEADER])
+        return self._available
+
+    def made_partitions(self) -> list[PartitionInfo]:
+        """All partitions, made for the caller alone."""
+        return [self._made(row) for row in range(len(self._leaders))]
+
     def partition(self, number: int) -> PartitionInfo | None:
         """The partition with this number, or None where it is not known."""
-        if 0 <= number < len(self.partitions):
-            found = self.partitions[number]
-            if found.partition == number:
-                return found
-        for found in self.partitions:  # a partition number is missing, this one or one before it
-            if found.partition == number:
-                return found
-        return None
+        row = self._row(number)
+        if row < 0:
+            return None
+        return self._made(row) if self._partitions is None else self._partitions[row]
+
+    def leader(self, number: int) -> int:
+        """The node id of the partition's leader, NO_LEADER where none is known."""
+        row = self._row(number)
+        return NO_LEADER if row < 0 else self._leaders[row]
 
     def replace(self, changed: Iterable[PartitionInfo]) -> TopicMetadata:
         """This topic with some partitions replaced."""
-        by_number = {partition.partition: partition for partition in (*self.partitions, *changed)}
+        by_number = {partition.partition: partition for partition in (*self.made_partitions(), *changed)}
         return TopicMetadata(self.name, by_number.values(), self.topic_id, self.is_internal)
 
     def __repr__(self) -> str:
-        return f"<TopicMetadata {self.name}, partitions={len(self.partitions)}, id={self.topic_id}>"
+        return f"<TopicMetadata {self.name}, partitions={len(self._leaders)}, id={self.topic_id}>"
+
+    # internals
+
+    def _made(self, row: int) -> PartitionInfo:
+        number = self._numbers[row]
+        return PartitionInfo(
+            self.name,
+            number,
+            self._leaders[row],
+            self.leader_epochs[number],
+            self._replicas[row],
+            self._in_sync[row],
+            self._offline[row] if self._offline else (),
+        )
+
+    def _row(self, number: int) -> int:
+        """Where the partition stands in the columns; -1 where it is not known."""
+        numbers = self._numbers
+        if 0 <= number < len(numbers) and numbers[number] == number:
+            return number
+        # A partition number is missing, this one or one before it.
+        return numbers.index(number) if number in self.leader_epochs else -1
+
+
+def topic_of_columns(name: str, topic_id: UUID | None, is_internal: bool, columns: PartitionColumns) -> TopicMetadata:
+    """From a response's columns, which are kept when they are in order, as they are as a rule."""
+    if columns.numbers != _first(len(columns.numbers)):
+        rows = zip(*columns[:5], columns.offline or [()] * len(columns.numbers), strict=True)
+        return TopicMetadata(name, [PartitionInfo(name, *row) for row in rows], topic_id, is_internal)
+    found = TopicMetadata.__new__(TopicMetadata)
+    found._take(
+        name, topic_id, is_internal, columns.numbers, columns.leaders, columns.leader_epochs, columns.replicas,
+        columns.in_sync, columns.offline,
+    )  # fmt: skip
+    return found
 
 
 def _number(partition: PartitionInfo) -> int:
     return partition.partition
+
+
+@lru_cache(maxsize=256)
+def _first(count: int) -> tuple[int, ...]:
+    """The numbers of so many partitions when none is missing, one tuple for all topics that have as many."""
+    return tuple(range(count))

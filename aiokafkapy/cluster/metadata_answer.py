@@ -6,10 +6,10 @@ Kafka's counterpart is ``MetadataResponse``.
 Rules:
 
 - ``read`` depends only on an immutable view, so it may run in a thread beside the loop.
-- A topic whose bytes equal those of the known one becomes the very same object: with ten thousand topics of which three
-  have a new leader, three objects are created.
+- A topic whose bytes equal those of the known one becomes the very same object: when three of ten thousand topics have
+  a new leader, three objects are created.
 - Partitions with the same replicas share one tuple: there are few such sets, and a tuple for each of a hundred thousand
-  partitions would be a third of what they take.
+  partitions would be half of their memory.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from uuid import UUID
 
 from ..common import NO_LEADER, NO_LEADER_EPOCH, Node, PartitionInfo
 from ..errors import make
-from ..protocol.metadata import peek_topic_name, read_metadata_response
+from ..protocol.metadata import FIRST_FLEXIBLE, peek_topic_name, read_metadata_response
+from ..protocol.metadata_topic import Lists, TopicColumns, read_topic_columns
 from ..protocol.reader import Cursor, FieldReader
-from .cluster import NO_CONTROLLER, TopicMetadata
+from .cluster import NO_CONTROLLER, TopicMetadata, topic_of_columns
 from .metadata_cache import MetadataCache
 
 __all__ = ["MetadataAnswer"]
@@ -40,8 +41,8 @@ class MetadataAnswer:
     """
 
     __slots__ = (
-        "base", "changed", "cluster_id", "controller_id", "error_code", "errors", "newer_than", "nodes", "stale",
-        "throttle_time", "topics",
+        "base", "changed", "cluster_id", "controller_id", "error_code", "errors", "has_news", "newer_epochs",
+        "newer_than", "nodes", "stale", "throttle_time", "topics",
     )  # fmt: skip
 
     def __init__(self, message: Any, base: MetadataCache | None = None, stale: Iterable[str] = ()) -> None:
@@ -58,7 +59,11 @@ class MetadataAnswer:
         self.stale = set(stale)
         """Topics with a partition error that shows the broker's own view to be stale."""
         self.newer_than: dict[str, dict[int, int] | None] = {}
-        """Topics whose leader epochs are all at least those in ``base``, with their epochs by partition."""
+        """Topics whose leader epochs are all at least those in ``base``, with their epochs there by partition."""
+        self.newer_epochs: dict[str, dict[int, int]] = {}
+        """The same topics, with their epochs in this answer."""
+        self.has_news = False
+        """True when one of these has other epochs here than in ``base``."""
         self.changed: Collection[str] = self._take_topics(message, {} if base is None else base.topics)
 
     def _take_topics(self, message: Any, known: Mapping[str, TopicMetadata]) -> list[str]:
@@ -78,7 +83,9 @@ class MetadataAnswer:
             if before is not topic:
                 changed.append(topic.name)
                 if _is_newer(topic, before):
-                    self.newer_than[topic.name] = None if before is None else before.leader_epochs
+                    self.newer_than[topic.name] = epochs = None if before is None else before.leader_epochs
+                    self.newer_epochs[topic.name] = topic.leader_epochs
+                    self.has_news = self.has_news or topic.leader_epochs != epochs
         return changed
 
     @classmethod
@@ -91,6 +98,7 @@ class MetadataAnswer:
         """Decode a response frame, without its size; raises MalformedFrameError."""
         known, stale = base.topics, set[str]()
         replicas: Replicas = {}
+        lists: Lists = {}
 
         def read_topic(read_message: FieldReader, cursor: Cursor) -> object:
             start = cursor.position
@@ -99,16 +107,37 @@ class MetadataAnswer:
             if topic is not None and topic.wire_version == version and cursor.data.startswith(topic.wire, start):
                 cursor.advance(len(topic.wire))
                 return topic
-            message = read_message(cursor)
+            message: Any
+            if version >= FIRST_FLEXIBLE:
+                message = read_topic_columns(version, cursor, lists, _give_way)
+            else:
+                message = read_message(cursor)
             if message.error_code or message.name is None:
                 return message
-            found = _topic_metadata(message, version, stale, replicas)
+            if version >= FIRST_FLEXIBLE:
+                found = _of_columns(message, stale)
+            else:
+                found = _topic_metadata(message, version, stale, replicas)
             # A topic with errors must be read every time, so it must not be recognized.
             if found.name not in stale and _has_epochs(found):
                 found.remember(version, cursor.data[start : cursor.position])
             return found
 
         return cls(read_metadata_response(version, frame, read_topic), base, stale)
+
+
+def _of_columns(topic: TopicColumns, stale: set[str]) -> TopicMetadata:
+    columns, name = topic.partitions, str(topic.name)
+    if any(make(code).invalid_metadata for code in columns.error_codes):
+        stale.add(name)
+    if min(columns.leaders, default=0) < NO_LEADER:
+        leaders = tuple([leader if leader >= 0 else NO_LEADER for leader in columns.leaders])
+        columns = columns._replace(leaders=leaders)
+    return topic_of_columns(name, topic.topic_id, topic.is_internal, columns)
+
+
+def _give_way() -> None:
+    """Let other threads run, above all the event loop's: a call of an interpreted function does it, when one waits."""
 
 
 def _topic_metadata(topic: Any, version: int, stale: set[str], shared: Replicas) -> TopicMetadata:

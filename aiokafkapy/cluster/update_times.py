@@ -1,4 +1,4 @@
-"""When metadata is to be asked for: what is wanted, since when it is stale, and from when on a request is allowed.
+"""The time of the next metadata request: the requested update, the age of the metadata, and the back-off.
 
 Owns the times, and the question that is asked before each request to any node. ``metadata`` sets them; it knows no
 clock. In Java these are fields of ``org.apache.kafka.clients.Metadata``.

@@ -1,6 +1,6 @@
 """The console: a page in the browser that shows a cluster live, and, of a dev broker, switches its faults.
 
-``Console`` is the door: ``Console.of_broker(dev_broker)`` or ``Console.of_cluster("host:9092")``. What is shown comes
+``Console`` is the door: ``Console.of_broker(dev_broker)`` or ``Console.of_cluster("host:9092")``. The shown data comes
 from a ``Source`` (``broker_source``, ``cluster_source``) as data of ``model``; ``watch`` samples it once a second,
 ``app`` has the routes, ``guard`` decides whose requests are answered, ``server`` serves, and ``static`` is the page.
 Needs ``pip install 'aiokafkapy[console]'``. Nothing below imports it but the dev broker when it is asked for one.

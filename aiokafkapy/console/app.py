@@ -31,7 +31,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from .. import __version__
 from ..broker.control_calls import CONTROLS, ControlCall, error_names
 from ..broker.fault_schedule import FaultSchedule
-from ..common import Headers
+from ..common import Headers, JsonLike, JsonObject, JsonValue
 from ..errors import KafkaError
 from ..protocol.api import ApiKey
 from .decoding import FORMS
@@ -136,7 +136,8 @@ class _Handlers:
         source, registry = self._console.source, self._console.registry
 
         async def messages() -> AsyncGenerator[dict[str, Any], None]:
-            # A wrong parameter is told in the stream, too: a page cannot read the answer of an EventSource that failed.
+            # A wrong parameter is an event of the stream, too: a page cannot read the answer of an EventSource that
+            # failed.
             async with aclosing(follow(source, Asked.of(request.query_params), registry)) as found:
                 async for message in found:
                     yield message
@@ -176,7 +177,7 @@ class _Handlers:
         except KafkaError as error:
             self._console.watch.note_call(call, str(error))
             raise
-        return JSONResponse({"result": result if isinstance(result, int) else None})
+        return JSONResponse({"result": result if isinstance(result, int | str) else None})
 
     async def draw(self, request: Request) -> Response:
         """A schedule of a seed, which is not played."""
@@ -215,7 +216,7 @@ class _Handlers:
             raise LookupError("only a dev broker has faults")
         return broker
 
-    def _playback(self) -> dict[str, Any] | None:
+    def _playback(self) -> dict[str, JsonLike] | None:
         broker = self._console.source.broker
         playback = None if broker is None else broker.controls.playback
         if playback is None:
@@ -276,7 +277,7 @@ class _GuardMiddleware:
             if refusal is None:
                 # The token goes from the address, which histories keep, into a cookie.
                 redirect = RedirectResponse("/", 303)
-                redirect.set_cookie(guard.cookie, given, httponly=True, samesite="strict")
+                redirect.set_cookie(guard.cookie, given, httponly=True, samesite="strict", secure=guard.has_tls)
                 return redirect
         else:
             refusal = guard.refusal(request.method, request.headers, request.cookies.get(guard.cookie))
@@ -302,11 +303,12 @@ def _refused(status: int) -> Callable[[Request, Exception], Awaitable[Response]]
     return answer
 
 
-async def _body(request: Request) -> dict[str, Any]:
+async def _body(request: Request) -> JsonObject:
     """The JSON object of a request. ValueError."""
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise ValueError("the body is application/json")
     data = bytearray()
+    body: JsonValue
     async for chunk in request.stream():
         data += chunk
         if len(data) > MOST_BODY:
@@ -320,7 +322,7 @@ async def _body(request: Request) -> dict[str, Any]:
     return body
 
 
-def _new_record(body: dict[str, Any]) -> NewRecord:
+def _new_record(body: JsonObject) -> NewRecord:
     topic, partition = body.get("topic"), body.get("partition")
     if not isinstance(topic, str) or not topic:
         raise ValueError("topic is missing")
@@ -335,7 +337,7 @@ def _new_record(body: dict[str, Any]) -> NewRecord:
     )
 
 
-def _bytes(body: dict[str, Any], name: str) -> bytes | None:
+def _bytes(body: JsonObject, name: str) -> bytes | None:
     """A key or value in one of the forms that can be written."""
     text, form = body.get(name), body.get(f"{name}_form", "text")
     if text is None:
@@ -358,13 +360,13 @@ def _bytes(body: dict[str, Any], name: str) -> bytes | None:
     raise ValueError(f"{name}_form={form!r}: it is text, json, hex or base64")
 
 
-def _headers(entries: Any) -> Headers:
+def _headers(entries: JsonValue) -> Headers:
     if not isinstance(entries, list) or len(entries) > MOST_HEADERS:
         raise ValueError(f"headers are a list of at most {MOST_HEADERS} [name, value]")
-    found = []
+    found: list[tuple[str, bytes | None]] = []
     for entry in entries:
-        is_pair = isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str)
-        if not is_pair or not isinstance(entry[1], str | None):
+        name, value = entry if isinstance(entry, list) and len(entry) == 2 else (None, None)
+        if not isinstance(name, str) or not isinstance(value, str | None):
             raise ValueError(f"{entry!r} is no header: it is [name, value], and the value a text or null")
-        found.append((entry[0], None if entry[1] is None else entry[1].encode()))
+        found.append((name, None if value is None else value.encode()))
     return found

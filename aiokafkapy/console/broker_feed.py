@@ -1,20 +1,22 @@
 """``BrokerFeed``: records of a dev broker's logs, decoded where they lie.
 
 Owns the positions, and the bounds of a poll. It takes the loop for one batch at a time, and where more is written than
-it may decode it goes on near the end, and counts the records in between: it never falls behind for good.
+it may decode it goes on near the end, and counts the records in between: it never falls behind for good. The end is the
+last stable offset where only committed records are read, as for a consumer with ``read_committed``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from ..broker.storage.log import PartitionLog
 from ..broker.storage.topics import Partition
 from ..common import ConsumedRecord
 from ..errors import KafkaError, OffsetOutOfRangeError
 from ..record.batch import RecordBatch, iter_batches
-from .source import Polled, Start
+from .source import Outcome, Place, Polled, Start
 
 __all__ = ["BrokerFeed"]
 
@@ -25,12 +27,13 @@ READ_BYTES: Final = 256 * 1024
 class BrokerFeed:
     """``Feed`` over partitions of one topic."""
 
-    def __init__(self, topic: str, partitions: Sequence[Partition], start: Start) -> None:
+    def __init__(
+        self, topic: str, partitions: Sequence[Partition], start: Start, *, is_committed: bool = False
+    ) -> None:
         self._topic = topic
+        self._is_committed = is_committed
         self._partitions = list(partitions)
-        self._positions = {each.index: 0 for each in partitions}
-        for partition in partitions:
-            self._positions[partition.index] = _first(partition, start, len(partitions))
+        self._positions = {each.index: self._first(each, start) for each in partitions}
         self._turn = 0
 
     def positions(self) -> Mapping[int, int]:
@@ -53,38 +56,62 @@ class BrokerFeed:
                     rest.append(partition)
                     await asyncio.sleep(0)
             waiting = rest
-        is_at_end = all(self._positions[each.index] >= each.log.end_offset for each in self._partitions)
+        is_at_end = all(self._positions[each.index] >= self._end(each) for each in self._partitions)
         return Polled(found, passed_over, is_at_end)
+
+    async def outcomes(self, places: Collection[Place]) -> Mapping[Place, Outcome]:
+        """See ``Feed``."""
+        logs = {each.index: each.log for each in self._partitions}
+        found: dict[Place, Outcome] = {}
+        for place in places:
+            log = logs[place.partition]
+            if place.offset >= log.last_stable_offset:
+                found[place] = "pending"
+            elif _is_aborted(log, place.offset):
+                found[place] = "aborted"
+        return found
 
     async def close(self) -> None:
         """Nothing is open."""
 
     # internals
 
+    def _end(self, partition: Partition) -> int:
+        return partition.log.last_stable_offset if self._is_committed else partition.log.end_offset
+
+    def _first(self, partition: Partition, start: Start) -> int:
+        log, end = partition.log, self._end(partition)
+        offset = start.offset_in(partition.index, log.start_offset, end, len(self._partitions))
+        if offset is not None:
+            return offset
+        found = log.offset_for_time(start.number)
+        return end if found is None else min(found.offset, end)
+
     def _go_near_the_end(self, most: int) -> int:
-        behind = {each.index: each.log.end_offset - self._positions[each.index] for each in self._partitions}
+        behind = {each.index: max(0, self._end(each) - self._positions[each.index]) for each in self._partitions}
         total = sum(behind.values())
         if total <= most:
             return 0
         for index, count in behind.items():
             self._positions[index] += count - count * most // total
-        return total - sum(each.log.end_offset - self._positions[each.index] for each in self._partitions)
+        return total - sum(max(0, self._end(each) - self._positions[each.index]) for each in self._partitions)
 
     def _take(self, partition: Partition, found: list[ConsumedRecord], most: int) -> bool:
         """Decode a batch; whether there may be another."""
-        log, position = partition.log, self._positions[partition.index]
+        log, position, end = partition.log, self._positions[partition.index], self._end(partition)
         if position < log.start_offset:  # records were deleted
             position = log.start_offset
-        if partition.is_deleted or position >= log.end_offset:
+        if partition.is_deleted or position >= end:
             return False
         try:
-            batch = _batch_at(log.read(position, READ_BYTES))
+            batch = _batch_at(log, position)
             if batch is None:
                 return False
-            records = [] if batch.is_control else batch.records(self._topic, partition.index)
+            is_hidden = batch.is_control or (self._is_committed and _is_in_aborted(log, batch))
+            records = [] if is_hidden else batch.records(self._topic, partition.index)
         except (OffsetOutOfRangeError, KafkaError):
-            # The log was cut meanwhile, or holds what cannot be decoded, as any producer may write.
-            self._positions[partition.index] = log.end_offset
+            # The log was cut meanwhile, or holds records that cannot be decoded, as any producer may write.
+            self._positions[partition.index] = end
             return False
         for record in records:
             if record.offset >= position:
@@ -93,19 +120,29 @@ class BrokerFeed:
                     return False
                 found.append(record)
         self._positions[partition.index] = batch.next_offset
-        return batch.next_offset < log.end_offset
+        return batch.next_offset < end
 
 
-def _batch_at(pieces: Sequence[bytes | bytearray | memoryview]) -> RecordBatch | None:
+def _is_aborted(log: PartitionLog, offset: int) -> bool:
+    if not log.aborted_transactions(offset, offset + 1):
+        return False
+    try:
+        batch = _batch_at(log, offset)
+        return batch is not None and _is_in_aborted(log, batch)
+    except KafkaError:  # the log was cut meanwhile
+        return False
+
+
+def _is_in_aborted(log: PartitionLog, batch: RecordBatch) -> bool:
+    """Whether a batch before the last stable offset is of an aborted transaction."""
+    return batch.is_transactional and any(
+        each.producer_id == batch.producer_id
+        for each in log.aborted_transactions(batch.base_offset, batch.base_offset + 1)
+    )
+
+
+def _batch_at(log: PartitionLog, offset: int) -> RecordBatch | None:
     # A large batch lies in two pieces, and any read may end within one.
+    pieces = log.read(offset, READ_BYTES)
     data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     return next(iter(iter_batches(data)), None)
-
-
-def _first(partition: Partition, start: Start, partitions: int) -> int:
-    log = partition.log
-    offset = start.offset_in(partition.index, log.start_offset, log.end_offset, partitions)
-    if offset is not None:
-        return offset
-    found = log.offset_for_time(start.number)
-    return log.end_offset if found is None else found.offset

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import Any
 
 from ..broker import DevBroker
 from ..broker.coordination.consumer_group import ConsumerGroup
@@ -21,7 +20,7 @@ from ..broker.coordination.share_partitions import NO_OFFSET
 from ..broker.coordination.transaction import NEVER_MS, TransactionState
 from ..broker.storage.topics import Partition as BrokerPartition
 from ..broker.storage.topics import Topic as BrokerTopic
-from ..common import TopicPartition
+from ..common import JsonLike, TopicPartition
 from ..errors import GroupIdNotFoundError, LeaderNotAvailableError, UnknownTopicOrPartitionError
 from ..record.builder import RecordBatchBuilder
 from ..record.murmur2 import partition_for_key
@@ -252,13 +251,13 @@ class BrokerSource:
 
     # records
 
-    async def feed(self, topic: str, partition: int | None, start: Start) -> BrokerFeed:
+    async def feed(self, topic: str, partition: int | None, start: Start, *, is_committed: bool = False) -> BrokerFeed:
         """Records of a topic from ``start`` on. UnknownTopicOrPartitionError."""
         found = self._existing(topic)
         if partition is not None and partition >= len(found.partitions):
             raise UnknownTopicOrPartitionError(f"there is no partition {topic}-{partition}", topic=topic)
         chosen = found.partitions if partition is None else [found.partitions[partition]]
-        return BrokerFeed(topic, chosen, start)
+        return BrokerFeed(topic, chosen, start, is_committed=is_committed)
 
     async def produce(self, record: NewRecord) -> Written:
         """Append it. UnknownTopicOrPartitionError, LeaderNotAvailableError, and those of a log's ``append``."""
@@ -281,7 +280,7 @@ class BrokerSource:
         state.purgatory.check(partition)
         return Written(index, info.base_offset)
 
-    def describe_faults(self) -> Any:
+    def describe_faults(self) -> JsonLike:
         """The faults in force."""
         return faults_in_force(self.broker)
 

@@ -1,4 +1,4 @@
-"""``ClientLog``: the requests of a dev broker's clients, as they end, and who the clients are.
+"""``ClientLog``: the requests of a dev broker's clients, as they end, and the clients themselves.
 
 Owns the facts of each connection that only its requests tell: the client id, versions, throttling. ``note`` is called
 for every request, so it does little: a row is made only for those that ``RequestLog`` keeps.
@@ -7,14 +7,14 @@ for every request, so it does little: a row is made only for those that ``Reques
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Sequence
-from itertools import islice
-from typing import Any, Final
+from collections.abc import Collection, Sequence
+from typing import Final
 
 from ..broker.network.client_connection import ClientConnection, MuteState
 from ..broker.network.request_channel import Response, ResponseAction
 from ..errors import for_code
 from ..protocol.api import api_name
+from ..protocol.writer import error_codes
 from .model import Client, RequestRow
 from .rates import Meters
 from .request_log import RequestLog
@@ -133,37 +133,5 @@ def _ms(seconds: float) -> float:
 
 
 def _outcome(answer: object) -> str:
-    code = next(islice(_codes((answer,)), 1), 0)
+    code = next(error_codes(answer, MOST_LOOKED_AT), 0)
     return for_code(code).__name__ if code else "ok"
-
-
-def _codes(entries: Iterable[object]) -> Iterable[int]:
-    """The errors in an answer, the outermost first; of a large one the first entries only."""
-    looked_at = 0
-    level = list(entries)
-    while level:
-        deeper: list[object] = []
-        for entry in level:
-            looked_at += 1
-            if looked_at > MOST_LOOKED_AT:
-                return
-            code: Any = getattr(entry, "error_code", 0)
-            if code:
-                yield int(code)
-            for name in _inner_names(type(entry)):
-                deeper += islice(getattr(entry, name) or (), MOST_LOOKED_AT)
-        level = deeper
-
-
-_INNER: Final[dict[type, tuple[str, ...]]] = {}
-
-
-def _inner_names(kind: type) -> tuple[str, ...]:
-    """The fields of one of the protocol's messages that hold others."""
-    names = _INNER.get(kind)
-    if names is None:
-        declared = getattr(kind, "__dataclass_fields__", {})
-        names = _INNER[kind] = tuple(
-            name for name, one in declared.items() if str(one.type).startswith("tuple[") and name != "node_endpoints"
-        )
-    return names

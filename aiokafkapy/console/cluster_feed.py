@@ -2,17 +2,21 @@
 
 Owns the reader and the records that it had fetched too many of. Where more are written than are shown, it seeks to near
 the end, and counts those in between, instead of reading all of a cluster's traffic to throw it away.
+
+Which records were aborted no answer says of those that it has with ``read_uncommitted``. So they are read again with
+``read_committed`` by a second reader, which is made when it is first asked: those that it does not give are.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from ..common import ConsumedRecord, TopicPartition
+from ..errors import OffsetOutOfRangeError
 from ..reader import PartitionReader, ReaderConfig
-from .source import Polled, Start
+from .source import Outcome, Place, Polled, Start
 
 __all__ = ["ClusterFeed"]
 
@@ -28,9 +32,16 @@ MOST_BEHIND: Final = 5_000
 class ClusterFeed:
     """``Feed`` over partitions of one topic."""
 
-    def __init__(self, config: ReaderConfig, partitions: Sequence[TopicPartition]) -> None:
+    def __init__(
+        self, config: ReaderConfig, partitions: Sequence[TopicPartition], *, is_committed: bool = False
+    ) -> None:
         smaller = {"max_partition_fetch_bytes": FETCH_BYTES, "fetch_max_bytes": 4 * FETCH_BYTES}
-        self._reader = PartitionReader(config=config.model_copy(update={**smaller, "fetch_max_wait_ms": 200}))
+        smaller["fetch_max_wait_ms"] = 200
+        committed = {**smaller, "isolation_level": "read_committed", "auto_offset_reset": "none"}
+        self._committed_config = config.model_copy(update=committed)
+        uncommitted = config.model_copy(update={**smaller, "isolation_level": "read_uncommitted"})
+        self._reader = PartitionReader(config=self._committed_config if is_committed else uncommitted)
+        self._second: PartitionReader | None = None
         self._partitions = list(partitions)
         self._waiting: deque[ConsumedRecord] = deque()
         self._ends: dict[TopicPartition, int] = {}
@@ -89,11 +100,57 @@ class ClusterFeed:
         records = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
         return Polled(records, passed_over, self._is_at_end() and not self._waiting)
 
+    async def outcomes(self, places: Collection[Place]) -> Mapping[Place, Outcome]:
+        """See ``Feed``. Raises KafkaError."""
+        if not places:
+            return {}
+        reader = await self._second_reader()
+        wanted: dict[TopicPartition, set[int]] = {}
+        for place in places:
+            wanted.setdefault(TopicPartition(self._partitions[0].topic, place.partition), set()).add(place.offset)
+        stable = await reader.end_offsets(wanted)
+        found: dict[Place, Outcome] = {
+            Place(one.partition, offset): "pending"
+            for one, offsets in wanted.items()
+            for offset in offsets
+            if offset >= stable[one]
+        }
+        decided = {one: {each for each in offsets if each < stable[one]} for one, offsets in wanted.items()}
+        missing = await self._not_given(reader, {one: offsets for one, offsets in decided.items() if offsets})
+        return found | dict.fromkeys(missing, "aborted")
+
     async def close(self) -> None:
-        """Close the reader."""
+        """Close the readers."""
         await self._reader.close()
+        if self._second is not None:
+            await self._second.close()
 
     # internals
+
+    async def _second_reader(self) -> PartitionReader:
+        if self._second is None:
+            self._second = PartitionReader(config=self._committed_config)
+            await self._second.start()
+        return self._second
+
+    @staticmethod
+    async def _not_given(reader: PartitionReader, decided: Mapping[TopicPartition, set[int]]) -> list[Place]:
+        """Those of the offsets that ``read_committed`` passes over; all lie before the last stable one."""
+        reader.assign(decided)
+        for one, offsets in decided.items():
+            reader.seek(one, min(offsets))
+            reader.stop_at(one, max(offsets) + 1)
+        left = {one: set(offsets) for one, offsets in decided.items()}
+        while decided and not reader.is_finished:
+            try:
+                records = await reader.fetch_partition(READ_WAIT)
+            except OffsetOutOfRangeError:
+                return []  # they were deleted meanwhile
+            if records is None and not reader.is_finished:
+                return []  # nobody answers: of those that are left nothing is known
+            for record in () if records is None else records.records:
+                left[TopicPartition(record.topic, record.partition)].discard(record.offset)
+        return [Place(one.partition, offset) for one, offsets in left.items() for offset in offsets]
 
     def _is_at_end(self) -> bool:
         return all((self._reader.position(place) or 0) >= self._ends[place] for place in self._partitions)

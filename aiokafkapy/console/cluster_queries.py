@@ -1,11 +1,11 @@
 """Questions to any cluster that ``TopicAdmin`` has no call for: brokers, groups, transactions.
 
-Owns the requests, the brokers that they go to, and the forms of their answers in any version. It must not know what is
-shown. Kafka's counterparts are ``KafkaAdminClient``'s ``describeCluster``, ``listGroups``, ``describeClassicGroups``,
+Owns the requests, the brokers that they go to, and the forms of their answers in any version. It must not know the
+pages. Kafka's counterparts are ``KafkaAdminClient``'s ``describeCluster``, ``listGroups``, ``describeClassicGroups``,
 ``listConsumerGroupOffsets``, ``listTransactions`` and ``describeTransactions``.
 
-Rules: a list of groups or transactions is asked of every broker, each of which has its own; one that refuses is left
-out, and when all do, the error is raised. Nothing is tried again: the console asks anew in a second or two.
+Rules: a list of groups or transactions is requested from every broker, for each has its own; one that refuses is left
+out, and when all do, the error is raised. Nothing is tried again: the console asks again in a second or two.
 """
 
 from __future__ import annotations

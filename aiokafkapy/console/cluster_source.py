@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from ..admin.topics import TopicAdmin, TopicDescription
 from ..client.config import ClientConfig
-from ..common import NO_LEADER, TopicPartition
+from ..common import NO_LEADER, JsonLike, TopicPartition
 from ..errors import GroupIdNotFoundError, KafkaError, UnknownTopicOrPartitionError
 from ..producer.config import ProducerConfig
 from ..producer.producer import KafkaProducer
@@ -271,13 +271,13 @@ class ClusterSource:
 
     # records
 
-    async def feed(self, topic: str, partition: int | None, start: Start) -> ClusterFeed:
+    async def feed(self, topic: str, partition: int | None, start: Start, *, is_committed: bool = False) -> ClusterFeed:
         """Records of a topic from ``start`` on."""
         known = [TopicPartition(topic, one.partition) for one in await self._partitions(topic)]
         chosen = [place for place in known if partition in (None, place.partition)]
         if not chosen:
             raise UnknownTopicOrPartitionError(f"there is no partition {topic}-{partition}", topic=topic)
-        feed = ClusterFeed(self._reader_config, chosen)
+        feed = ClusterFeed(self._reader_config, chosen, is_committed=is_committed)
         await feed.start(start)
         return feed
 
@@ -299,7 +299,7 @@ class ClusterSource:
         )
         return Written(metadata.partition, metadata.offset)
 
-    def describe_faults(self) -> Any:
+    def describe_faults(self) -> JsonLike:
         """None: they are a dev broker's."""
         return None
 

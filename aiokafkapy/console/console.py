@@ -1,22 +1,25 @@
 """``Console``: a page that shows a cluster live, served from this process.
 
 Owns starting and stopping, the address and the token; ``watch`` has the data, ``app`` the routes. Kafka has no
-counterpart; it is what people use AKHQ, Kafdrop or kafka-ui for, with the faults of a dev broker.
+counterpart; it does the work of AKHQ, Kafdrop or kafka-ui, and has the faults of a dev broker.
 
 Rules:
 
-- without an address it is on loopback, for this machine alone; elsewhere it has a token, made when none is given;
+- without an address it is on loopback, for this machine alone; elsewhere it has a token, made when none is given, and
+  without TLS it warns that the token and the records can be read on the way;
 - ``start`` leaves nothing behind when it fails, ``stop`` may be called at any time, and both again.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote
 
+from ..broker.listeners import server_tls
 from ..errors import ConfigurationError, IllegalStateError
+from ..observability import get_logger
 from .guard import SHORTEST_TOKEN, Guard, is_loopback, new_token
 from .server import PageServer
 from .watch import Watch
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_ADDRESS", "Console"]
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:0"
+_logger = get_logger(__name__)
 _NEEDED: Final = ("starlette", "uvicorn")
 
 
@@ -45,14 +49,20 @@ class Console:
         read_only: bool = False,
         allowed_hosts: Collection[str] = (),
         registry: Decoder | None = None,
+        tls: Mapping[str, Any] | None = None,
     ) -> None:
-        """No I/O. ConfigurationError for a wrong address or token, and when the extra is not installed."""
+        """``tls`` are a broker's options, such as ``{"ssl_keystore_location": "console.pem"}``: HTTPS then.
+
+        Reads their files, else no I/O. ConfigurationError for a wrong address, token or file, and when the extra is not
+        installed.
+        """
         missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
         if missing:
             raise ConfigurationError(f"the console needs {' and '.join(missing)}: pip install 'aiokafkapy[console]'")
         self._host, self._port = _parsed(address)
         if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
             raise ConfigurationError(f"the console's token has to have {SHORTEST_TOKEN} printable characters or more")
+        self._tls = None if tls is None else server_tls(tls)
         self._token = token if token is not None or is_loopback(self._host) else new_token()
         self.source = source
         self.registry = registry
@@ -83,15 +93,24 @@ class Console:
         return cls(ClusterSource(bootstrap_servers, **(client or {})), **{"read_only": True} | options)
 
     async def start(self) -> None:
-        """Serve. OSError when the address cannot be had; does nothing when it is served already."""
+        """Serve. OSError when the address cannot be obtained; does nothing when it is served already."""
         if self._server is not None:
             return
         from .app import make_app
 
         self.is_stopping = False
-        server = PageServer(self._host, self._port)
+        server = PageServer(self._host, self._port, None if self._tls is None else self._tls.context())
         port = server.bind()
-        self._guard = Guard(self._host, port, self._token, self.is_read_only, self._allowed_hosts)
+        self._guard = Guard(
+            self._host, port, self._token, self.is_read_only, self._allowed_hosts, self._tls is not None
+        )
+        if self._tls is None and not is_loopback(self._host):
+            _logger.warning(
+                "console.unencrypted",
+                address=f"{self._host}:{port}",
+                hint="its token and the records can be read on the way: give it a certificate, or listen on this "
+                "machine alone and put a proxy with one before it",
+            )
         try:
             await self.source.start()
             await self.watch.start()
@@ -122,7 +141,8 @@ class Console:
             raise IllegalStateError("the console is not started")
         host = "localhost" if self._host in ("0.0.0.0", "::") else self._host
         host = f"[{host}]" if ":" in host else host
-        return f"http://{host}:{self._guard.port}/" + (f"?token={quote(self._token)}" if self._token else "")
+        scheme = "http" if self._tls is None else "https"
+        return f"{scheme}://{host}:{self._guard.port}/" + (f"?token={quote(self._token)}" if self._token else "")
 
     # internals
 

@@ -1,4 +1,4 @@
-"""Bytes of records as text to read: JSON, text, hex, or what a schema registry says. Pure, but for the registry.
+"""Bytes of records as text to read: JSON, text, hex, or by a schema of the registry. Pure, but for the registry.
 
 Owns the choice of a form, and the limits: longer text is cut, and says so. It must not know topics nor brokers.
 
@@ -36,7 +36,7 @@ _HEX_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A key, value or header. ``form`` names what it is; ``note`` says why it is not what was asked for."""
+    """A key, value or header. ``form`` names its form; ``note`` says why it is not the requested one."""
 
     form: str
     text: str
@@ -47,7 +47,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class RecordView:
-    """A record to show."""
+    """A record to show. ``outcome`` is "aborted" or "pending" where ``read_committed`` does not give it."""
 
     topic: str
     partition: int
@@ -57,6 +57,7 @@ class RecordView:
     value: Shown
     headers: tuple[tuple[str, Shown], ...]
     left_out_headers: int = 0
+    outcome: str = ""
 
 
 async def view_of(
@@ -149,7 +150,7 @@ def _is_printable(text: str) -> bool:
 
 
 def _as_json(data: bytes, cut_at: int, *, any_kind: bool) -> str | None:
-    """The same JSON, spread over lines where it is shown whole; None for what is none."""
+    """The same JSON, spread over lines where it is shown whole; None for other bytes."""
     if not any_kind and data[:1] not in (b"{", b"["):
         return None
     if cut_at and not any_kind and len(data) > 64 * cut_at:
@@ -166,7 +167,7 @@ def _printable_json(data: bytes) -> str | None:
     return text if _is_printable(text) else None
 
 
-def _json_text(value: Any, cut_at: int) -> str:
+def _json_text(value: object, cut_at: int) -> str:
     return json.dumps(value, ensure_ascii=False, indent=None if cut_at else 2, default=str)
 
 

@@ -5,22 +5,22 @@ Owns the reading of ``Controls.faults`` and of the broker's own state; changes n
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..broker import DevBroker
+from ..common import JsonLike
 from ..errors import for_code
 from ..protocol.api import api_name
 
 __all__ = ["faults_in_force"]
 
 
-def faults_in_force(broker: DevBroker) -> dict[str, Any]:
-    """As JSON's types. A fault that is used up is none any more."""
+def faults_in_force(broker: DevBroker) -> dict[str, JsonLike]:
+    """As JSON's types. A fault that is used up is no longer there."""
     faults, state = broker.controls.faults, broker.state
     running = {node.node_id for node in broker.running_nodes}
     return {
         "armed": [
             {
+                "name": each.name,
                 "api": api_name(each.api_key),
                 "error": None if each.code is None else for_code(each.code).__name__,
                 "topic": each.topic,

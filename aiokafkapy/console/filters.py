@@ -39,7 +39,7 @@ class RecordFilter:
 
     @classmethod
     def of(cls, text: str) -> RecordFilter:
-        """Read what was typed. ValueError that says what is wrong."""
+        """Parse the typed text. ValueError with the reason."""
         if len(text) > LONGEST:
             raise ValueError(f"the filter has {len(text)} characters: at most {LONGEST} are read")
         lexer = shlex.shlex(text, posix=True, punctuation_chars="")

@@ -7,21 +7,23 @@ Rules:
 
 - without a filter only the records that are shown are decoded; with one, up to ``MOST_EXAMINED`` a message: those
   passed over are counted as not looked at, so a number on the page is never a guess;
-- a message waits for the reader: when the tab is slow, the next one has newer records, and not more of them.
+- a message waits for the reader: when the tab is slow, the next one has newer records, and not more of them;
+- records that ``read_committed`` would not give are marked, only those that are shown; where a transaction is still
+  open a later message says what became of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..common import ConsumedRecord
-from .decoding import FORMS, Decoder, Form, view_of
+from .decoding import FORMS, Decoder, Form, RecordView, view_of
 from .filters import RecordFilter
 from .model import as_json
-from .source import MOST_EXAMINED, Source, Start
+from .source import MOST_EXAMINED, Feed, Place, Source, Start
 
 __all__ = ["Asked", "follow", "read_one", "read_page"]
 
@@ -29,17 +31,20 @@ PACE: Final = 0.25
 """Seconds between two messages."""
 ROWS: Final = 50
 """Rows of a message: more than anybody reads in its time."""
+MOST_PENDING: Final = 300
+"""Rows of open transactions whose outcome is waited for: as many as the page shows."""
 MOST_PAGE_ROWS: Final = 500
 MOST_PAGE_EXAMINED: Final = 50_000
 FILTERED_CUT_AT: Final = 100_000
 """Characters of a key or value that a filter looks at."""
+ISOLATION_LEVELS: Final = ("read_uncommitted", "read_committed")
 SLICE: Final = 100
 """Records that are looked at before others get their turn of the loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a page asks for."""
+    """A page's request."""
 
     topic: str
     partition: int | None
@@ -47,6 +52,7 @@ class Asked:
     filter: RecordFilter
     key_form: Form
     value_form: Form
+    is_committed: bool = False
 
     @classmethod
     def of(cls, parameters: Any) -> Asked:
@@ -56,28 +62,40 @@ class Asked:
             raise ValueError("topic is missing")
         if partition and not (partition.isdigit() and len(partition) < 10):
             raise ValueError(f"partition={partition!r}: it is a number")
-        forms: list[Any] = [parameters.get(name, "auto") for name in ("key_form", "value_form")]
-        for form in forms:
-            if form not in FORMS:
-                raise ValueError(f"{form!r} is no form: there are {', '.join(FORMS)}")
+        key_form, value_form = _form(parameters, "key_form"), _form(parameters, "value_form")
+        isolation = parameters.get("isolation", "read_uncommitted")
+        if isolation not in ISOLATION_LEVELS:
+            raise ValueError(f"isolation={isolation!r}: it is {' or '.join(ISOLATION_LEVELS)}")
         return cls(
             topic,
             int(partition) if partition else None,
             Start.of(parameters.get("from", "latest")),
             RecordFilter.of(parameters.get("filter", "")),
-            *forms,
+            key_form,
+            value_form,
+            isolation == "read_committed",
         )
+
+
+def _form(parameters: Any, name: str) -> Form:
+    form: Form = parameters.get(name, "auto")
+    if form not in FORMS:
+        raise ValueError(f"{form!r} is no form: there are {', '.join(FORMS)}")
+    return form
 
 
 async def follow(source: Source, asked: Asked, decoder: Decoder | None) -> AsyncGenerator[dict[str, Any], None]:
     """Messages with the records that are written from now on, until it is closed."""
-    feed = await source.feed(asked.topic, asked.partition, asked.start)
+    feed = await _feed(source, asked)
+    pending: dict[Place, None] = {}
     try:
         while True:
             polled = await feed.poll(MOST_EXAMINED if asked.filter else ROWS, newest=True)
             rows, fitting = await _fitting(polled.records, asked, decoder, ROWS)
+            rows, decided = await _marked(feed, rows, asked, pending)
             yield {
                 "rows": as_json(rows),
+                "decided": decided,
                 "seen": len(polled.records) + polled.passed_over,
                 "fitting": fitting,
                 "passed_over": polled.passed_over,
@@ -92,8 +110,8 @@ async def read_page(source: Source, asked: Asked, decoder: Decoder | None, limit
     """The first records from a position on that fit, at most ``limit``; and ``next``, where the rest begins."""
     if not 1 <= limit <= MOST_PAGE_ROWS:
         raise ValueError(f"limit={limit}: from 1 to {MOST_PAGE_ROWS}")
-    feed = await source.feed(asked.topic, asked.partition, asked.start)
-    rows: list[Any] = []
+    feed = await _feed(source, asked)
+    rows: list[RecordView] = []
     examined = 0
     is_at_end = False
     try:
@@ -103,6 +121,7 @@ async def read_page(source: Source, asked: Asked, decoder: Decoder | None, limit
             rows += found
             examined += len(polled.records)
             is_at_end = polled.is_at_end or not polled.records
+        rows, _ = await _marked(feed, rows, asked, {})
         places = ",".join(f"{partition}={offset}" for partition, offset in feed.positions().items())
     finally:
         await feed.close()
@@ -111,19 +130,42 @@ async def read_page(source: Source, asked: Asked, decoder: Decoder | None, limit
 
 async def read_one(source: Source, asked: Asked, decoder: Decoder | None) -> dict[str, Any] | None:
     """The record at ``asked.start`` in full; None when there is none."""
-    feed = await source.feed(asked.topic, asked.partition, asked.start)
+    feed = await _feed(source, asked)
     try:
         polled = await feed.poll(1, newest=False)
+        if not polled.records or polled.records[0].offset != asked.start.number:
+            return None
+        view = await view_of(polled.records[0], asked.key_form, asked.value_form, decoder, cut_at=0)
+        ((view,), _) = await _marked(feed, [view], asked, {})
     finally:
         await feed.close()
-    if not polled.records or polled.records[0].offset != asked.start.number:
-        return None
-    return as_json(await view_of(polled.records[0], asked.key_form, asked.value_form, decoder, cut_at=0))  # type: ignore[no-any-return]
+    return as_json(view)  # type: ignore[no-any-return]
+
+
+async def _feed(source: Source, asked: Asked) -> Feed:
+    return await source.feed(asked.topic, asked.partition, asked.start, is_committed=asked.is_committed)
+
+
+async def _marked(
+    feed: Feed, rows: list[RecordView], asked: Asked, pending: dict[Place, None]
+) -> tuple[list[RecordView], list[tuple[int, int, str]]]:
+    """The rows with their outcomes; and what became of those in ``pending``, which has the undecided ones after it."""
+    if asked.is_committed:
+        return rows, []
+    outcomes = await feed.outcomes({Place(row.partition, row.offset) for row in rows} | pending.keys())
+    decided = [(*place, outcomes.get(place, "")) for place in pending if outcomes.get(place) != "pending"]
+    for partition, offset, _ in decided:
+        del pending[Place(partition, offset)]
+    rows = [replace(row, outcome=outcomes.get(Place(row.partition, row.offset), "")) for row in rows]
+    pending |= dict.fromkeys(Place(row.partition, row.offset) for row in rows if row.outcome == "pending")
+    for place in list(pending)[:-MOST_PENDING]:
+        del pending[place]
+    return rows, decided
 
 
 async def _fitting(
     records: Sequence[ConsumedRecord], asked: Asked, decoder: Decoder | None, most: int
-) -> tuple[list[Any], int]:
+) -> tuple[list[RecordView], int]:
     """The newest records that fit, as they are shown, and how many fit; in the order of their times."""
     forms = asked.key_form, asked.value_form
     records = sorted(records, key=lambda record: record.timestamp_ms)  # each partition's come by themselves

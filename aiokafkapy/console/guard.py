@@ -46,6 +46,7 @@ class Guard:
     token: str | None = None
     is_read_only: bool = False
     allowed_hosts: Collection[str] = ()
+    has_tls: bool = False
 
     @property
     def cookie(self) -> str:
@@ -76,7 +77,7 @@ class Guard:
     def _is_our_host(self, host: str) -> bool:
         name, _, port = host.rpartition(":")
         if not port.isdigit() or host.endswith("]"):
-            name, port = host, "80"
+            name, port = host, "443" if self.has_tls else "80"
         name = name.removeprefix("[").removesuffix("]").lower().rstrip(".")
         if name in {each.lower() for each in self.allowed_hosts}:
             return True  # a name of a proxy, which has a port of its own

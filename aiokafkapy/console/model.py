@@ -233,7 +233,9 @@ class ApiTimes:
 
 @dataclass(frozen=True, slots=True)
 class FaultEvent:
-    """A control that was called. ``is_end`` for a call that ends another; ``error`` is why it was not carried out."""
+    """A control that was called. ``is_end`` for a call that ends another; ``error`` is why it was not carried out;
+    ``fault`` is the name of the fault that it armed, which can be ended by it.
+    """
 
     number: int
     at_ms: int
@@ -241,6 +243,7 @@ class FaultEvent:
     text: str
     is_end: bool = False
     error: str | None = None
+    fault: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +269,7 @@ class Sample:
     partitions: int
 
 
-def as_json(value: Any) -> Any:
+def as_json(value: object) -> Any:
     """Data of this module as JSON's types."""
     kind: Any = type(value)
     if kind in _PLAIN:

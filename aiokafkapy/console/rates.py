@@ -4,7 +4,7 @@ Owns the meters and the history; knows nobody to ask. Kafka's counterpart is ``R
 
 Rules:
 
-- a total that falls (a topic made anew, a broker started again) begins anew and gives no negative rate;
+- a total that falls (a topic recreated, a broker started again) starts again and gives no negative rate;
 - a meter that is not updated is forgotten, so memory is bounded by the topics that there are.
 """
 
@@ -90,11 +90,18 @@ class History:
         return point
 
     def add_event(
-        self, at_ms: int, control: str, text: str, *, is_end: bool = False, error: str | None = None
+        self,
+        at_ms: int,
+        control: str,
+        text: str,
+        *,
+        is_end: bool = False,
+        error: str | None = None,
+        fault: str | None = None,
     ) -> FaultEvent:
         """Note a fault."""
         self._count += 1
-        event = FaultEvent(self._count, at_ms, control, text, is_end, error)
+        event = FaultEvent(self._count, at_ms, control, text, is_end, error, fault)
         self.events.append(event)
         return event
 

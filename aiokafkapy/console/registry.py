@@ -1,6 +1,6 @@
 """Records of a schema registry, for the console: Avro, Protobuf and JSON Schema, each by its own deserializer.
 
-Owns the choice of the deserializer by the schema's type, and the making of JSON from what it gives. The registry's
+Owns the choice of the deserializer by the schema's type, and the conversion of its result to JSON. The registry's
 client and the formats are ``integrations.schema_registry``'s, imported when a registry is asked for.
 """
 

@@ -5,7 +5,7 @@ the request metrics.
 
 Rules:
 
-- of more than ``MOST_A_SECOND`` requests in a second the rest is counted and not kept, but for the first errors;
+- of more than ``MOST_A_SECOND`` requests in a second the rest is counted and not kept, except for the first errors;
 - an API's times are those of its latest ``KEPT_TIMES`` requests.
 """
 
@@ -71,7 +71,7 @@ class RequestLog:
         self._rows.append(row(self.requests))
 
     def rows_after(self, number: int, most: int) -> list[RequestRow]:
-        """The rows behind the one of this number, oldest first; the newest ``most`` of them."""
+        """The rows after the one of this number, oldest first; the newest ``most`` of them."""
         found: list[RequestRow] = []
         for row in reversed(self._rows):
             if row.number <= number or len(found) == most:

@@ -1,6 +1,6 @@
 """``PageServer``: uvicorn on the loop that runs already, started and stopped like everything else of ours.
 
-Owns the listening socket and uvicorn's task. It must not know what is served. Signals stay with the program.
+Owns the listening socket and uvicorn's task. It must not know the application. Signals stay with the program.
 
 Rules: ``start`` returns when requests are taken, or raises OSError; after ``stop`` there is no task and no socket.
 """
@@ -10,20 +10,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import Iterator
 from typing import Any, Final
 
 __all__ = ["PageServer"]
 
 STOP_TIMEOUT: Final = 1
-"""Seconds for answers to end: streams are told to, and end at once."""
+"""Seconds for answers to end: streams are asked to end, and do so at once."""
 
 
 class PageServer:
-    """Serves an ASGI application at one address; port 0 is a free one."""
+    """Serves an ASGI application at one address, over HTTPS with a context; port 0 is a free one."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
         self._host = host
+        self._tls = tls
         self._wanted_port = port
         self._server: Any = None
         self._task: asyncio.Task[None] | None = None
@@ -63,6 +65,8 @@ class PageServer:
             server_header=False,
             timeout_graceful_shutdown=STOP_TIMEOUT,
         )
+        config.load()
+        config.ssl = self._tls  # uvicorn's own options know no PEM text, and no password of a file's key
         self._server = Server(config)
         self._task = asyncio.create_task(self._server.serve(sockets=[self._listener]), name="console-server")
         while not self._server.started:

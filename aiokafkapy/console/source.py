@@ -6,15 +6,15 @@ Rules:
 
 - a source that cannot know something says so by its ``Abilities``, and the page has no view for it;
 - a call raises KafkaError with a text for people, or ValueError for a wrong argument;
-- ``read`` and ``poll`` take the loop for at most some milliseconds at a time, and say what they passed over.
+- ``read`` and ``poll`` take the loop for at most some milliseconds at a time, and report the records that they skipped.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from ..common import ConsumedRecord, Headers
 from .model import (
@@ -33,7 +33,21 @@ from .model import (
 if TYPE_CHECKING:
     from ..broker import DevBroker
 
-__all__ = ["Abilities", "Feed", "NewRecord", "Polled", "RequestSource", "Source", "Written"]
+__all__ = [
+    "Abilities",
+    "Feed",
+    "NewRecord",
+    "Outcome",
+    "Place",
+    "Polled",
+    "RequestSource",
+    "Source",
+    "Start",
+    "Written",
+]
+
+Outcome: TypeAlias = Literal["aborted", "pending"]
+"""Why ``read_committed`` does not give a record: its transaction was aborted, or is open, or one before it is."""
 
 MOST_EXAMINED: Final = 3_000
 """Records that a poll decodes."""
@@ -78,6 +92,13 @@ class Polled:
     is_at_end: bool = True
 
 
+class Place(NamedTuple):
+    """A record of a topic."""
+
+    partition: int
+    offset: int
+
+
 class Feed(Protocol):
     """The records of a topic, from positions on."""
 
@@ -86,6 +107,9 @@ class Feed(Protocol):
 
     def positions(self) -> Mapping[int, int]:
         """By partition the offset after the last record that ``poll`` gave."""
+
+    async def outcomes(self, places: Collection[Place]) -> Mapping[Place, Outcome]:
+        """Of these records those that ``read_committed`` does not give."""
 
     async def close(self) -> None:
         """Close its connections, if any."""
@@ -143,7 +167,8 @@ class Source(Protocol):
 
     async def clients(self) -> list[Client]: ...
 
-    async def feed(self, topic: str, partition: int | None, start: Start) -> Feed: ...
+    async def feed(self, topic: str, partition: int | None, start: Start, *, is_committed: bool = False) -> Feed:
+        """Records from ``start`` on; with ``is_committed`` those that ``read_committed`` gives, and no others."""
 
     async def produce(self, record: NewRecord) -> Written: ...
 

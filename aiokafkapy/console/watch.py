@@ -1,4 +1,4 @@
-"""``Watch``: a source sampled once a tick for all who look, and the view that each of them looks at.
+"""``Watch``: a source sampled once a tick for all open pages, and the view of each of them.
 
 Owns the one task, the rates, the history of traffic and faults, and the messages of ``/api/live``. It must not know
 HTTP. Nobody's slowness holds up another: each looker takes the newest state when it is ready for it.
@@ -67,7 +67,7 @@ class Watch:
 
     def note_call(self, call: ControlCall, error: str | None = None) -> None:
         """A control was called: put it on the timeline."""
-        self.history.add_event(_now_ms(), call.control, str(call), is_end=_is_end(call), error=error)
+        self.history.add_event(_now_ms(), call.control, str(call), is_end=_is_end(call), error=error, fault=call.fault)
 
     async def look(self, view: str) -> AsyncGenerator[dict[str, Any], None]:
         """Messages for a page that shows ``view``: at once, then at each tick. The first has the whole history."""
@@ -203,7 +203,9 @@ class Watch:
 
 def _is_end(call: ControlCall) -> bool:
     argument = _ENDS.get(call.control)
-    return call.control in ("clear", "start_node") or (argument is not None and not call.arguments[argument])
+    return call.control in ("clear", "end_fault", "start_node") or (
+        argument is not None and not call.arguments[argument]
+    )
 
 
 def _now_ms() -> int:

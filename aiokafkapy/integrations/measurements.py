@@ -5,9 +5,9 @@ OpenTelemetry alike, and reading them from any thread. It knows neither of the t
 ``MetricsReporter``.
 
 Rules: a producer is held weakly, and is gone for an exporter once it is closed; its numbers are read on its event loop,
-for they change there; a scrape from another thread waits ``PATIENCE`` seconds for a loop that is busy, and then shows
-what it knew. Durations are seconds and sizes bytes. Kafka's rates over a window are left out: a monitoring system makes
-them of the totals.
+for they change there; a scrape from another thread waits ``PATIENCE`` seconds for a busy loop, and then shows the
+previous values. Durations are seconds and sizes bytes. Kafka's rates over a window are left out: a monitoring system
+makes them of the totals.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ MEASUREMENTS: Final[tuple[Measurement, ...]] = (
     _gauge("records-per-request-avg", "records_per_request_avg", "Mean number of records in a Produce request."),
     _gauge("compression-rate-avg", "compression_ratio_avg", "Mean of batches' compressed to uncompressed size."),
     _gauge("buffer-total-bytes", "buffer_size", "The buffer: buffer_memory.", "bytes", merge="sum"),
-    _gauge("buffer-available-bytes", "buffer_available", "What is free of the buffer.", "bytes", merge="sum"),
+    _gauge("buffer-available-bytes", "buffer_available", "Free bytes of the buffer.", "bytes", merge="sum"),
     _gauge("spool-records", "spool_records", "Records that are in the spool.", merge="sum"),
     _gauge("spool-bytes", "spool_size", "Bytes of the spool.", "bytes", merge="sum"),
     _gauge("waiting-threads", "waiting_sends", "Calls that wait for their record to be accepted.", merge="sum"),

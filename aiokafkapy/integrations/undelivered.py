@@ -43,7 +43,7 @@ except ImportError:  # Windows, where nothing keeps two writers apart
 __all__ = ["StoredRecord", "UndeliveredFile", "UndeliveredRecords", "checked_path"]
 
 TOLD_WITHIN: Final = 1.0
-"""Seconds, after the producer has closed, in which the outcomes of its records are told: some turns of the loop."""
+"""Seconds after the producer has closed, for the outcomes of its records: some turns of the loop."""
 SERIALIZED_WITHIN: Final = 5.0
 """Seconds for all async serializers, whose registry may be down."""
 
@@ -178,7 +178,7 @@ class UndeliveredFile:
         self._file.close()
 
     def pending(self) -> Iterator[StoredRecord]:
-        """The records that were not acknowledged yet, in order, and the lines that are none, each with its problem."""
+        """The records that were not acknowledged yet, in order, and the invalid lines, each with its problem."""
         position = 0
         with os.fdopen(self._file.fileno(), "rb", closefd=False) as lines:
             for number, text in enumerate(lines, 1):

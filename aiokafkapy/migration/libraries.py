@@ -21,7 +21,7 @@ __all__ = ["LIBRARIES", "Library", "option_advice"]
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """Another client: ``producers`` are its classes by their full names, ``calls`` what to write for each method."""
+    """Another client: ``producers`` are its classes by their full names, ``calls`` the replacement of each method."""
 
     name: str
     producers: tuple[str, ...]
@@ -42,7 +42,7 @@ _PARTITIONER: Final = (
     "its arguments are others here: a function (topic, key_bytes, value_bytes, key, value, cluster), or leave it out "
     "for Kafka's own, by key with murmur2"
 )
-_CALLBACK: Final = "await send(), or delivery.add_done_callback(f) of what enqueue() gives"
+_CALLBACK: Final = "await send(), or add_done_callback(f) on the delivery from enqueue()"
 _SERVED: Final = "leave it out: outcomes come by themselves, on the event loop"
 
 _LIBRDKAFKA_CHANGED: Final = """
@@ -110,7 +110,7 @@ CONFLUENT: Final = Library(
         "produce_batch": "await producer.send_many(topic, records)",
         "poll": _SERVED,
         "flush": "await producer.flush(timeout=…): it raises where this returns how many are left",
-        "purge": "await producer.close(timeout=0): what has no outcome fails",
+        "purge": "await producer.close(timeout=0): pending records fail",
         "list_topics": "await producer.partitions_for(topic); aiokafkapy.admin.TopicAdmin lists them all",
         "cluster_id": "aiokafkapy doctor shows it",
         "set_sasl_credentials": "await producer.update_credentials(…)",
@@ -155,7 +155,7 @@ LIBRARIES: Final = (AIOKAFKA, CONFLUENT, KAFKA_PYTHON)
 
 
 def option_advice(library: Library, name: str) -> str | None:
-    """What to write for an option of ``library``'s producer, with its own spelling; None where nothing changes."""
+    """The replacement for an option of ``library``'s producer, in its own spelling; None where nothing changes."""
     plain = name.replace(".", "_").replace("-", "_")
     if plain in library.options:
         return library.options[plain]

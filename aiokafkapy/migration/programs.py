@@ -40,7 +40,7 @@ _SPARK_JAR: Final = "leave the connector's jar out: pip install 'aiokafkapy[spar
 
 
 class Change(NamedTuple):
-    """A line that changes: its text, and what to write."""
+    """A line that changes: its text, and the replacement."""
 
     path: str
     line: int
@@ -267,7 +267,7 @@ def _of_method(call: ast.Call, method: ast.Attribute, library: Library) -> Itera
 def _error_advice(name: str) -> str:
     known = [one for one in dir(errors) if one.endswith("Error")]
     if name in known:
-        return f"from aiokafkapy.errors import {name}, for what the producer raises"
+        return f"from aiokafkapy.errors import {name}, for the producer's errors"
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return "the producer raises those of aiokafkapy.errors" + (f": {near[0]}?" if near else "")
 

@@ -1,7 +1,7 @@
 """The events of a client, told as they happen: ``Observer``, whose methods an application or an exporter overrides.
 
 Owns the events and the way to their observers. Knows no connection, request or batch: the client and the producer
-say what happened to them. Kafka's counterparts are its sensors and ``MetricsReporter``; franz-go's hooks are the model.
+report their events. Kafka's counterparts are its sensors and ``MetricsReporter``; franz-go's hooks are the model.
 
 Rules:
 
@@ -9,7 +9,7 @@ Rules:
   pass.
 - Methods are ordinary functions, called on the client's event loop in the middle of its work: they must be quick.
 - A method that no observer overrides costs nothing, and without observers a request and a batch pay for one test each;
-  nothing is told of a record.
+  there are no events of single records.
 - Later versions may add fields at the end of an event, and methods: read events by name.
 
 Events: ``observer.failed`` (error; method, error).
@@ -119,8 +119,8 @@ class Throttled(NamedTuple):
 
 
 class BatchDone(NamedTuple):
-    """A batch has its outcome, told once for each. A batch that is split is told of in its parts, and records that fail
-    apart from their batch, whose time is over or that the broker refused by name, are told of before it.
+    """A batch has its outcome, told once for each. A split batch is reported by its parts; records that fail apart from
+    their batch, because their time is over or the broker refused them by index, are reported before it.
     """
 
     topic: str

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ..client.config import MAX_INT, shown_value
+from ..client.config_fields import MAX_INT, shown_value
 from ..errors import ConfigurationError
 
 __all__ = ["CircuitBreaker", "circuit_breaker_of"]

@@ -1,4 +1,4 @@
-"""A configuration told in words: what each option is and where it came from, what all of it promises, and its oddities.
+"""A configuration in words: each option's value and source, the promises of all of them together, and oddities.
 
 Owns the words, and which combinations are worth one: those that are allowed and seldom meant. Values that make no sense
 at all are refused by ``ProducerConfig``. Kafka's counterpart is the list of values that ``AbstractConfig`` logs.
@@ -117,7 +117,7 @@ def _loss(config: ProducerConfig) -> str:
         return "an acknowledged record is lost only with all in-sync replicas (min.insync.replicas is the topic's)"
     if config.acks == 1:
         return "an acknowledged record is lost if its leader is before the other replicas have it (acks=1)"
-    return "a record may be lost at any time, and nobody is told (acks=0)"
+    return "a record may be lost at any time, without an error (acks=0)"
 
 
 def _duplicates(config: ProducerConfig) -> str:
@@ -135,7 +135,7 @@ def _order(config: ProducerConfig) -> str:
         return f"within a partition it is the order of the calls, with {in_flight} requests in flight{gap}"
     if config.most_in_flight == 1 or config.acks == 0 or config.retries == 0:
         return "within a partition it is the order of the calls"
-    return f"a retry may change places with what was sent after it ({in_flight} requests in flight, no idempotence)"
+    return f"a retry may arrive after later records ({in_flight} requests in flight, no idempotence)"
 
 
 def _in_flight(config: ProducerConfig) -> str:
@@ -232,7 +232,7 @@ def _size(config: ProducerConfig) -> str:
 
 
 def _security(config: ProducerConfig) -> str:
-    encrypted = "encrypted" if config.uses_tls else "readable by whoever is on the way"
+    encrypted = "encrypted" if config.uses_tls else "readable by anybody on the way"
     mechanism = config.sasl_mechanism if isinstance(config.sasl_mechanism, str) else "a mechanism of your own"
     known = "each broker proves its name" if config.uses_tls else "brokers prove nothing"
     if not config.uses_tls and config.uses_sasl and mechanism.startswith(("SCRAM", "GSSAPI")):
@@ -240,7 +240,7 @@ def _security(config: ProducerConfig) -> str:
     if config.uses_tls and not config.ssl_endpoint_identification_algorithm:
         known = "brokers need a certificate, but of any name"
     if config.ssl_context is not None:
-        known = "what brokers prove is up to the ssl_context"
+        known = "the ssl_context decides how brokers are verified"
     us = f"we are known by {mechanism}" if config.uses_sasl else "we have no credentials"
     if config.uses_tls and (config.ssl_keystore_location or config.ssl_keystore_certificate_chain):
         us += " and by our certificate"
@@ -266,7 +266,8 @@ def _oddities(config: ProducerConfig) -> Iterator[Sentence]:
 
 
 def _checks(config: ProducerConfig) -> Iterator[tuple[str, bool, str]]:
-    """Combinations that are allowed and seldom meant: the option to look at, whether it is so, and what to write."""
+    """Combinations that are allowed and seldom meant: the option to look at, whether the combination is there, and the
+    remedy."""
     idle, in_flight = config.connections_max_idle_ms, config.most_in_flight
     yield (
         "connections_max_idle_ms",

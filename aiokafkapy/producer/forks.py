@@ -1,9 +1,9 @@
 """Producers and forks: the child's copies are of no use, and must not touch the resources that they share with the
 parent.
 
-Owns the list of started producers, which are told in the child, and the objects that they inherited there. Java has no
-counterpart: a JVM does not fork. A producer that is not started is not affected: it may be made before a fork and
-started after it.
+Owns the list of started producers, which are marked as forked in the child, and the objects that they inherited there.
+Java has no counterpart: a JVM does not fork. A producer that is not started is not affected: it may be made before a
+fork and started after it.
 
 Rule: the child's copy of a socket and of the loop's poller are the parent's own: closing or unregistering them there
 would break the parent's connections. So they are kept for ever, and never looked at.

@@ -11,6 +11,7 @@ producer is closed or its credentials are refused.
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from ..common import PartitionInfo
 from ..errors import (
@@ -19,9 +20,11 @@ from ..errors import (
     ProducerClosedError,
     TopicAuthorizationFailedError,
 )
-from .config import ProducerConfig
 from .intake.admission import Admission
 from .producer_metadata import ProducerMetadata
+
+if TYPE_CHECKING:
+    from .config import ProducerConfig
 
 __all__ = ["MetadataWaits"]
 
@@ -70,9 +73,9 @@ class MetadataWaits:
         while True:
             self._admission.refresh(topic, self._loop.time())
             cluster = metadata.cluster
-            partitions = cluster.partitions_for_topic(topic)
-            if partitions:
-                return list(partitions)
+            found = cluster.topic(topic)
+            if found is not None and found.partition_count:
+                return found.made_partitions()
             if topic in cluster.invalid_topics:
                 raise InvalidTopicError(f"{topic!r} is not a valid topic name", topic=topic)
             if topic in cluster.unauthorized_topics and metadata.update_version > too_old:

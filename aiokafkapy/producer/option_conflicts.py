@@ -1,4 +1,4 @@
-"""Options of the producer that contradict one another, and what to write instead.
+"""Options of the producer that contradict one another, and their remedies.
 
 Owns the words of some of these conflicts; ``config`` raises them, and has the others. Kafka's counterpart is
 ``ProducerConfig.postProcessAndValidateIdempotenceConfigs``.
@@ -26,7 +26,7 @@ IDEMPOTENCE_OPTIONS: Final = ("acks", "retries", "max_in_flight_requests_per_con
 
 
 def idempotence_conflict(values: dict[str, Any]) -> str | None:
-    """The value that contradicts idempotence, with what to write instead; None without one."""
+    """The value that contradicts idempotence, with the remedy; None without one."""
     acks = values.get("acks", "all")
     if acks in (0, 1):
         return f"acks={acks}: write acks='all'"
@@ -62,5 +62,5 @@ def as_int(value: Any) -> int | None:
     """An option's value as it will be read; None when it is missing, or is no number (which is reported elsewhere)."""
     try:
         return None if value is None or isinstance(value, bool) else int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None

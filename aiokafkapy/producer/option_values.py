@@ -1,4 +1,5 @@
-"""The values that single options of the producer take: each function returns the value, or says what to write.
+"""The values that single options of the producer take: each function returns the value, or raises an error with the
+valid form.
 
 Owns no default and no option: ``config`` has these. A ValueError becomes a ConfigurationError with the option's name.
 """
@@ -6,17 +7,23 @@ Owns no default and no option: ``config`` has these. A ValueError becomes a Conf
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Discriminator, Tag
-
-from ..client.config import Count
+from ..client.config_fields import Count
 from .hash_partitioners import MURMUR2_NAMES, PARTITIONER_NAMES
+
+if TYPE_CHECKING:
+    from pydantic import BeforeValidator, Discriminator, Tag
+else:
+    from ..option_fields import BeforeValidator, Discriminator, Tag
 
 __all__ = [
     "AUTO_IN_FLIGHT",
     "AUTO_LINGER",
+    "LEVELS",
+    "CompressionName",
     "InFlight",
+    "OverflowPolicy",
     "SerializerOption",
     "block_time",
     "callable_or_none",
@@ -29,6 +36,16 @@ __all__ = [
 
 AUTO_LINGER: Final = "auto"
 AUTO_IN_FLIGHT: Final = "auto"
+
+CompressionName = Literal["none", "gzip", "snappy", "lz4", "zstd", "auto"]
+OverflowPolicy = Literal["wait", "raise", "drop_newest", "drop_oldest", "spool"]
+
+LEVELS: Final = {
+    "gzip": "compression_gzip_level",
+    "lz4": "compression_lz4_level",
+    "zstd": "compression_zstd_level",
+}
+"""The producer's option for the level of each codec that has levels."""
 
 
 def gzip_level(value: int) -> int:

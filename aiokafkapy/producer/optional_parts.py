@@ -19,7 +19,6 @@ from ..client.network_client import NetworkClient
 from ..errors import DeliveryTimeoutError, KafkaError
 from ..protocol.api import ApiKey
 from .accumulator.record_accumulator import RecordAccumulator
-from .config import ProducerConfig
 from .deliveries.produce_request_result import ProduceRequestResult
 from .intake.admission import Admission
 from .metrics import SenderMetrics
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from .circuits.circuit_watch import CircuitWatch
     from .circuits.circuits import Circuits
     from .codecs.codec_sampler import CodecSampler
+    from .config import ProducerConfig
     from .limits.limits_in_force import LimitsInForce
 
 __all__ = ["OptionalParts"]

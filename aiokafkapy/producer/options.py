@@ -1,7 +1,7 @@
 """The keyword options of ``KafkaProducer(...)``, for type checkers and editors, which then find misspellings.
 
-Owns names and types only, and is imported by nothing at run time; ``ProducerConfig`` checks values, has the defaults,
-and says what each option means. A test holds the two equal. Java has no counterpart: its options are strings in a map.
+Owns names and types only, and is imported by nothing at run time; ``ProducerConfig`` checks values, and has the
+defaults and descriptions. A test holds the two equal. Java has no counterpart: its options are strings in a map.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from .circuit_options import CircuitBreaker
-from .topic_options import CompressionName, OverflowPolicy, TopicOptions
+from .option_values import CompressionName, OverflowPolicy
+from .topic_options import TopicOptions
 
 __all__ = ["CompressionName", "ProducerKeywords", "ProducerOptions", "SaslKeywords"]
 

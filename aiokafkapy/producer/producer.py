@@ -28,10 +28,10 @@ from ..common import PartitionInfo, TopicPartition
 from ..errors import IllegalStateError, KafkaError, ProducerClosedError, WrongEventLoopError
 from ..observability import get_logger
 from . import forks
-from .deliveries.delivery import Delivery, waiter_for
+from .deliveries.delivery import Delivery, waiter_unless_done
 from .intake.arguments import partition_of, timeout_of, topic_name
 from .intake.new_intake import new_intake, new_interceptors
-from .intake.pending_record import PendingRecord
+from .intake.pending_record import GivenRecord
 from .intake.record_deadlines import open_deadlines
 from .intake.record_sender import K, RecordSender, V, admitted
 from .intake.serializers import Serializer
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from ..client.tap import TapFormat, TapTarget, WireTap
+    from ..protocol.otlp import MetricPoint
     from .config import ProducerConfig
     from .deliveries.delivery_list import DeliveryList
     from .identity.transaction import PreparedTxnState
@@ -81,9 +82,9 @@ class KafkaProducer(RecordSender[K, V]):
         value_serializer: Serializer[V] | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        # Imported with the first producer and not with the class: pydantic and kio take longer than all the rest. The
+        # Imported with the first producer and not with the class: kio takes longer than all the rest. The
         # parts that only start() needs are imported here too, since here no event loop is kept waiting.
-        from .config import make_config
+        from .given_config import make_config
 
         import_module(".runtime", __package__)
         self._life: Lifecycle[ProducerRuntime] = Lifecycle()
@@ -195,22 +196,26 @@ class KafkaProducer(RecordSender[K, V]):
         ``delivery_timeout_ms`` is this record's own, shorter than the producer's: then DeliveryTimeoutError is raised,
         and the record is not sent any more. One that is in a request already stays there: ``outcome_unknown`` says so.
 
-        ``overflow`` says what becomes of this record without room, in place of its topic's: wait, raise, drop_newest or
+        ``overflow`` replaces the topic's choice for this record when the buffer is full: wait, raise, drop_newest or
         drop_oldest. Raises ValueError for another one, IllegalStateError for one that contradicts an option.
         """
+        accepted: Any  # a cast is a call
         accepted = self._accept(topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms, overflow)
-        if type(accepted) is not Delivery:
-            accepted = await admitted(cast(PendingRecord, accepted))
-        if not accepted.done():
+        waiter = waiter_unless_done(accepted)
+        if waiter is None and type(accepted) is not Delivery:
+            accepted = await admitted(accepted)
+            waiter = waiter_unless_done(accepted)
+        if waiter is not None:
             value = key = headers = None  # their bytes are in the batch: while this waits, they are not held twice
             try:
-                # As awaiting the delivery would, with one awaitable less. It has no name here: it refers to the loop,
-                # and this frame lives as long as a traceback does.
-                await waiter_for(accepted)
+                await waiter  # as awaiting the delivery would, with one awaitable less
             except asyncio.CancelledError as cancelled:
                 self._call_cancelled((accepted,), cancelled)
                 raise
-        return accepted.result()
+            finally:
+                waiter = None  # it refers to the loop, and this frame lives as long as a traceback does
+        metadata: RecordMetadata = accepted.result()
+        return metadata
 
     def send_from_thread(
         self,
@@ -232,8 +237,8 @@ class KafkaProducer(RecordSender[K, V]):
         """
         sender = self._thread_senders[0] if self._thread_senders else self._new_thread_sender()
         ends_at = enclosing_end(topic, sender.loop) if open_deadlines else math.inf
-        arguments = (topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
-        return sender.send(*arguments, overflow=overflow, ends_at=ends_at)
+        given = GivenRecord(topic, value, key, partition, timestamp_ms, headers)
+        return sender.send(given, delivery_timeout_ms, overflow, ends_at)
 
     async def send_many(
         self,
@@ -247,7 +252,7 @@ class KafkaProducer(RecordSender[K, V]):
 
         It takes from the iterable only as fast as there is room. A record that fails does not stop the others: with
         ``return_exceptions`` its error stands in its place, otherwise the first error is raised once all have an
-        outcome, with a note of how many failed. Cancelling stops taking; accepted records stay on their way, but for
+        outcome, with a note of how many failed. Cancelling stops taking; accepted records stay on their way, except for
         those that ``cancel_takes_back`` takes back. ``overflow`` is each record's, as in ``send``.
         """
         from .intake.bulk import BulkSend
@@ -294,7 +299,7 @@ class KafkaProducer(RecordSender[K, V]):
         names = ColumnNames(value_column, key_column, headers_column, topic_column, partition_column, timestamp_column)
         send = ArrowSend(self._intake, overflow)
         send.open(topic, table_or_batch, names)
-        del table_or_batch  # its buffers are let go as they are encoded
+        del table_or_batch  # its buffers are released as they are encoded
         return await send.run(return_exceptions)
 
     def open_table_send(
@@ -309,10 +314,10 @@ class KafkaProducer(RecordSender[K, V]):
         timestamp_column: str | None = "timestamp",
         overflow: CallOverflow | None = None,
     ) -> TableSend:
-        """Send tables one behind the other, in ``async with``, each as ``send_arrow`` does.
+        """Send tables one after the other, in ``async with``, each as ``send_arrow`` does.
 
-        ``await tables.send(table)`` returns when the table's rows are in batches; awaiting what it returns gives the
-        table's outcome, and ``await tables.drain()`` waits for those of all. Rows keep their order over all tables.
+        ``await tables.send(table)`` returns when the table's rows are in batches; awaiting its result gives the table's
+        outcome, and ``await tables.drain()`` waits for all outcomes. Rows keep their order over all tables.
         """
         from ..record.arrow import ColumnNames
         from .tables.table_send import TableSend
@@ -335,8 +340,9 @@ class KafkaProducer(RecordSender[K, V]):
     def purge(self, topic: str | None = None, partition: int | None = None, *, in_flight: bool = False) -> int:
         """Give up the records that were never sent, of all topics, of one, or of one partition; returns how many.
 
-        They fail with PurgedError, those too that wait to be accepted, but for a partition's that have none chosen yet.
-        ``in_flight`` gives up records in flight too: their outcome is unknown. A transaction can then only be aborted.
+        They fail with PurgedError, those too that wait to be accepted, except for a partition's that have none chosen
+        yet. ``in_flight`` gives up records in flight too: their outcome is unknown. A transaction can then only be
+        aborted.
         """
         name = None if topic is None else topic_name(topic)
         number = None if partition is None else partition_of(topic, partition)
@@ -387,7 +393,7 @@ class KafkaProducer(RecordSender[K, V]):
         ``consumer`` is aiokafka's, started, or confluent-kafka's, subscribed, with its own commits off; records are in
         its form, at most ``max_records`` in a batch. The block's end commits the offsets and the records. After an
         abort the consumer goes back to the committed offsets, and reads again, if another attempt may mend the error or
-        the group has moved the partitions; ``timeout`` is that of ``transactions``, anew for each batch. Any other
+        the group has moved the partitions; ``timeout`` is that of ``transactions``, again for each batch. Any other
         exception is raised, with the consumer back at the committed offsets.
 
         ``group_metadata`` is as for ``send_offsets_to_transaction``, and by default the consumer's own. Raises
@@ -421,7 +427,7 @@ class KafkaProducer(RecordSender[K, V]):
         refused, but are the next one's. Being cancelled, it goes on.
 
         Records sent before the call are committed. While some of them wait for metadata, a serializer or room, those
-        behind them are too; from then on all are the next transaction's, and are sent when the commit is known. Raises
+        after them are too; from then on all are the next transaction's, and are sent when the commit is known. Raises
         the errors of ``commit_transaction``: then no next transaction is open, and its records fail with
         TransactionAbortedError. franz-go: EndAndBeginTransaction.
         """
@@ -624,6 +630,9 @@ class KafkaProducer(RecordSender[K, V]):
     @property
     def config(self) -> ProducerConfig:
         """The options in force."""
+        from .given_config import as_model
+
+        self._config = as_model(self._config)
         return self._config
 
     def __repr__(self) -> str:
@@ -654,9 +663,8 @@ class KafkaProducer(RecordSender[K, V]):
     def _new_runtime(self, loop: asyncio.AbstractEventLoop) -> ProducerRuntime:
         """The parts of one life; a ``MockProducer`` has others."""
         from .runtime import ProducerRuntime
-        from .statistics import telemetry_of
 
-        collect = partial(telemetry_of, self._registered)
+        collect = partial(_telemetry, self._registered)
         return ProducerRuntime(self._config, self._intake.partitioner, loop, collect)
 
     def _usable_runtime(self) -> ProducerRuntime:
@@ -707,3 +715,9 @@ def _say_form() -> None:
     """Once a process: the form explains the speed."""
     if not compiled:
         _logger.debug("core.interpreted", hint="with a C compiler at hand, install aiokafkapy anew")
+
+
+def _telemetry(registered: Registered, runtime: ProducerRuntime) -> Sequence[MetricPoint]:
+    from .statistics import telemetry_of
+
+    return telemetry_of(registered, runtime)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ..client.config import shown_value
+from ..client.config_fields import shown_value
 from ..common import Node
 from ..errors import KafkaError
 from ..protocol.api import ApiKey, client_versions
@@ -77,7 +77,7 @@ def _checked_key(api_key: int) -> ApiKey:
             f"request(): {shown_value('', api_key)} is no API that is known here: write one of ApiKey"
         ) from None
     if key in REFUSED:
-        raise ValueError(f"request(): {key.name} is the producer's own: it would lose count of what is sent")
+        raise ValueError(f"request(): {key.name} is the producer's own: it would lose count of its records")
     return key
 
 

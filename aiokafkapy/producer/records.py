@@ -72,7 +72,7 @@ class RecordTiming(NamedTuple):
     had no request in flight.
     """
     queued: float
-    """From then to the first attempt, but for ``encode``: no leader, no connection, too many requests in flight, or
+    """From then to the first attempt, except for ``encode``: no leader, no connection, too many requests in flight, or
     batches of the partition before it.
     """
     encode: float

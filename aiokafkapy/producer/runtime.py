@@ -1,7 +1,7 @@
 """One life of a producer: everything that begins with ``start()`` and ends with ``close()``, bound to one event loop.
 
 Owns the parts (metadata, network client, accumulator, Sender, admission), their order at the start and at the end, and
-what happens when the Sender dies. ``KafkaProducer`` is the face before it; it knows nothing of calls' arguments or
+the consequences of the Sender's death. ``KafkaProducer`` is the face before it; it knows nothing of calls' arguments or
 serializers. Nothing in here refers to the ``KafkaProducer``, so that one dropped without ``close()`` is noticed.
 
 Rules: every accepted record has an outcome when ``close()`` returns, and no task, timer or socket is left; the deadline
@@ -41,7 +41,6 @@ from ..protocol.messages import build_request
 from .accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from .accumulator.incomplete_batches import Flush
 from .accumulator.record_accumulator import RecordAccumulator
-from .config import ProducerConfig
 from .deliveries.delivery import Delivery
 from .deliveries.delivery_list import DeliveryList
 from .deliveries.outcome_teller import OutcomeTeller
@@ -69,6 +68,7 @@ if TYPE_CHECKING:
     from ..client.telemetry import TelemetrySender
     from ..protocol.otlp import MetricPoint
     from .circuits.circuits import Circuits
+    from .config import ProducerConfig
     from .optional_parts import OptionalParts
     from .spool.spooling import Spooling
 
@@ -352,7 +352,7 @@ class ProducerRuntime:
         return await self.telemetry.instance_id(self.max_block if timeout is None else timeout)
 
     def describe_pending(self) -> str:
-        """How many records are pending, and of which partitions: for messages."""
+        """The number of pending records, and their partitions: for messages."""
         by_partition: dict[TopicPartition, int] = {}
         for batch in self.accumulator.incomplete:
             by_partition[batch.topic_partition] = by_partition.get(batch.topic_partition, 0) + batch.record_count

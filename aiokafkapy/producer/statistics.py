@@ -58,7 +58,7 @@ class ProducerStatistics:
     """Bytes of ``buffer_memory`` in use."""
     buffer_memory: int = 0
     buffer_records: int | None = None
-    """The bound in records, of which ``pending`` are in use; None without one."""
+    """The bound in records; ``pending`` of them are in use; None without one."""
     batches: int = 0
     """Batches without an outcome, those in flight included."""
     nodes: tuple[Node, ...] = ()

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ..errors import BufferExhaustedError, ProducerClosedError, SerializationError
 from .deliveries.delivery import Delivery
 from .intake.call_overflow import check_overflow, with_overflow
-from .intake.pending_record import PendingRecord
+from .intake.pending_record import GivenRecord, PendingRecord
 from .intake.serializers import finish_serializing
 from .intake.timed_calls import accept_until
 from .records import RecordMetadata
@@ -53,16 +53,20 @@ class ThreadSender:
         self._intake = intake
         self._life = life
         self.loop = loop
-        self._crossing: deque[tuple[tuple[Any, ...], Any, float, _Sent]] = deque()
+        self._crossing: deque[tuple[GivenRecord, Any, Any, float, _Sent]] = deque()
         self._is_woken = False
         self._room = threading.BoundedSemaphore(MOST_NOT_ACCEPTED)
         self._serializing: set[asyncio.Task[None]] = set()
 
     def send(
-        self, *arguments: object, overflow: object = None, ends_at: float = math.inf
+        self,
+        given: GivenRecord,
+        delivery_timeout_ms: object = None,
+        overflow: object = None,
+        ends_at: float = math.inf,
     ) -> concurrent.futures.Future[RecordMetadata]:
-        """See ``KafkaProducer.send_from_thread``; the arguments are those of ``accept_until``. A time of the record's
-        own begins when it has crossed; ``ends_at`` is when the caller's ``deadline()`` is over.
+        """See ``KafkaProducer.send_from_thread``. A time of the record's own begins when it has crossed; ``ends_at`` is
+        when the caller's ``deadline()`` is over.
         """
         self._check()
         if _runs_here(self.loop):
@@ -75,7 +79,7 @@ class ThreadSender:
             while not self._room.acquire(timeout=LOOKS_AGAIN):
                 self._check()
         sent = _Sent(self.loop)
-        self._crossing.append((arguments, overflow, ends_at, sent))
+        self._crossing.append((given, delivery_timeout_ms, overflow, ends_at, sent))
         # Set before the loop is woken, and unset there before it looks: records appended by then are seen.
         if not self._is_woken:
             self._is_woken = True
@@ -100,14 +104,14 @@ class ThreadSender:
         self._is_woken = False
         crossing, intake = self._crossing, self._intake
         for _ in range(len(crossing)):
-            arguments, overflow, ends_at, sent = crossing.popleft()
+            given, delivery_timeout_ms, overflow, ends_at, sent = crossing.popleft()
             if not sent.set_running_or_notify_cancel():
                 self._room.release()
                 continue
             try:
                 if overflow is not None:
-                    check_overflow(intake.accepting_runtime().config, arguments[0], overflow)
-                accepted = with_overflow(accept_until(intake, ends_at, *arguments), overflow)
+                    check_overflow(intake.accepting_runtime().config, given.topic, overflow)
+                accepted = with_overflow(accept_until(intake, given, delivery_timeout_ms, ends_at), overflow)
             except BaseException as error:
                 self._room.release()
                 sent.set_exception(error)

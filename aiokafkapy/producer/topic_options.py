@@ -1,10 +1,10 @@
 """``TopicOptions``: the options that one topic may have in place of the producer's.
 
-Owns the names of these options and their checks; ``ProducerConfig.topics`` has them by topic, and says what they mean
-together with the others. It knows no producer. Kafka's producer has no counterpart: librdkafka's topic configuration
-and franz-go's ``ProducerBatchMaxBytesFn`` are.
+Owns the names of these options and their checks; ``ProducerConfig.topics`` has them by topic, and combines them with
+the others. It knows no producer. Kafka's producer has no counterpart: librdkafka's topic configuration and franz-go's
+``ProducerBatchMaxBytesFn`` are.
 
-Rules: an option that is left out is the producer's, but for ``priority``, which is normal then. Options of a request
+Rules: an option that is left out is the producer's, except for ``priority``, which is normal then. Options of a request
 (``acks``, time-outs) are the same for all topics, for a Produce request has records of many; so are those of the
 producer as a whole.
 """
@@ -17,20 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ..client.config import MAX_INT, shown_value
+from ..client.config_fields import MAX_INT, shown_value
 from ..errors import ConfigurationError
+from .option_values import LEVELS, CompressionName, OverflowPolicy
 
-__all__ = ["LEVELS", "CompressionName", "OverflowPolicy", "TopicOptions", "topics_of"]
-
-CompressionName = Literal["none", "gzip", "snappy", "lz4", "zstd", "auto"]
-OverflowPolicy = Literal["wait", "raise", "drop_newest", "drop_oldest", "spool"]
-
-LEVELS: Final = {
-    "gzip": "compression_gzip_level",
-    "lz4": "compression_lz4_level",
-    "zstd": "compression_zstd_level",
-}
-"""The producer's option for the level of each codec that has levels."""
+__all__ = ["TopicOptions", "topics_of"]
 
 _LEVEL_RANGES: Final = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
 _OF_REQUESTS: Final = frozenset({"acks", "request_timeout_ms", "max_request_size", "retries", "transactional_id"})

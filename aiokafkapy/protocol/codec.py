@@ -1,4 +1,4 @@
-"""Encodes and decodes whole request and response frames with kio; the only user of its serializers.
+"""Encodes and decodes whole request and response frames with kio, whose serializers it uses, and so does ``writer``.
 
 Header rules, checked against all 292 request versions of the Java client: a request's header is version 2 if the
 request's version is flexible, else 1; a response's is 1 if flexible, else 0, except that an ApiVersions response always
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import io
 import struct
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from kio.serial import entity_writer
 
@@ -21,6 +22,7 @@ from .framing import decode_correlation_id
 from .reader import Cursor, FieldReader, RequestCursor, entity_reader
 
 __all__ = [
+    "Buffer",
     "Message",
     "RequestHeader",
     "decode_request",
@@ -34,12 +36,14 @@ __all__ = [
     "unsigned_varint",
 ]
 
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
 _REQUEST_HEADER = struct.Struct(">hhih")
 _SIZE = struct.Struct(">i")
 
 
 class Message(Protocol):
-    """One of kio's requests or responses, of any API and version."""
+    """One of kio's requests or responses, of any API and version, or a ``PlainMessage``."""
 
     @property
     def __api_key__(self) -> int: ...
@@ -83,8 +87,16 @@ def encode_request(body: Message, correlation_id: int, client_id: str | None) ->
 
 def encode_response(body: Message, correlation_id: int) -> bytes:
     """A whole response frame, including its size."""
-    header = struct.pack(">i", correlation_id)
-    return _frame(header + b"\0" if response_header_size(body.__api_key__, body.__version__) > 4 else header, body)
+    header = _SIZE.pack(correlation_id)
+    if response_header_size(body.__api_key__, body.__version__) > 4:
+        header += b"\0"
+    append_to: Callable[[Callable[[Buffer], None]], None] | None = getattr(body, "append_to", None)
+    if append_to is None:
+        return _frame(header, body)
+    pieces: list[Buffer] = [header]
+    append_to(pieces.append)
+    pieces[0] = _SIZE.pack(sum(map(len, pieces))) + header
+    return b"".join(pieces)
 
 
 def response_header_size(api_key: int, version: int) -> int:
@@ -105,7 +117,7 @@ def read_response(
     correlation_id = decode_correlation_id(frame)
     cursor = Cursor(frame, 4)
     if response_header_size(api_key, version) > 4:
-        _skip_tags(cursor)
+        cursor.skip_tags()
     body = read_body(cursor)
     if cursor.position != cursor.end and not may_be_longer:
         raise MalformedFrameError(f"{cursor.end - cursor.position} bytes are left after {type(body).__name__}")
@@ -124,7 +136,7 @@ def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
         raise MalformedFrameError("the client id is not UTF-8") from None
     header = RequestHeader(api_key, version, correlation_id, client_id)
     if _has_flexible_header(api_key, version):
-        _skip_tags(cursor)
+        cursor.skip_tags()
     return header, cursor.position
 
 
@@ -159,9 +171,3 @@ def _frame(header: bytes, body: Any) -> bytes:
     with buffer.getbuffer() as view:
         _SIZE.pack_into(view, 0, len(view) - 4)
     return buffer.getvalue()
-
-
-def _skip_tags(cursor: Cursor) -> None:
-    for _ in range(cursor.read_unsigned_varint()):
-        cursor.read_unsigned_varint()
-        cursor.advance(cursor.read_unsigned_varint())

@@ -13,7 +13,7 @@ from ..errors import MalformedFrameError
 __all__ = ["HAS_GIL", "FrameDecoder", "decode_correlation_id", "int32_at"]
 
 HAS_GIL = "free-threading" not in sys.version
-"""Where there is none, nothing guards what a module remembers between calls: there it must not."""
+"""Without one no lock guards a module's state between calls, so a module must keep none."""
 
 _INT32_BYTES = 4
 _SIGN = 1 << 31

@@ -23,7 +23,7 @@ from .api import request_class, response_class
 from .codec import Message
 from .reader import error_code
 
-__all__ = ["build", "build_request", "build_response", "by_topic", "milliseconds"]
+__all__ = ["build", "build_request", "build_response", "by_topic", "check_names", "default_of", "milliseconds"]
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _ZEROS: Final[Mapping[str, Any]] = {
@@ -76,10 +76,29 @@ def build(entity: Any, fields: Mapping[str, Any]) -> Any:
     values = {}
     for name, convert, default in _plan(entity):
         values[name] = convert(fields[name]) if name in fields else default()
-    for name in fields:
-        if name not in values and not _is_in_some_version(entity, name):
-            raise TypeError(f"{entity.__name__} has no field {name!r} in any version")
+    check_names(entity, fields)
     return entity(**values)
+
+
+def check_names(entity: Any, fields: Iterable[str]) -> None:
+    """Raise TypeError for a field that no version of the dataclass has."""
+    for name in fields:
+        if name not in entity.__dataclass_fields__ and not _is_in_some_version(entity, name):
+            raise TypeError(f"{entity.__name__} has no field {name!r} in any version")
+
+
+def default_of(field: dataclasses.Field[Any]) -> Any:
+    """The value of a field that is not given: the schema's default, or the zero of its type."""
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    kind = classify_field(field)
+    if kind.is_array:
+        return ()
+    if is_optional(field):
+        return None
+    if isinstance(kind, EntityField):
+        return build(kind.type_, {})
+    return _ZEROS.get(get_schema_field_type(field), 0)
 
 
 @cache
@@ -95,7 +114,7 @@ def _is_in_some_version(entity: Any, name: str) -> bool:
 
 @cache
 def _plan(entity: Any) -> list[tuple[str, Callable[[Any], Any], Callable[[], Any]]]:
-    return [(field.name, _converter(field), partial(_default, field)) for field in dataclasses.fields(entity)]
+    return [(field.name, _converter(field), partial(default_of, field)) for field in dataclasses.fields(entity)]
 
 
 def _converter(field: dataclasses.Field[Any]) -> Callable[[Any], Any]:
@@ -105,19 +124,6 @@ def _converter(field: dataclasses.Field[Any]) -> Callable[[Any], Any]:
     else:
         inner = _CONVERTERS.get(get_schema_field_type(field), _unchanged)
     return partial(_as_tuple, inner) if kind.is_array else inner
-
-
-def _default(field: dataclasses.Field[Any]) -> Any:
-    if field.default is not dataclasses.MISSING:
-        return field.default
-    kind = classify_field(field)
-    if kind.is_array:
-        return ()
-    if is_optional(field):
-        return None
-    if isinstance(kind, EntityField):
-        return build(kind.type_, {})
-    return _ZEROS.get(get_schema_field_type(field), 0)
 
 
 def _as_tuple(convert: Callable[[Any], Any], values: Any) -> Any:

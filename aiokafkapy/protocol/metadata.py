@@ -1,7 +1,7 @@
 """Encodes the Metadata request without kio, and reads the response topic by topic.
 
 A producer may request ten thousand topics; building kio's objects for that blocks the loop for 30 ms. The response is
-read by kio's schema, but a callback decides what to make of each topic, so that ten thousand message objects need not
+read by kio's schema, but a callback makes the object for each topic, so that ten thousand message objects need not
 exist at once, nor at all for known topics. Of a topic's layout only the position of its name is known here.
 
 The versions: 0 cannot request no topics, 4 may create topics, 8 has authorized operations, 9 is flexible, 10 has topic

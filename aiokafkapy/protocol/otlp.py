@@ -53,7 +53,7 @@ def encode_metrics(points: Iterable[MetricPoint], resource: Mapping[str, str] | 
 def decode_metrics(data: bytes) -> tuple[dict[str, str], list[MetricPoint]]:
     """The resource's attributes and the points of a ``MetricsData``; histograms and the like are passed over.
 
-    Raises MalformedFrameError for bytes that are none.
+    Raises MalformedFrameError for other bytes.
     """
     resource: dict[str, str] = {}
     points: list[MetricPoint] = []

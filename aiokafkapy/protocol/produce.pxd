@@ -69,4 +69,13 @@ cdef list _gathered(list pieces)
 cdef Py_ssize_t _read_plain_partitions(
     object cursor, Py_ssize_t count, object topic, object topic_id, list partitions
 ) except -1
+cpdef ProduceResponse _decode_any_answer(int version, object frame)
+@cython.locals(flexible=bint)
+cdef _read_topic(object cursor, int version, list partitions)
+cdef _skip_tags(object cursor)
+cdef tuple _read(object cursor, object struct)
+@cython.locals(position=Py_ssize_t, byte=int)
+cdef long long _read_varint(object cursor) except -1
+@cython.locals(count="long long")
+cdef long long _read_count(object cursor, bint flexible) except -1
 cpdef decode_produce_response(int version, object frame)

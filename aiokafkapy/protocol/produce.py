@@ -74,8 +74,8 @@ _NOTHING_TO_SAY: Final = b"\x01\x00\x00"
 """The end of most partitions: no record errors, no message, no tagged fields."""
 _PLAIN_PARTITION: Final = Struct(">ihqqq3s")
 """The same in the flexible versions."""
-_pack_partition_head: Final = Struct(">IBB").pack
-"""Partition number, and the size of its records as a varint of two bytes."""
+_pack_partition_head, _pack_large_partition_head = Struct(">IBB").pack, Struct(">IBBB").pack
+"""Partition number, and the size of its records as a varint of two bytes, or of three."""
 _LEADER: Final = Struct(">ii")
 _TWO_TO_32: Final = 1 << 32
 _LONE_ANSWER_SIZE: Final = 62
@@ -221,9 +221,7 @@ def encode_produce_request(
             if flexible:
                 pieces.append(b"\0")
         head = bytearray(1 if flexible else 0)
-    pieces.append(head)
-    if flexible:
-        pieces.append(b"\0")
+    pieces += (head, b"\0") if flexible else (head,)
     return _gathered(pieces)
 
 
@@ -232,10 +230,12 @@ def _partition_head(partition: int, size: int, flexible: bool) -> bytes:
     partition &= 0xFFFFFFFF
     if not flexible:
         return partition.to_bytes(4, "big") + size.to_bytes(4, "big")
-    if 0x7F <= size < 0x3FFF:
-        size += 1
+    size += 1
+    if 0x80 <= size < 0x4000:
         return _pack_partition_head(partition, size & 0x7F | 0x80, size >> 7)
-    return partition.to_bytes(4, "big") + unsigned_varint(size + 1)
+    if 0x4000 <= size < 0x200000:  # a full batch of the default size
+        return _pack_large_partition_head(partition, size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14)
+    return partition.to_bytes(4, "big") + unsigned_varint(size)
 
 
 def _gathered(pieces: list[Buffer]) -> list[bytes | memoryview]:
@@ -262,7 +262,7 @@ def encode_lone_produce_request(
     version: int, correlation_id: int, client_id: str | None, transactional_id: str | None, acks: int,
     timeout_ms: int, topic: str, topic_id: UUID | None, partition: int, buffers: tuple[Buffer, ...],
 ) -> list[bytes | memoryview]:  # fmt: skip
-    """As ``encode_produce_request``, of one batch: what a lone awaited send comes to."""
+    """As ``encode_produce_request``, for one batch: the case of a single awaited send."""
     if version == _HIGHEST_VERSION and transactional_id is None and topic_id is not None:
         return _encode_lone_request(correlation_id, client_id, acks, timeout_ms, topic_id, partition, buffers)
     topics = [(topic, topic_id, [(partition, buffers)])]
@@ -299,7 +299,7 @@ def _encode_lone_request(
 
 
 _last_lone_head: tuple[str | None, int, int, UUID | None, bytearray] = (None, 0, 0, None, bytearray())
-"""The arguments of the lone request before, and what ``_lone_head`` made of them."""
+"""The arguments of the last such request, and the result of ``_lone_head``."""
 
 
 def _new_lone_head(client_id: str | None, acks: int, timeout_ms: int, topic_id: UUID) -> bytearray:

@@ -42,7 +42,11 @@ __all__ = [
     "entity_reader",
     "entity_reader_with",
     "error_code",
+    "read_bytes",
     "read_compact_string",
+    "read_int16",
+    "read_int32",
+    "read_string",
 ]
 
 FieldReader: TypeAlias = Callable[["Cursor"], Any]
@@ -93,6 +97,12 @@ class Cursor:
             if byte < 0x80:
                 return result
         raise MalformedFrameError(f"varint of more than five bytes at offset {self.position}")
+
+    def skip_tags(self) -> None:
+        """Skip the tagged fields that follow (KIP-482)."""
+        for _ in range(self.read_count(self.read_unsigned_varint())):
+            self.read_unsigned_varint()
+            self.advance(self.read_unsigned_varint())
 
     def read_count(self, count: int) -> int:
         """Check an array's length: each element takes at least one byte."""
@@ -207,11 +217,11 @@ def _field_reader(field: dataclasses.Field[Any], flexible: bool, optional: bool)
 
 def _primitive_reader(kafka_type: str, flexible: bool, optional: bool) -> FieldReader:
     if kafka_type == "string":
-        read = read_compact_string if flexible else _read_string
+        read = read_compact_string if flexible else read_string
         return read if optional else partial(_not_null, read)
     if kafka_type in ("bytes", "records"):
-        read_bytes = _read_compact_bytes if flexible else _read_bytes
-        return read_bytes if optional else partial(_not_null, read_bytes)
+        read_any = _read_compact_bytes if flexible else read_bytes
+        return read_any if optional else partial(_not_null, read_any)
     return _FIXED_SIZE_READERS[kafka_type]
 
 
@@ -219,7 +229,7 @@ def _primitive_reader(kafka_type: str, flexible: bool, optional: bool) -> FieldR
 
 
 def _read_array(inner: FieldReader, cursor: Cursor) -> Any:
-    count = cursor.read_count(_read_int32(cursor))
+    count = cursor.read_count(read_int32(cursor))
     return None if count < 0 else tuple([inner(cursor) for _ in range(count)])
 
 
@@ -250,8 +260,9 @@ def _decode(raw: bytes) -> str:
         raise MalformedFrameError(f"a string is not UTF-8: {error}") from None
 
 
-def _read_string(cursor: Cursor) -> str | None:
-    size = _read_int16(cursor)
+def read_string(cursor: Cursor) -> str | None:
+    """A string of a version that is not flexible, or None."""
+    size = read_int16(cursor)
     return None if size < 0 else _decode(cursor.take(size))
 
 
@@ -265,8 +276,9 @@ def read_compact_string(cursor: Cursor) -> str | None:
     return None if size < 0 else _decode(cursor.take(size))
 
 
-def _read_bytes(cursor: Cursor) -> bytes | None:
-    size = _read_int32(cursor)
+def read_bytes(cursor: Cursor) -> bytes | None:
+    """Bytes of a version that is not flexible, or None."""
+    size = read_int32(cursor)
     return None if size < 0 else cursor.take(size)
 
 
@@ -291,7 +303,8 @@ def _read_boolean(cursor: Cursor) -> bool:
     return cursor.data[cursor.advance(1)] != 0
 
 
-def _read_int16(cursor: Cursor) -> int:
+def read_int16(cursor: Cursor) -> int:
+    """A signed integer of two bytes."""
     return int(_INT16(cursor.data, cursor.advance(2))[0])
 
 
@@ -299,7 +312,8 @@ def _read_uint16(cursor: Cursor) -> int:
     return int(_UINT16(cursor.data, cursor.advance(2))[0])
 
 
-def _read_int32(cursor: Cursor) -> int:
+def read_int32(cursor: Cursor) -> int:
+    """A signed integer of four bytes."""
     return int(_INT32(cursor.data, cursor.advance(4))[0])
 
 
@@ -325,11 +339,11 @@ def _read_uuid(cursor: Cursor) -> UUID | None:
 
 
 def _read_error_code(cursor: Cursor) -> ErrorCode:
-    return error_code(_read_int16(cursor))
+    return error_code(read_int16(cursor))
 
 
 def _read_timedelta_i32(cursor: Cursor) -> datetime.timedelta:
-    return datetime.timedelta(milliseconds=_read_int32(cursor))
+    return datetime.timedelta(milliseconds=read_int32(cursor))
 
 
 def _read_timedelta_i64(cursor: Cursor) -> datetime.timedelta:
@@ -352,8 +366,8 @@ def _read_datetime_i64(cursor: Cursor) -> datetime.datetime | None:
 _FIXED_SIZE_READERS: dict[str, FieldReader] = {
     "bool": _read_boolean,
     "int8": _read_int8,
-    "int16": _read_int16,
-    "int32": _read_int32,
+    "int16": read_int16,
+    "int32": read_int32,
     "int64": _read_int64,
     "uint8": _read_uint8,
     "uint16": _read_uint16,

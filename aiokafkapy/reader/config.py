@@ -46,7 +46,7 @@ class ReaderConfig(ClientConfig):
         Field(
             description="Where to go on when a position is not in the log (any more); none raises "
             "OffsetOutOfRangeError. Kafka's default is latest: a reader that is given partitions by hand is expected "
-            "to see what is in them."
+            "to see their records."
         ),
     ] = "earliest"
     default_api_timeout_ms: Annotated[

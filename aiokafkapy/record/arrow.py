@@ -8,7 +8,7 @@ Rules:
 
 - A table's columns and their types are checked before the first row is read.
 - Common types are read from their buffers without a copy; rare ones are cast, a window of rows at a time.
-- Nothing of a batch is kept except what its reader returns. pyarrow is imported with the first table.
+- Nothing of a batch is kept except its reader's results. pyarrow is imported with the first table.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def open_table(data: Any) -> RecordTable:
     except pa.ArrowInvalid as error:
         raise TypeError(f"send_arrow() takes a table, not a {type(data).__name__}: {error}") from error
     raise TypeError(
-        f"send_arrow() takes a pyarrow Table or RecordBatch, or what has the Arrow PyCapsule interface (polars, "
+        "send_arrow() takes a pyarrow Table or RecordBatch, or an object with the Arrow PyCapsule interface (polars, "
         f"pandas 2.2), not a {type(data).__name__}"
     )
 

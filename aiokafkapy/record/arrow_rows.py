@@ -6,7 +6,7 @@ topic names: rows, lanes and topics are numbers. Java has no counterpart.
 
 Rules:
 
-- Whatever is changed here is changed in ``arrow_rows.pyx`` too; tests/unit/record/test_arrow_rows.py compares them.
+- Every change is made in ``arrow_rows.pyx`` too; tests/unit/record/test_arrow_rows.py compares them.
 - Within a lane rows keep their order. Lane 0 is for refused rows, which are never encoded.
 - No offset, index or length in a buffer is trusted before it has been checked against the buffer's size.
 """
@@ -16,7 +16,8 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from operator import gt
 from typing import Any, Final
 
 from ..common import Headers
@@ -33,6 +34,10 @@ STEP_BYTES: Final = 64 * 1024
 """The most rows, and bytes of keys (the last row's excluded), in one step of a plan, to bound the time on the loop."""
 SLICE_BYTES: Final = 32 * 1024
 """The most bytes of records to encode at a time, for the same reason."""
+ROWS_AT_ONCE: Final = 256
+"""Rows whose values are read in one step, and kept until they are encoded."""
+MAX_RECORD_OVERHEAD: Final = 40
+"""More bytes than a record has besides its value."""
 RECORD_COST: Final = 8
 """Estimate of a record's bytes besides its value."""
 
@@ -50,15 +55,19 @@ class ArrowRows:
 
     __slots__ = (
         "_divisor",
+        "_first_read",
         "_hashes_keys",
         "_headers",
         "_key",
         "_lane_ends",
         "_lanes",
+        "_longest_read",
         "_most_sticky_bytes",
         "_multiplier",
         "_order",
         "_partition",
+        "_read",
+        "_read_values",
         "_routes",
         "_row_count",
         "_stop",
@@ -77,6 +86,10 @@ class ArrowRows:
     def __init__(self, columns: Columns, hashes_keys: bool) -> None:
         # A reader for each column; that of a missing column returns None.
         self._value = _strings(columns.value, "value")
+        # Many at once, where that is possible; the last that were read, which row was the first, and the longest's size
+        self._read_values = _many_pieces(columns.value)
+        self._read: list[bytes] = []
+        self._first_read = self._longest_read = 0
         self._key = None if columns.key is None else _strings(columns.key, "key")
         self._headers = None if columns.headers is None else _headers(columns.headers)
         self._partition = None if columns.partition is None else _numbers(columns.partition)
@@ -189,6 +202,8 @@ class ArrowRows:
         start, order, is_plain = self.start, self._order, self._headers is None and self._timestamp is None
         try_append, now_ms = builder.try_append, self.now_ms
         while self.position < stop and self.encoded_bytes < most_bytes:
+            if is_plain and self._key is None and self._append_values(builder, stop, most_bytes):
+                continue
             row = start + order[self.position]
             try:
                 if is_plain:
@@ -204,6 +219,30 @@ class ArrowRows:
         return 0
 
     # internals
+
+    def _append_values(self, builder: RecordBatchBuilder, stop: int, most_bytes: int) -> bool:
+        """Encode the next rows that are values and no more, in their own order; False if the one behind them is a case
+        apart, such as one that finds no room.
+        """
+        if self._read_values is None or type(self._order) is not range:
+            return False
+        row = self.start + self.position
+        if not self._first_read <= row < self._first_read + len(self._read):
+            self._first_read = row
+            self._read = self._read_values(row, min(row + ROWS_AT_ONCE, self.start + self.planned))
+            if not self._read:
+                self._read_values = None  # it is as well to look at each
+                return False
+            self._longest_read = max(map(len, self._read))
+        # So many that none of them can begin behind ``most_bytes``
+        most = (most_bytes - self.encoded_bytes) // (self._longest_read + MAX_RECORD_OVERHEAD)
+        first = row - self._first_read
+        last = min(first + min(stop - self.position, most), len(self._read))
+        size = builder.size
+        end = builder.append_run(self.now_ms, self._read, first, last)
+        self.position += end - first
+        self.encoded_bytes += builder.size - size
+        return first < end == last
 
     def _choose_lanes(self) -> None:
         routes, lanes = self._routes, self._lanes
@@ -233,7 +272,8 @@ class ArrowRows:
         lanes = self._lanes
         counts = Counter(lanes)
         used = sorted(counts)
-        self._order = sorted(range(len(lanes)), key=lanes.__getitem__)
+        rows = range(len(lanes))
+        self._order = rows if len(used) == 1 else sorted(rows, key=lanes.__getitem__)
         self._lane_ends = dict(zip(used, accumulate(counts[lane] for lane in used), strict=True))
         self.planned = len(lanes)
         self.position = self.refused = counts[0]
@@ -337,6 +377,26 @@ def _pieces(column: BytesColumn, rows: int, name: str) -> Callable[[int], bytes]
         if not 0 <= start <= stop <= size:
             raise _outside(name)
         return data[start:stop].tobytes()
+
+    return read
+
+
+def _many_pieces(column: BytesColumn) -> Callable[[int, int], list[bytes]] | None:
+    """Reads rows from one to another in one step, none if one of them is not valid. None for a column with nulls,
+    indices, or another layout.
+    """
+    if column.layout not in (Layout.SMALL, Layout.LARGE) or column.validity is not None or column.indices is not None:
+        return None
+    offset, data = column.offset, _checked(column.data, 0)
+    ends = _integers(column.offsets, 4 if column.layout == Layout.SMALL else 8, 0)
+
+    def read(start: int, stop: int) -> list[bytes]:
+        found = ends[offset + start : offset + stop + 1].tolist()
+        if found[0] < 0 or found[-1] > len(data) or any(map(gt, found, found[1:])):
+            return []
+        first = found[0]
+        piece = data[first : found[-1]].tobytes()
+        return [piece[begin - first : end - first] for begin, end in pairwise(found)]
 
     return read
 

@@ -7,7 +7,7 @@ topic names: rows, lanes and topics are numbers. Java has no counterpart.
 
 Rules:
 
-- The public names are documented in the twin; whatever is changed here is changed there too.
+- The public names are documented in the twin; every change is made there too.
 - Within a lane rows keep their order. Lane 0 is for refused rows, which are never encoded.
 - No offset, index or length in a buffer is trusted before it has been checked against the buffer's size.
 - The loops over rows create no objects and release the GIL; it is acquired to add a block to a batch, and held for
@@ -567,6 +567,11 @@ cdef class ArrowRows:
         cdef Py_ssize_t position = self.position
         cdef Py_ssize_t count = builder.count
         cdef Py_ssize_t start = self.start
+        cdef Py_ssize_t turn
+        cdef int64_t behind
+        cdef bint is_small = values.layout == SMALL
+        # Each value begins where the one before ends, so one number tells of the next.
+        cdef bint is_in_pieces = (is_small or values.layout == LARGE) and not values.has_indices and not values.validity
         cdef unsigned char *first = builder._next
         cdef unsigned char *out = first
         # Where the batch is full, and how far its block reaches
@@ -575,6 +580,7 @@ cdef class ArrowRows:
         cdef unsigned char *end = first + min(space, room)
         # No record begins behind it.
         cdef unsigned char *last = first + min(room, most_bytes - self.encoded_bytes)
+        cdef unsigned char *last_of_turn
         # Unsigned, so that it wraps around as Java's long does.
         cdef uint64_t timestamp_delta = zigzag_of(<int64_t>(<uint64_t>self.now_ms - <uint64_t>builder.base_timestamp))
         stencil.value_size = stencil.stop = 0  # of no record
@@ -588,9 +594,19 @@ cdef class ArrowRows:
                 if (out - first) + stencil.record_size <= room:
                     found = stencil.record_size
                 break
-            out = write_stenciled(&stencil, out, count, value.data)
-            count += 1
-            position += 1
+            # The records that follow with this stencil need fewer questions.
+            last_of_turn = min(last - 1, end - stencil.record_size)
+            turn = min(stop, position + (stencil.stop - count)) if is_in_pieces else 0
+            while True:
+                out = write_stenciled(&stencil, out, count, value.data)
+                count += 1
+                position += 1
+                if position >= turn or out > last_of_turn:
+                    break
+                value.data += value.size
+                behind = offset_at(&values, is_small, start + position + 1)
+                if behind > values.data_size or behind - (value.data - values.data) != value.size:
+                    break
         if out != first:
             builder.max_timestamp = max(builder.max_timestamp, self.now_ms)
         builder._next = out
@@ -696,6 +712,12 @@ cdef inline bint get_string(const Strings *column, Py_ssize_t row, Piece *piece)
     piece.data = column.data + start
     piece.size = stop - start
     return True
+
+
+cdef inline int64_t offset_at(const Strings *column, bint is_small, Py_ssize_t row) noexcept nogil:
+    """Where a row's bytes begin in ``data``, and those of the row before end."""
+    cdef Py_ssize_t place = column.offset + row
+    return (<const int32_t *>column.offsets)[place] if is_small else (<const int64_t *>column.offsets)[place]
 
 
 cdef inline const unsigned char *address_of(const Strings *column, Py_ssize_t row) noexcept nogil:

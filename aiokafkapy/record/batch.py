@@ -210,7 +210,7 @@ class RecordBatch:
     ) -> list[ConsumedRecord]:
         """Decode the records, which are checked as they are read; the CRC is not (see ``validate``).
 
-        Raises CorruptMessageError when they are not what the header says, or have more than ``max_decompressed_size``
+        Raises CorruptMessageError when they contradict the header, or have more than ``max_decompressed_size``
         bytes. The records of a control batch come as they are.
         """
         data = self._decompressed(max_decompressed_size)
@@ -244,7 +244,7 @@ class RecordBatch:
     def with_records(self, kept: Sequence[bool], max_timestamp: int) -> bytes:
         """The batch with those of its records that are ``kept``, at their offsets, and all offsets that it had.
 
-        As compaction leaves it. Raises CorruptMessageError when the records are not what the header says.
+        As compaction leaves it. Raises CorruptMessageError when the records contradict the header.
         """
         data = memoryview(self._decompressed(MAX_DECOMPRESSED_SIZE))
         pieces: list[memoryview] = []

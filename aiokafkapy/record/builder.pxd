@@ -14,7 +14,7 @@ cdef class RecordBlock:
     cdef Py_ssize_t allocated
 
 
-# Records without a key and headers: what they have in common as long as their values are of one size, see below.
+# Records without a key and headers: the bytes that they share while their values have one size, see below.
 
 cdef enum:
     STENCIL_OVERRUN = 32  # so many bytes are free behind each block's end, for a stencil is laid down whole
@@ -204,7 +204,7 @@ cdef inline unsigned char *write_body(
     return write_varint(out, zigzag_of(header_count))
 
 
-# Writing records without a key and headers, whose values are of one size: what they have in common is laid down whole.
+# Writing records without a key and headers, whose values are of one size: their common bytes are copied at once.
 
 cdef inline void cut_stencil(
     Stencil *stencil, uint64_t timestamp_delta, Py_ssize_t count, Py_ssize_t value_size
@@ -234,7 +234,7 @@ cdef inline unsigned char *write_stenciled(
 ) noexcept nogil:
     """Write the record at offset delta ``count``, whose value is of the stencil's size."""
     memcpy(out, stencil.bytes, 32)
-    # Here and not in the stencil: a CPU waits when it is to read what it has just written a part of.
+    # Here and not in the stencil: a CPU stalls on a read that overlaps a narrower write just before it.
     out[stencil.place] = <unsigned char>(count << 1 & 0x7F) | stencil.continued
     out += stencil.size
     if stencil.value_size > 0:

@@ -7,7 +7,7 @@ Kafka counterparts: ``MemoryRecordsBuilder``, ``DefaultRecord``, ``DefaultRecord
 
 Rules:
 
-- Whatever is changed here is changed in ``builder.pyx`` too; tests/unit/record/test_kernel.py compares their bytes.
+- Every change is made in ``builder.pyx`` too; tests/unit/record/test_kernel.py compares their bytes.
 - Records are encoded once, when they are appended, into one buffer; sealing a batch encodes nothing again.
 - Each stamp makes a new ``bytes`` for the batch's header, so that a buffer that a transport still holds never changes.
 - A decoder trusts no length and no count before it has checked it against the remaining bytes.
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from struct import Struct
 from typing import Any, Final, TypeAlias
 
@@ -31,6 +32,7 @@ from .encoding import (
     NO_HEADERS,
     NO_KEY,
     SHORT,
+    SHORT_VARINTS,
     VARINTS,
     Buffer,
     encode_body,
@@ -68,6 +70,11 @@ FIRST_STORAGE: Final = 511
 """The capacity of a batch with a small record, without the byte that a bytearray adds."""
 SMALL_STORAGE: Final = 2048
 """Up to this size the storage doubles, then it grows by a quarter."""
+
+FEWEST_ALIKE: Final = 4
+MOST_ALIKE: Final = 64
+"""How many values are encoded in one step: for fewer it costs more than it saves, and each value that differs from the
+next ones has had as many looked at in vain."""
 
 UNLIMITED: Final = 1 << 62
 """An allowance that no batch reaches."""
@@ -186,9 +193,10 @@ class RecordBatchBuilder:
         """
         position = start
         while position < stop and type(values[position]) in _PLAIN:
-            if self.try_append(timestamp_ms, None, values[position], None) <= 0:
+            taken = self._append_alike(timestamp_ms, values[position : min(stop, position + MOST_ALIKE)])
+            if not taken and self.try_append(timestamp_ms, None, values[position], None) <= 0:
                 break
-            position += 1
+            position += taken or 1
         return position
 
     def records_view(self) -> memoryview:
@@ -274,6 +282,32 @@ class RecordBatchBuilder:
             yield timestamp_ms, key, value, headers
 
     # internals
+
+    def _append_alike(self, timestamp_ms: int, values: Sequence[Any]) -> int:
+        """Encode the first of ``values`` whose records differ in their offsets and their bytes only, joined in one
+        step; returns how many, 0 when that is not worth it or not possible here.
+        """
+        count, delta, value = self.count, timestamp_ms - self.base_timestamp, values[0]
+        if not 0 <= delta < KEPT_VARINTS or count >= KEPT_VARINTS or type(value) is not bytes:
+            return 0
+        value_size = len(value)
+        if value_size >= SHORT:
+            return 0
+        offset = VARINTS[count]
+        body_size = len(HEADS[delta]) + len(offset) + len(NO_KEY[value_size]) + value_size + len(NO_HEADERS)
+        head, between = VARINTS[body_size] + HEADS[delta], NO_KEY[value_size]
+        record_size = body_size + len(VARINTS[body_size])
+        same_offsets = (SHORT_VARINTS if count < SHORT_VARINTS else KEPT_VARINTS) - count
+        most = min(len(values), same_offsets, (self._room - self.size) // record_size)
+        if most < FEWEST_ALIKE or type(values[1]) is not bytes or len(values[1]) != value_size:
+            return 0
+        alike = list(takewhile(lambda other: type(other) is bytes and len(other) == value_size, values[:most]))
+        records = map(between.join, zip(VARINTS[count : count + len(alike)], alike, strict=True))
+        self._storage += head + (NO_HEADERS + head).join(records) + NO_HEADERS
+        self.count += len(alike)
+        self.size += len(alike) * record_size
+        self.max_timestamp = max(self.max_timestamp, timestamp_ms)
+        return len(alike)
 
     def _append_any(self, timestamp_ms: int, key: Buffer | None, value: Buffer | None, headers: Headers | None) -> int:
         """``try_append`` for any record and any state of the batch."""

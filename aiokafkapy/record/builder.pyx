@@ -8,12 +8,12 @@ Kafka counterparts: ``MemoryRecordsBuilder``, ``DefaultRecord``, ``DefaultRecord
 
 Rules:
 
-- What each public name promises is said in the twin; whatever is changed here is changed there too.
+- The twin documents each public name's promises; every change is made there too.
 - A record is sized first and then written straight into malloc'd memory; between the two no Python code can run.
 - Memory is a row of blocks that never move and are never copied as the batch grows; the views on a block keep it
   alive. Freed blocks are kept for the next batch: fresh pages from the system cost more than the encoding.
-- A batch's header is a new ``bytes`` after each stamp, so what a transport still holds never changes under it.
-- A decoder believes no length and no count before it has checked it against the bytes that are there.
+- A batch's header is a new ``bytes`` after each stamp, so the bytes that a transport still holds never change.
+- A decoder trusts no length and no count before it has checked it against the available bytes.
 """
 
 cimport cython
@@ -53,7 +53,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     BATCH_HEADER_SIZE = 61
-    CRC_START = 21  # what the checksum covers begins here
+    CRC_START = 21  # the checksummed bytes begin here
     MAX_RECORD_OVERHEAD = 21
     MIN_RECORD_SIZE = 7
     TRANSACTIONAL = 0x10
@@ -124,8 +124,8 @@ cdef object crc32c(object data, object crc=0):
 
 cdef array.array NO_SIZES = array.array("i")
 
-# What the process's threads share: the GIL guards it, and costs nothing here. Without one (3.14t) the blocks have a
-# lock, and headers are looked at each time, for their tuple and size would have to be read as one.
+# State that the process's threads share: the GIL guards it, at no cost. Without one (3.14t) the blocks have a lock, and
+# headers are measured each time, for their tuple and size would have to be read together.
 cdef extern from *:
     """
     #ifdef Py_GIL_DISABLED
@@ -234,9 +234,14 @@ cdef class RecordBatchBuilder:
                 return self._append_buffers(timestamp_ms, key, value, headers)
             value_data = <const unsigned char *>PyBytes_AS_STRING(value)
             value_size = PyBytes_GET_SIZE(value)
-        if headers is not None:
-            headers = _plain_headers(headers)
-        return self._append(timestamp_ms, key_data, key_size, value_data, value_size, headers)
+        cdef Py_ssize_t size
+        if headers is None:
+            if key is None:
+                size = append_stenciled(self, timestamp_ms, value_data, value_size)
+                if size:
+                    return size
+            return self._append(timestamp_ms, key_data, key_size, value_data, value_size, None)
+        return self._append(timestamp_ms, key_data, key_size, value_data, value_size, _plain_headers(headers))
 
     cpdef Py_ssize_t append_run(self, long long timestamp_ms, object values, Py_ssize_t start, Py_ssize_t stop) except -1:
         """Encode values[start:stop], without keys and headers, to the first that needs ``try_append``: its position."""
@@ -245,21 +250,20 @@ cdef class RecordBatchBuilder:
         cdef list items = values
         cdef Py_ssize_t position = start
         cdef Py_ssize_t count = self.count
-        cdef Py_ssize_t value_size
-        cdef const unsigned char *value_data = NULL
+        cdef Py_ssize_t value_size, turn
         cdef PyObject *value
         cdef Stencil stencil
-        cdef int64_t size = self.size
-        cdef int64_t limit = min(self.limit, MAX_BATCH_SIZE)
         cdef uint64_t timestamp_delta = zigzag_of(<int64_t>(<uint64_t>timestamp_ms - <uint64_t>self.base_timestamp))
-        cdef unsigned char *out = self._next
-        cdef unsigned char *end = self._stop
+        cdef unsigned char *first = self._next
+        cdef unsigned char *out = first
+        # No record ends behind it: its block does, or the batch is full.
+        cdef unsigned char *end = first + min(self._stop - first, min(self.limit, MAX_BATCH_SIZE) - self.size)
+        cdef unsigned char *last
         stencil.value_size = stencil.stop = 0  # of no record
         stop = min(stop, len(items))
         while position < stop:
             value = PyList_GET_ITEM(items, position)  # borrowed: nothing runs meanwhile that could let go of it
             if is_bytes(value):
-                value_data = bytes_of(value)
                 value_size = size_of_bytes(value)
             elif value == <PyObject *>None:
                 value_size = -1
@@ -267,17 +271,25 @@ cdef class RecordBatchBuilder:
                 break
             if value_size != stencil.value_size or count >= stencil.stop:
                 cut_stencil(&stencil, timestamp_delta, count, value_size)
-            if size + stencil.record_size > limit or end - out < stencil.record_size:
+            if end - out < stencil.record_size:
                 break
-            out = write_stenciled(&stencil, out, count, value_data)
-            count += 1
-            position += 1
-            size += stencil.record_size
+            # The records that follow with this stencil need fewer questions.
+            last = end - stencil.record_size
+            turn = min(stop, position + (stencil.stop - count))
+            while True:
+                out = write_stenciled(&stencil, out, count, bytes_of(value))
+                count += 1
+                position += 1
+                if position >= turn or out > last:
+                    break
+                value = PyList_GET_ITEM(items, position)
+                if not is_bytes(value) or size_of_bytes(value) != value_size:
+                    break
         if position > start:
             self._next = out
             self.count = count
-            self.records_size += size - self.size
-            self.size = size
+            self.records_size += out - first
+            self.size += out - first
             self.max_timestamp = max(self.max_timestamp, timestamp_ms)
         return position
 
@@ -357,7 +369,7 @@ cdef class RecordBatchBuilder:
         return (self._header, *[memoryview(block) for block in self._blocks])
 
     def records(self):
-        """Decode what was appended, in order, as (timestamp_ms, key, value, headers); for splitting a batch."""
+        """Decode the appended records, in order, as (timestamp_ms, key, value, headers); for splitting a batch."""
         if self._payload is None:
             self._settle()
             data = b"".join(self._blocks)
@@ -449,25 +461,15 @@ cdef class RecordBatchBuilder:
         cdef uint64_t offset_delta = 0
         cdef int64_t body_size = 0
         cdef int64_t record_size, size
-        cdef bint is_plain = key_size < 0 and headers is None
-        cdef bint is_stenciled = (
-            is_plain
-            and value_size == self._stencil.value_size
-            and timestamp_delta == self._stencil.timestamp_delta
-            and self.count < self._stencil.stop
-        )
-        if is_stenciled:
-            record_size = self._stencil.record_size
-        else:
-            if headers is not None:
-                header_count = len(<tuple>headers)
-                if HAS_GIL and headers is checked_headers:
-                    headers_size = checked_size
-                else:
-                    headers_size = size_headers(<tuple>headers)
-            offset_delta = zigzag_of(self.count)
-            body_size = size_body(timestamp_delta, offset_delta, key_size, value_size, header_count, headers_size)
-            record_size = body_size + varint_size(zigzag_of(body_size))
+        if headers is not None:
+            header_count = len(<tuple>headers)
+            if HAS_GIL and headers is checked_headers:
+                headers_size = checked_size
+            else:
+                headers_size = size_headers(<tuple>headers)
+        offset_delta = zigzag_of(self.count)
+        body_size = size_body(timestamp_delta, offset_delta, key_size, value_size, header_count, headers_size)
+        record_size = body_size + varint_size(zigzag_of(body_size))
         size = self.size + record_size
         if size > self.limit and self.count:
             return 0
@@ -485,19 +487,16 @@ cdef class RecordBatchBuilder:
                 return -(self.capacity + added)
             self._open_block(added)
         cdef unsigned char *out = self._next
-        if is_stenciled:
-            out = write_stenciled(&self._stencil, out, self.count, value)
-        else:
-            out = write_body(
-                out, body_size, timestamp_delta, offset_delta, key, key_size, value, value_size, header_count
-            )
-            if header_count:
-                out = write_headers(out, <tuple>headers)
-                checked_headers = None
-            if is_plain:
-                if value_size == self._last_size:
-                    cut_stencil(&self._stencil, timestamp_delta, self.count, value_size)
-                self._last_size = value_size
+        out = write_body(
+            out, body_size, timestamp_delta, offset_delta, key, key_size, value, value_size, header_count
+        )
+        if header_count:
+            out = write_headers(out, <tuple>headers)
+            checked_headers = None
+        elif key_size < 0:
+            if value_size == self._last_size:
+                cut_stencil(&self._stencil, timestamp_delta, self.count, value_size)
+            self._last_size = value_size
         self._next = out
         if opens_block:
             self._fill_block_before(record_size)
@@ -559,6 +558,33 @@ cdef class RecordBatchBuilder:
         """Store the used size in the current block."""
         if self._next != NULL:
             self._block.used = self._next - self._block.data
+
+
+cdef inline Py_ssize_t append_stenciled(
+    RecordBatchBuilder builder, long long timestamp_ms, const unsigned char *value, Py_ssize_t value_size
+) noexcept:
+    """Append a record as the stencil has it, when it is of that kind and there is room; its size, or 0 if it is not."""
+    cdef const Stencil *stencil = &builder._stencil
+    cdef Py_ssize_t count = builder.count
+    cdef int64_t record_size = stencil.record_size
+    cdef int64_t size = builder.size + record_size
+    if (
+        count >= stencil.stop  # that is 0 as long as there is no stencil
+        or value_size != stencil.value_size
+        or zigzag_of(<int64_t>(<uint64_t>timestamp_ms - <uint64_t>builder.base_timestamp)) != stencil.timestamp_delta
+        or size > builder.limit
+        or size > MAX_BATCH_SIZE
+        or builder._stop - builder._next < record_size
+        or builder._is_closed
+    ):
+        return 0
+    builder._next = write_stenciled(stencil, builder._next, count, value)
+    builder.count = count + 1
+    builder.size = size
+    builder.records_size += record_size
+    if timestamp_ms > builder.max_timestamp:
+        builder.max_timestamp = timestamp_ms
+    return record_size
 
 
 cdef inline int block_index(Py_ssize_t allocated) noexcept:

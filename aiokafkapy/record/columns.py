@@ -14,7 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 __all__ = [
     "NULL_TOPIC",
@@ -48,8 +51,8 @@ class NumberColumn(NamedTuple):
 
     length: int
     offset: int
-    validity: Any
-    data: Any
+    validity: ReadableBuffer | None
+    data: ReadableBuffer | None
     width: int
 
 
@@ -61,11 +64,11 @@ class BytesColumn(NamedTuple):
     layout: Layout
     length: int
     offset: int = 0
-    validity: Any = None
-    offsets: Any = None  # of VIEWS: the views
-    data: Any = None
+    validity: ReadableBuffer | None = None
+    offsets: ReadableBuffer | None = None  # of VIEWS: the views
+    data: ReadableBuffer | None = None
     width: int = 0
-    buffers: Sequence[Any] = ()
+    buffers: Sequence[ReadableBuffer] = ()
     indices: NumberColumn | None = None
 
 
@@ -75,8 +78,8 @@ class HeadersColumn(NamedTuple):
     layout: Layout
     length: int
     offset: int
-    validity: Any
-    offsets: Any
+    validity: ReadableBuffer | None
+    offsets: ReadableBuffer
     names: BytesColumn
     values: BytesColumn
     entries: NumberColumn  # without data: which entries are null
@@ -115,18 +118,18 @@ class Route(NamedTuple):
 class ReadStrings(NamedTuple):
     """Byte strings of consumed records: SMALL ``offsets`` from 0 on, and ``data``; no nulls if ``validity`` is None."""
 
-    validity: Any
+    validity: ReadableBuffer | None
     null_count: int
-    offsets: Any
-    data: Any
+    offsets: ReadableBuffer
+    data: ReadableBuffer
 
 
 class ReadHeaders(NamedTuple):
     """Headers of consumed records, null for a record without any: 32-bit ``offsets`` into names and values."""
 
-    validity: Any
+    validity: ReadableBuffer | None
     null_count: int
-    offsets: Any
+    offsets: ReadableBuffer
     names: ReadStrings
     values: ReadStrings
 
@@ -135,9 +138,9 @@ class ReadRecords(NamedTuple):
     """Columns of consumed records; timestamps are microseconds, their types 32-bit integers."""
 
     row_count: int
-    offsets: Any
-    timestamps: Any
-    timestamp_types: Any
+    offsets: ReadableBuffer
+    timestamps: ReadableBuffer
+    timestamp_types: ReadableBuffer
     keys: ReadStrings
     values: ReadStrings
     headers: ReadHeaders | None

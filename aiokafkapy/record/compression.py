@@ -43,7 +43,7 @@ LZ4_HEADERS: Final = (
     (4 * 1024 * 1024, bytes.fromhex("04224d18607073")),
 )
 """By the size of a block: magic; version 1, independent blocks, no checksums; that size; the header's own checksum. The
-first is what Java writes, whatever the size of a batch; a larger one gives all of a batch to one call, as with snappy.
+first is Java's, for any size of a batch; a larger one gives all of a batch to one call, as with snappy.
 """
 LZ4_IS_RAW: Final = 0x80000000
 """The bit of a block's size that marks it as not compressed."""
@@ -51,7 +51,7 @@ LZ4_END: Final = bytes(4)
 LZ4_LOWEST: Final = 2
 """Below this level the library uses the fast compressor."""
 LZ4_HIGHEST: Final = 9
-"""What Java's levels from 10 on are, too. With the library's own 10 to 12 the call that lets go of the GIL makes more
+"""Java's levels from 10 on are the same. With the library's own 10 to 12 the call that releases the GIL makes more
 bytes, in three times the time; the other makes 1 % fewer of JSON, and takes 170 ms for a block of two random letters.
 """
 LZ4_FRAME_BLOCK: Final = 7
@@ -255,9 +255,9 @@ def _lz4_header(size: int) -> tuple[int, bytes]:
 
 
 def _lz4_high(block: memoryview, level: int, is_quick: bool) -> memoryview:
-    # The library has the high compressor for frames only: so there is one frame for each block, of which the block is
-    # taken. Its plain function costs some 100 µs more than its stream compressor (it adds a checksum, too), but lets go
-    # of the GIL. It links the blocks of a frame, which is why Java's 64 KiB is all that it is given.
+    # The library has the high compressor for frames only: so each block is compressed as a frame of its own, and cut
+    # out of it. Its plain function costs some 100 µs more than its stream compressor (it adds a checksum, too), but
+    # releases the GIL. It links the blocks of a frame, which is why Java's 64 KiB is all that it is given.
     level = min(max(level, LZ4_LOWEST), LZ4_HIGHEST)
     if is_quick:
         stream = _cramjam().lz4.Compressor(level=level, content_checksum=False, block_linked=False)

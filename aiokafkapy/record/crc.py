@@ -1,13 +1,16 @@
 """CRC-32C for the whole package.
 
-Imports the library ``crc32c`` with the first checksum, since its import reads its own package metadata, which takes as
-long as importing all of ``record``. Kafka's counterpart is ``Crc32C``.
+Loads the library ``crc32c`` with the first checksum, and of it the extension alone: the package's own import reads its
+metadata and makes a command line, which takes as long as importing all of ``record``. Kafka's counterpart is
+``Crc32C``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,6 +27,13 @@ def crc32c(data: Buffer, crc: int = 0) -> int:
 @cache
 def library_crc32c() -> Callable[[Buffer, int], int]:
     """The library's function, for callers that keep it."""
-    from crc32c import crc32c
+    found = find_spec("crc32c")
+    parts = None if found is None else PathFinder.find_spec("crc32c._crc32c", found.submodule_search_locations)
+    if parts is None or parts.loader is None:  # not as releases until now have it
+        from crc32c import crc32c
 
-    return crc32c
+        return crc32c
+    extension = module_from_spec(parts)
+    parts.loader.exec_module(extension)
+    function: Callable[[Buffer, int], int] = extension.crc32c
+    return function

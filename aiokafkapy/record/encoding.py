@@ -19,6 +19,7 @@ __all__ = [
     "NO_HEADERS",
     "NO_KEY",
     "SHORT",
+    "SHORT_VARINTS",
     "VARINTS",
     "Buffer",
     "encode_body",
@@ -81,7 +82,15 @@ def _encode_varint(value: int) -> bytes:
 
 KEPT_VARINTS: Final = 4096
 """Most sizes, offsets and timestamp deltas are smaller: those are encoded only once."""
-VARINTS: Final = [_encode_varint(value) for value in range(KEPT_VARINTS)]
+SHORT_VARINTS: Final = 64
+"""Numbers below it take one byte, and those from it to KEPT_VARINTS two."""
+_BYTES: Final = [bytes((value,)) for value in range(0x100)]
+VARINTS: Final = _BYTES[0:0x80:2] + [
+    # Every process that imports this makes them: a call of _encode_varint for each takes five times as long.
+    low + high
+    for high in _BYTES[1 : KEPT_VARINTS // SHORT_VARINTS]
+    for low in _BYTES[0x80::2]
+]
 NULL: Final = _encode_varint(-1)
 NO_HEADERS: Final = VARINTS[0]
 SHORT: Final = KEPT_VARINTS // 2 - 16

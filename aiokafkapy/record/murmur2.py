@@ -21,5 +21,5 @@ def partition_for_key(key: Buffer, partitions: int) -> int:
 
     ``partitions`` counts all partitions of the topic, also those without a leader; it must be positive.
     """
-    # The sign bit is masked, not negated: that is what Java's toPositive does.
+    # The sign bit is masked, not negated: as Java's toPositive.
     return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -5,7 +5,7 @@ names. Java has no counterpart.
 
 Rules:
 
-- Whatever is changed here is changed in ``record_columns.pyx`` too; tests/unit/record/test_record_columns.py compares
+- Every change is made in ``record_columns.pyx`` too; tests/unit/record/test_record_columns.py compares
   them.
 - A batch is read as a whole or not at all: if its bytes are invalid, nothing of it is kept.
 - The bytes are untrusted: no length and no count is used before it is checked against the remaining bytes.
@@ -63,7 +63,7 @@ class RecordColumns:
         first_offset: int = 0,
         end_offset: int = OFFSET_MAX,
     ) -> int:
-        """Read the ``count`` records of an uncompressed records section, which they must fill exactly, but for those
+        """Read the ``count`` records of an uncompressed records section, which they must fill exactly, except for those
         before ``first_offset`` and those from ``end_offset`` on; returns how many rows came.
 
         Raises CorruptMessageError, and OverflowError if a column could exceed 2 GiB: call ``take`` first then.

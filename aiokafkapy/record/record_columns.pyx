@@ -6,11 +6,11 @@ topic's name. Java has no counterpart.
 
 Rules:
 
-- What each public name promises is said in the twin; whatever is changed here is changed there too.
+- The twin documents each public name's promises; every change is made there too.
 - A batch is read as a whole or not at all: when its bytes are wrong, nothing of it stays.
-- The bytes are a stranger's: no length and no count is believed before it is checked against the bytes that are there.
-- The loop over records makes no object and holds no GIL, but for a header's name that is not ASCII. What is wrong with
-  bytes is said by ``decode_records``, which reads them again.
+- The bytes are untrusted: each length and count is checked against the available bytes first.
+- The loop over records makes no object and holds no GIL, except for a header's name that is not ASCII. The error for
+  invalid bytes is made by ``decode_records``, which reads them again.
 """
 
 cimport cython
@@ -136,7 +136,7 @@ cdef class RecordColumns:
                 if done < 0:
                     raise MemoryError
                 decode_records(data, count, base_offset, base_timestamp, append_time)  # raises the exact error
-                raise CorruptMessageError("a batch's records are not what its header says")
+                raise CorruptMessageError("a batch's records contradict its header")
         finally:
             PyBuffer_Release(&buffer)
         return self.row_count - row_count

@@ -1,6 +1,6 @@
 """The peer's identity: TLS and SASL, for clients and for the dev broker.
 
-In come settings and bytes, out go an ``ssl.SSLContext``, bytes for the peer, and errors that say what to do. ``tls``
+In come settings and bytes, out go an ``ssl.SSLContext``, bytes for the peer, and errors with their remedies. ``tls``
 has certificates, ``sasl`` has one file per mechanism with both halves where a broker needs one. The connection's set-up
 drives them; nothing here opens a connection to a broker. Kafka's counterpart is ``org.apache.kafka.common.security``.
 

@@ -1,4 +1,4 @@
-"""The meaning of a failed TLS handshake, and what to do about it.
+"""The meaning of a failed TLS handshake, and its remedy.
 
 Owns the table from OpenSSL's codes, reasons and alerts to words. Knows nothing of contexts and connections. Kafka's
 counterpart is the handling of an ``SSLException`` in ``SslTransportLayer``; Java leaves the words to the JVM.
@@ -44,7 +44,7 @@ def _meaning(error: BaseException, host: str, is_plaintext: bool) -> tuple[str, 
         words = _CERTIFICATES.get(error.verify_code, "the certificate was refused")
         return f"{words.format(host=host)} ({said.rstrip('.')})", True
     if is_silent_end(error):
-        # Before SSLError, of which SSLEOFError is one.
+        # Before SSLError, the base class of SSLEOFError.
         return f"{_NOT_TLS if is_plaintext else _WENT_AWAY} ({said})", is_plaintext
     if isinstance(error, ssl.SSLError):
         # TLSV1_ALERT_UNKNOWN_CA is the peer's alert; other reasons are of this side.

@@ -21,7 +21,6 @@ import contextlib
 import os
 import re
 import ssl
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol
@@ -87,13 +86,13 @@ class TlsSettings(Protocol):
 
     @property
     def ssl_context(self) -> ssl.SSLContext | None:
-        """A ready context, in the place of all other options."""
+        """A ready context, in place of all other options."""
 
 
 def check_settings(settings: TlsSettings, *, server_side: bool = False, client_auth: ClientAuth = "none") -> None:
-    """Raise ConfigurationError for options that cannot be used: which, its value, and what to write.
+    """Raise ConfigurationError for options that cannot be used: the option, its value, and the remedy.
 
-    Reads all files that are named, so that their faults are told when a client is made.
+    Reads all named files, so that their faults are errors when a client is made.
     """
     _check_choices(settings)
     if settings.ssl_context is not None:
@@ -103,7 +102,7 @@ def check_settings(settings: TlsSettings, *, server_side: bool = False, client_a
 
 
 class TlsContexts:
-    """The context for new connections of one client or listener, made anew when the files behind it change."""
+    """The context for new connections of one client or listener, recreated when the files behind it change."""
 
     def __init__(self, settings: TlsSettings, *, server_side: bool = False, client_auth: ClientAuth = "none") -> None:
         self._settings = settings
@@ -390,6 +389,8 @@ def _reason(error: ssl.SSLError) -> str:
 @contextlib.contextmanager
 def _private_file(text: str) -> Iterator[str]:
     """A file that this user alone can read (mode 0600), gone at the end: ``ssl`` has no other way in for these."""
+    import tempfile
+
     number, path = tempfile.mkstemp(prefix="aiokafkapy-", suffix=".pem")
     try:
         with os.fdopen(number, "w", encoding="ascii") as file:
@@ -455,7 +456,7 @@ _FOR_TEXT: Final = {
     "ssl_key_location": "the text as ssl_keystore_key, beside ssl_keystore_certificate_chain",
     "ssl_crl_location": "put the text into one",
 }
-"""What to write instead of a path, where the text itself was given as one."""
+"""The remedy where the text itself was given in place of a path."""
 _JAVA_MAGIC: Final = {b"\xfe\xed\xfe\xed": "JKS", b"\xce\xce\xce\xce": "JCEKS"}
 _JAVA_SUFFIXES: Final = {".jks": "JKS", ".jceks": "JCEKS", ".p12": "PKCS12", ".pfx": "PKCS12", ".pkcs12": "PKCS12"}
 # A DER sequence that begins with the integer 3 is PKCS12's; one that begins with another sequence is a certificate.

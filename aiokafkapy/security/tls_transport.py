@@ -18,8 +18,8 @@ Rules:
 - Encrypted is only as much as the socket takes, and at most one piece more; the rest of a write waits as it is, not
   copied. So the limits of the write buffer are those of the socket's transport, and a connection is paused while it
   is, or anything waits.
-- An end is never waited for: what the socket does not take at once is dropped then.
-- Our contexts do not negotiate anew, as Kafka. With a context of the user's that does, writes wait meanwhile.
+- The end of TLS is never waited for: bytes that the socket does not take at once are dropped then.
+- Our contexts do not negotiate again, as Kafka. With a context of the user's that does, writes wait meanwhile.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ async def connect_tls(
 class TlsTransport:
     """One of each connection with TLS.
 
-    It has all of ``asyncio.Protocol``, and of ``asyncio.Transport`` what Kafka's connections use; no compiled class can
-    extend them.
+    It has all of ``asyncio.Protocol``, and those parts of ``asyncio.Transport`` that Kafka's connections use; no
+    compiled class can extend them.
     """
 
     __slots__ = (
@@ -164,7 +164,7 @@ class TlsTransport:
     # a transport, to the connection
 
     def get_extra_info(self, name: str, default: object = None) -> Any:
-        """What asyncio's TLS transports know: ``peercert``, ``ssl_object``… and all of the socket's transport."""
+        """The values of asyncio's TLS transports: ``peercert``, ``ssl_object``… and all of the socket's transport."""
         if name == "peercert":
             return self._tls.getpeercert()
         if name == "ssl_object":
@@ -192,7 +192,7 @@ class TlsTransport:
         self.writelines((data,))
 
     def writelines(self, buffers: Sequence[Buffer]) -> None:
-        """Encrypt and hand on; the buffers must not change until all is written. Raises TypeError for what is none."""
+        """Encrypt and hand on; the buffers must not change until all is written. Raises TypeError for other objects."""
         if self._state != _OPEN or self._is_closing:
             return
         size = 0
@@ -225,7 +225,7 @@ class TlsTransport:
         )
 
     def close(self) -> None:
-        """Write what waits, then the end of TLS, and close."""
+        """Write the waiting bytes, then the end of TLS, and close."""
         if self._state == _OPEN:
             self._is_closing = True
             self._write()
@@ -242,7 +242,7 @@ class TlsTransport:
     # a protocol, to the socket's transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Give the other side its time, and say what there is to say first."""
+        """Start the peer's time-out, and send the first handshake message."""
         # A cast, not a check: uvloop's transports are no asyncio.Transport.
         self._transport = cast(asyncio.Transport, transport)
         loop = asyncio.get_running_loop()
@@ -332,7 +332,7 @@ class TlsTransport:
             self._decrypt(size)
 
     def _decrypt(self, size: int) -> None:
-        """Hand on what ``size`` more bytes hold; a record is never longer decrypted than encrypted."""
+        """Decrypt ``size`` more bytes and pass them on; a record is never longer decrypted than encrypted."""
         wanted = min(size, _RECORD)
         try:
             while True:
@@ -363,7 +363,7 @@ class TlsTransport:
             self._write()
 
     def _write(self) -> None:
-        """Encrypt what the socket takes, and tell the connection whether that is all."""
+        """Encrypt as much as the socket takes, and tell the connection whether that was all."""
         try:
             while self._backlog and not self._is_paused:
                 data = self._backlog.popleft()

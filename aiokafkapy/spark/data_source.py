@@ -98,7 +98,7 @@ class KafkaDataSource(DataSource):
         if given != ours:
             raise SchemaError(
                 f"the schema is {schema.simpleString()}: expected none, the columns of a topic are fixed: leave out "
-                f".schema(...) and the columns of CREATE TABLE, and cast what is read, which is "
+                f".schema(...) and the columns of CREATE TABLE, and cast the columns, which are "
                 f"{self.schema().simpleString()}; a column 'headers' needs the option includeHeaders"
             )
 

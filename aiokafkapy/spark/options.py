@@ -6,7 +6,7 @@ properties of our configurations, and the warning that names ignored options. Sp
 
 Rules:
 
-- Everything is checked on the driver, before a task runs; an error names option, value, and what is expected.
+- Everything is checked on the driver, before a task runs; an error names option, value, and expectation.
 - An option that the connector takes and that has no meaning here is ignored, with one warning. An option that would
   change the result, and cannot be kept, is refused.
 - A name that is unknown to Kafka and to Spark's connector is refused, with the nearest one: it is misspelt.
@@ -53,7 +53,7 @@ _OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
 """Options that Spark itself reads, and hands on to us with the rest."""
 
 # Options of Kafka's Java client that would change the records or the security of a connection, and that
-# cannot be kept outside of a JVM; and what to write instead.
+# cannot be kept outside of a JVM; with their replacements.
 JAVA_ONLY: Final[Mapping[str, str]] = {
     "interceptor.classes": "nothing: a Java class cannot run here, use a column expression instead",
     "security.providers": "nothing: a Java class cannot run here",
@@ -226,7 +226,7 @@ def used_properties(config: type[ClientConfig], properties: Mapping[str, str]) -
 
 def warn_ignored(action: str, names: Iterable[str]) -> None:
     """Log the options and columns that an action, ``read`` or ``write``, ignores: one warning for all of them, and not
-    again in this process for the same ones, since a stream's writer is made anew for each micro-batch.
+    again in this process for the same ones, since a stream's writer is recreated for each micro-batch.
     """
     if told := ", ".join(sorted(names)):
         _warn_once(action, told)

@@ -131,7 +131,7 @@ class ApacheKafka:
 
     @staticmethod
     def unavailable_reason(version: str = DEFAULT_VERSION) -> str | None:
-        """What is missing for a real Kafka here, or None."""
+        """The missing requirements of a real Kafka here, or None."""
         return unavailable_reason(version)
 
     @property
@@ -156,6 +156,11 @@ class ApacheKafka:
     def running(self) -> list[int]:
         """The ids of the nodes whose process is alive."""
         return [node.node_id for node in self._nodes.values() if node.is_running]
+
+    @property
+    def process_ids(self) -> dict[int, int]:
+        """The process of each node that runs, by node id."""
+        return {node_id: node.process.pid for node_id, node in self._nodes.items() if node.process and node.is_running}
 
     def address_of(self, node_id: int) -> tuple[str, int]:
         """Host and port of a node; they stay the same over restarts."""

@@ -162,7 +162,7 @@ class TestCertificates:
 
     def client_properties(self, client: str | os.PathLike[str] | None = None) -> dict[str, str]:
         """The options of a client by the names of Kafka's Java clients."""
-        return _dotted(self.client_options(client)) | self._store_types(client is not None)
+        return _dotted(self.client_options(client)) | self._store_types(with_keystore=client is not None)
 
     def server_options(self, server: str | os.PathLike[str] | None = None, **options: object) -> dict[str, Any]:
         """The options of a listener that presents ``server_file`` or another, and trusts the CA's clients."""
@@ -171,7 +171,7 @@ class TestCertificates:
 
     def server_properties(self, server: str | os.PathLike[str] | None = None) -> dict[str, str]:
         """The options of a listener by the names of Kafka's brokers, without the listener's prefix."""
-        properties = _dotted(self.server_options(server)) | self._store_types(True)
+        properties = _dotted(self.server_options(server)) | self._store_types(with_keystore=True)
         del properties["security.protocol"]
         return properties
 
@@ -193,7 +193,7 @@ class TestCertificates:
         lists = (_revocation_list(authority, self._revoked[other]) for other, authority in self._authorities.items())
         self._write(self.crl_file.name, b"".join(lists))
 
-    def _store_types(self, with_keystore: bool) -> dict[str, str]:
+    def _store_types(self, *, with_keystore: bool) -> dict[str, str]:
         return {"ssl.truststore.type": "PEM"} | ({"ssl.keystore.type": "PEM"} if with_keystore else {})
 
 

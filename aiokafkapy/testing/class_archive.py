@@ -1,7 +1,8 @@
 """Java's archive of Kafka's classes as loaded (JEP 350): with it a node, or a tool, needs half the time to start.
 
 Owns the archive's file, in the folder of the jars that it was made from, one for each Java. It knows no cluster: code
-that can start a node makes the archive, by a node that ends of itself.
+that can start a node makes the archive, by a node that ends of itself. Other Java programs keep theirs by
+``archive_at`` and ``make_archive_at``.
 
 Rules: an archive is complete or absent. Without one, or with one that does not fit, Java loads the classes as ever.
 """
@@ -15,19 +16,27 @@ from pathlib import Path
 from .file_lock import locked
 from .kafka_jars import fetch_jars, java_release
 
-__all__ = ["archive_options", "make_archive"]
+__all__ = ["archive_at", "archive_options", "make_archive", "make_archive_at"]
 
 
 def archive_options(version: str) -> tuple[str, ...]:
-    """Options of ``java`` that use the archive; none where there is none."""
-    path = _path(version)
-    # Faults are told on the standard output, where a tool's own is expected.
-    return (f"-XX:SharedArchiveFile={path}", "-Xlog:disable", "-Xlog:all=warning:stderr") if path.exists() else ()
+    """Options of ``java`` that use the archive of this release's classes; none where there is none."""
+    return archive_at(_path(version))
 
 
 def make_archive(version: str, run: Callable[[tuple[str, ...]], object]) -> None:
     """Make the archive unless it is there: ``run`` starts a node with these options, and lets it end by itself."""
-    path = _path(version)
+    make_archive_at(_path(version), run)
+
+
+def archive_at(path: Path) -> tuple[str, ...]:
+    """Options of ``java`` that use the archive at this path; none where there is none."""
+    # Java reports faults on the standard output, where a tool's own output is expected.
+    return (f"-XX:SharedArchiveFile={path}", "-Xlog:disable", "-Xlog:all=warning:stderr") if path.exists() else ()
+
+
+def make_archive_at(path: Path, run: Callable[[tuple[str, ...]], object]) -> None:
+    """Make an archive unless it is there: ``run`` starts Java with these options, and lets it end by itself."""
     if path.exists():
         return
     with locked(path.with_suffix(".lock")):

@@ -1,13 +1,13 @@
 """``KafkaCluster``: the cluster that a test runs against, whichever ``pytest --kafka=`` chose.
 
-Owns what all of them have: addresses, topics with names of their own, records read back. Where the test starts, its
+Owns their common part: addresses, topics with names of their own, records read back. Where the test starts, its
 cluster is a dev broker, one in memory, one behind a ``FaultProxy``, or a Kafka that is there already. It must not know
 pytest.
 
 Rules:
 
-- a topic's name is unique, also among the processes of pytest-xdist and those who share a real cluster, and so are the
-  names that ``unique`` makes, for groups and transactional ids;
+- a topic's name is unique, also among the processes of pytest-xdist and the users of a shared real cluster, and so are
+  the names that ``unique`` makes, for groups and transactional ids;
 - on a cluster that was there before, the topics that were made here are deleted at the end, and nothing else is.
 """
 

@@ -1,5 +1,4 @@
-"""Apache Kafka's jars, fetched once into a cache: what ``ApacheKafka`` runs. ``gather_jars`` fetches others the same
-way.
+"""Apache Kafka's jars for ``ApacheKafka``, fetched once into a cache. ``gather_jars`` fetches others the same way.
 
 Owns where the jars are and how they are fetched: with Maven if it is installed, else with the Ivy that PySpark ships.
 Both read their own settings, so a mirror configured for them is used here too. Knows nothing of brokers.
@@ -51,7 +50,7 @@ class Artifact(NamedTuple):
 
 
 class KafkaUnavailableError(RuntimeError):
-    """A real Kafka cannot be run here; the message says what is missing."""
+    """A real Kafka cannot be run here; the message names the missing part."""
 
 
 def cache_directory() -> Path:
@@ -76,7 +75,7 @@ def unavailable_reason(version: str = DEFAULT_VERSION) -> str | None:
 
 @functools.cache
 def java_release() -> str:
-    """What the ``java`` on the path calls itself, such as 17.0.9; empty where there is none that runs."""
+    """The release of the ``java`` on the path, such as 17.0.9; empty where none runs."""
     java = shutil.which("java")
     if java is None:
         return ""
@@ -97,7 +96,7 @@ def java_version() -> int | None:
 def fetch_jars(version: str = DEFAULT_VERSION) -> Path:
     """The directory with the jars of ``version``, fetched when it is not there yet; blocks meanwhile.
 
-    Raises KafkaUnavailableError when they cannot be had.
+    Raises KafkaUnavailableError when they cannot be obtained.
     """
     path = _jars_path(version)
     if not path.is_dir() and (reason := unavailable_reason(version)):
@@ -122,7 +121,7 @@ def gather_jars(
     """The directory of this name in the cache, with the jars of ``artifacts``; fetched when it is not there yet.
 
     ``finish`` may add to them before the directory is used. Raises KafkaUnavailableError, which says ``title``, when
-    they cannot be had.
+    they cannot be obtained.
     """
     path = cache_directory() / directory
     if path.is_dir():

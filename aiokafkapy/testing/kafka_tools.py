@@ -30,7 +30,7 @@ class KafkaToolError(RuntimeError):
 class KafkaTools:
     """The Java tools of one version of Kafka; making one fetches the jars where needed, and blocks meanwhile.
 
-    Raises KafkaUnavailableError when there is no Java or the jars cannot be had.
+    Raises KafkaUnavailableError when there is no Java or the jars cannot be obtained.
     """
 
     def __init__(self, version: str = DEFAULT_VERSION) -> None:

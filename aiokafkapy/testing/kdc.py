@@ -46,7 +46,7 @@ class Kdc(ServerProcess):
 
     @staticmethod
     def unavailable_reason() -> str | None:
-        """What is missing for a KDC here, or None."""
+        """The missing requirements of a KDC here, or None."""
         missing = [program for program in _PROGRAMS if shutil.which(program, path=_PATH) is None]
         return f"{', '.join(missing)} not found (Debian: krb5-kdc krb5-admin-server krb5-user)" if missing else None
 

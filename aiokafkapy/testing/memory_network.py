@@ -18,13 +18,15 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TypeVarTuple
 
 from ..errors import IllegalStateError
 from ..sockets import network_of, use_network
 from .simulation.simulated_network import SimulatedNetwork
 
 __all__ = ["in_memory"]
+
+Arguments = TypeVarTuple("Arguments")
 
 
 @contextlib.contextmanager
@@ -54,9 +56,9 @@ class _MemoryNetwork(SimulatedNetwork):
     def size_of_piece(self, most: int) -> int:
         return most
 
-    def deliver(self, end: Any, callback: Callable[..., None], *arguments: Any) -> None:
+    def deliver(self, end: object, callback: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
         self.loop.call_soon(callback, *arguments)
 
 
-def _trace_nothing(*_: Any) -> None:
+def _trace_nothing(*_: object) -> None:
     """Nobody looks."""

@@ -46,7 +46,7 @@ class PostgreSQL(ServerProcess):
 
     @staticmethod
     def unavailable_reason() -> str | None:
-        """What is missing for a server here, or None."""
+        """The missing requirements of a server here, or None."""
         missing = [program for program in _PROGRAMS if _path_of(program) is None]
         if missing:
             return f"{', '.join(missing)} not found (Debian: postgresql)"

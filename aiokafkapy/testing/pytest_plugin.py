@@ -43,7 +43,7 @@ _HAS_PYTEST_ASYNCIO = importlib.util.find_spec("pytest_asyncio") is not None
 
 if TYPE_CHECKING or _HAS_PYTEST_ASYNCIO:
     from pytest_asyncio import fixture as _async_fixture
-else:  # the fixtures exist all the same, so that a test that requests one is told what to install
+else:  # the fixtures exist all the same, so that a test that requests one fails with the remedy
     _async_fixture = pytest.fixture
 
 
@@ -128,7 +128,7 @@ def kafka_simulation(request: pytest.FixtureRequest) -> Callable[..., list[Repor
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Fail a test that requests our fixtures without pytest-asyncio, and say what to install."""
+    """Fail a test that requests our fixtures without pytest-asyncio, and name the package to install."""
     ours = {"kafka_broker", "kafka_cluster", "kafka_producer"}
     if not _HAS_PYTEST_ASYNCIO and ours & set(getattr(item, "fixturenames", ())):
         pytest.fail(

@@ -16,9 +16,10 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 from uuid import uuid4
 
+from aiokafkapy.common import JsonObject
 from aiokafkapy.errors import ConfigurationError, SerializationError
 
 __all__ = ["CloudEvents", "from_cloud_event"]
@@ -71,7 +72,7 @@ class CloudEvents(Generic[M]):
     def attributes(self, value: M) -> dict[str, str | int | bool]:
         """The event's attributes. Raises SerializationError for one that CloudEvents cannot have."""
         kind = self._type(value) if callable(self._type) else self._type
-        found: dict[str, Any] = {
+        found: dict[str, object] = {
             "specversion": _VERSION,
             "id": str(uuid4()) if self._id is None else self._id(value),
             "source": self._source,
@@ -97,7 +98,7 @@ class CloudEvents(Generic[M]):
             content_type = _text(attributes.pop("datacontenttype"))
             named = tuple((f"ce_{name}", _text(one)) for name, one in attributes.items())
             return data, (("content-type", content_type), *named)
-        event: dict[str, Any] = dict(attributes)
+        event: dict[str, object] = dict(attributes)
         if _is_json(self._datacontenttype):
             try:
                 event["data"] = json.loads(data)
@@ -111,8 +112,8 @@ class CloudEvents(Generic[M]):
         return written, (("content-type", f"{_STRUCTURED}; charset=UTF-8".encode()),)
 
 
-def from_cloud_event(value: bytes, headers: Iterable[tuple[str, bytes | None]]) -> tuple[dict[str, Any], bytes] | None:
-    """The attributes and the data of a record that is a CloudEvent, in either mode; None when it is none.
+def from_cloud_event(value: bytes, headers: Iterable[tuple[str, bytes | None]]) -> tuple[JsonObject, bytes] | None:
+    """The attributes and the data of a record that is a CloudEvent, in either mode; None when it is not a CloudEvent.
 
     Raises ValueError for a structured event that cannot be read.
     """
@@ -131,13 +132,13 @@ def from_cloud_event(value: bytes, headers: Iterable[tuple[str, bytes | None]]) 
         return event, json.dumps(data, ensure_ascii=False).encode()
     if "ce_specversion" not in pairs:
         return None
-    attributes = {name[3:]: one.decode() for name, one in pairs.items() if name.startswith("ce_")}
+    attributes: JsonObject = {name[3:]: one.decode() for name, one in pairs.items() if name.startswith("ce_")}
     if content_type:
         attributes["datacontenttype"] = content_type
     return attributes, value
 
 
-def _checked(name: str, value: Any) -> str | int | bool:
+def _checked(name: str, value: object) -> str | int | bool:
     if isinstance(value, int) and (isinstance(value, bool) or -(2**31) <= value < 2**31):
         return value
     if isinstance(value, str) and value and not _CONTROL.search(value):

@@ -6,7 +6,7 @@ and Streams' dead-letter queue (KIP-1034); its producer has none.
 
 Rules:
 
-- The caller is told the original error, always and first; a dead letter is beside it, never in its place.
+- The caller gets the original error, always and first; a dead letter is beside it, never in its place.
 - It goes by a producer of its own, with no serializers, outside any transaction. A dead letter that fails is logged and
   counted, and never a dead letter again; records of a dead-letter topic are none either.
 - Bounded: so many under way, and no more bytes than ``max_payload_bytes`` of key, value and headers each; data over the
@@ -48,7 +48,7 @@ from aiokafkapy.errors import (
     UnsupportedForMessageFormatError,
 )
 from aiokafkapy.observability import RateLimitedLogger, get_logger
-from aiokafkapy.producer.records import CallOverflow, ProducerRecord, RecordMetadata
+from aiokafkapy.producer.records import CallOverflow, HeadersLike, ProducerRecord, RecordMetadata
 
 from .record_producer import RecordOptions, RecordProducer
 
@@ -345,14 +345,14 @@ class GuardedProducer:
         return ProducerRecord(record.topic, value, key, record.partition, record.timestamp_ms, record.headers)
 
     @staticmethod
-    def _remembered(topic: str, items: Iterable[Any], sent: list[ProducerRecord]) -> Iterator[ProducerRecord]:
+    def _remembered(topic: str, items: Iterable[object], sent: list[ProducerRecord]) -> Iterator[ProducerRecord]:
         for item in items:
             record = item if isinstance(item, ProducerRecord) else ProducerRecord(topic, item)
             sent.append(record)
             yield record
 
 
-def _record_of(topic: str, value: Any, options: RecordOptions) -> ProducerRecord:
+def _record_of(topic: str, value: object, options: RecordOptions) -> ProducerRecord:
     """The record of a call. ``options`` get its headers: those of an iterator can be read only once."""
     record = ProducerRecord(
         topic,
@@ -401,8 +401,8 @@ def _rule_of(error: BaseException) -> Any:
     return None
 
 
-def _redacted(serializer: Any, topic: str, data: Any) -> Any:
-    """The data as a dead letter may have it: a serializer that encrypts says what is hidden."""
+def _redacted(serializer: object, topic: str, data: object) -> object:
+    """The data as a dead letter may have it: a serializer that encrypts decides which parts are hidden."""
     serializer = getattr(data, "serializer", serializer)  # of a typed topic's
     redact = getattr(serializer, "redacted", None)
     if redact is None or data is None:
@@ -413,7 +413,7 @@ def _redacted(serializer: Any, topic: str, data: Any) -> Any:
         return None
 
 
-def _bytes_of(data: Any, limit: int) -> tuple[bytes | None, str]:
+def _bytes_of(data: object, limit: int) -> tuple[bytes | None, str]:
     """Key or value as bytes, and how they came to be: as they were, as JSON, or not at all."""
     data = getattr(data, "original", data)  # of a typed topic's
     if data is None:
@@ -425,14 +425,14 @@ def _bytes_of(data: Any, limit: int) -> tuple[bytes | None, str]:
             written, form = data.encode(), "text"
         else:
             written, form = to_json(data, fallback=lambda one: f"a {type(one).__name__}"), "json"
-    except Exception:  # of whatever the caller gave: the error that is told already is about it
+    except Exception:  # of any object that the caller gave: the error that is raised already is about it
         return None, f"left out: a {type(data).__name__}"
     if len(written) > limit:
         return None, f"left out: {len(written)} bytes, at most {limit} are kept"
     return written, form
 
 
-def _own_headers(headers: Any, limit: int) -> list[tuple[str, bytes | None]] | None:
+def _own_headers(headers: HeadersLike | None, limit: int) -> list[tuple[str, bytes | None]] | None:
     """The record's own headers, or None where they are too large or no headers at all."""
     if headers is None:
         return []
@@ -444,9 +444,8 @@ def _own_headers(headers: Any, limit: int) -> list[tuple[str, bytes | None]] | N
     return pairs if size <= limit else None
 
 
-def _items(headers: Any) -> Iterable[tuple[str, Any]]:
-    items: Iterable[tuple[str, Any]] = headers.items() if hasattr(headers, "items") else headers
-    return items
+def _items(headers: HeadersLike) -> Iterable[tuple[str, bytes | None]]:
+    return headers.items() if hasattr(headers, "items") else headers
 
 
 def _message(error: BaseException) -> str:

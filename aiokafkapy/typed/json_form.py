@@ -25,11 +25,11 @@ class JsonForm(NamedTuple):
     type.
     """
 
-    write: Callable[[Any], bytes]
+    write: Callable[[object], bytes]
     read: Callable[[bytes], Any]
 
 
-def json_form(model: Any) -> JsonForm:
+def json_form(model: object) -> JsonForm:
     """The form of a type. Raises the error of pydantic or msgspec for a type that it does not know.
 
     ``write`` and ``read`` raise pydantic's errors, or msgspec's ``ValidationError`` and ``DecodeError``.
@@ -40,7 +40,7 @@ def json_form(model: Any) -> JsonForm:
 # internals
 
 
-def _has_struct(model: Any) -> bool:
+def _has_struct(model: object) -> bool:
     """True for a struct of msgspec, and for a type with one in its brackets: ``list[Order]``, ``Order | Refund``."""
     if isinstance(model, type) and hasattr(model, "__struct_fields__"):
         return True
@@ -50,20 +50,20 @@ def _has_struct(model: Any) -> bool:
 def _pydantic_form(model: Any) -> JsonForm:
     adapter: TypeAdapter[Any] = TypeAdapter(model)
 
-    def write(value: Any) -> bytes:
+    def write(value: object) -> bytes:
         # By default pydantic warns of a value of another type, and writes it.
         return adapter.dump_json(value, by_alias=True, warnings="error")
 
     return JsonForm(write, adapter.validate_json)
 
 
-def _msgspec_form(model: Any) -> JsonForm:
+def _msgspec_form(model: object) -> JsonForm:
     # Of any: without stubs where it is not installed.
     msgspec_json: Any = importlib.import_module("msgspec.json")
     encode = msgspec_json.Encoder().encode
     decode = msgspec_json.Decoder(model).decode
 
-    def write(value: Any) -> bytes:
+    def write(value: object) -> bytes:
         data: bytes = encode(value)
         decode(data)
         return data

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from inspect import iscoroutine
-from typing import Any
+from typing import Any, NoReturn
 
 __all__ = ["Failed", "Later"]
 
@@ -18,13 +18,15 @@ class Later:
 
     __slots__ = ("_data", "_then", "original", "serializer")
 
-    def __init__(self, data: Awaitable[Any], then: Callable[[Any], Any], original: Any, serializer: Any = None) -> None:
+    def __init__(
+        self, data: Awaitable[object], then: Callable[[Any], object], original: object, serializer: object = None
+    ) -> None:
         self.serializer = serializer
         self._data = data
         self._then = then
         self.original = original
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[object, None, object]:
         return self._then((yield from self._data.__await__()))
 
     def __del__(self) -> None:
@@ -37,15 +39,15 @@ class Failed:
 
     __slots__ = ("_error", "original", "serializer")
 
-    def __init__(self, error: BaseException, original: Any, serializer: Any = None) -> None:
+    def __init__(self, error: BaseException, original: object, serializer: object = None) -> None:
         self.serializer = serializer
         self._error = error
         self.original = original
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[object, None, NoReturn]:
         return _raising(self._error)
 
 
-def _raising(error: BaseException) -> Generator[Any, None, Any]:
+def _raising(error: BaseException) -> Generator[object, None, NoReturn]:
     yield from ()
     raise error

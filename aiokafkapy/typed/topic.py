@@ -81,7 +81,7 @@ class Topic(Generic[M]):
         self._deserializer = deserializer
         self._cloud_events = cloud_events
         if model is not None:
-            _ = self._write  # errors of the model are told here
+            _ = self._write  # errors of the model are raised here
 
     @property
     def model(self) -> Any:
@@ -127,7 +127,7 @@ class Topic(Generic[M]):
         delivery_timeout_ms: int | None = None,
         overflow: CallOverflow | None = None,
     ) -> RecordMetadata:
-        """Send a value and wait until it is delivered; ``headers`` come behind those of the topic's function."""
+        """Send a value and wait until it is delivered; ``headers`` come after those of the topic's function."""
         bound = self.bind(producer)
         return await bound.send(
             value,
@@ -343,7 +343,7 @@ class BoundTopic(Generic[M]):
                 yield ProducerRecord(self.topic.name, Failed(error, value, self.topic.serializer))
 
 
-def _inherited(kind: type) -> tuple[Any, ...]:
+def _inherited(kind: type) -> tuple[object, ...]:
     """The types in the brackets of a class that is derived from ``Topic[Order]``."""
     for each in kind.__mro__:
         for base in each.__dict__.get("__orig_bases__", ()):
@@ -353,14 +353,14 @@ def _inherited(kind: type) -> tuple[Any, ...]:
     return ()
 
 
-def _type_check(model: Any) -> Callable[[Any], None]:
+def _type_check(model: Any) -> Callable[[object], None]:
     """A function that raises for a value of another type, where a type says that by itself."""
     try:
         isinstance(None, model)
     except TypeError:
         return lambda value: None  # list[Order], say: pydantic tells when it writes
 
-    def check(value: Any) -> None:
+    def check(value: object) -> None:
         if not isinstance(value, model):
             name = getattr(model, "__name__", str(model))
             raise SerializationError(f"it is a {type(value).__name__}, not of the topic's type {name}")
@@ -368,7 +368,7 @@ def _type_check(model: Any) -> Callable[[Any], None]:
     return check
 
 
-def _key_bytes(key: Any) -> bytes | None:
+def _key_bytes(key: object) -> bytes | None:
     if key is None or isinstance(key, bytes):
         return key
     if isinstance(key, bool) or not isinstance(key, (str, int, UUID)):

@@ -1,8 +1,8 @@
 """The clients: one module for each, one small adapter class in it, imported only in the process that measures it.
 
 An adapter opens its producer with the settings that are sensible for the workload (acks=all and idempotent, always) and
-gives the workloads what they have in common. ``send`` and ``enqueue`` are the producer's own bound methods where it has
-such, so that no wrapper is measured.
+gives the workloads a common interface. ``send`` and ``enqueue`` are the producer's own bound methods where it has such,
+so that no wrapper is measured.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CLIENTS: Final = {
 
 
 class Client(Protocol):
-    """What a workload may ask of every client."""
+    """The interface of every client for the workloads."""
 
     producer: Any
     send: Callable[..., Awaitable[Any]]

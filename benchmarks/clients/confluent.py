@@ -31,7 +31,7 @@ def _settings(bootstrap_servers: str, measurement: Measurement) -> dict[str, Any
         "enable.idempotence": True,
         "linger.ms": 5,
         "queue.buffering.max.messages": 1_000_000,
-        "partitioner": "murmur2_random",  # what every other client does with keys
+        "partitioner": "murmur2_random",  # as every other client treats keys
         "log_level": 3,
         **measurement.options.get("producer", {}),
     }

@@ -36,7 +36,7 @@ SCRIPT_JVM: Final = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
-"""What ``kafka-run-class.sh`` gives every JVM; ``kafka-producer-perf-test.sh`` adds a heap of 512 MB."""
+"""The options that ``kafka-run-class.sh`` gives every JVM; ``kafka-producer-perf-test.sh`` adds a heap of 512 MB."""
 TIMEOUT: Final = 120.0
 BATCH_SIZE: Final = 131_072
 TRANSACTIONS: Final = Path(__file__).with_name("transactions.java")
@@ -122,7 +122,7 @@ def _java(tools: KafkaTools) -> list[str]:
 
 
 async def _run(command: list[str]) -> tuple[str, resource.struct_rusage]:
-    """Run to the end; returns what was printed, and what the process used with all its threads."""
+    """Run to the end; returns its output, and the CPU time of all its threads."""
     pipe = subprocess.PIPE
     process = subprocess.Popen(  # noqa: ASYNC220 - quick, and here no cancellation can lose it
         command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.STDOUT

@@ -1,10 +1,11 @@
-"""What must not make a send dearer: many sends at once, many topics, many partitions, an hour of metadata ages.
+"""Conditions that must not make a send dearer: many sends at once, many topics, many partitions, an hour of metadata
+ages.
 
 A process of its own (see ``measurement.figures_of``). Workloads, with their option:
 
 - ``gathered``, ``at_once``: so many sends gathered, over and over, ``count`` in all, on the real cluster. With the
   client ``bare asyncio`` nothing is sent: each coroutine awaits a future that the loop resolves later, all of them
-  together, which is what so many tasks cost by themselves.
+  together: the cost of so many tasks by themselves.
 - ``topics``, ``topics`` and ``known``: single sends, then gathered ones, all to one topic of so many. ``one``: the
   producer has only ever heard of this one; ``all``: it knows all; ``used``: it has sent to all.
 - ``partitions``, ``topics``, ``partitions`` and ``nodes``: batches of seven records to each of so many partitions of
@@ -20,8 +21,8 @@ gathered send, ``no_gc_cpu_us`` the same with Python's cyclic garbage collector 
 ``first_cpu_us``; ``idle_bytes`` in use for a partition that is known, and resident ``used_bytes`` more when it has had
 records.
 
-The collector walks over everything that is alive whenever that has grown by a quarter: what a task costs grows with the
-number of tasks, in ``bare asyncio`` too. Whether a send does is seen with the collector off.
+The collector walks over everything that is alive whenever that has grown by a quarter: the cost of a task grows with
+the number of tasks, in ``bare asyncio`` too. Whether a send does is seen with the collector off.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
 
 
 async def measure(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
-    """Whatever the measurement names."""
+    """The load that the measurement names."""
     if measurement.workload == "gathered":
         if measurement.client == "bare asyncio":
             return await _gathered_futures(measurement)
@@ -262,12 +263,13 @@ async def _partitions(producer: KafkaProducer[bytes, bytes], measurement: Measur
 
 
 async def _learned_bytes(producer: KafkaProducer[bytes, bytes], topics: int) -> int:
-    """Bytes that are in use for the metadata of all topics: resident ones include what decoding leaves behind."""
+    """Bytes that are in use for the metadata of all topics: resident ones include the remains of decoding."""
     gc.collect()
     tracemalloc.start()
     try:
         await producer.partitions_for(TOPIC.format(0))
         await _use_all(producer, topics, is_sent_to=False)
+        await asyncio.sleep(0)  # until then the loop holds the last thousand tasks, and the partitions that they got
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
     finally:

@@ -11,10 +11,10 @@ A machine that has fewer cores than busy threads makes everybody late. So each b
 ready to run and had no core (``/proc/self/task/…/schedstat``), the same of the process's other threads, which may have
 had the GIL, and how much CPU this thread used since the beat before. Figures, in ms:
 
-- ``lag_p50_ms`` ``lag_p99_ms`` ``lag_max_ms``: what an application sees.
-- ``own_p99_ms`` ``own_max_ms``: the lag without what the scheduler did: without the time for which this thread had no
-  core, and, of the time for which it waited for something else, without that for which another thread had none. What
-  is left is the loop held, or the GIL held by a running thread. This is what the goal is about.
+- ``lag_p50_ms`` ``lag_p99_ms`` ``lag_max_ms``: as an application sees it.
+- ``own_p99_ms`` ``own_max_ms``: the lag without the scheduler's part: without the time for which this thread had no
+  core, and, of the time for which it waited for something else, without that for which another thread had none. The
+  rest is a blocked loop, or the GIL held by a running thread. The goal is about this rest.
 - ``held_max_ms``: the part of that in which this thread was computing.
 - ``gc_max_ms``: the longest collection of the garbage collector, part of the lag.
 """
@@ -48,7 +48,7 @@ WARM_UP: Final = 200
 
 
 class Heartbeat:
-    """The task and what it saw."""
+    """The task and its measurements."""
 
     def __init__(self) -> None:
         self._beats: list[tuple[float, float, float]] = []  # lag, the part that is our own, computed
@@ -197,7 +197,7 @@ class _Ours:
         self.start, self.stop, self.send = self._producer.start, self._producer.close, self._producer.send
 
     def prepare(self, load: str, value: bytes, count: int) -> Any:
-        """What is made before the clock runs."""
+        """The objects that are made before the clock runs."""
         if load == "arrow" and not hasattr(self._producer, "send_arrow"):
             raise SkippedError("KafkaProducer has no send_arrow")
         return _table(value, count) if load == "arrow" else None

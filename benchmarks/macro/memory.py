@@ -25,7 +25,7 @@ from typing import Any, Final
 import uvloop
 
 from aiokafkapy import KafkaProducer
-from benchmarks.macro.processes import Helper, helper, print_figures
+from benchmarks.macro.processes import Helper, helper, memory_of, print_figures
 from benchmarks.measurement import Figures, Measurement, MeasurementError
 
 __all__ = ["measure"]
@@ -34,7 +34,7 @@ WARM_UP: Final = 2_000
 WARM_UP_BYTES: Final = 256 * 1024
 """Little, or the memory that is idle after it would not count as growth."""
 STALLED_FOR: Final = 1.0
-"""Seconds that the client is left with a full buffer: what it does then counts too."""
+"""Seconds that the client is left with a full buffer: its work in that time counts too."""
 FILL_TIMEOUT: Final = 60.0
 TASKS_A_TURN: Final = 20
 
@@ -66,7 +66,7 @@ async def _fill(producer: KafkaProducer[bytes, bytes], topic: str, value: bytes,
             raise MeasurementError(f"the buffer was never full: {producer.statistics()}")
         await asyncio.sleep(0.01)
     await asyncio.sleep(STALLED_FOR)
-    counters, peak = producer.statistics(), _memory("VmHWM")
+    counters, peak = producer.statistics(), memory_of("self", "VmHWM")
     seconds = time.perf_counter() - started
     filling.cancel()
     await proxy.ask("resume")
@@ -81,7 +81,7 @@ async def _fill(producer: KafkaProducer[bytes, bytes], topic: str, value: bytes,
         "held_mb": counters.buffered_bytes / 1e6,
         "buffer_mb": buffer_memory / 1e6,
         "records_held": float(counters.pending),
-        "after_mb": _memory("VmRSS") / 1e6,
+        "after_mb": memory_of("self", "VmRSS") / 1e6,
     }
 
 
@@ -126,18 +126,10 @@ _FILLERS: Final[dict[str, Any]] = {
 
 
 def _reset_peak() -> int:
-    """Make this the moment from which the peak counts; returns what is resident now."""
+    """Make this the moment from which the peak counts; returns the resident memory now."""
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")
-    return _memory("VmRSS")
-
-
-def _memory(name: str) -> int:
-    """A line of /proc/self/status, in bytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return int(line.split()[1]) * 1024
-    raise MeasurementError(f"/proc/self/status has no {name}")
+    return memory_of("self", "VmRSS")
 
 
 def _copies(value: bytes) -> Iterator[bytes]:

@@ -1,14 +1,14 @@
-"""Latency at a rate that is offered whatever the client does: an open loop, measured from the intended time.
+"""Latency at a fixed rate, independent of the client's speed: an open loop, measured from the intended time.
 
 Owns the rows of the group "open loop", their entry, and the workload ``paced``. A thousand tasks send one record at a
-time, at a share of what aiokafka can do (the option ``share``): the entry measures that once for each cluster, by a
+time, at a share of aiokafka's capacity (the option ``share``): the entry measures that once for each cluster, by a
 thousand tasks without pauses. A record's latency counts from when it was due, though its task was still busy with the
 one before it: a client that stalls is charged for every record that should have been sent meanwhile (no coordinated
 omission).
 
 Figures: ``p50_ms`` ``p99_ms`` ``p999_ms`` from the due time; ``late_p50_ms`` ``late_p99_ms`` from there until the
 record was handed to the client, which is the loop's timers (a millisecond, on uvloop) and the task's own backlog;
-``offered`` records/s, and ``capacity``, of which it is a share. ``count`` is the time, in milliseconds.
+``offered`` records/s, and ``capacity``, whose share it is. ``count`` is the time, in milliseconds.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ TIMEOUT: Final = 60.0
 
 
 class Outcomes:
-    """Counts what callbacks tell."""
+    """Counts the outcomes from callbacks."""
 
     def __init__(self) -> None:
         self.delivered = 0

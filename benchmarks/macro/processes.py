@@ -6,7 +6,7 @@ Owns how they are talked to and ended. Both kinds are modules run by ``python -m
   ``measurement.figures_of``; its ``main`` is ``print_figures``, which ends as a worker does when there is nothing to
   measure.
 - ``helper`` runs a module that prints one line of JSON when it is ready, takes words on its standard input, one a
-  line, and ends when that is closed. So it cannot outlive whoever started it.
+  line, and ends when that is closed. So it cannot outlive its parent.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def print_figures(measure: Measure, run: Callable[[Any], Figures]) -> None:
 
 
 class Helper:
-    """A process that helps; ``hello`` is what it said when it was ready."""
+    """A process that helps; ``hello`` is its first line, sent when it was ready."""
 
     def __init__(self, process: asyncio.subprocess.Process, hello: dict[str, Any]) -> None:
         self._process = process
@@ -59,7 +59,7 @@ class Helper:
         self.pid = process.pid
 
     async def ask(self, word: str) -> dict[str, Any]:
-        """Say a word, and return what it answers."""
+        """Send a word, and return the answer."""
         if self._process.stdin is None:
             raise RuntimeError("the helper was started without a standard input")
         self._process.stdin.write(f"{word}\n".encode())
@@ -107,6 +107,14 @@ def cpu_seconds_of(pid: int) -> float:
     """User and system time of another process so far, all its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def memory_of(pid: int | str, name: str) -> int:
+    """A line of a process's ``status`` in bytes: ``VmRSS`` is its resident memory, ``VmHWM`` the highest so far."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    raise MeasurementError(f"the status of process {pid} has no {name}")
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

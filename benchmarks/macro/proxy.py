@@ -5,8 +5,8 @@
 
 Bytes leave in order, each piece at the time it came plus the delay, however many are on their way: requests that
 follow each other are delayed side by side, as on a real line. It looks at the bytes in one way only: the target's
-address in what goes to clients is replaced by its own, of the same length, so that clients who are told of the broker
-come back here. The target is a single broker.
+address is replaced by its own, of the same length, in all bytes for clients, so that clients connect to the proxy
+again. The target is a single broker.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ class DelayingProxy:
         return {"stalled": self.is_stalled}
 
     def readdress(self, data: bytes) -> bytes:
-        """What clients get to see: this address in the place of the target's."""
+        """The proxy as clients see it: this address in the place of the target's."""
         return data.replace(*self._advertised)
 
 
 class _End(asyncio.Protocol):
-    """One side of a link. What it receives goes to the other side, later."""
+    """One side of a link. Received bytes go to the other side, later."""
 
     def __init__(self, proxy: DelayingProxy, client: _End | None) -> None:
         self._proxy = proxy
         self._is_client = client is None
         self._peer = client
         self._transport: Any = None
-        # What is on its way to the other side, with the time it arrives there
+        # Bytes on their way to the other side, with the time of their arrival
         self._line: deque[tuple[float, bytes]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._is_over = False
@@ -98,7 +98,7 @@ class _End(asyncio.Protocol):
         self._transport = transport
         self._proxy.ends.add(self)
         loop = asyncio.get_running_loop()
-        # In the next turn: uvloop begins to read after this call, whatever was said in it.
+        # In the next turn: uvloop begins to read after this call, even when paused in it.
         loop.call_soon(self.update_reading)
         if self._peer is None:
             self._connecting = loop.create_task(self._connect())
@@ -126,7 +126,7 @@ class _End(asyncio.Protocol):
             self._transport.abort()
 
     def _deliver(self) -> None:
-        """Pass on what has arrived; come back for the rest."""
+        """Pass on the bytes that have arrived; come back for the rest."""
         self._timer = None
         if self._peer is None:
             return

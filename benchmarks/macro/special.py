@@ -59,7 +59,7 @@ async def memory(measurement: Measurement, bootstrap_servers: str, topic: str) -
 @entry("partitions")
 @entry("ages")
 async def flat(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
-    """What must not make a send dearer."""
+    """Conditions that must not make a send dearer."""
     return _with_rate(await figures_of("benchmarks.macro.flat", measurement, bootstrap_servers, topic))
 
 

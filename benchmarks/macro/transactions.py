@@ -29,8 +29,8 @@ Fill = Callable[[], Awaitable[Any]]
 
 
 def measurements() -> list[Measurement]:
-    """The rows. A commit sends what is there and does not wait for the linger, but for aiokafka's: it has none up to
-    100 records. The others have theirs of 5 ms, by which a batch of a large transaction fills up.
+    """The rows. A commit sends the gathered records and does not wait for the linger, except aiokafka's: it has none up
+    to 100 records. The others have theirs of 5 ms, by which a batch of a large transaction fills up.
     """
     found = []
     for records, count in COUNTS.items():

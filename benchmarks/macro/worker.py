@@ -66,7 +66,7 @@ def _messages(figures: Figures, measurement: Measurement) -> float:
 
 
 def _peak_resident_mb() -> float:
-    """Of this program alone: getrusage's figure begins with what the parent had before it became this program."""
+    """Of this program alone: getrusage's figure starts with the parent's memory before this program was executed."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
 

@@ -53,7 +53,7 @@ async def lone_await(client: Client, topic: str, measurement: Measurement) -> Fi
 @workload("1,000 tasks")
 @workload("10,000 tasks")
 async def tasks(client: Client, topic: str, measurement: Measurement) -> Figures:
-    """``options["tasks"]`` tasks, each of which awaits one send after the other, as a web service's handlers do."""
+    """``options["tasks"]`` tasks that each await one send after the other, as a web service's handlers do."""
     send, value = client.send, bytes(measurement.size)
     number = measurement.options["tasks"]
     share = max(1, measurement.count // number)
@@ -156,7 +156,7 @@ async def send_arrow(client: Client, topic: str, measurement: Measurement) -> Fi
     return watch.figures
 
 
-# What is sent
+# The records
 
 
 def values(measurement: Measurement) -> Iterator[bytes]:

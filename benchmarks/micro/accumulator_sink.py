@@ -1,4 +1,4 @@
-"""What a record costs the producer's core: the accumulator, with a sink in the place of the Sender.
+"""The cost of a record in the producer's core: the accumulator, with a sink in the place of the Sender.
 
 The sink drains and completes each batch at once, so nothing is measured here but encoding, batches and queues. Each
 function does one kind of work on a fresh ``AccumulatorSink`` and is timed by ``null_sink``.

@@ -1,8 +1,8 @@
 """``python -m benchmarks check``: fails when a record costs the client 15 % more than was recorded on this machine.
 
-What is compared are the figures of ``null_sink`` in both forms of the core, as ratios to its calibration loop, so that
-a slower moment of the machine is no regression. A figure that looks bad is measured again, each time in a new process,
-and only fails when it never comes out well: what disturbs a measurement makes it slower, never faster.
+It compares the figures of ``null_sink`` in both forms of the core, as ratios to its calibration loop, so that a slower
+moment of the machine is no regression. A figure that looks bad is measured again, each time in a new process, and only
+fails when it never comes out well: a disturbance makes a measurement slower, never faster.
 
 Recorded figures are in ``benchmarks/results/null-sink.json``, by machine: processor, cores, Python and form.
 ``--record`` writes them, from several processes. A machine that is not in there has nothing to compare with: that is
@@ -59,7 +59,7 @@ class Comparison:
 
     @property
     def change(self) -> float:
-        """What the record costs now, in what it cost when it was recorded."""
+        """The cost of the record now, relative to the recorded cost."""
         return 1.0 if self.recorded is None else self.found.ratio / self.recorded.ratio
 
     @property
@@ -78,7 +78,8 @@ def confirm(
     found: Mapping[str, Measured],
     measure_again: Callable[[list[str]], Mapping[str, Measured]],
 ) -> list[Comparison]:
-    """``compare``, with what looks worse measured again, ``REPEATS`` times at most; the best of a figure counts."""
+    """``compare``; figures that look worse are measured again, ``REPEATS`` times at most; the best of a figure
+    counts."""
     best = dict(found)
     for _ in range(REPEATS):
         worse = [comparison.label for comparison in compare(recorded, best) if comparison.is_worse]
@@ -92,7 +93,7 @@ def confirm(
 def check(
     recorded: Mapping[str, Mapping[str, Measured]], forms: Sequence[str], measure: MeasureForm
 ) -> dict[str, list[Comparison]]:
-    """Measure the ``forms`` and compare them with what is ``recorded`` of each."""
+    """Measure the ``forms`` and compare them with the ``recorded`` figures of each."""
     return {
         form: confirm(recorded[form], measure(form, None), lambda labels, form=form: measure(form, labels))  # type: ignore[misc]
         for form in forms
@@ -131,7 +132,7 @@ def record(forms: Sequence[str], measure: MeasureForm) -> dict[str, dict[str, Me
 
 
 def machine_key(form: str) -> str:
-    """What a figure can be compared within: processor, cores, Python, form."""
+    """The surroundings in which figures are comparable: processor, cores, Python, form."""
     return f"{_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, {form}"
 
 
@@ -150,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def measure(form: str, labels: Iterable[str] | None) -> Mapping[str, Measured]:
         again = "" if labels is None else f" again: {', '.join(labels)}"
         if labels is not None and not wait_for_quiet():
-            print("*** this machine is busy: do not trust what comes", file=sys.stderr)
+            print("*** this machine is busy: do not trust the result", file=sys.stderr)
         print(f"measuring the {form} form{again}", file=sys.stderr, flush=True)
         return measure_form(form, rounds=options.rounds, labels=labels)
 
@@ -194,7 +195,7 @@ def _middle(figures: Sequence[Measured]) -> Measured:
 
 
 def _read(path: Path) -> dict[str, dict[str, Measured]]:
-    """What is recorded of this machine, by form."""
+    """The recorded figures of this machine, by form."""
     kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     return {
         form: {label: Measured(**figure) for label, figure in kept[machine_key(form)]["figures"].items()}

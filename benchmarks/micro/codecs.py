@@ -1,12 +1,13 @@
-"""``python -m benchmarks.micro.codecs``: what our codecs cost, beside the peers', and from which size a thread pays.
+"""``python -m benchmarks.micro.codecs``: the cost of our codecs, beside the peers', and the size from which a thread
+pays.
 
 Three tables:
 
 1. Each codec and level beside aiokafka's function for it (``--only``), on JSON and on noise of 16 KiB, 128 KiB and
    1 MiB: CPU time, ratio, and ours divided by theirs. A level is compared with the one of theirs that gives the same
    ratio: Java's default for lz4, 9, is the library's fast compressor, level 1 in aiokafka.
-2. What handing a batch to a thread and back costs, and from which size of JSON each codec costs more than that, beside
-   ``inline_limit``, up to which the producer compresses on the loop.
+2. The cost of passing a batch to a thread and back, and the size of JSON from which each codec costs more than that,
+   beside ``inline_limit``, up to which the producer compresses on the loop.
 3. With ``--librdkafka``: the same data through confluent-kafka into a dev broker. CPU of its process is with the codec
    less than without, for each MiB; the ratio is that of the bytes it sent.
 
@@ -44,7 +45,7 @@ DATA_SIZE = 8 * MIB
 SLOWER = 1.05
 """Ours divided by theirs, from which a row is marked."""
 CALL_SECONDS = 2e-6
-"""What a call itself may cost more without being marked."""
+"""The extra cost of a call that is not marked."""
 REPEATS = 3
 """How often a row that looks slower is measured again."""
 WORTH_A_THREAD_US = 40.0

@@ -2,7 +2,7 @@
 
 Time on a machine that is shared swings by a quarter; the number of instructions hardly does. Valgrind's callgrind
 counts them while the workloads of ``producer_sink`` run against its null broker, at two lengths: the difference of the
-two is what the records of a longer run cost, without start, flush and close. One process measures all workloads of a
+two is the cost of the longer run's records, without start, flush and close. One process measures all workloads of a
 form; ``getpriority``, a system call that nobody else makes, is the mark at which callgrind writes down its count.
 
 The recorded figures are in ``benchmarks/results/instructions.json``, by Python and form; a figure that is more than 3 %
@@ -25,7 +25,6 @@ import platform
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -39,6 +38,7 @@ import uvloop
 import aiokafkapy
 from aiokafkapy import KafkaProducer
 
+from ..machine import python_is_optimized
 from . import producer_sink
 from .null_broker import NullBroker, null_network
 from .null_server import serving
@@ -117,7 +117,7 @@ def run_marked(wanted: Sequence[Workload], form: str, mark: Callable[[], object]
 
 
 def read_counts(directory: Path, prefix: str) -> list[int]:
-    """What callgrind counted up to each mark since the one before, from the files that it wrote there."""
+    """Callgrind's counts between neighbouring marks, from the files that it wrote there."""
     counts: dict[int, int] = {}
     for path in directory.glob(f"{prefix}.*"):
         lines = (line.partition(":") for line in path.read_text().splitlines())
@@ -161,9 +161,8 @@ def count_form(form: str, wanted: Sequence[Workload], keep: Path | None = None) 
 
 
 def python_key(form: str) -> str:
-    """What a figure can be compared within: architecture, Python and how it was built, form."""
-    is_optimized = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
-    build = "optimized" if is_optimized else "not optimized"
+    """The surroundings in which figures are comparable: architecture, Python and how it was built, form."""
+    build = "optimized" if python_is_optimized() else "not optimized"
     return f"{platform.machine()}, Python {platform.python_version()} ({build}), {form}"
 
 
@@ -215,10 +214,10 @@ async def _run_marked(workload: Workload, form: str, mark: Callable[[], object])
         # The metadata of 10,000 partitions takes longer here than a client waits at its first attempts.
         async with KafkaProducer[Any, Any](**options, max_block_ms=PATIENCE_MS) as producer:
             await producer.partitions_for(producer_sink.TOPIC)
-            for count in (short, short, long):  # what the first one finds cold, imports for example, is not counted
+            for count in (short, short, long):  # the first one's warm-up, imports for example, is not counted
                 before = producer.statistics().delivered
                 result = await workload.run(producer, workload.value, count)
-                del result  # letting go of what it kept is a part of what it costs
+                del result  # releasing its objects is a part of its cost
                 gc.collect()
                 delivered = producer.statistics().delivered - before
                 if delivered != count:

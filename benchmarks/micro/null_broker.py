@@ -1,8 +1,8 @@
 """A broker that costs next to nothing: a transport in the place of the socket, and answers made beforehand.
 
-What a producer spends against it is the client's own CPU, without the kernel and without a broker. ``NullBroker``
-holds the topics and the answers, ``NullTransport`` finds in each written request what has to be answered and gives the
-answer in the next turn of the loop, as the earliest moment a socket could. Nothing is kept of the records.
+A producer's CPU against it is the client's own, without the kernel and without a broker. ``NullBroker``
+holds the topics and the answers, ``NullTransport`` parses each written request and gives the answer in the next turn of
+the loop, as the earliest moment a socket could. Nothing is kept of the records.
 
 ``null_network(broker)`` puts it in the place of the client's ``Connector``; every producer started meanwhile gets it.
 """
@@ -53,7 +53,7 @@ class NullBroker:
     """One node that leads every partition. ``topics`` gives each topic's number of partitions; ``port`` is the one that
     it tells clients.
 
-    ``requests`` and ``batches`` count what Produce requests came with, so that a benchmark can say what it measured.
+    ``requests`` and ``batches`` count the contents of Produce requests, so that a benchmark can report its workload.
     """
 
     def __init__(self, topics: Mapping[str, int]) -> None:
@@ -197,7 +197,7 @@ class _NullConnector:
 
 
 class _Walk:
-    """Reads a request that lies in pieces; only records are ever divided from what stands before and behind them."""
+    """Reads a request that lies in pieces; only records are ever split from the bytes around them."""
 
     def __init__(self, pieces: Sequence[Buffer], position: int) -> None:
         self._rest = iter(pieces)

@@ -1,4 +1,5 @@
-"""A ``NullBroker`` in a process of its own, at the other end of a real socket: what TLS costs a client is there.
+"""A ``NullBroker`` in a process of its own, at the other end of a real socket: so that the cost of TLS to a client is
+included.
 
 ``serving(topics)`` starts it and gives a client's options; it ends with the block. The process makes its certificates
 itself, says on standard output how it is reached, and lives until its standard input ends. So callgrind, which follows

@@ -4,9 +4,9 @@ Two groups of figures: ``producer`` is the whole ``KafkaProducer`` with answers 
 ``accumulator`` its core alone. Both are measured in both forms, compiled and interpreted, each form in a process of its
 own. Figures are microseconds of CPU for each record: the best of the rounds and their median.
 
-Each timing is put between two of a fixed loop of pure Python, the calibration. The ratio of the two says what the
-record costs in units of this machine at this moment; that is what ``check`` compares, since a machine shared with
-others, or one that changes its clock, slows both alike. Still: run nothing else meanwhile.
+Each timing is put between two of a fixed loop of pure Python, the calibration. The ratio of the two is the record's
+cost in units of this machine at this moment; ``check`` compares it, since a shared machine, or one that changes its
+clock, slows both alike. Still: run nothing else meanwhile.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was found for one figure."""
+    """The findings for one figure."""
 
     best_us: float
     median_us: float

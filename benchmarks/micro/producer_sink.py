@@ -1,4 +1,4 @@
-"""What a record costs the whole client: the real ``KafkaProducer``, with a broker faked in this process.
+"""The cost of a record in the whole client: the real ``KafkaProducer``, with a broker faked in this process.
 
 Each workload is a coroutine function that sends ``count`` values in its own way and returns once all have their
 outcome. ``cpu_seconds`` runs one on a producer of its own on a uvloop loop and says how much CPU time this process
@@ -39,7 +39,8 @@ __all__ = [
 TOPIC = "null"
 TASKS = 1_000
 SLICE = 1_024
-"""Records between two turns of the loop where the call itself never gives one; at 100 bytes what ``enqueue`` takes."""
+"""Records between two turns of the loop where the call itself never gives one; as many as ``enqueue`` takes at 100
+bytes."""
 ARROW_SLICE = 100_000
 KEYS = 20_000
 SEVEN = 7
@@ -105,7 +106,7 @@ async def send_many(producer: KafkaProducer, value: bytes, count: int) -> object
 
 
 async def send_arrow(producer: KafkaProducer, value: bytes, count: int) -> object:
-    """``send_arrow()`` of tables, made beforehand: what making one costs is not the client's."""
+    """``send_arrow()`` of tables, made beforehand: the cost of making one is not the client's."""
     table = _arrow_table(value)
     for start in range(0, count, ARROW_SLICE):
         await producer.send_arrow(TOPIC, table.slice(0, min(ARROW_SLICE, count - start)))
@@ -145,7 +146,7 @@ async def _measured(workload: Workload, value: bytes, count: int, partitions: in
             result = await workload(producer, value, count)
             seconds = process_time() - started
             delivered = producer.statistics().delivered - before
-            del result  # it is what the workload keeps: let go of it outside the measured time
+            del result  # the workload keeps it: let go of it outside the measured time
             if delivered != count:
                 raise RuntimeError(f"{delivered} of {count} records were delivered")
             return seconds

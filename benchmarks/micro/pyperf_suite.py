@@ -1,4 +1,4 @@
-"""``python -m benchmarks.micro.pyperf_suite``: what single steps of a record's journey cost, measured by pyperf.
+"""``python -m benchmarks.micro.pyperf_suite``: the cost of single steps of a record's journey, measured by pyperf.
 
 pyperf's own options hold (``--fast``, ``--rigorous``, ``-o FILE``; ``python -m pyperf compare_to`` compares two files),
 and ``--only PATTERN`` picks benchmarks by a regular expression. Times are for one record, frame, request or answer, as

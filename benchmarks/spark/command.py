@@ -1,7 +1,7 @@
 """``python -m benchmarks spark``: our data source and Spark's own connector, interleaved, on the same real Kafka.
 
-Every round measures everything once, every second one backwards; the first is not counted. What a sink wrote is read
-back by librdkafka and counted; what a source read is summed up.
+Every round measures everything once, every second one backwards; the first is not counted. The rows of a sink are read
+back by librdkafka and counted; those of a source are summed up.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Python worker's."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what the command line asks for; 1 when a measurement failed."""
+    """Run the command line's choice; 1 when a measurement failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks spark", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer rows, one round")
     parser.add_argument("--rounds", type=int, metavar="N", help=f"counted rounds (default {ROUNDS}, quick 1)")
@@ -189,7 +189,7 @@ def _goals(wanted: Sequence[Measurement]) -> tuple[Goal, ...]:
     )
     memory = labels.get(("spark memory", "into one partition and back", OURS, ""), "")
     found.append(Goal("memory: the largest Python worker's MB", "peak_rss_mb", memory, (), "at most", 400))
-    # What the API leaves room for is told, and is no goal.
+    # The possible gain within the API is reported, and is no goal.
     plain, every_column = ("spark write", "plain"), ("spark read", "all columns")
     found.append(goal("write: rate against the floor", "rate", plain, (FLOOR, ""), "at most", 1.0))
     found.append(goal("read: rate against the floor", "rate", every_column, (FLOOR, ""), "at most", 1.0))

@@ -1,4 +1,4 @@
-"""Data sources that do nothing: what Spark's Python API itself costs, below which no Python source or sink can be.
+"""Data sources that do nothing: the cost of Spark's Python API itself, the lower bound of every Python source and sink.
 
 The writers take Arrow batches and drop them; the reader hands out rows made once, the same buffers again and again. No
 broker is asked. Spark's workers import this module from the working directory.
@@ -41,11 +41,11 @@ class FloorDataSource(DataSource):
         return source_schema()
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
-        """Drops what it gets."""
+        """Drops its input."""
         return DroppingWriter()
 
     def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
-        """Drops what it gets."""
+        """Drops its input."""
         return DroppingStreamWriter()
 
     def reader(self, schema: Any) -> DataSourceReader:

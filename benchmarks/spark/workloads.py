@@ -1,4 +1,4 @@
-"""What Spark is asked to do, and how long that takes: writing, reading, and a stream of small micro-batches.
+"""Spark's jobs, and their times: writing, reading, and a stream of small micro-batches.
 
 Owns the session that all share, the rows, and the clocks. A measurement is told from others by its client, which is a
 format and its options. CPU is that of the whole machine while it lasts: Spark, its Python workers, and the broker.
@@ -111,7 +111,7 @@ class SparkWorkloads:
 
         self._rows = rows
         self._scratch = tempfile.mkdtemp(prefix="benchmarks-spark-")
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's own choice is whatever python3 is
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # by default Spark takes the python3 of the path
         jars = [str(path) for path in connector_jars()]
         settings = {
             "spark.master": "local[2]",
@@ -287,7 +287,7 @@ def _timed(work: Callable[[], Any], rows: int) -> Figures:
 
 
 def _machine_cpu_seconds() -> float:
-    """What all cores have worked since the machine's start: /proc/stat's first line, without idle time."""
+    """The CPU time of all cores since the machine's start: /proc/stat's first line, without idle time."""
     fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     user, nice, system, _, _, irq, softirq, _ = fields
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")

@@ -1,4 +1,4 @@
-"""Load for the web service, by ``wrk``, and what it found.
+"""Load for the web service, by ``wrk``, and its results.
 
 Owns the entry ``request``: starts ``service``, warms it up, lets wrk load it for ``seconds`` over ``connections``
 (options of the measurement; for ``freeze`` see ``service``), and returns requests per second, latencies as the web's
@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.macro.processes import Helper, cpu_seconds_of, helper
+from benchmarks.macro.processes import Helper, cpu_seconds_of, helper, memory_of
 from benchmarks.measurement import Figures, Measurement, MeasurementError, SkippedError, entry
 
 __all__ = ["request"]
@@ -47,7 +47,7 @@ async def request(measurement: Measurement, bootstrap_servers: str, topic: str) 
         loaded = await _wrk(url, seconds, connections, measurement.size)
         cpu = cpu_seconds_of(service.pid) - cpu_before
         counted = await _settled(service)
-        peak = _peak_rss(service.pid)
+        peak = memory_of(service.pid, "VmHWM") / 1024**2
     served = counted["answered"] - before["answered"]
     errors = sum(loaded[name] for name in _ERRORS)
     if errors or counted["failed"]:
@@ -90,11 +90,3 @@ async def _settled(service: Helper) -> dict[str, Any]:
             raise MeasurementError(f"requests without an answer: {counted}")
         await asyncio.sleep(0.05)
     return counted
-
-
-def _peak_rss(pid: int) -> float:
-    """The highest resident memory of a process so far, in MiB."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    return 0.0

@@ -10,9 +10,9 @@ their defaults; OPTIONS (JSON) are added to the client's own configuration, in i
 options ``batch_size`` and ``buffer_timeout`` are those of its constructor, and ``poll`` adds a task that polls: by
 itself it learns of deliveries only when it hands over its next batch.
 
-With ``freeze`` what was loaded until the service has started is taken out of the garbage collector's sight
-(``gc.freeze``), as services do that look after their slowest answers: FastAPI makes so much cyclic garbage that full
-collections, over all that was ever imported, take a quarter of the CPU, in pauses of tens of milliseconds.
+With ``freeze`` the objects made before the service has started are hidden from the garbage collector (``gc.freeze``),
+as services do that look after their slowest answers: FastAPI makes so much cyclic garbage that full collections, over
+all that was ever imported, take a quarter of the CPU, in pauses of tens of milliseconds.
 """
 
 # No ``from __future__ import annotations``: FastAPI reads a handler's annotations, and some of the names are local.
@@ -106,7 +106,7 @@ def with_confluent(bootstrap_servers: str, topic: str, options: dict[str, Any]) 
 
 
 def without(bootstrap_servers: str, topic: str, options: dict[str, Any]) -> FastAPI:
-    """No producer at all: what the web service costs by itself."""
+    """No producer at all: the cost of the web service by itself."""
     app = FastAPI()
 
     @app.post("/records")
@@ -126,7 +126,8 @@ CLIENTS: Final[dict[str, Callable[[str, str, dict[str, Any]], FastAPI]]] = {
 
 
 class Counter:
-    """Counts what the application answers, around it; who left before the body was read counts as neither kind."""
+    """A wrapper that counts the application's answers; a client that left before the body was read counts as neither
+    kind."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app

@@ -139,7 +139,7 @@ class Findings:
         self._counts: dict[str, int] = defaultdict(int)
 
     def add(self, what: str, *details: object) -> None:
-        """One more record of which this is true."""
+        """Count one more record of this finding."""
         self._counts[what] += 1
         if len(self._examples[what]) < _EXAMPLES:
             self._examples[what].append(" ".join(map(str, details)))

@@ -82,7 +82,7 @@ class Pipelined(Load):
 
 
 class Awaiting(Load):
-    """Many tasks, of which each waits for its record."""
+    """Many tasks that each wait for their record."""
 
     async def send_burst(self, producer: KafkaProducer[bytes, bytes]) -> None:
         await asyncio.gather(*(self._send(producer) for _ in range(self.burst)))

@@ -1,4 +1,4 @@
-"""The judge of a chaos run finds each way in which a log can disagree with what a producer told."""
+"""The judge of a chaos run finds each way in which a log can disagree with the producer's outcomes."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_the_majority_goes_and_moves_meet_crashes() -> None:
         assert any(fault.kind is kind and fault.moves for fault in faults)
 
 
-def test_a_fault_says_what_it_does() -> None:
+def test_a_fault_describes_itself() -> None:
     for fault in islice(schedule(3), 20):
         assert str(fault).startswith(fault.kind)
         assert all(f"node {fault.nodes[0]}" in str(fault) for _ in fault.nodes[:1])

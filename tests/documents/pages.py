@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from aiokafkapy import errors
-from aiokafkapy.broker.config import BrokerConfig
+from aiokafkapy.broker.config import config_model
 from aiokafkapy.broker.coordination.consumer_group import MEMBER_STATES
 from aiokafkapy.broker.coordination.group import GROUP_STATES
 from aiokafkapy.broker.handlers import dispatch_table
@@ -95,7 +95,7 @@ def generated() -> dict[tuple[Path, str], str]:
         (DOCS / "architecture.md", "state machines"): _state_machines(),
         (DOCS / "benchmarks.md", "instructions"): _instructions(),
         (DOCS / "configuration.md", "producer options"): option_table(ProducerConfig),
-        (DOCS / "configuration.md", "broker options"): option_table(BrokerConfig),
+        (DOCS / "configuration.md", "broker options"): option_table(config_model()),
         (DOCS / "dev-broker.md", "APIs"): _apis(),
         (DOCS / "troubleshooting.md", "errors"): _errors(),
         **{(DOCS / MOVING, f"calls of {one.name}"): _calls(one) for one in LIBRARIES},
@@ -156,7 +156,7 @@ def _errors() -> str:
 
 
 def _apis() -> str:
-    """Every API of the dev broker, with what its handler says of itself."""
+    """Every API of the dev broker, with the lines of its handler's docstring."""
     lines = ["| API | key | versions | all but |", "|---|---|---|---|"]
     for key, handler in sorted(dispatch_table().items()):
         module = sys.modules[handler.handle.__module__]

@@ -20,7 +20,7 @@ from mkdocs.structure.files import File, Files
 from pydantic import BaseModel
 
 from aiokafkapy import errors
-from aiokafkapy.broker.config import BrokerConfig
+from aiokafkapy.broker.config import config_model
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.reader.config import ReaderConfig
 from tests.documents.pages import option_table
@@ -146,7 +146,7 @@ def _options() -> str:
     configurations: dict[str, tuple[str | None, type[BaseModel]]] = {
         "The producer": ("aiokafkapy.ProducerConfig", ProducerConfig),
         "The reader": ("aiokafkapy.reader.ReaderConfig", ReaderConfig),
-        "The dev broker": (None, BrokerConfig),
+        "The dev broker": (None, config_model()),
     }
     parts = ["# Options", "Kafka's names are these with dots for underscores."]
     for title, (name, config) in configurations.items():

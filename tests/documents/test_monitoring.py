@@ -39,7 +39,7 @@ def test_each_metric_of_an_expression_exists(expression: str) -> None:
     assert expression.count("(") == expression.count(")")
 
 
-def test_there_is_an_expression_for_each_rule_and_each_rule_says_what_to_do() -> None:
+def test_there_is_an_expression_and_a_remedy_for_each_rule() -> None:
     rules = ALERTS.count("- alert:")
     assert rules == ALERTS.count("  expr:") == ALERTS.count("  summary:") == ALERTS.count("  description:")
     assert len(expressions()) == rules + 1 + sum(len(panel["targets"]) for panel in DASHBOARD["panels"])

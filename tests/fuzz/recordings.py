@@ -1,4 +1,4 @@
-"""Recordings, which are files of strangers; and frames that are to be recorded, whatever they are.
+"""Recordings, which are files of strangers; and the recording of arbitrary frames.
 
 A file is read, or refused with its line; one that is read is played to the very client that it tells of. Of frames no
 run of bytes that could be a secret is kept.

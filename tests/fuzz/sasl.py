@@ -1,7 +1,7 @@
 """SASL's halves, whose peer may be anybody: an input has the peer's words, message by message.
 
 Each message has its length before it, in two bytes. A half ends complete, or fails with the one error that says so;
-once it has failed it stays so, after any message; and nobody is a principal who has not proved it. GSSAPI's are
+once it has failed it stays so, after any message; and a client without proof never becomes a principal. GSSAPI's are
 around a context that is ours: tokens themselves are read by the system's library.
 
 Rule: the keys of a password are not computed anew for each input: a million iterations are no finding.
@@ -261,7 +261,7 @@ class OAuthBearerServer(_Server):
 
 
 class SignedTokenServer(_Server):
-    """Reads a signed token, of which nobody but its issuer can change a byte that means something."""
+    """Reads a signed token: only its issuer can change a meaningful byte of it."""
 
     name = "sasl_signed_token_server"
     _VALIDATOR: ClassVar[TokenValidator] = TokenValidator(jwks=_JWKS, sub_claim_name="iss")

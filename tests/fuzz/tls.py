@@ -1,7 +1,7 @@
 """Strangers' bytes where TLS is spoken: to a listener of the dev broker, and to a client of ours.
 
-The first byte of an input says how far the stranger is honest (``Honest``); the rest is what he sends then. Sockets and
-OpenSSL are real, so that the running code is judged. Java has no counterpart.
+The first byte of an input says how far the stranger is honest (``Honest``); the rest are the bytes that it sends then.
+Sockets and OpenSSL are real, so that the running code is judged. Java has no counterpart.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class TlsTarget(Target):
         raise NotImplementedError
 
     def message(self, chance: random.Random) -> bytes:
-        """What goes in TLS."""
+        """The TLS input."""
         raise NotImplementedError
 
 

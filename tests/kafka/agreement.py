@@ -85,7 +85,7 @@ async def create(client: RawClient, topic: str, partitions: int = 1, **config: s
             metadata = await client.call(ApiKey.METADATA, 9, topics=[{"name": topic}], allow_auto_topic_creation=False)
             if metadata.topics[0].error_code == 0 and all(p.leader_id >= 0 for p in metadata.topics[0].partitions):
                 break
-        # ... and says who the leaders are before they have opened their logs, in any order.
+        # ... and reports the leaders before they have opened their logs, in any order.
         for partition in range(partitions if code == 0 else 0):
             while (await list_offset(client, topic, -1, partition=partition))[0] != 0:
                 pass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,12 +10,10 @@ from aiokafkapy.testing import ApacheKafka, KafkaSecurity, TestCertificates
 from aiokafkapy.testing.kdc import Kdc
 from tests.realms import missing_kerberos
 
-HERE = Path(__file__).parent
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents:
+        if item.nodeid.startswith("tests/kafka/"):
             item.add_marker(pytest.mark.kafka)
 
 

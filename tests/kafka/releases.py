@@ -1,4 +1,5 @@
-"""The table of what each release of Kafka advertises, made from its own jars: ``python -m tests.kafka.releases``.
+"""The table of the API versions that each release of Kafka advertises, made from its own jars: ``python -m
+tests.kafka.releases``.
 
 Writes ``aiokafkapy/broker/emulation/releases.json``. ``ReleaseRanges.java`` asks each release's ``ApiKeys`` for the
 APIs of a broker with their stable versions, and from 3.3 on its features. A new release is one line in ``JARS``.
@@ -15,6 +16,7 @@ from typing import Final, NamedTuple
 
 import aiokafkapy.broker.emulation
 from aiokafkapy.testing.kafka_jars import Artifact, gather_jars
+from aiokafkapy.testing.kafka_tools import QUICK_JVM
 from tests.java_sources import compiled_into
 
 __all__ = ["JARS", "SOURCE", "Advertised", "advertised_by", "minor_release"]
@@ -53,7 +55,7 @@ def minor_release(jar: str) -> str:
 def advertised_by(jar: str, jars: Path, classes: Path) -> Advertised:
     """Ask the jars of a directory; ``classes`` has the compiled program."""
     is_kraft = tuple(map(int, minor_release(jar).split("."))) >= KRAFT_FROM
-    command = ["java", "-cp", f"{jars}/*:{classes}", SOURCE.stem, "BROKER" if is_kraft else "ZK_BROKER"]
+    command = ["java", *QUICK_JVM, "-cp", f"{jars}/*:{classes}", SOURCE.stem, "BROKER" if is_kraft else "ZK_BROKER"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{jar}: {done.stderr}")

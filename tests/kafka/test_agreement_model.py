@@ -5,8 +5,8 @@ One state machine of Hypothesis draws records, plain, idempotent and transaction
 of groups, and mistakes: sequences and epochs that are old, early or strange, offsets out of range, partitions that do
 not exist. It knows only enough of a topic to draw requests worth making; which answer is right, Kafka says.
 
-Rules: what differs by chance is not compared, or by its place: producer ids, topic names, the order of partitions in an
-answer. A broker that says "not yet" is asked again. A difference is mended in the dev broker, or listed here:
+Rules: random values are not compared, or only by their position: producer ids, topic names, the order of partitions in
+an answer. A broker that says "not yet" is asked again. A difference is mended in the dev broker, or listed here:
 
 - Kafka's offset of the youngest record (-3) may be one that was deleted, which no consumer can read; ours is none.
 - While Kafka asks the coordinator whether a partition is in the transaction, it remembers the batch's sequence, and
@@ -150,7 +150,7 @@ class Conversation(RuleBasedStateMachine):
         self.shortened: set[int] = set()  # partitions of which records were deleted
 
     def both(self, ask: Callable[[Side], Awaitable[T]]) -> T:
-        """What both answer."""
+        """The common answer."""
 
         async def asked() -> tuple[T, T]:
             answers = await asyncio.gather(*(ask(side) for side in self.sides))

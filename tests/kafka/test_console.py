@@ -139,3 +139,23 @@ async def test_it_is_asked_only_while_somebody_looks_and_a_kafka_that_is_away_is
     finally:
         await watch.stop()
         await source.stop()
+
+
+async def test_records_that_kafka_has_aborted_are_marked_or_left_out(kafka: ApacheKafka, topic: str) -> None:
+    await made(kafka, topic, 1)
+    async with (
+        opened(kafka) as source,
+        KafkaProducer(kafka.bootstrap_servers, transactional_id=f"producer-of-{topic}") as producer,
+    ):
+        for value, ends_well in ((b"kept", True), (b"lost", False)):
+            await producer.begin_transaction()
+            await producer.send(topic, value)
+            await (producer.commit_transaction() if ends_well else producer.abort_transaction())
+        await producer.begin_transaction()
+        await producer.send(topic, b"open")
+        page = await read_page(source, asked(topic, **{"from": "earliest"}), None, 100)
+        marks = {row["value"]["text"]: row["outcome"] for row in page["rows"]}
+        assert marks == {"kept": "", "lost": "aborted", "open": "pending"}
+        committed = asked(topic, isolation="read_committed", **{"from": "earliest"})
+        assert [row["value"]["text"] for row in (await read_page(source, committed, None, 100))["rows"]] == ["kept"]
+        await producer.abort_transaction()

@@ -111,7 +111,7 @@ async def client_quotas(client: RawClient, topic: str) -> Any:
 
 
 async def features(client: RawClient, topic: str) -> Any:
-    """Only what is refused: the real node serves other tests."""
+    """Only refused requests: the real node serves other tests."""
     told: list[Any] = []
     for name, level, upgrade_type in (
         ("no.such.feature", 1, 1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -63,13 +64,26 @@ async def listed(client: RawClient, group: str, **filters: Any) -> Any:
     ]
 
 
+async def create_for_groups(client: RawClient, topic: str, partitions: int = 1) -> None:
+    """A topic of which the coordinator of groups has heard. Kafka tells it last of all, after the leaders: a member who
+    joins before that is given nothing. All groups have one coordinator here, so a group beside the scenario's can ask.
+    """
+    assert await create(client, topic, partitions) == 0
+    probe = f"{topic}-probe"
+    _, _, epoch, assigned = await beat(client, probe, "p", 0, **joining(topic))
+    async with asyncio.timeout(10):
+        while not assigned:
+            _, _, epoch, assigned = await beat(client, probe, "p", epoch)
+    await beat(client, probe, "p", -1)
+
+
 async def topic_ids(client: RawClient, *topics: str) -> list[Any]:
     body = await client.call(ApiKey.METADATA, 12, topics=[{"name": topic} for topic in topics])
     return [each.topic_id for each in body.topics]
 
 
 async def a_consumer_group(client: RawClient, topic: str) -> Any:
-    await create(client, topic, 4)
+    await create_for_groups(client, topic, 4)
     (topic_id,) = await topic_ids(client, topic)
 
     def owning(*partitions: int) -> dict[str, Any]:
@@ -115,8 +129,8 @@ async def a_consumer_group(client: RawClient, topic: str) -> Any:
 
 async def members_of_different_topics(client: RawClient, topic: str) -> Any:
     other = f"{topic}-other"
-    await create(client, topic, 2)
-    await create(client, other, 2)
+    await create_for_groups(client, topic, 2)
+    await create_for_groups(client, other, 2)
     told: list[Any] = [await beat(client, topic, "m", 0, **joining(topic))]
     told.append(await beat(client, topic, "n", 0, **joining(other, server_assignor="range")))
     told.append(await beat(client, topic, "m", 1))
@@ -132,7 +146,7 @@ async def members_of_different_topics(client: RawClient, topic: str) -> Any:
 
 
 async def heartbeats_that_cannot_be(client: RawClient, topic: str) -> Any:
-    await create(client, topic)
+    await create_for_groups(client, topic)
     candidates: list[dict[str, Any]] = [
         {"member_id": ""},
         {"group": ""},
@@ -175,7 +189,7 @@ async def heartbeats_that_cannot_be(client: RawClient, topic: str) -> Any:
 
 
 async def static_members_of_a_consumer_group(client: RawClient, topic: str) -> Any:
-    await create(client, topic, 2)
+    await create_for_groups(client, topic, 2)
     static: dict[str, Any] = {"instance_id": "i"}
     told: list[Any] = [await beat(client, topic, "m", 0, **joining(topic, **static))]
     told.append(await beat(client, topic, "m", 0, **joining(topic, **static)))
@@ -193,7 +207,7 @@ async def static_members_of_a_consumer_group(client: RawClient, topic: str) -> A
 
 
 async def offsets_of_a_consumer_group(client: RawClient, topic: str) -> Any:
-    await create(client, topic, 2)
+    await create_for_groups(client, topic, 2)
     await beat(client, topic, "m", 0, **joining(topic))
 
     async def commit(member_id: str, epoch: int, version: int = 9, group: str = topic) -> int:
@@ -224,7 +238,7 @@ async def offsets_of_a_consumer_group(client: RawClient, topic: str) -> Any:
 
 
 async def an_empty_group_becomes_one_of_the_other_protocol(client: RawClient, topic: str) -> Any:
-    await create(client, topic)
+    await create_for_groups(client, topic)
     told: list[Any] = []
     offsets = [{"name": topic, "partitions": [{"partition_index": 0, "committed_offset": 5}]}]
     await patiently(client, ApiKey.HEARTBEAT, 4, group_id=topic, generation_id=1, member_id="m")

@@ -332,7 +332,7 @@ async def groups_of_other_kinds(client: RawClient, topic: str) -> Any:
     answers.append(int((await client.call(ApiKey.JOIN_GROUP, 7, **join_fields(classic))).error_code))
     answers.append(int((await client.call(ApiKey.JOIN_GROUP, 7, **join_fields(share))).error_code))
     commit = [{"name": topic, "partitions": [{"partition_index": 0, "committed_offset": 5}]}]
-    # A group of which nothing was written is not always there for Kafka's readers: that hangs on others of its shard.
+    # A group without written state is not always visible to Kafka's readers: that hangs on others of its shard.
     body = await client.call(ApiKey.OFFSET_COMMIT, 8, group_id=classic, generation_id_or_member_epoch=-1, topics=commit)
     answers.append(int(body.topics[0].partitions[0].error_code))
     for group in (consumer, classic):

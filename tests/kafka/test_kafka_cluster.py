@@ -11,7 +11,7 @@ from aiokafkapy.testing.kafka_cluster import Kind, kafka_cluster
 
 
 @pytest.mark.parametrize("kind", ["real", "proxy"])
-async def test_a_test_reads_what_is_committed_and_leaves_no_topic(kafka: ApacheKafka, kind: Kind) -> None:
+async def test_a_test_reads_committed_records_and_leaves_no_topic(kafka: ApacheKafka, kind: Kind) -> None:
     async with kafka_cluster(kind, kafka.bootstrap_servers) as cluster:
         topic = await cluster.create_topic("orders", partitions=2, max_message_bytes=2_000)
         assert await cluster.records(topic) == []

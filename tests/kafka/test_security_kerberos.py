@@ -17,7 +17,7 @@ from .oracle import read_back
 
 async def test_a_client_with_a_ticket_gets_in_and_nobody_else(kdc: Kdc, topic: str) -> None:
     service = KerberosSettings(kdc.configuration, kdc.add_principal("kafka/localhost"), f"kafka/localhost@{kdc.realm}")
-    # A session ends with its ticket at the latest; these are renewed with what time a broker gives them.
+    # A session ends with its ticket at the latest; these are renewed by the session lifetime that a broker gives.
     listener = Listener("SASL_PLAINTEXT", ["GSSAPI"], max_reauth_ms=1300)
     security = KafkaSecurity({"KERBEROS": listener}, gssapi=service, authorizer=True)
     values = [b"%d" % number for number in range(1000)]

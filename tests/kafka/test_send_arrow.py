@@ -117,7 +117,7 @@ async def test_a_large_table_survives_a_broker_that_stands_still(kafka: ApacheKa
         kafka.pause(1)
         try:
             sending = asyncio.create_task(producer.send_arrow(topic, pa.table({"value": values, "key": values})))
-            await asyncio.wait([sending], timeout=1.5)  # longer than a request may take: what is sent is sent again
+            await asyncio.wait([sending], timeout=1.5)  # longer than a request may take: sent rows are sent again
             assert not sending.done()
         finally:
             kafka.resume(1)

@@ -176,7 +176,7 @@ async def test_without_rows_nothing_is_begun(query: Query) -> None:
 
 
 async def test_where_it_cannot_hold_it_is_refused(query: Query) -> None:
-    with pytest.raises(ExactlyOnceError, match=f"topic 'none-{query.name}', which remembers .* does not exist"):
+    with pytest.raises(ExactlyOnceError, match=f"topic 'none-{query.name}', which stores .* does not exist"):
         await query.write([batch(b"a")], 5, exactlyOnceTopic=f"none-{query.name}")
     await query.kafka.create_topic(query.markers, 1)
     with pytest.raises(ExactlyOnceError, match=r"has cleanup.policy=delete: expected compact"):

@@ -125,7 +125,7 @@ async def test_subscribed_metrics_arrive_and_opentelemetry_reads_them(receiver: 
         }, "as Kafka's brokers want them"
     assert sum(push.total(SENT) for push in pushes) == 50
     assert {push.content_type for push in pushes} == {"OTLP"}
-    # The broker gives its plug-in what it has decompressed; Kafka's first choice is zstd.
+    # The broker gives its plug-in the decompressed bytes; Kafka's first choice is zstd.
     assert {body["compression_type"] for body in pushed} == {Compression.ZSTD}
     assert {body["error_code"] for body in answered} == {"none"}
 
@@ -174,7 +174,7 @@ async def test_a_client_that_opts_out_pushes_nothing(receiver: Receiver, topic: 
 
 
 async def test_another_subscription_is_followed(receiver: Receiver, topic: str) -> None:
-    """The broker answers UNKNOWN_SUBSCRIPTION_ID to the next push then, and what it is asked for again is another."""
+    """The broker answers UNKNOWN_SUBSCRIPTION_ID to the next push then, and the new subscription is another one."""
     buffer = "org.apache.kafka.producer.buffer."
     kafka = receiver.kafka
     async with KafkaProducer(kafka.bootstrap_servers, client_id=topic) as producer:

@@ -428,7 +428,7 @@ class TestThroughAProxy:
         "api", [ApiKey.FIND_COORDINATOR, ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN]
     )
     @pytest.mark.parametrize("after", [True, False], ids=["its answer", "the request"])
-    async def test_what_is_lost_is_asked_again(self, node: Node, topic: str, api: ApiKey, after: bool) -> None:
+    async def test_a_lost_request_is_sent_again(self, node: Node, topic: str, api: ApiKey, after: bool) -> None:
         async with FaultProxy(node.bootstrap_servers) as net:
             net.drop_next(api, after=after)
             async with transactional(net.bootstrap_servers, topic) as producer:

@@ -9,14 +9,12 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from .clusters import Cluster, DevCluster, open_dev, open_kafka
 
-HERE = Path(__file__).parent
 SECONDS = 90
 """Seconds per test: a broken promise often shows as a hang."""
 
@@ -26,7 +24,7 @@ BOTH_WITH_THREE_NODES = ["dev", pytest.param("kafka", marks=pytest.mark.kafka, i
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents and item.get_closest_marker("timeout") is None:
+        if item.nodeid.startswith("tests/promises/") and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SECONDS))
 
 

@@ -167,7 +167,7 @@ async def test_a_failure_after_its_sender_was_cancelled_is_told_once_and_by_us(
 
 
 async def test_cancel_at_every_turn_of_the_loop_is_exact(cluster: Cluster) -> None:
-    """Whatever a send waits for in the n-th turn, cancelled there it either was never accepted, or is delivered."""
+    """A send cancelled in its n-th turn, waiting for anything, either was never accepted or is delivered."""
     topic = await cluster.create_topic()
     gave_up: list[bytes] = []
     async with cluster.producer(**SMALL) as producer:
@@ -423,7 +423,8 @@ async def test_each_call_may_be_cancelled_at_every_turn_of_the_loop(cluster: Clu
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_waiters_that_are_cancelled_in_any_order_leave_every_byte(cluster: Cluster, seed: int) -> None:
-    """The line has large and small ones. What is let in by those who leave is what fits, in the order of the line."""
+    """The line has large and small ones. As many waiting records as fit are let in when others leave, in the order of
+    the line."""
     chance = random.Random(seed)
     topic = await cluster.create_topic()
     async with cluster.producer(**SMALL) as producer:

@@ -97,7 +97,7 @@ async def test_a_node_at_a_new_address_is_followed_there(cluster: Cluster) -> No
 
 @pytest.fixture
 def resolver(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """What names stand for, to be changed by the test."""
+    """The addresses of names, to be changed by the test."""
     names: dict[str, str] = {}
     original = socket.getaddrinfo
 

@@ -153,7 +153,7 @@ async def test_a_calls_own_time_counts(dev_cluster: DevCluster) -> None:
             await producer.send(topic, b"refused", delivery_timeout_ms=50)
         dev_cluster.broker.controls.stall_connections(False)
         await producer.flush(20)
-        assert producer.statistics().circuits == ()  # what was in a request is delivered
+        assert producer.statistics().circuits == ()  # a record in a request is delivered
         await producer.send(topic, b"taken")
 
 

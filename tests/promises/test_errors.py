@@ -66,7 +66,7 @@ async def test_a_record_over_the_topics_limit_says_which_and_how_large(cluster: 
     assert not raised.value.retriable
 
 
-async def test_no_answer_in_time_says_what_was_tried_and_that_the_fate_is_not_known(cluster: Cluster) -> None:
+async def test_no_answer_in_time_is_an_error_with_the_attempts_and_an_unknown_outcome(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
     async with cluster.producer(**SHORT) as producer:
         await producer.send(topic, b"")
@@ -211,7 +211,7 @@ async def test_metadata_that_will_not_come_is_told_at_once(cluster: Cluster) -> 
     assert_says(raised.value, "promise-secret", topic="promise-secret", retriable=False)
 
 
-async def test_a_full_buffer_says_how_full_and_of_what(cluster: Cluster) -> None:
+async def test_the_error_of_a_full_buffer_has_its_size_and_its_partitions(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
     small = {"buffer_memory": 20_000, "max_request_size": 20_000, "batch_size": 4_000}
     async with cluster.producer(**small) as producer:
@@ -244,7 +244,7 @@ async def test_close_and_flush_name_the_records_they_left(cluster: Cluster) -> N
     assert_says(failed[-1], "promise-nowhere", topic="promise-nowhere", outcome_unknown=False)
 
 
-async def test_a_wrong_key_value_or_header_says_which_and_of_what_topic(cluster: Cluster) -> None:
+async def test_the_error_for_a_wrong_key_value_or_header_names_it_and_its_topic(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
 
     def refuse(value: Any) -> bytes:
@@ -303,7 +303,7 @@ async def test_the_outcome_is_unknown_exactly_when_it_is(cluster: Cluster) -> No
     ]
 
 
-def test_options_that_make_no_sense_say_what_to_write() -> None:
+def test_the_error_for_contradictory_options_has_the_remedy() -> None:
     for options, words in [
         ({"linger": 5}, "linger_ms"),
         ({"bufer_memory": 5}, "buffer_memory"),

@@ -69,7 +69,7 @@ HOSTILE: dict[str, Callable[[Request, bytes], bytes]] = {
 async def test_an_answer_that_is_none_costs_its_connection_and_nothing_else(
     cluster: Cluster, api: ApiKey, name: str
 ) -> None:
-    """The broker has done what it was asked. Whatever the answer was that did not arrive, it is asked for again."""
+    """The broker has served the request. The client asks again for any answer that did not arrive."""
     topic = await cluster.create_topic()
     cluster.net.answer_next(api, Answer(replace=HOSTILE[name]), times=2)
     with frugal(32 * MEBIBYTE):
@@ -128,12 +128,12 @@ async def test_flipped_bytes_end_in_an_outcome_for_each_record(
             await asyncio.sleep(0.003)  # the records' own distance
         for api in ApiKey:
             cluster.net.clear(api)
-        cluster.net.cut()  # what a broker claimed to speak is believed for as long as its connection lives
+        cluster.net.cut()  # a broker's versions are kept while its connection lives
         results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 30)
         outcomes(results)
         assert flipped > 0
         assert producer.state.value == "running"
-        # How many arrived is the flips' to say (one in ApiVersions may take PRODUCE away); what follows must arrive.
+        # How many arrived is the flips' to say (one in ApiVersions may take PRODUCE away); later answers must arrive.
         await asyncio.gather(*(producer.send(topic, b"last", partition=n % 3) for n in range(30)))
         assert_accounts_balance(producer, settled=True)
 
@@ -206,7 +206,7 @@ async def _crumbling_proxy(cluster: Cluster) -> asyncio.Server:
 
 
 async def hostile_exchange(cluster: DevCluster, data: bytes) -> bytes:
-    """Send bytes to the broker itself; what comes back until it closes the connection, which it must."""
+    """Send bytes to the broker itself; the bytes until it closes the connection, which it must."""
     host, _, port = cluster.direct_servers.partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:

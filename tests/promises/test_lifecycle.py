@@ -63,7 +63,7 @@ async def test_after_a_fork_the_child_is_told_at_once_and_the_parent_is_not_harm
 
 
 def _what_the_child_sees(producer: KafkaProducer[Any, Any], topic: str) -> str:
-    """Each call and what came of it; run in the child, inside the parent's running loop, and then in one of its own."""
+    """Each call and its outcome; run in the child, inside the parent's running loop, and then in one of its own."""
     lines = []
 
     async def calls() -> None:
@@ -179,7 +179,7 @@ async def test_time_that_stands_still_stops_nothing(cluster: Cluster) -> None:
     async with cluster.producer() as producer:
         await producer.send(topic, b"before")  # a fresh Apache Kafka has to be asked twice for a producer id
     with freezegun.freeze_time("2020-02-02 02:02:02"):
-        # The loop's clock stands still too: no timer fires, so whatever needs none must do without.
+        # The loop's clock stands still too: no timer fires, so a call that needs none must finish.
         async with cluster.producer() as producer:
             results = await asyncio.gather(*(producer.send(topic, b"%d" % n) for n in range(100)))
             await (await producer.enqueue(topic, b"again"))
@@ -367,7 +367,7 @@ async def program(cluster: Cluster) -> AsyncIterator[Any]:
     async def start(body: str, topic: str, warnings: str = "error", **environment: str) -> asyncio.subprocess.Process:
         source = (
             "import asyncio, signal, sys\n"
-            # Whoever runs the tests in the background of a shell has it ignored, and that is inherited.
+            # A shell that runs the tests in the background ignores it, and that is inherited.
             "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
             "from aiokafkapy import KafkaProducer, errors\nasync def main(servers, topic):\n"
             + textwrap.indent(textwrap.dedent(body), "    ")
@@ -484,7 +484,7 @@ async def test_a_program_that_is_interrupted_delivers_accepted_records(
 
 
 async def test_a_program_that_dies_leaves_the_broker_with_whole_records(cluster: Cluster, program: Any) -> None:
-    """kill -9 in full flight: what is in the log is a beginning of what was sent, and the broker takes others."""
+    """kill -9 in full flight: the log has the first of the sent records, and the broker serves others."""
     topic = await cluster.create_topic()
     process = await program(
         """

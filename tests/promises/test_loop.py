@@ -1,14 +1,14 @@
 """Promise 7: a 1 ms heartbeat never lags more than 10 ms because of us; every future resolves on its own loop's thread;
 clean in asyncio's debug mode.
 
-"Because of us" is measured as this thread's CPU time in single callbacks of the loop, which is what delays a heartbeat
-and what other processes do not blur. So that the callbacks are the producer's, brokers are other processes here, and
+"Because of us" is measured as this thread's CPU time in single callbacks of the loop, which delays a heartbeat and "
+"is independent of other processes. So that the callbacks are the producer's, brokers are other processes here, and
 the garbage collector, whose passes over pytest's own objects take longer than that, is off.
 
-A virtual machine does blur it: what its host takes away, or is slow to give (a page of memory), is charged to whoever
-runs, up to 300 ms. That falls on one round or another, and what the code does is done in each, so the round that was
-held least tells what the code takes, as the least of several times does in ``timeit``. How much is done in one turn is
-counted in the tests of Admission, OutcomeTeller, BulkSend and RowPlaces, where no clock is looked at.
+A virtual machine does blur it: time that its host takes, or a page of memory that it is slow to give, is charged to the
+running process, up to 300 ms. That falls on single rounds, and the code's work is in each, so the shortest round
+measures the code, as the least of several times does in ``timeit``. How much is done in one turn is counted in the
+tests of Admission, OutcomeTeller, BulkSend and RowPlaces, where no clock is looked at.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from .clusters import Cluster
 from .conftest import BOTH, SECONDS
 from .observing import CallbackLog, callbacks
 
-# Three times the promise: a busy sibling of a hyperthread alone doubles a callback's CPU time. What is not spread over
-# the loop's turns takes 33 ms and more here. Interpreted, each step of a slice takes two to three times as long.
+# Three times the promise: a busy sibling of a hyperthread alone doubles a callback's CPU time. Work that is not spread
+# over the loop's turns takes 33 ms and more here. Interpreted, each step of a slice takes two to three times as long.
 LIMIT = 0.030 if compiled else 0.060
 ROUNDS = 5
 
@@ -109,7 +109,7 @@ def unhindered() -> Iterator[CallbackLog]:
 
 
 def never_holds_the_loop(measured: Callable[..., Awaitable[CallbackLog]]) -> Callable[..., Awaitable[None]]:
-    """A test of what a round returns: it fails when in each of several rounds a callback was longer than the limit."""
+    """A test of a round's result: it fails when in each of several rounds a callback was longer than the limit."""
 
     @functools.wraps(measured)
     async def test(**arguments: Any) -> None:

@@ -33,8 +33,8 @@ MEBIBYTE = 1 << 20
 async def test_a_stalled_broker_holds_no_more_than_buffer_memory(
     cluster: Cluster, codec: str, megabytes: int, offered_bytes: int
 ) -> None:
-    """Far more is offered. What the process holds more than before is the buffer, a fifth of it, and the fixed costs of
-    threads and of the proxy's sockets."""
+    """Far more is offered. The process may grow by the buffer, a fifth of it, and the fixed costs of threads and of the
+    proxy's sockets."""
     topic = await cluster.create_topic(partitions=6)
     noise = random.Random(1)
     limit = megabytes * MEBIBYTE
@@ -55,7 +55,7 @@ async def test_a_stalled_broker_holds_no_more_than_buffer_memory(
         most = 0
         while (accepted := offered) < offered_bytes // 1_000:
             for _ in range(20):
-                await asyncio.sleep(0.005)  # whatever threads still compress
+                await asyncio.sleep(0.005)  # also while threads still compress
                 assert_accounts_balance(producer)
                 most = max(most, producer.statistics().buffered_bytes)
             if offered == accepted:
@@ -132,7 +132,7 @@ async def test_exactly_as_many_wake_as_fit(cluster: Cluster) -> None:
         tasks = [asyncio.create_task(producer.enqueue(topic, bytes(1_000), partition=n % 4)) for n in range(400)]
         await cluster.net.seen(ApiKey.PRODUCE, 2)
         for _ in range(10):
-            await asyncio.sleep(0)  # until the tasks of what was accepted know it
+            await asyncio.sleep(0)  # until the tasks of accepted records know it
         before = producer.statistics()
         assert before.waiters > 300
         free_before = before.buffer_memory - before.buffered_bytes
@@ -173,7 +173,7 @@ async def test_no_room_is_an_error_at_once_for_send_nowait_and_in_time_for_other
         assert 10 <= len(deliveries) <= 20
         started = time.monotonic()
         with pytest.raises(errors.BufferExhaustedError, match=r"max_block_ms=300.*20000"):
-            while True:  # sealing what was drained may have made a little room
+            while True:  # the sealing of drained batches may have made a little room
                 started = time.monotonic()
                 deliveries.append(await producer.enqueue(topic, bytes(1_000)))
         assert time.monotonic() - started >= 0.29, "uvloop's clock stands still for the length of one turn"
@@ -217,8 +217,8 @@ async def test_memory_comes_back_with_any_outcome_of_the_records(cluster: Cluste
 async def test_gathered_sends_cost_the_same_each_however_many_there_are(
     dev_cluster: Cluster, buffer_memory: int
 ) -> None:
-    """Counted in callbacks of the loop, which no busy machine can blur; what they cost in time is measured by the
-    benchmarks (``gathered``). Only the producer matters: dev broker."""
+    """Counted in callbacks of the loop, which no busy machine can blur; the benchmarks measure their time
+    (``gathered``). Only the producer matters: dev broker."""
     if is_on_uvloop():
         pytest.skip("callbacks cannot be counted on uvloop")
     topic = await dev_cluster.create_topic()
@@ -235,7 +235,7 @@ async def test_gathered_sends_cost_the_same_each_however_many_there_are(
 
 
 async def test_a_send_that_waits_is_less_to_the_collector_than_any_task_that_waits(dev_cluster: Cluster) -> None:
-    """What it walks through is what makes the 32,000th of gathered sends dearer than the first. Nothing of ours is: a
+    """Its walk makes the 32,000th of gathered sends dearer than the first. Nothing of ours is: a
     future, and the iterator that awaits it, are two things more than our waiter."""
     if not aiokafkapy.compiled:
         pytest.skip("interpreted objects are always tracked")
@@ -280,7 +280,7 @@ async def tracked_objects_of_a_task(work: Callable[[], Coroutine[Any, Any, Any]]
 @asynccontextmanager
 async def flat(cluster: Cluster, code: int, **fields: Any) -> AsyncIterator[Callable[[], int]]:
     """Produce requests are answered with a code and go no further, so that no broker's memory grows in this process;
-    gives what Python holds now, in bytes, by its own account."""
+    gives the bytes that Python holds now, by its own account."""
 
     def rule(request: Request) -> Answer:
         cluster.net.forget_requests()
@@ -304,7 +304,7 @@ def rounds() -> int:
 
 
 def assert_flat(sizes: list[int]) -> None:
-    """What is held after the second half of the rounds is what was held after the first, but for its noise."""
+    """The second half of the rounds leaves as much memory in use as the first, except for noise."""
     half = len(sizes) // 2
     assert max(sizes[half:]) - max(sizes[2:half]) < 100_000, sizes
 
@@ -329,7 +329,7 @@ async def test_four_hundred_thousand_sends_leave_nothing_behind(dev_cluster: Clu
 
 
 async def test_twenty_thousand_failed_sends_with_headers_leave_nothing_behind(dev_cluster: Cluster) -> None:
-    """Neither the records, nor the errors and what they refer to. Only the producer matters: dev broker."""
+    """Neither the records, nor the errors and their references. Only the producer matters: dev broker."""
     topic = await dev_cluster.create_topic(partitions=3)
     async with dev_cluster.producer() as producer:
         await producer.send(topic, b"")

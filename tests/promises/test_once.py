@@ -1,5 +1,5 @@
 """Promise 4: with idempotence (the default) a retry never duplicates; an expired batch leaves no sequence gap; an epoch
-bump rewrites only what it must."""
+bump rewrites only refused batches."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_written_and_denied_is_written_once(cluster: Cluster, error: type[
 
 
 async def test_duplicate_sequence_number_is_success(cluster: Cluster) -> None:
-    """What a broker says of a batch that is older than the five it remembers: it has it, and forgot where."""
+    """A broker's answer to a batch older than the five it remembers: it has it, and forgot where."""
     topic = await cluster.create_topic()
     async with cluster.producer(**QUICK) as producer:
         await producer.send(topic, b"0")
@@ -218,8 +218,8 @@ async def test_records_behind_one_in_doubt_are_delivered_once_and_in_order(clust
 
 
 async def test_a_bump_does_not_rewrite_another_partitions_batches_in_flight(cluster3: Cluster) -> None:
-    """Partition 0 asks for a new epoch while a batch of partition 1, on another node, is on the wire: its retry must
-    be the same bytes, or what may be on the broker already would be written twice."""
+    """Partition 0 asks for a new epoch while a batch of partition 1, on another node, is on the wire: its retry must be
+    the same bytes, or records that may be on the broker already would be written twice."""
     topic = await cluster3.create_topic(partitions=3)
     nodes = {partition: await cluster3.leader_of(topic, partition) for partition in range(3)}
     assert nodes[0] != nodes[1]
@@ -338,7 +338,7 @@ async def test_a_broker_that_is_killed_and_restarted_has_everything_once(cluster
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd", "snappy"])
 async def test_a_retried_batch_is_the_same_to_the_last_byte(cluster: Cluster, codec: str) -> None:
-    """Time goes on and the connection is another one; a broker compares, and so may whoever reads its log."""
+    """Time goes on and the connection is another one; a broker compares them, and so may a reader of its log."""
     topic = await cluster.create_topic()
     async with cluster.producer(**QUICK | {"linger_ms": 50}, compression_type=codec) as producer:
         await producer.send(topic, b"first")
@@ -361,7 +361,7 @@ async def test_a_retried_batch_is_the_same_to_the_last_byte(cluster: Cluster, co
 
 async def test_a_request_that_arrives_after_all_is_not_written_when_many_have_come_since(cluster: Cluster) -> None:
     """The network kept it while the connection broke, we sent it again, and eight more batches: more than the five that
-    a broker remembers of each producer. What it says to nobody any more is its business; it may not write it."""
+    a broker remembers of each producer. Answers that no client awaits do not matter; it may not write it."""
     topic = await cluster.create_topic()
     kept: list[bytes] = []
 
@@ -396,7 +396,7 @@ async def test_a_request_that_arrives_after_all_is_not_written_when_many_have_co
 
 
 async def test_a_partition_whose_records_were_all_deleted_is_written_on(cluster: Cluster) -> None:
-    """Retention took them, and with them, on some brokers, what is known of us: UNKNOWN_PRODUCER_ID or nothing."""
+    """Retention took them, and with them, on some brokers, our producer's state: UNKNOWN_PRODUCER_ID or nothing."""
     topic = await cluster.create_topic()
     async with cluster.producer(**QUICK) as producer:
         await asyncio.gather(*(producer.send(topic, b"old %d" % n) for n in range(30)))

@@ -145,7 +145,7 @@ async def test_five_in_flight_with_some_failing_are_written_once_in_order(
 
 
 def _failing_five(cluster: Cluster, failing: int, code: int, after: bool) -> Any:
-    """Hold the answers of all requests, of which the first are errors; also a function that counts them."""
+    """Hold the answers of all requests, the first of them errors; also a function that counts them."""
     hold = Hold()
     seen: list[Any] = []
 
@@ -273,7 +273,8 @@ async def _move_leaders(cluster: Cluster, topic: str) -> None:
 
 
 async def test_with_the_gapless_guarantee_nothing_is_written_behind_a_record_that_failed(cluster: Cluster) -> None:
-    """Who sends again what failed, from the first on, has a log without a gap, though a third of it is refused."""
+    """An application that sends the failed records again, from the first on, gets a log without a gap, though a third
+    is refused."""
     topic = await cluster.create_topic(config={"max.message.bytes": "2000"})
     chance = random.Random(7)
     values = [b"%d" % n for n in range(300)]

@@ -1,4 +1,4 @@
-"""Promise 8: metadata requests stay within outage / back-off + 1, whatever the number of records and partitions;
+"""Promise 8: metadata requests stay within outage / back-off + 1, for any number of records and partitions;
 exponential back-off with jitter; about ten log lines a minute per broker; recovery within back-off + 1 round trip;
 leader hints in Produce responses are used."""
 
@@ -28,7 +28,7 @@ BACKOFF = 0.1
 
 
 def lines_in(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What an operator sees."""
+    """The operator's view."""
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 

@@ -1,5 +1,5 @@
 """Promises 2 and 8 where a connection is open and says nothing, or ends at the moment it is written to: that costs one
-time-out and nobody but those who wait for that broker, and is never an error while there is time to try again."""
+time-out, only for requests to that broker, and is never an error while there is time to try again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .clusters import Cluster
 from .observing import assert_accounts_balance
 
 QUICK: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 20, "reconnect_backoff_ms": 10}
-# Longer than a healthy broker takes for an answer on a busy machine: only who is mute may be timed out.
+# Longer than a healthy broker takes for an answer on a busy machine: only a silent broker may be timed out.
 ONE_TIMEOUT: dict[str, Any] = QUICK | {"request_timeout_ms": 4_000, "socket_connection_setup_timeout_ms": 4_000}
 
 
@@ -103,7 +103,7 @@ async def test_a_broker_that_never_answers_a_request_for_any_broker_is_not_asked
 async def test_a_broker_that_closes_as_it_is_written_to_surfaces_no_error(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What the broker's own idle close comes to when a request is on its way: it never sees the request."""
+    """The broker's own idle close while a request is on its way: it never sees the request."""
     caplog.set_level(logging.ERROR)
     topic = await cluster.create_topic()
     async with cluster.producer(**QUICK) as producer:

@@ -25,9 +25,9 @@ from .observing import (
 )
 
 SLACK = 10.0
-"""Seconds that a machine may add that stands still now and then. What would be wrong here takes a minute, or for ever:
-linger and delivery time-outs are 60 s and more wherever they are not what is tested. How exact a deadline is kept is
-told by the simulation, whose clock is its own."""
+"""Seconds that a machine may add that stands still now and then. A defect here takes a minute, or for ever: linger and
+delivery time-outs are 60 s and more wherever they are not the subject of the test. How exact a deadline is kept is told
+by the simulation, whose clock is its own."""
 
 QUICK: dict[str, Any] = {"request_timeout_ms": 400, "delivery_timeout_ms": 1_200, "linger_ms": 0}
 

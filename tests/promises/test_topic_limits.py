@@ -1,5 +1,5 @@
-"""What topics take is known (``topic_limits``): too large a record fails early with the topic's own number, batches
-are made to fit, and a limit that was changed meanwhile is not held against anybody for long.
+"""The limits of topics are known (``topic_limits``): too large a record fails early with the topic's own number,
+batches are made to fit, and a limit that was changed meanwhile is not held against anybody for long.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The promise: a user's partitioner, serializers and interceptors are called as documented. What one of them raises is
-the error of its own record: it ends no connection and delays no other record.
+"""The promise: a user's partitioner, serializers and interceptors are called as documented. An exception of one of them
+is the error of its own record: it ends no connection and delays no other record.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ KNOWN = pytest.mark.parametrize("is_known", [True, False], ids=["topic known", "
 
 
 class Failing:
-    """Raises for what belongs to the topic or the value that is called bad."""
+    """Raises for the topic or the value that is named bad."""
 
     wants_topic = True
 
@@ -67,7 +67,7 @@ class Failing:
 
 
 async def fails_alone(cluster: Cluster, send: Send, is_known: bool, **options: Any) -> BaseException | object:
-    """Send to the bad topic and to another at once: the other one arrives. Returns what became of the bad one."""
+    """Send to the bad topic and to another at once: the other one arrives. Returns the outcome of the bad one."""
     async with KafkaProducer(cluster.bootstrap_servers, max_block_ms=5_000, **options) as producer:
         if is_known:
             await producer.partitions_for("bad")
@@ -138,7 +138,7 @@ async def test_an_exception_of_an_interceptor_stops_no_record(
 
 
 class Recording(RoundRobinPartitioner):
-    """Round robin, remembering what it was asked."""
+    """Round robin, which keeps its arguments."""
 
     __slots__ = ("asked",)
 

@@ -36,7 +36,7 @@ def main() -> int:
     parser.add_argument("--stop-after", type=int, default=5, metavar="N", help="seeds with findings (default: 5)")
     arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
-        # The order in sets of strings is part of what happens: the same seed must give the same run.
+        # The order in sets of strings is part of the course of events: the same seed must give the same run.
         os.execve(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]], _environment())
     logging.disable(logging.CRITICAL)
     if arguments.seed is not None:

@@ -1,4 +1,4 @@
-"""The invariants of a run, whatever faults it had, checked on the list of calls and the logs.
+"""The invariants of a run with any faults, checked on the list of calls and the logs.
 
 The promises are those of ``judging``; this module adapts them to a producer's options, and checks that outcomes are in
 time. Knows neither loop nor network.
@@ -51,7 +51,7 @@ def check_records(
     spooled: Spooled | None = None,
 ) -> Iterator[str]:
     """Each broken promise, as a sentence. ``sent`` are one producer's records, ``options`` its own, ``resumed`` the
-    times at which each partition was, ``spooled`` what became of records in its spool.
+    times at which each partition was, ``spooled`` the outcomes of records in its spool.
     """
     is_idempotent = options.get("enable_idempotence", True)
     places: dict[bytes, list[Place]] = defaultdict(list)
@@ -81,7 +81,7 @@ def check_records(
 
 @dataclass(frozen=True)
 class Spooled:
-    """What became of the records in a spool: the values of those that brokers ``refused`` for good, how many the
+    """The outcomes of the records in a spool: the values of those that brokers ``refused`` for good, how many the
     producers said to have ``repeated``, whether a process has left some that it may have sent to the next one, and
     whether one has left them without a mark, for its disk took none.
     """
@@ -93,7 +93,7 @@ class Spooled:
 
 
 def check_headers(sent: Sequence[Sent], headers: Mapping[bytes, Headers]) -> Iterator[str]:
-    """Each record of a log, by value, has the headers it was given, whatever they were given as."""
+    """Each record of a log, by value, has the headers of its call, given in any form."""
     for record in sent:
         if record.headers is not None and headers.get(record.value, record.headers) != record.headers:
             yield f"{_name(record)} has headers {headers[record.value]}, and was given {record.headers}"
@@ -162,7 +162,7 @@ def _check_refusal(record: Sent, places: Sequence[Place], *, has_spool: bool) ->
 
 
 def _is_refusal(record: Sent) -> bool:
-    """True if the outcome is due to a hook or an argument, or to what ended it before: a purge, an open circuit, its
+    """True if the outcome is due to a hook or an argument, or to an earlier end: a purge, an open circuit, its
     own deadline, or a producer that is closed or has crashed.
     """
     if record.refused is not None and isinstance(record.outcome, (CircuitOpenError, PurgedError)):

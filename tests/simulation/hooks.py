@@ -1,10 +1,10 @@
 """User code that a producer runs, some of it hostile: partitioners, serializers, interceptors.
 
-Owns what the hooks of one producer do to each record, and checks their calls: a partitioner is called once per record,
-with serialized bytes, in call order; an interceptor gets one outcome for each record that it has seen. What a hook did
-to a record is noted in its ``Sent``, for the checker. Knows neither faults nor logs.
+Owns the effect of one producer's hooks on each record, and checks their calls: a partitioner is called once per record,
+with serialized bytes, in call order; an interceptor gets one outcome for each record that it has seen. A hook's effect
+on a record is noted in its ``Sent``, for the checker. Knows neither faults nor logs.
 
-Rules: what is done to a record depends on the seed and the record alone, not on the time. Hooks do nothing hostile to a
+Rules: the effect on a record depends on the seed and the record alone, not on the time. Hooks do nothing hostile to a
 ``calm`` record: it has an odd argument already, was sent from inside a hook, or belongs to the recovery phase.
 """
 
@@ -60,7 +60,7 @@ NO_RECORDS: Final[tuple[Any, ...]] = (None, b"", 5, object())
 
 
 class Hooks:
-    """The hooks of one producer. ``find`` is called with what no user code may observe."""
+    """The hooks of one producer. ``find`` is called with each violation that user code observes."""
 
     def __init__(self, seed: str, find: Callable[[str], None]) -> None:
         self.is_calm = False
@@ -109,7 +109,7 @@ class Hooks:
         if self._shown != self._told:
             self._find(f"interceptors were shown {self._shown} records and told of {self._told}")
 
-    # what the hooks do
+    # the hooks' work
 
     def choose(self, topic: str, key: Any, value: Any, original: Any, cluster: Any) -> Any:
         """In a partitioner's place."""
@@ -139,7 +139,7 @@ class Hooks:
         return chosen
 
     def serialize(self, part: str, way: str, data: Any) -> Any:
-        """In a serializer's place. Only what a value's does can be told from its record."""
+        """In a serializer's place. Only a value's effect is visible in its record."""
         sent = self._record(data) if part == "value" else None
         plain = data.value if isinstance(data, Data) else data
         if way == "sync":

@@ -69,7 +69,7 @@ def left_in_memory() -> list[str]:
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for _ in range(3):  # what has a finalizer, as a coroutine has, may be freed a collection later
+        for _ in range(3):  # an object with a finalizer, such as a coroutine, may be freed a collection later
             gc.collect()
     findings = [f"seed {seed} is still in memory" for seed, loop in _loops[:-1] if loop() is not None]
     del _loops[:-1]

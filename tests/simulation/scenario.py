@@ -49,7 +49,7 @@ class Report:
 
 
 class Scenario:
-    """One seed's cluster, producers, users and faults; a kind of its own overrides what its users are."""
+    """One seed's cluster, producers, users and faults; a subclass overrides the kind of its users."""
 
     def __init__(self, seed: int, keep_trace: bool) -> None:
         self.report = Report(seed)
@@ -149,7 +149,7 @@ class Scenario:
         return Workload(number, producer, self._users, self._cluster.partitions, self._duration, hooks)
 
     def _spool_of(self, workload: Workload) -> Spooled | None:
-        """What became of records in its spool, if it has one."""
+        """The outcomes of records in its spool, if it has one."""
         return None
 
     def _time_to_close(self, options: dict[str, Any], timeout: float | None) -> float:

@@ -3,7 +3,7 @@
 One process after another has the folder. A process ends with ``close()``, or it is killed: at any moment, also in the
 middle of a write to the disk. A death is made of three things: the next process gets a copy of the folder as it is at
 that moment; the users are told nothing any more; the dead producer is cut off from its brokers in the same step, and
-whatever its parts do afterwards to the folder that it had concerns nobody.
+later changes of its parts to its old folder have no effect.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class SpoolingWorkload(Workload):
     # afterwards
 
     async def drain(self, deadline: float) -> str:
-        """One more process sends what is left; returns why it is not, at the deadline."""
+        """One more process sends the rest; returns why it is not, at the deadline."""
         await self._settle(self.producer, None)
         await self._bury()
         self._is_closing = False

@@ -29,7 +29,7 @@ from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.testing.simulation.simulated_loop import Deadlock, SimulatedLoop
 
 from .checker import check_headers, check_records
-from .run import run
+from .run import left_in_memory, run
 from .scenario import Scenario
 from .workload import Sent
 
@@ -228,6 +228,13 @@ def keep_who_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Admission, "settled", keep)
 
 
+# Where to look first: a few seeds of a hundred meet these.
+FIRST_SEEDS: dict[Callable[..., None], int] = {
+    read_headers_twice: 29,
+    believe_that_nothing_is_in_doubt: 56,
+}
+
+
 @pytest.mark.parametrize(
     ("sabotage", "finding"),
     [
@@ -253,15 +260,17 @@ def test_seeds_find_a_fault_in_the_product(
     sabotage: Callable[[pytest.MonkeyPatch], None], finding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sabotage(monkeypatch)
-    for seed in range(150):
-        if any(finding in found for found in run(seed).findings):
-            return
-    pytest.fail("150 seeds found nothing")
+    first = FIRST_SEEDS.get(sabotage, 0)
+    try:
+        found = (each for seed in range(first, first + 150) for each in run(seed).findings)
+        assert any(finding in each for each in found), "150 seeds found nothing"
+    finally:
+        left_in_memory()  # a coroutine that the sabotage lost is to warn here, and not in a run of the next test
 
 
 @pytest.mark.parametrize("seed", [8, 35, 58])
 def test_a_seed_leaves_nothing_in_memory(seed: int) -> None:
-    # These have errors kept by what the cyclic collector does not see, each in another place.
+    # These have errors kept by objects that the cyclic collector does not see, each in another place.
     done = simulate("--first", str(seed), "--seeds", "2")
     assert done.returncode == 0, done.stdout
 

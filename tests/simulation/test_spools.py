@@ -64,7 +64,7 @@ def wait_for_a_partitioner_to_think_better_of_it(monkeypatch: pytest.MonkeyPatch
 
 
 FIRST_SEEDS: dict[Callable[..., None], int] = {
-    count_no_repetition: 20,
+    count_no_repetition: 29,
     let_newer_records_pass: 7,
     mark_what_is_only_about_to_be_sent: 3,
 }

@@ -1,4 +1,4 @@
-"""A seed with transactions: one or two transactional ids, of which one may have two users that fence each other."""
+"""A seed with transactions: one or two transactional ids; one of them may have two users that fence each other."""
 
 from __future__ import annotations
 

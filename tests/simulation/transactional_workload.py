@@ -73,7 +73,7 @@ def transactional_options(chance: random.Random) -> dict[str, Any]:
 
 
 class TransactionalWorkload(Workload):
-    """The user of one transactional id, who may start it anew. ``make_producer`` makes the next producer."""
+    """The user of one transactional id, which may restart its producer. ``make_producer`` makes the next producer."""
 
     def __init__(
         self,
@@ -281,7 +281,7 @@ class TransactionalWorkload(Workload):
             await self._abort()
 
     async def _end_by_pipeline(self) -> None:
-        """Two transactions, of which the second takes records while the first is committed."""
+        """Two transactions; the second takes records while the first is committed."""
         first = self._next()
         with self._telling_of(first):
             await self.producer.begin_transaction()

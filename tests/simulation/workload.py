@@ -1,5 +1,5 @@
 """The users of a producer, drawn from one ``random.Random``: every way of sending, many tasks, cancelled
-anywhere, with some calls whose arguments are odd, and through hooks of which some are hostile.
+anywhere, with some calls whose arguments are odd, and through hooks, some of them hostile.
 
 Each record has a unique value, and a ``Sent`` with the time and order of its call and the reported outcome. A cancelled
 call reports none.
@@ -56,7 +56,7 @@ class Sent:
     is_lost: bool = False
     # Its process has come to its end, and had no answer: a request may still be on its way
     may_be_late: bool = False
-    # What hooks and odd arguments make of it
+    # The effect of hooks and odd arguments
     is_calm: bool = False
     refused: BaseException | tuple[type[BaseException], ...] | None = None
     chosen: int | None = None
@@ -102,8 +102,8 @@ def producer_options(chance: random.Random) -> dict[str, Any]:
 
 
 def _adaptive_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Options by which a producer follows what it sees; for half of the producers, and drawn from what else was drawn,
-    so that the seeds of all others stay as they are.
+    """Options by which a producer adapts; for half of the producers, and drawn from earlier draws, so that the seeds of
+    all others stay as they are.
     """
     chance = random.Random(repr(options))
     if chance.random() < 0.5:

@@ -28,8 +28,9 @@ from aiokafkapy.reader import PartitionReader
 from benchmarks.spark.jvm_connector import connector_jars
 from tests.shared import SHARED
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+from . import jvms
+
+ROOT = Path(__file__).parents[2]
 
 LONGEST_PROGRAM = 800
 """Seconds after which a program hangs: some start a whole Spark twice, minutes where half of a processor is left."""
@@ -51,24 +52,9 @@ SESSION = {
 }
 
 
-# Half of the time of a short Spark program goes into compiling: Java's second compiler pays off later than these tests
-# end, and so do classes generated for each query. A sixth goes into verifying Spark's own classes.
-JAVA_OPTIONS = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData "
-    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-)
-DEFAULTS = {
-    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
-    "spark.executor.extraJavaOptions": JAVA_OPTIONS,
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.ui.enabled": "false",
-}
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents:
+        if item.nodeid.startswith("tests/spark/"):
             item.add_marker(pytest.mark.java)
             item.add_marker(pytest.mark.timeout(LONGEST_PROGRAM + 100))
             if "kafka" in getattr(item, "fixturenames", ()):
@@ -78,12 +64,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def _spark_defaults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Settings of every Spark of these tests, also of those in programs that they start."""
-    folder = tmp_path_factory.mktemp("spark-conf")
-    (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in DEFAULTS.items()))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_CONF_DIR", str(folder))
-        patch.setenv("SPARK_LAUNCHER_OPTS", JAVA_OPTIONS)
-        patch.setenv("SPARK_DAEMON_JAVA_OPTS", JAVA_OPTIONS)
+        for name, value in jvms.environment(tmp_path_factory.mktemp("spark-conf")).items():
+            patch.setenv(name, value)
         yield
 
 
@@ -105,9 +88,7 @@ def spark(_java: None, tmp_path_factory: pytest.TempPathFactory) -> SparkSession
 @contextlib.contextmanager
 def _session(folder: Path) -> Iterator[SparkSession]:
     # Spark's own connector is there too, to be compared with.
-    jars = [str(path) for path in connector_jars()]
-    connector = {"spark.jars": ",".join(jars), "spark.driver.extraClassPath": os.pathsep.join(jars)}
-    session = start_session(folder, SESSION | connector)
+    session = start_session(folder, SESSION | {"spark.jars": ",".join(map(str, connector_jars()))})
     try:
         yield session
     finally:
@@ -134,7 +115,7 @@ def start_session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
     return session
 
 
-def stop_session(session: SparkSession) -> None:
+def stop_session(session: SparkSession, timeout: float = 60) -> None:
     """Stop it, and wait until its JVM, which outlives a stopped session, has ended."""
     from pyspark import SparkContext
 
@@ -143,7 +124,7 @@ def stop_session(session: SparkSession) -> None:
     session.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()  # the JVM ends with it
-    gateway.proc.wait(60)
+    gateway.proc.wait(timeout)
     SparkContext._gateway = SparkContext._jvm = None
 
 

@@ -1,8 +1,8 @@
 """``exactlyOnce`` with attempts that end at a step of their write: the format ``killed``, for tests.
 
 The first attempt of Spark partition 0 ends in micro-batch n at the nth of ``STEPS``, by SIGKILL to its Python worker,
-or, at ``RAISES``, by an exception. At ``ASKED`` it only says so, in a file with its process id: who kills it is the
-broker, when the request for the commit has come.
+or, at ``RAISES``, by an exception. At ``ASKED`` it only says so, in a file with its process id: the broker kills it,
+when the request for the commit has come.
 
 Rule: nothing of the product is changed but where it is killed; all that was awaited before a step is done.
 """

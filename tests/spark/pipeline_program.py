@@ -2,8 +2,8 @@
 
 Used by ``test_stream_faults`` and ``test_exactly_once_faults``, in their own session, and run as a program whose driver
 is killed: two queries over the same source, one of them with ``exactlyOnce``. Arguments: bootstrap servers, the
-topic to read, and for each query the topic to write and a folder: for the checkpoint, and for what the halted task and
-the test tell one another. The first folder is Spark's, too.
+topic to read, and for each query the topic to write and a folder: for the checkpoint, and for the messages of the
+halted task and the test. The first folder is Spark's, too.
 
 Rules: one task of a query halts once, in any case: of the second micro-batch, when two Arrow batches have
 been given to the sink. Rows keep the number of their partition.

@@ -127,7 +127,7 @@ class Pipeline:
 
 @contextmanager
 def running(session: SparkSession, pipeline: Pipeline) -> Iterator[Any]:
-    """The query in the session of all tests, of which nothing is left afterwards."""
+    """The query in the session of all tests, which leaves nothing behind."""
     name = "spark.sql.execution.arrow.maxRecordsPerBatch"
     before = str(session.conf.get(name))
     query = pipeline.start(session)

@@ -2,7 +2,7 @@
 
 Spark runs a task a second time only on another host: so this starts a cluster of two, which are two addresses of this
 machine. The first attempt of the last partition stops until a second one has begun. Arguments: bootstrap servers,
-topic, number of rows, and a folder for Spark and for what the tasks tell one another. The stream writes the same rows
+topic, number of rows, and a folder for Spark and for the tasks' messages. The stream writes the same rows
 to another topic, whose name ends with ``-once``. Prints how many attempts that partition had, of each.
 """
 

@@ -1,7 +1,10 @@
-"""Spark's own connector, ``spark-sql-kafka-0-10``, reads our records and writes records for us, on real Kafka."""
+"""Spark's own connector, ``spark-sql-kafka-0-10``, reads our records and writes records for us, on real Kafka; and its
+streams read and write the dev broker, as ``test_security`` has it for tables.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from aiokafkapy.spark.kafka_options import KAFKA_OPTIONS
 from aiokafkapy.testing import ApacheKafka
 
-from .conftest import LoopThread
+from .conftest import Broker, LoopThread
 
 JVM, OURS = "kafka", "aiokafkapy"
 SCHEMA = (
@@ -78,6 +81,25 @@ def test_keyed_rows_go_to_the_same_partitions(
         places[writer] = {row["key"]: row["partition"] for row in read(spark, OURS, kafka, name)}
     assert len(places[OURS]) == 2_000
     assert places[OURS] == places[JVM]
+
+
+def test_its_streams_read_and_write_the_dev_broker(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Two runs, of which the second goes on where the first ended."""
+    broker.create_topic("in", 2)
+    broker.create_topic("out", 2)
+    options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "checkpointLocation": str(tmp_path)}
+    for run in range(2):
+        rows = spark.range(run * 50, run * 50 + 50).selectExpr(
+            "cast(id as string) value", "cast(id % 2 as int) partition"
+        )
+        rows.write.format(OURS).options(**options).option("topic", "in").mode("append").save()
+        read = spark.readStream.format(JVM).options(**options)
+        frame = read.option("subscribe", "in").option("startingOffsets", "earliest").load().select("key", "value")
+        query = (
+            frame.writeStream.format(JVM).options(**options).option("topic", "out").trigger(availableNow=True).start()
+        )
+        assert query.awaitTermination(60)
+        assert sorted(int(record.value) for record in broker.records("out")) == list(range(run * 50 + 50))
 
 
 def test_the_names_of_kafkas_options_are_those_of_its_clients(spark: SparkSession) -> None:

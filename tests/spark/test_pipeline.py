@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
+import threading
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +39,70 @@ def assert_whole(report: dict[str, Any], out: Path) -> None:
 @pytest.mark.usefixtures("_java")
 def test_the_demo_ends_with_the_pipeline_s_report(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    report, _ = run("demo", "--limit", "12000", "--http-flights", "500", "--out", str(out), "--json")
+    watched = Watched()
+    options = ["--limit", "12000", "--http-flights", "500", "--out", str(out), "--json"]
+    report = watched.run("demo", *options, "--console", "--console-address", "127.0.0.1:0")
     assert report["passed"] is True
     assert report["pipeline"]["spark"]["flights"] == report["flights"] == 12_000
     assert_whole(report["pipeline"], out)
+    # All of it was live in the browser: the flights, and that which Spark read and wrote.
+    assert watched.records["flights"] == 12_000
+    assert watched.records["flights.delay-by-carrier"] > 0
+    assert watched.highest_rate > 0
+    assert {"PRODUCE", "FETCH"} <= watched.apis
+
+
+class Watched:
+    """A program whose console is looked at, once a second, while it runs."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, int] = {}
+        self.highest_rate = 0.0
+        self.apis: set[str] = set()
+
+    def run(self, *arguments: str) -> dict[str, Any]:
+        """Its report."""
+        command = [sys.executable, "-m", "aiokafkapy", *arguments]
+        said: list[str] = []
+        looking: list[threading.Thread] = []
+        with (
+            tempfile.TemporaryFile("w+") as output,
+            subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, text=True) as process,
+        ):
+            too_long = threading.Timer(LONGEST_PROGRAM, process.kill)
+            too_long.start()
+            assert process.stderr is not None
+            for line in process.stderr:
+                said.append(line)
+                if line.startswith("Console: "):
+                    url = line.split()[1]
+                    looking += [threading.Thread(target=look, args=(url,)) for look in (self._topics, self._clients)]
+                    for thread in looking:
+                        thread.start()
+            too_long.cancel()
+            for thread in looking:
+                thread.join()
+            assert process.wait() == 0, "".join(said)
+            output.seek(0)
+            report: dict[str, Any] = json.load(output)
+            return report
+
+    def _topics(self, url: str) -> None:
+        for row in rows_of(url, "topics"):
+            self.records[row["name"]] = row["records"]
+            self.highest_rate = max(self.highest_rate, row["records_per_second"])
+
+    def _clients(self, url: str) -> None:
+        for row in rows_of(url, "clients"):
+            self.apis.update(row["versions"])
+
+
+def rows_of(url: str, view: str) -> Iterator[dict[str, Any]]:
+    """The rows of a view of a console, until it ends."""
+    with urllib.request.urlopen(f"{url}api/live?view={view}", timeout=LONGEST_PROGRAM) as stream:
+        for line in stream:
+            message = json.loads(line.removeprefix(b"data: ")) if line.startswith(b"data: ") else {}
+            yield from (message.get("view") or {}).get("rows", ())
 
 
 @pytest.mark.usefixtures("_java")

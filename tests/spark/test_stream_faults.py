@@ -103,7 +103,7 @@ def test_a_driver_that_is_killed_in_mid_stream_goes_on_from_its_checkpoint_and_c
         assert process.wait(2 * PATIENCE) == 0, (pipeline.folder / "console").read_text()[-3000:]
     repeated = pipeline.judge()
     report(repeated)
-    # The micro-batch is done again as a whole, of which one task had not sent its last rows.
+    # One task had not sent its last rows, and the micro-batch is repeated as a whole.
     assert 0 < repeated <= IN_MICRO_BATCH - IN_ARROW_BATCH
     assert once.judge() == 0
     # The open transaction's rows are there, and never seen; the tasks that had committed wrote nothing again.

@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -15,12 +16,14 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** Ten members of a group, each a thread; then five of them go, and then five others come. Each time records are
- * written and read, and the number of values and of records read is printed in the end. */
+/** Ten members of a group, each a thread; then five of them go, and then five others come. With the protocol "both"
+ * five classic members are joined by five of the new protocol, which are alone with other classic ones later, and go.
+ * Each time records are written, read and committed, and the number of values and of records read is printed. */
 public class GroupOfTen {
     static final int PARTITIONS = 12, BATCH = 600;
     static final Map<String, Integer> times = new HashMap<>();
     static final List<Member> members = new ArrayList<>();
+    static final AtomicInteger committed = new AtomicInteger();
     static Throwable failure;
 
     static class Member extends Thread implements ConsumerRebalanceListener {
@@ -42,6 +45,7 @@ public class GroupOfTen {
                         for (ConsumerRecord<String, String> record : records) times.merge(record.value(), 1, Integer::sum);
                     }
                     if (!records.isEmpty()) consumer.commitSync();
+                    committed.addAndGet(records.count());
                     owned = consumer.assignment().size();
                 }
             } catch (Throwable error) {
@@ -93,31 +97,45 @@ public class GroupOfTen {
             producer.send(new ProducerRecord<>("t", number % PARTITIONS, null, String.valueOf(number)));
         }
         producer.flush();
-        await("read", () -> read() >= first + BATCH);
+        await("read", () -> read() >= first + BATCH && committed.get() >= first + BATCH);
     }
 
-    public static void main(String[] args) throws Exception {
+    static Properties of(String servers, String protocol) {
         Properties properties = new Properties();
-        properties.put("bootstrap.servers", args[0]);
+        properties.put("bootstrap.servers", servers);
         properties.put("group.id", "java");
-        properties.put("group.protocol", args[1]);
+        properties.put("group.protocol", protocol);
         properties.put("auto.offset.reset", "earliest");
         properties.put("enable.auto.commit", "false");
-        if (args[1].equals("classic")) {
+        if (protocol.equals("classic")) {
             properties.put("heartbeat.interval.ms", "100");
             properties.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
         }
+        return properties;
+    }
+
+    public static void main(String[] args) throws Exception {
+        boolean isBoth = args[1].equals("both");
+        Properties properties = of(args[0], isBoth ? "classic" : args[1]);
         Properties ofProducer = new Properties();
         ofProducer.put("bootstrap.servers", args[0]);
         try (var producer = new KafkaProducer<>(ofProducer, new StringSerializer(), new StringSerializer())) {
-            join(10, properties);
+            join(isBoth ? 5 : 10, properties);
             readSome(producer);
+            if (isBoth) {
+                join(5, of(args[0], "consumer"));
+                readSome(producer);
+            }
             leave(5);
             readSome(producer);
             join(5, properties);
             readSome(producer);
+            if (isBoth) {
+                leave(5);
+                readSome(producer);
+            }
         }
-        leave(10);
+        leave(members.size());
         System.out.println(times.size() + " " + read());
     }
 }

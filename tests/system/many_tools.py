@@ -29,7 +29,7 @@ class ManyTools:
     async def run(
         self, bootstrap_servers: str, commands: Sequence[Sequence[object]], *, stdin: bytes = b""
     ) -> list[tuple[int, str]]:
-        """Run them, each a class and its arguments; how each ended, and what it said. Only one may read ``stdin``."""
+        """Run them, each a class and its arguments; how each ended, and its output. Only one may read ``stdin``."""
         server = ["--bootstrap-server", bootstrap_servers]
         lines = [
             # This one has options behind its sub-command only.

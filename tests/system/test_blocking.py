@@ -78,7 +78,7 @@ class TestSendFromThread:
                     other.start()
                     assert other_sends.wait(30)
 
-            def send(self, *arguments: object, **options: Any) -> Any:
+            def send(self, *arguments: Any, **options: Any) -> Any:
                 if threading.current_thread() is other:
                     other_sends.set()
                     assert goes_on.wait(30)

@@ -346,7 +346,7 @@ def files_of(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file() and path.stat().st_size)
 
 
-# one bit, several bytes, or a stretch of zeros: what, in which file, and how far into it
+# one bit, several bytes, or a stretch of zeros: the damage, its file, and its position
 FLIPS = st.tuples(st.integers(0, 100), st.floats(0, 1), st.integers(1, 255))
 STRETCHES = st.tuples(st.integers(0, 100), st.floats(0, 1), st.just(0))
 

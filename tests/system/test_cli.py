@@ -259,7 +259,7 @@ def test_a_broker_keeps_its_records_in_a_data_dir_also_through_kill_9(tmp_path: 
     assert process.returncode == 0
 
 
-def test_a_port_that_is_taken_is_said_with_what_to_do(cluster: Cluster) -> None:
+def test_the_error_for_a_taken_port_has_its_remedy(cluster: Cluster) -> None:
     port = cluster.servers.split(",")[0].rpartition(":")[2]
     done = cluster.run("broker", "--port", port, code=1)
     assert done.stderr.startswith(f"error: port {port} of 127.0.0.1 is in use: give another --port")

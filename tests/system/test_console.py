@@ -1,10 +1,11 @@
-"""The console over HTTP, on a dev broker: what it shows, what it changes, and for whom."""
+"""The console over HTTP, on a dev broker: its views, its changes, and its access."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import json
+import struct
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -67,7 +68,7 @@ async def message(page: httpx.AsyncClient, view: str) -> dict[str, Any]:
     raise AssertionError("the stream has ended")
 
 
-# what is shown
+# views
 
 
 async def test_the_page_and_its_parts_are_served_and_may_load_nothing_from_elsewhere(page: httpx.AsyncClient) -> None:
@@ -109,6 +110,30 @@ async def test_topics_groups_and_clients_are_shown_as_they_are(broker: DevBroker
         produce = next(row for row in requests["rows"] if row["api"] == "PRODUCE")
         assert (produce["client_id"], produce["outcome"]) == ("shop", "ok")
         assert produce["total_ms"] >= produce["local_ms"] > 0
+
+
+async def test_a_refused_version_is_no_success_in_the_request_log(broker: DevBroker, page: httpx.AsyncClient) -> None:
+    """ApiVersions of an unknown version is answered, as the only one; of another API it closes the connection."""
+    for api, version in ((ApiKey.API_VERSIONS, 77), (ApiKey.METADATA, 99)):
+        async with RawClient(broker.nodes[0]) as client:
+            client.writer.write(struct.pack(">ihhihx", 11, api, version, 7, -1))
+            await client.reader.read(1)
+    rows = (await message(page, "requests"))["view"]["rows"]
+    assert {(row["api"], row["version"]): row["outcome"] for row in rows} == {
+        ("API_VERSIONS", 77): "UnsupportedVersionError",
+        ("METADATA", 99): "closed",
+    }
+
+
+async def test_a_client_that_is_throttled_is_shown_so(broker: DevBroker, page: httpx.AsyncClient) -> None:
+    broker.controls.throttle("shop", 40)
+    async with KafkaProducer(broker.bootstrap_servers, client_id="shop") as producer:
+        await producer.send("orders", b"book")
+        clients = (await message(page, "clients"))["view"]["rows"]
+        throttled = {client["throttle_ms"] for client in clients if "PRODUCE" in client["versions"]}
+        assert throttled == {40.0}
+        rows = (await message(page, "requests"))["view"]["rows"]
+        assert {row["throttle_ms"] for row in rows if row["api"] == "PRODUCE"} == {40.0}
 
 
 async def test_a_group_is_shown_with_members_and_lag(broker: DevBroker, page: httpx.AsyncClient) -> None:
@@ -244,7 +269,7 @@ async def test_avro_is_shown_by_its_schema(broker: DevBroker) -> None:
     assert (value["form"], json.loads(value["text"])) == ("avro", {"item": "book"})
 
 
-# what it changes
+# changes
 
 
 async def test_a_record_is_written_where_it_says(broker: DevBroker, page: httpx.AsyncClient) -> None:
@@ -325,6 +350,22 @@ async def test_a_control_is_called_and_is_on_the_timeline(broker: DevBroker, pag
     assert [row["outcome"] for row in rows if row["api"] == "PRODUCE"][:2] == ["NotLeaderOrFollowerError"] * 2
     assert (await page.post("api/controls/clear", json={})).json() == {"result": None}
     assert (await message(page, "topics"))["faults"]["delays"] == {}
+
+
+async def test_an_armed_fault_of_the_timeline_is_ended_alone(broker: DevBroker, page: httpx.AsyncClient) -> None:
+    call = {"api": "PRODUCE", "error": "NotLeaderOrFollowerError", "times": None}
+    name = (await page.post("api/controls/fail_next", json=call)).json()["result"]
+    broker.controls.drop_next(ApiKey.FETCH, times=None, name="a test's own")
+    assert (await page.post("api/controls/end_fault", json={"name": name})).json() == {"result": True}
+    found = await message(page, "topics")
+    assert [(event["fault"], event["is_end"]) for event in found["events"]] == [
+        (name, False),
+        ("a test's own", False),
+        (None, True),
+    ]
+    assert [fault["name"] for fault in found["faults"]["armed"]] == ["a test's own"]
+    wrong = await page.post("api/controls/end_fault", json={"name": "fault-7"})
+    assert (wrong.status_code, "no fault has had this name" in wrong.json()["error"]) == (400, True)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The console's page in a real browser: what a person sees, clicks and types.
+"""The console's page in a real browser: as a person sees, clicks and types.
 
 The pictures of docs/console.md are made here: AIOKAFKAPY_PICTURES=1 writes them anew.
 """
@@ -143,7 +143,35 @@ async def test_records_are_followed_filtered_opened_and_written(broker: DevBroke
         await page.get_by_text("a quote that is not closed").wait_for()
 
 
-async def test_what_is_there_is_read_page_by_page(broker: DevBroker) -> None:
+async def test_records_of_a_transaction_are_marked_until_it_is_decided_or_left_out(broker: DevBroker) -> None:
+    from playwright.async_api import expect
+
+    async with (
+        KafkaProducer(broker.bootstrap_servers, transactional_id="shop") as producer,
+        opened_page(f"{broker.console.url}#/records/orders") as page,
+    ):
+        await sees(page, "main .foot", "since you look")
+        await producer.begin_transaction()
+        await producer.send("orders", b"book")
+        row = page.locator("main tbody tr", has_text="book")
+        await expect(row.locator(".badge")).to_have_text("pending")
+        await producer.abort_transaction()
+        await expect(row.locator(".badge")).to_have_text("aborted")
+        await row.click()
+        await page.get_by_text("Its transaction was aborted").wait_for()
+        await page.keyboard.press("Escape")
+        async with producer.transaction():
+            await producer.send("orders", b"lamp")
+        await page.locator("main tbody tr", has_text="lamp").wait_for()
+        await expect(page.locator("main tbody .badge")).to_have_count(1)
+        await page.get_by_label("From").select_option("earliest")
+        await expect(page.locator("main tbody tr")).to_have_count(2)
+        await page.get_by_label("Isolation").select_option("read_committed")
+        await expect(page.locator("main tbody tr")).to_have_count(1)
+        assert "lamp" in await row_of(page, "lamp")
+
+
+async def test_existing_records_are_read_page_by_page(broker: DevBroker) -> None:
     async with KafkaProducer(broker.bootstrap_servers) as producer:
         await producer.send_many("orders", [b"%d" % number for number in range(250)])
     async with opened_page(f"{broker.console.url}#/records/orders") as page:
@@ -157,6 +185,8 @@ async def test_what_is_there_is_read_page_by_page(broker: DevBroker) -> None:
 
 
 async def test_faults_are_switched_played_saved_and_undone(broker: DevBroker, tmp_path: Path) -> None:
+    from playwright.async_api import expect
+
     async with opened_page(f"{broker.console.url}#/faults") as page:
         await page.get_by_role("switch", name="Node 2 runs").click()
         await page.get_by_text("Node 2 is stopped").wait_for()
@@ -169,6 +199,15 @@ async def test_faults_are_switched_played_saved_and_undone(broker: DevBroker, tm
         await form.get_by_label("seconds").fill("0.25")
         await form.get_by_role("button", name="Set").click()
         await page.get_by_text("FETCH answers 0.25 s late").wait_for()
+        assert broker.controls.faults.delays == {ApiKey.FETCH: 0.25}
+        for name in ("one", "two"):
+            broker.controls.fail_next(ApiKey.FETCH, 6, times=None, name=name)
+        armed = page.get_by_text("FETCH fails with NotLeaderOrFollowerError, until ended")
+        await expect(armed).to_have_count(2)
+        await page.get_by_role("button", name="End one").click()  # in the list of what happened
+        await expect(armed).to_have_count(1)
+        await page.locator(".row", has=armed).get_by_role("button", name="End").click()
+        await expect(armed).to_have_count(0)
         assert broker.controls.faults.delays == {ApiKey.FETCH: 0.25}
         broker.controls.hold_transactions()  # by a test's own call
         await page.wait_for_selector("[aria-label^=Decide][aria-checked=true]")
@@ -267,6 +306,11 @@ async def test_pictures_of_the_documents_are_made(broker: DevBroker, tmp_path: P
         await page.evaluate("location.hash = '#/records/orders'")
         await page.wait_for_selector("main tbody tr:nth-child(20)")
         await picture(page, folder, "records")
+        async with payments(broker):
+            await page.evaluate("location.hash = '#/records/payments'")
+            await page.get_by_label("From").select_option("last:100")
+            await page.locator("main tbody tr .badge", has_text="pending").wait_for()
+            await picture(page, folder, "aborted", height=560)
         await page.evaluate("location.hash = '#/group/billing'")
         await page.wait_for_selector("main tbody tr:nth-child(3)")
         await picture(page, folder, "group")
@@ -282,6 +326,22 @@ async def test_pictures_of_the_documents_are_made(broker: DevBroker, tmp_path: P
         await page.get_by_text("Playing").wait_for()
         await asyncio.sleep(seconds / 4)
         await picture(page, folder, "faults", height=1_000)
+
+
+@asynccontextmanager
+async def payments(broker: DevBroker) -> AsyncIterator[None]:
+    """Transactions that were committed, one that was aborted, and one that is open in the block."""
+    async with KafkaProducer(broker.bootstrap_servers, transactional_id="payments-1") as producer:
+        for number, outcome in enumerate(("committed", "committed", "aborted", "committed", "open")):
+            await producer.begin_transaction()
+            value = json.dumps({"order": 7 + number, "event": "taken", "price": 5 + 9 * number}).encode()
+            await producer.send("payments", value, key=b"%d" % (7 + number), partition=0)
+            if outcome == "committed":
+                await producer.commit_transaction()
+            elif outcome == "aborted":
+                await producer.abort_transaction()
+        yield
+        await producer.abort_transaction()
 
 
 @asynccontextmanager

@@ -154,7 +154,7 @@ async def test_tls_is_told_with_its_version_and_certificate(secured: DevBroker, 
     assert found["days_left"] > 30
 
 
-async def test_an_unknown_authority_fails_with_what_to_write(secured: DevBroker, tmp_path: Any) -> None:
+async def test_an_unknown_authority_fails_with_its_remedy(secured: DevBroker, tmp_path: Any) -> None:
     with TestCertificates(tmp_path / "others") as others:
         options = others.client_options()
         ((check, text),) = failed(await examine(secured.bootstrap_servers_of("SSL"), **options))
@@ -221,7 +221,7 @@ async def test_a_port_where_nobody_answers_ends_in_time() -> None:
         assert time.monotonic() - begun < 10
 
 
-async def test_what_speaks_another_protocol_has_advice() -> None:
+async def test_a_server_of_another_protocol_has_advice() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(10)
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from aiokafkapy.broker.emulation.releases import release_names
 from aiokafkapy.client.nodes.api_versions import NodeApiVersions
 from aiokafkapy.errors import UnsupportedForMessageFormatError, UnsupportedVersionError
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.testing import KafkaTools, KafkaUnavailableError
+from tests.clusters import kafka_tools
 from tests.reading import committed_values
 
 from .many_tools import ManyTools
@@ -141,12 +140,7 @@ async def test_aiokafka_produces_and_two_members_share_a_group(version: str) -> 
 async def test_javas_clients_produce_and_consume_in_a_group(
     tools_of: str, producer: str, consumer: str, version: str, tmp_path: Path
 ) -> None:
-    try:
-        tools = KafkaTools(tools_of)
-    except KafkaUnavailableError as error:
-        if os.environ.get("AIOKAFKAPY_REQUIRE_KAFKA") == "1":
-            raise
-        pytest.skip(str(error))
+    tools = kafka_tools(tools_of)
     lines = [str(number) for number in range(100)]
     async with DevBroker(nodes=3, num_partitions=3, version=version) as broker:
         answers = await ManyTools(tools, tmp_path).run(

@@ -112,7 +112,7 @@ async def test_a_test_replaces_the_producer(kafka_broker: DevBroker, kafka_produ
     assert kafka_producer.statistics().delivered == 1
 
 
-async def test_a_request_without_a_lifespan_says_what_to_write(kafka_broker: DevBroker) -> None:
+async def test_a_request_without_a_lifespan_has_an_error_with_the_remedy(kafka_broker: DevBroker) -> None:
     transport = httpx.ASGITransport(create_app(kafka_broker))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         with pytest.raises(ProducerNotStartedError, match=r"lifespan=kafka_lifespan\(\.\.\.\)"):

@@ -1,6 +1,4 @@
-"""The promises of installing: a wheel's own test passes, and the configuration of wheels says what the classifiers
-do.
-"""
+"""The promises of installing: a wheel passes its own test, and their configuration agrees with the classifiers."""
 
 from __future__ import annotations
 
@@ -76,7 +74,7 @@ socket.getaddrinfo = socket.create_connection = refused
 
 
 def built(kind: str, source: Path, out: Path, blocked: Path) -> Path:
-    """What a build makes of the sources, in an environment of its own where no connection can be made."""
+    """The results of a build, in a new environment without network."""
     program = f"from setuptools import build_meta; print(build_meta.build_{kind}({str(out)!r}))"
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -152,7 +150,7 @@ def test_the_compiled_core_fits_the_manylinux_that_wheels_are_built_for(tmp_path
         assert int(told[1]) <= int(image[1]), f"{name}={image[0]}: the core needs a newer one\n{done.stdout}"
 
 
-def test_what_is_configured_for_wheels_is_built_by_the_workflow() -> None:
+def test_the_workflow_builds_the_configured_wheels() -> None:
     found = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]
     assert "tests/smoke.py --compiled" in found["test-command"]
     assert (ROOT / "tests" / "smoke.py").exists()

@@ -35,7 +35,7 @@ def many_tools(tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> M
 
 @pytest.fixture
 def run(broker: DevBroker, many_tools: ManyTools) -> Run:
-    """Runs tools, each a class and its arguments, and returns how each ended and what it said."""
+    """Runs tools, each a class and its arguments, and returns how each ended, and its output."""
     return lambda *commands: many_tools.run(broker.bootstrap_servers, commands)
 
 

@@ -11,6 +11,7 @@ import pytest
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import KafkaTools
+from tests.clusters import kafka_tools
 from tests.java_sources import compiled_into
 
 pytestmark = pytest.mark.java
@@ -19,12 +20,22 @@ SOURCE = Path(__file__).with_name("GroupOfTen.java")
 
 
 @pytest.fixture(scope="module")
-def program(tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> KafkaTools:
+def classes(tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the program is, compiled against the newest Kafka; it calls nothing that 2.8 has not."""
+    return compiled_into(tmp_path_factory.mktemp("classes"), SOURCE, Path(tools.classpath).parent)
+
+
+def with_program(tools: KafkaTools, classes: Path) -> KafkaTools:
     """The tools, and the program as one of them."""
-    classes = compiled_into(tmp_path_factory.mktemp("classes"), SOURCE, Path(tools.classpath).parent)
     found = copy.copy(tools)
     found.classpath = os.pathsep.join([tools.classpath, str(classes)])
     return found
+
+
+@pytest.fixture(scope="module")
+def program(tools: KafkaTools, classes: Path) -> KafkaTools:
+    """The program with the newest Kafka's consumer."""
+    return with_program(tools, classes)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -35,3 +46,35 @@ async def test_ten_members_come_and_go_and_read_each_record_once(program: KafkaT
         committed = broker.state.groups.offsets.get("java")
         assert sorted(each.offset for each in committed.values()) == [150] * 12
         assert (broker.controls.request_count(ApiKey.CONSUMER_GROUP_HEARTBEAT) > 0) == (protocol == "consumer")
+
+
+@pytest.mark.parametrize("version", ["2.8.2", "3.9.1"])
+async def test_ten_members_of_an_earlier_version_come_and_go_and_read_each_record_once(
+    version: str, classes: Path
+) -> None:
+    tools = kafka_tools(version)
+    async with DevBroker(nodes=3) as broker:
+        broker.create_topic("t", partitions=12)
+        assert (
+            await with_program(tools, classes).run("GroupOfTen", broker.bootstrap_servers, "classic") == "1800 1800\n"
+        )
+        committed = broker.state.groups.offsets.get("java")
+        assert sorted(each.offset for each in committed.values()) == [150] * 12
+
+
+async def test_members_of_both_protocols_come_and_go_and_read_each_record_once(program: KafkaTools) -> None:
+    states: list[str] = []
+    async with DevBroker(nodes=3) as broker:
+        broker.create_topic("t", partitions=12)
+
+        def kinds(context: object, body: object) -> None:
+            kind = type(broker.state.groups.get("java")).__name__
+            if states[-1:] != [kind]:
+                states.append(kind)
+
+        for api in (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.OFFSET_COMMIT):
+            broker.controls.on_request(api, kinds)
+        assert await program.run("GroupOfTen", broker.bootstrap_servers, "both") == "3000 3000\n"
+        assert states == ["Group", "ConsumerGroup", "Group"]
+        committed = broker.state.groups.offsets.get("java")
+        assert sorted(each.offset for each in committed.values()) == [250] * 12

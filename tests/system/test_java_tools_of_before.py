@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.testing import KafkaTools, KafkaUnavailableError
+from tests.clusters import kafka_tools
 
 from .many_tools import ManyTools
 
@@ -35,12 +34,7 @@ NAMES = {
 
 @pytest.mark.parametrize("version", list(NAMES))
 async def test_they_produce_consume_in_a_group_commit_resume_and_administer(version: str, tmp_path: Path) -> None:
-    try:
-        tools = KafkaTools(version)
-    except KafkaUnavailableError as error:
-        if os.environ.get("AIOKAFKAPY_REQUIRE_KAFKA"):
-            raise
-        pytest.skip(str(error))
+    tools = kafka_tools(version)
     names = NAMES[version]
     topic = ("--topic", "t")
     consume = (names["consume"], *topic, "--from-beginning", "--group", "g", "--timeout-ms", 30_000)

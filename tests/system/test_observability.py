@@ -253,7 +253,7 @@ class TestTiming:
             assert timing.queued >= 0.09 * place
             assert sum(timing[:5]) <= took + 1e-6
 
-    async def test_it_tells_what_the_answer_holds_the_producer_back_for(self, broker: DevBroker) -> None:
+    async def test_it_has_the_throttle_time_of_the_answer(self, broker: DevBroker) -> None:
         async with KafkaProducer(broker.bootstrap_servers, record_timing=True) as producer:
             await producer.partitions_for("t")
             broker.controls.throttle(None, 40)

@@ -243,13 +243,18 @@ class TestRefused:
         self, outbox: TestOutbox, broker: DevBroker, mode: dict[str, Any], linger_ms: int
     ) -> None:
         """Whether its records go in one request (``linger_ms``) or the first alone, before the others are taken."""
-        broker.controls.fail_next(ApiKey.PRODUCE, errors.InvalidRecordError, topic="t", times=2)
-        numbers = [b"%d" % number for number in range(10)]
+
+        def refuse(_: object, request: Any) -> None:
+            partitions = [each for topic in request.topic_data for each in topic.partition_data]
+            if any(b"refused" in bytes(each.records) for each in partitions):
+                broker.controls.fail_next(ApiKey.PRODUCE, errors.InvalidRecordError, topic="t")
+
+        broker.controls.on_request(ApiKey.PRODUCE, refuse)
+        numbers = [b"refused", *(b"%d" % number for number in range(1, 10))]
         await outbox.add(*numbers, key=b"k")
         options = {**mode, "linger_ms": linger_ms}
         async with outbox.relay(broker.bootstrap_servers, on_error="skip", **options) as relay:
-            await eventually(lambda: relay.statistics().published == 9)
-            assert relay.statistics().refused == 1
+            await eventually(lambda: relay.statistics().published == 9 and relay.statistics().refused == 1)
         assert await committed_values(broker.bootstrap_servers, "t") == numbers[1:], "the first was refused alone"
 
     @pytest.mark.kafka_broker(auto_create_topics_enable=False)
@@ -260,10 +265,9 @@ class TestRefused:
         await outbox.add(b"early", topic="missing", key=b"k")
         await outbox.add(b"early", partition=99)
         await outbox.add(b"beside", key=b"k")
-        options = {**mode, "max_block_ms": 100}
         if mode:
             broker.create_topic("aiokafkapy-outbox", 1, config={"cleanup.policy": "compact"})
-        async with outbox.relay(broker.bootstrap_servers, **options) as relay:
+        async with outbox.relay(broker.bootstrap_servers, **mode) as relay:
             await eventually(lambda: values(broker) != [])
             await eventually(lambda: any("missing" in held for held in relay.statistics().held))
             broker.create_topic("missing", 1)
@@ -351,7 +355,7 @@ class TestOutages:
             await eventually(lambda: relay.statistics().published == 1)
         assert values(broker) == [b"one", b"two", b"three"]
 
-    async def test_what_was_kept_is_deleted_under_load_too_some_at_a_time(
+    async def test_published_rows_are_deleted_under_load_too_some_at_a_time(
         self, outbox: TestOutbox, broker: DevBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(database, "PURGED_AT_ONCE", 3)
@@ -424,6 +428,21 @@ async def test_a_take_over_that_is_cancelled_closes_the_producers_that_it_had(
     await asyncio.wait([taking_over])
     assert taking_over.cancelled()
     assert producer.state is ProducerState.CLOSED
+
+
+@pytest.mark.parametrize("steps", range(1, 4))
+async def test_closing_that_is_cancelled_leaves_no_producer_open(steps: int, kafka_broker: DevBroker) -> None:
+    """After one step its tasks are there, and none has begun: as when a relay is stopped that is just ending."""
+    config = ProducerConfig(bootstrap_servers=kafka_broker.bootstrap_servers, **QUICK)
+    publisher = TransactionalPublisher(config, "service", "markers", "stop")
+    await publisher.take_over([0, 1])
+    producers = list(publisher._shards.values())
+    closing = asyncio.ensure_future(publisher.close(0))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait([closing])
+    assert [producer.state for producer in producers] == [ProducerState.CLOSED] * 2
 
 
 @pytest.mark.kafka_broker(nodes=3)

@@ -87,7 +87,7 @@ CALLS: list[Call] = [
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_every_call_may_say_what_becomes_of_its_record_without_room(broker: DevBroker, call: Call) -> None:
+async def test_every_call_may_choose_the_overflow_of_its_record(broker: DevBroker, call: Call) -> None:
     producer = await full_producer(broker)
     with pytest.raises(BufferExhaustedError, match="buffer_records is full"):
         await call(producer, "raise")
@@ -128,7 +128,7 @@ async def test_a_call_may_wait_where_its_topic_does_not(broker: DevBroker) -> No
 async def test_a_transaction_takes_the_policies_that_leave_nothing_out(broker: DevBroker) -> None:
     async with KafkaProducer(broker.bootstrap_servers, transactional_id="a") as producer, producer.transaction():
         await producer.enqueue("orders", b"x", overflow="raise")
-        with pytest.raises(IllegalStateError, match="what is dropped would be missing"):
+        with pytest.raises(IllegalStateError, match="dropped records would leave gaps"):
             await producer.enqueue("orders", b"y", overflow="drop_newest")
     assert values(broker, "orders") == [b"x"]
 

@@ -564,7 +564,7 @@ class TestOnce:
 
         def refuse(context: Any, body: Any) -> Any:
             if refused:
-                return None  # what is left of the batch comes again at once, and is fine
+                return None  # the rest of the batch comes again at once, and is valid
             refused.append(context.api_version)
             return context.respond(
                 responses=[
@@ -877,7 +877,7 @@ class TestOutages:
 
 
 class TestErrors:
-    """Promise 10: what went wrong, where, and how large."""
+    """Promise 10: the cause, the place, and the size."""
 
     async def test_an_unknown_topic_is_named_as_the_cause(self) -> None:
         async with (
@@ -907,7 +907,7 @@ class TestErrors:
             with pytest.raises(errors.InvalidTopicError):
                 await producer.send("", b"x")
 
-    async def test_wrong_data_says_what_to_write(self, broker: DevBroker) -> None:
+    async def test_the_error_for_wrong_data_has_the_remedy(self, broker: DevBroker) -> None:
         async with KafkaProducer(broker.bootstrap_servers) as producer:
             for _ in range(2):  # with and without metadata
                 wrong: Any = "text"

@@ -1,6 +1,6 @@
 """Producers of several threads, each on an event loop of its own, and threads that share one producer, at once.
 
-What the threads share without knowing of one another is in tests/unit/test_sharing.py. Without a GIL they run side by
+The state that threads share is tested in tests/unit/test_sharing.py. Without a GIL they run side by
 side; with one they change places as often as they can.
 """
 
@@ -30,7 +30,7 @@ def switching() -> Iterator[None]:
 
 
 async def in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
-    """What ``work(number)`` returned in each of so many threads at once; raises what one of them raised."""
+    """The results of ``work(number)`` in so many threads at once; raises an exception of one of them."""
     barrier = threading.Barrier(count)
 
     def begun(number: int) -> Any:
@@ -55,9 +55,7 @@ async def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     return await asyncio.wrap_future(outcome)
 
 
-async def test_producers_of_several_threads_write_what_they_were_given(
-    kafka_broker: DevBroker, switching: None
-) -> None:
+async def test_producers_of_several_threads_write_their_own_records(kafka_broker: DevBroker, switching: None) -> None:
     count, records = 4, 400
     for number in range(count):
         kafka_broker.create_topic(f"t{number}", partitions=1)

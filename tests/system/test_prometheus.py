@@ -49,7 +49,7 @@ async def test_a_scrape_of_any_gunicorn_worker_has_the_counts_of_all(kafka_broke
                     assert answer.status == 200
                 ordered += 1
         delivered = 0.0
-        # The other worker writes what it has every few seconds.
+        # The other worker writes its numbers every few seconds.
         async with asyncio.timeout(PATIENCE):
             while delivered < ordered:
                 async with aiohttp.ClientSession() as session:

@@ -97,7 +97,7 @@ def client(server: SchemaRegistry) -> Iterator[confluent.SchemaRegistryClient]:
 
 
 async def theirs(call: Callable[[], Any]) -> Any:
-    """What their code gives, which blocks its thread."""
+    """The result of their code, which blocks its thread."""
     return await asyncio.to_thread(call)
 
 
@@ -231,7 +231,7 @@ async def test_the_latest_version_is_written_when_asked_for(
     records = await written(kafka_broker, AvroSerializer(registry, use_latest_version=True), {"id": 1, "amount": 2})
     assert records[0].value[1:5] == newest.to_bytes(4, "big")
     assert await AvroDeserializer(registry).of(records[0]) == {"id": 1, "amount": 2}
-    # A reader's own schema: what it has not is skipped.
+    # A reader's own schema: missing parts are skipped.
     assert await AvroDeserializer(registry, AVRO_TEXT).of(records[0]) == {"id": 1}
 
 

@@ -81,7 +81,7 @@ async def test_a_failure_that_passes_is_tried_again(
     assert len(server.requests) == 4
 
 
-async def test_what_does_not_pass_is_not(server: SchemaRegistry, client: SchemaRegistryClient) -> None:
+async def test_a_lasting_error_is_not_retried(server: SchemaRegistry, client: SchemaRegistryClient) -> None:
     with pytest.raises(InvalidSchemaError, match="42201"):
         await client.register("a", Schema('{"type":"nonsense"}'))
     server.fail_next(400)
@@ -192,6 +192,19 @@ async def test_an_answer_that_is_no_registrys_is_told_so() -> None:
     async with answering(b"hello") as client:
         with pytest.raises(SchemaRegistryError, match="is it a schema registry"):
             await client.subjects()
+
+
+@pytest.mark.parametrize("body", [b"null", b"7", b"[1]"])
+async def test_an_answer_that_is_no_object_is_told_so(body: bytes) -> None:
+    async with answering(body) as client:
+        questions: list[Awaitable[object]] = [
+            client.register("a", SCHEMA),
+            client.schema_by_id(1),
+            client.latest("a"),
+        ]
+        for question in questions:
+            with pytest.raises(SchemaRegistryError, match="the registry's answer is no object"):
+                await question
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ def client(server: SchemaRegistry) -> Iterator[confluent.SchemaRegistryClient]:
 
 
 async def theirs(call: Callable[[], Any]) -> Any:
-    """What their code gives, which blocks its thread."""
+    """The result of their code, which blocks its thread."""
     return await asyncio.to_thread(call)
 
 
@@ -255,7 +255,7 @@ def secret_rules(**options: Any) -> SchemaRules:
 # conditions and transformations
 
 
-async def test_a_condition_lets_through_what_meets_it(
+async def test_a_condition_lets_matching_messages_through(
     form: Format, kafka_broker: DevBroker, registry: SchemaRegistryClient, client: confluent.SchemaRegistryClient
 ) -> None:
     condition = Rule("short", "CEL", "WRITE", "CONDITION", "size(message.note) < 5", doc="a note has 4 characters")
@@ -466,7 +466,7 @@ async def test_a_reader_without_the_key_gets_the_ciphertext_where_the_rule_says_
         await written(kafka_broker, form.serializer(registry), form.order)
 
 
-async def test_a_reader_with_a_model_of_its_own_gets_what_was_decrypted(
+async def test_a_reader_with_a_model_of_its_own_gets_the_decrypted_data(
     kafka_broker: DevBroker, registry: SchemaRegistryClient
 ) -> None:
     class Order(BaseModel):
@@ -538,7 +538,7 @@ MIGRATIONS = (
 
 
 @pytest.mark.parametrize("name", ["avro", "json"])
-async def test_what_an_older_version_wrote_is_migrated_to_the_newest(
+async def test_data_of_an_older_version_is_migrated_to_the_newest(
     name: str, kafka_broker: DevBroker, registry: SchemaRegistryClient, client: confluent.SchemaRegistryClient
 ) -> None:
     form = Format(name)
@@ -557,7 +557,7 @@ async def test_what_an_older_version_wrote_is_migrated_to_the_newest(
     assert await form.deserializer(registry).of(records[0]) == {"size": 3}
 
 
-async def test_what_a_newer_version_wrote_is_migrated_down(
+async def test_data_of_a_newer_version_is_migrated_down(
     server: SchemaRegistry, kafka_broker: DevBroker, registry: SchemaRegistryClient
 ) -> None:
     old, new = Schema(json.dumps(OLD)), Schema(json.dumps(NEW))
@@ -580,7 +580,7 @@ async def test_an_expression_without_end_is_ended(registry: SchemaRegistryClient
 # dead letters
 
 
-async def test_a_rule_names_its_dead_letter_topic_and_what_is_encrypted_is_hidden(
+async def test_a_rule_names_its_dead_letter_topic_and_encrypted_fields_are_hidden(
     form: Format, kafka_broker: DevBroker, registry: SchemaRegistryClient
 ) -> None:
     condition = Rule(
@@ -635,7 +635,7 @@ async def test_a_typed_topics_dead_letters_are_hidden_too(
     assert not any(b"ann baker" in (one.value or b"") for one in letters_there)
 
 
-async def test_what_a_readers_rule_refuses_is_a_dead_letter_that_is_read_without_it(
+async def test_a_record_that_a_readers_rule_refuses_is_a_dead_letter_that_is_read_without_it(
     kafka_broker: DevBroker, registry: SchemaRegistryClient
 ) -> None:
     form = Format("avro")
@@ -655,7 +655,7 @@ async def test_what_a_readers_rule_refuses_is_a_dead_letter_that_is_read_without
     assert await deserializer(letter.value, letter.headers, topic=TOPIC) == form.order
 
 
-async def test_a_dead_letter_hides_what_could_not_be_encrypted_for_want_of_a_key(
+async def test_a_dead_letter_hides_fields_that_could_not_be_encrypted_for_want_of_a_key(
     form: Format, kafka_broker: DevBroker, registry: SchemaRegistryClient
 ) -> None:
     await with_rules(registry, form.schema, encryption())
@@ -668,6 +668,6 @@ async def test_a_dead_letter_hides_what_could_not_be_encrypted_for_want_of_a_key
             await letters.guard(producer).send(TOPIC, form.order)
     (letter,) = kafka_broker.records("orders.dlq")
     assert b"ann baker" not in (letter.value or b"")
-    # Of a topic whose schema is not known nothing is told by one who has keys.
+    # For a topic with an unknown schema a serializer with keys shows nothing.
     assert form.serializer(registry, rules=secret_rules()).redacted("another", form.order) is None
     assert form.serializer(registry).redacted("another", form.order) is form.order

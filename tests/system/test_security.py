@@ -126,7 +126,7 @@ REFUSED_CERTIFICATES = {
     "of another CA": dict.fromkeys(TLS_VERSIONS, (UNKNOWN_CA, "TLSV1_ALERT_UNKNOWN_CA")),
     "revoked": dict.fromkeys(TLS_VERSIONS, (REVOKED, "SSLV3_ALERT_CERTIFICATE_REVOKED")),
 }
-"""What our client says of it, and the alert."""
+"""Our client's error, and the alert."""
 
 
 def alert_of(broker: DevBroker, certificates: TestCertificates, client: Path | None, version: str) -> str:

@@ -18,7 +18,7 @@ USERS = {"alice": "correct horse = battery\\staple", "bob": "hunter2"}
 
 @dataclass(frozen=True)
 class SecuredCluster(Cluster):
-    """A cluster with what its broker printed that clients need."""
+    """A cluster, with the clients' settings that its broker printed."""
 
     settings: dict[str, str]
 
@@ -90,7 +90,7 @@ def test_a_wrong_password_is_one_line_that_does_not_show_it(secured: SecuredClus
     assert "refused the credentials (SCRAM-SHA-512)" in said
 
 
-def test_settings_that_do_not_get_in_are_answered_with_what_to_write(secured: SecuredCluster) -> None:
+def test_settings_that_are_refused_have_an_error_with_the_remedy(secured: SecuredCluster) -> None:
     said = refusal(secured, ["topics", "list"], secured.options(ssl_truststore_location=None))
     assert "write that CA's certificate as ssl_truststore_location" in said
     said = refusal(secured, ["topics", "list"], secured.options(ssl_truststore_location="/no/such/ca.pem"), code=2)

@@ -31,7 +31,7 @@ LOGINS = {
     "SCRAM-SHA-512": f"{_SCRAM} {_OF_ALICE}",
     "OAUTHBEARER": f'{_MODULES}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="alice";',
 }
-"""What stands in `sasl.jaas.config`."""
+"""The value of `sasl.jaas.config`."""
 
 Writer = Callable[[str, str | None], Path]
 

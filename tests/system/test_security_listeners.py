@@ -258,7 +258,7 @@ async def log_in(client: RawClient, user: str, password: str, mechanism: str = "
     return await client.call(ApiKey.SASL_AUTHENTICATE, version, auth_bytes=f"\0{user}\0{password}".encode())
 
 
-async def test_a_client_says_who_it_is_and_then_is_served() -> None:
+async def test_a_client_authenticates_and_then_is_served() -> None:
     async with DevBroker(listeners=SASL, sasl_users=USERS, authorizer=True, super_users="User:alice") as broker:
         broker.create_topic("t")
         (node,) = broker.nodes
@@ -487,7 +487,7 @@ WAYS_IN = [
 
 
 async def run(program: str, settings: dict[str, Any]) -> Any:
-    """Run one of the programs to its end and return what it says."""
+    """Run one of the programs to its end and return its output."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, str(PROGRAMS), program, json.dumps(settings), stdout=-1, stderr=-1
     )
@@ -514,7 +514,7 @@ def secured(certificates: TestCertificates, **options: Any) -> DevBroker:
 
 
 def settings_of(broker: DevBroker, certificates: TestCertificates, protocol: str, way: str | None) -> dict[str, Any]:
-    """What a client is told; alice's name wherever there is one."""
+    """A client's error; alice's name wherever there is one."""
     settings: dict[str, Any] = {
         "servers": broker.bootstrap_servers_of(protocol),
         "topic": "orders",

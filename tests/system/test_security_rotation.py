@@ -17,12 +17,12 @@ from aiokafkapy.testing import TestCertificates
 
 @pytest.fixture
 def certificates(tmp_path: Path) -> TestCertificates:
-    """A CA of the test's own: what one revokes is not for others."""
+    """A CA of the test's own: one test's revocation must not affect others."""
     return TestCertificates(tmp_path / "certificates")
 
 
 def mutual(certificates: TestCertificates, **options: Any) -> DevBroker:
-    """A broker that lets in who has a certificate."""
+    """A broker that accepts clients with a certificate."""
     server = certificates.server_options(ssl_client_auth="required", **options)
     return DevBroker(listeners={"SSL": Listener(**server)})
 
@@ -67,7 +67,8 @@ async def test_certificates_are_replaced_under_load_on_both_ends(
                 certificates.client(name)
                 broker.controls.rotate_certificate(certificates.renew(certificates.server_file))
                 async with asyncio.timeout(20):
-                    while f"User:{name}" not in writers["restless"]:  # noqa: ASYNC110 - nothing tells of it
+                    # The steady one is to connect with the first certificate.
+                    while not writers["steady"] or f"User:{name}" not in writers["restless"]:  # noqa: ASYNC110
                         await asyncio.sleep(0.01)
             is_over.set()
         assert {topic: len(broker.records(topic)) for topic in sent} == sent

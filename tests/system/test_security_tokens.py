@@ -121,7 +121,7 @@ async def test_keys_are_replaced_while_the_broker_runs(tmp_path: Path, caplog: p
 
 
 class KeyServer:
-    """Gives a JWKS over HTTP, or what else it is told."""
+    """Serves a JWKS over HTTP, or any other body."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -160,7 +160,7 @@ async def test_keys_come_from_a_url_and_newer_ones_when_a_token_needs_them(
                     break
                 except SaslAuthenticationFailedError:  # until its key is there, which nobody waits for
                     await asyncio.sleep(0.1)
-        # What is no JWKS harms nobody.
+        # An invalid JWKS affects no client.
         server.status = 500
         asked = server.asked
         async with asyncio.timeout(30):

@@ -73,7 +73,7 @@ def assert_accounts(producer: KafkaProducer[Any, Any]) -> None:
 
 
 def assert_told_as_it_is(broker: DevBroker, metadata: Any, wanted: Sequence[bytes | None]) -> None:
-    """Every row is where the result says; what failed is nowhere; the sums are right."""
+    """Every row is where the result says; failed rows are nowhere; the sums are right."""
     places = {}
     for row, value in enumerate(wanted):
         if row not in metadata.failed:
@@ -443,7 +443,7 @@ class TestWaiting:
     async def test_a_table_at_its_bound_goes_on_by_the_slice_and_not_row_by_row(
         self, broker: DevBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Half of a power of two is filled to the byte by blocks: what is left is nothing, with room in the block."""
+        """Half of a power of two is filled to the byte by blocks: nothing is left, with room in the block."""
         steps = 0
         send_some = ArrowSend._send_some
 

@@ -17,7 +17,7 @@ LARGE = 1_000
 
 
 class Held:
-    """A serializer that lets large values wait for the test, and says who is in it."""
+    """A serializer that lets large values wait for the test, and knows the waiting ones."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()
@@ -49,7 +49,7 @@ async def test_the_order_of_calls_is_kept_and_the_loop_goes_on(kafka_broker: Dev
         await producer.send("t", b"first")
         sends = [asyncio.ensure_future(producer.send("t", value)) for value in values]
         assert await asyncio.to_thread(held.entered.wait, 30)
-        # The loop runs while a thread is in the serializer; what was called behind it waits, also on other keys.
+        # The loop runs while a thread is in the serializer; later calls wait for it, also those with other keys.
         await producer.send("another", b"5")
         assert not any(send.done() for send in sends[1:])
         held.gate.set()

@@ -33,7 +33,7 @@ async def broker() -> AsyncIterator[DevBroker]:
 async def send(
     broker: DevBroker, batches: Iterator[Any] | Sequence[Any], topic: str | None = "t", **options: str
 ) -> Any:
-    """What a task does, in a thread of its own."""
+    """A task's work, in a thread of its own."""
     properties = {f"kafka.{name.replace('_', '.')}": value for name, value in options.items()}
     parsed = SinkOptions.parse({"kafka.bootstrap.servers": broker.bootstrap_servers} | properties)
     parsed = SinkOptions(parsed.properties, topic)
@@ -132,7 +132,7 @@ async def test_a_row_that_cannot_be_sent_fails_the_task_and_is_shown(
     bad = batch(row.pop("values", ["x"]), **row)
     with pytest.raises(RowFailedError, match=sentence):
         await send(broker, [good, bad], None)
-    # What came before it is there, and the next task of the process sees nothing of this one.
+    # The earlier rows are there, and the next task of the process is independent of this one.
     assert (await send(broker, [good], None)).rows == 3
     assert len(broker.records("t", None)) == 6
 

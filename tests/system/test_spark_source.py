@@ -1,4 +1,4 @@
-"""The Spark source without Spark, against the dev broker: what the driver plans and what a task reads."""
+"""The Spark source without Spark, against the dev broker: the driver's plan and a task's reading."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def options(broker: DevBroker, *, is_stream: bool = False, **given: str) -> Sour
 
 
 async def planned(broker: DevBroker, pruning: Pruning | None = None, **given: Any) -> dict[int, tuple[int, int]]:
-    """Start and end by partition, of what is not empty."""
+    """Start and end by partition, without empty ranges."""
     async with KafkaOffsetReader(options(broker, **given)) as offsets:
         ranges = await offsets.batch_ranges(pruning or Pruning())
     return {one.partition: (one.start, one.end) for one in ranges if one.size}
@@ -86,7 +86,7 @@ def offsets_of(partition: int, offsets: Iterable[int]) -> list[tuple[int, int]]:
     return [(partition, offset) for offset in offsets]
 
 
-# what a batch plans
+# the plan of a batch
 
 
 async def test_a_batch_is_all_there_is_and_asks_each_broker_once(broker: DevBroker) -> None:
@@ -134,7 +134,7 @@ async def test_topics_are_found_by_a_pattern(broker: DevBroker) -> None:
 
 
 @pytest.mark.parametrize("given", [{"subscribe": "t,none"}, {"assign": '{"t":[0,9]}'}, {"assign": '{"none":[0]}'}])
-async def test_what_is_named_must_exist(broker: DevBroker, given: dict[str, Any]) -> None:
+async def test_named_topics_and_partitions_must_exist(broker: DevBroker, given: dict[str, Any]) -> None:
     with pytest.raises(UnknownTopicOrPartitionError, match=r"there is no topic or partition (none|t-9): create it"):
         await planned(broker, **given)
 
@@ -170,7 +170,7 @@ async def test_a_lower_bound_of_the_time_leaves_older_offsets_out(broker: DevBro
     assert await planned(broker, pruning) == {0: (7, 10), 1: (0, 10)}
 
 
-# what a task reads
+# the reading of a task
 
 
 async def test_partitions_that_share_a_task_share_requests(broker: DevBroker) -> None:
@@ -270,7 +270,7 @@ async def test_a_broker_that_comes_back_in_mid_read_is_read_on(broker: DevBroker
     assert await reading == offsets_of(0, range(50))
 
 
-# what a stream plans
+# the plan of a stream
 
 
 async def plan(driver: StreamDriver, start: Any, end: Any) -> dict[TopicPartition, tuple[int, int]]:
@@ -315,7 +315,7 @@ async def test_a_stream_of_new_records_has_its_start_in_the_checkpoint_before_an
     start = await driver.begin()
     assert start[T0] == 5
     await send(broker, 0, 3)
-    # The first micro-batch is empty, whatever came meanwhile: Spark writes its end, which is the start, down.
+    # The first micro-batch is empty, though records came meanwhile: Spark writes its end, which is the start, down.
     first = await driver.advance(start, UNLIMITED, False)
     assert first == start
     assert await plan(driver, start, first) == {}

@@ -70,7 +70,7 @@ async def drained(producer: KafkaProducer[Any, Any]) -> None:
 
 
 async def disconnected(producer: KafkaProducer[Any, Any]) -> None:
-    """Until the producer has seen that the broker is gone: what is sent before may be on its way, and in doubt."""
+    """Until the producer has seen that the broker is gone: earlier records may be in a request, and in doubt."""
     async with asyncio.timeout(10):
         while producer.statistics().connected_nodes:  # noqa: ASYNC110
             await asyncio.sleep(0)

@@ -1,4 +1,5 @@
-"""A service with a spool, killed -9 anywhere: what was acknowledged is delivered, in order, and twice only as said."""
+"""A service with a spool, killed -9 anywhere: acknowledged records are delivered, in order, and twice only as
+documented."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Service:
-    """The program, and what it has acknowledged over all its lives."""
+    """The program, and the records that it has acknowledged in all its lives."""
 
     def __init__(self, broker: DevBroker, folder: Path) -> None:
         self.acknowledged: set[int] = set()
@@ -71,7 +72,7 @@ class Service:
             for line in (await process.stdout.read()).splitlines(keepends=True):
                 self._note(line)
             await process.wait()
-        self._first += 10_000 * SENDERS  # what was not acknowledged may be there, too
+        self._first += 10_000 * SENDERS  # unacknowledged records may be there, too
 
     def _note(self, line: bytes) -> int:
         if not line.endswith(b"\n") or line == b"ready\n":
@@ -82,7 +83,7 @@ class Service:
         return 1
 
     async def drain(self) -> dict[str, Any]:
-        """Send what is left."""
+        """Send the rest."""
         async with KafkaProducer(self._broker.bootstrap_servers, spool_dir=str(self._folder)) as producer:
             async with asyncio.timeout(60):
                 while producer.statistics().spool_records:  # noqa: ASYNC110  # nobody tells of it

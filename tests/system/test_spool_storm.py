@@ -19,12 +19,12 @@ from aiokafkapy.protocol.api import ApiKey
 SEEDS = 6
 KEYS = 5
 LIVES = 2
-"""Producers, one after the other, before the one that sends what is left."""
+"""Producers, one after the other, before the one that sends the rest."""
 
 
 @dataclass(slots=True)
 class Sent:
-    """A record, and what its caller was told; None if it was cancelled."""
+    """A record, and the outcome of its call; None if it was cancelled."""
 
     topic: str
     key: bytes
@@ -68,7 +68,7 @@ class Storm:
         return KafkaProducer(self._broker.bootstrap_servers, spool_dir=self._folder, **self._options)
 
     async def run(self) -> None:
-        """The lives, and what is left of them."""
+        """The lives, and the rest that they leave."""
         for _ in range(LIVES):
             await self._live()
         self._broker.controls.clear()
@@ -125,7 +125,7 @@ class Storm:
                 controls.delay(ApiKey.PRODUCE, chance.choice((0, 0.05)))
 
     def check(self) -> None:
-        """What was told is so, and each key's records are in the order of their calls."""
+        """The reported outcomes are true, and each key's records are in the order of their calls."""
         there: dict[tuple[str, bytes | None], list[bytes | None]] = defaultdict(list)
         for topic in "tu":
             for record in self._broker.records(topic, None):

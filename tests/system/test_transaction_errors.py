@@ -1,4 +1,4 @@
-"""What an error, or a cancellation, leaves of a transaction: nothing is committed that lacks a record, nothing comes
+"""A transaction after an error or a cancellation: nothing is committed that lacks a record, nothing comes
 into the next transaction, and the producer is as good as new.
 """
 
@@ -45,7 +45,7 @@ async def has_a_new_transaction(broker: DevBroker, producer: KafkaProducer) -> N
 
 
 class TestWhatIsNotAccepted:
-    """A record that is refused before it is in a batch is missing in its transaction, whoever caught the error."""
+    """A record that is refused before it is in a batch is missing in its transaction, even if the error was caught."""
 
     async def test_a_record_that_is_too_large(self, broker: DevBroker) -> None:
         async with transactional(broker, max_request_size=1_000) as producer:
@@ -75,7 +75,7 @@ class TestWhatIsNotAccepted:
             await producer.abort_transaction()
             await has_a_new_transaction(broker, producer)
 
-    async def test_what_may_be_tried_again_at_once_harms_nothing(self, broker: DevBroker) -> None:
+    async def test_an_error_that_may_be_retried_at_once_does_not_fail_the_transaction(self, broker: DevBroker) -> None:
         async with transactional(broker) as producer, producer.transaction():
             with pytest.raises(errors.MetadataNotReadyError):
                 producer.send_nowait("t", b"too early")
@@ -96,7 +96,7 @@ class TestWhatIsNotAccepted:
 
 
 class TestAfterAnError:
-    """From the error on nothing more is taken, and what is not sent fails at once."""
+    """From the error on no record is accepted, and unsent records fail at once."""
 
     async def test_waiting_records_are_not_waited_for(self, broker: DevBroker) -> None:
         async with transactional(broker, linger_ms=60_000, max_block_ms=60_000) as producer:
@@ -203,7 +203,7 @@ class TestCallsThatOutliveTheirTransaction:
 
 
 class TestLateNews:
-    """What comes late is of no transaction but its own."""
+    """A late record belongs to no transaction but its own."""
 
     @pytest.mark.parametrize("broker", [1], indirect=True)  # where a batch is sent long after it was made
     async def test_a_request_that_ends_after_its_records_time_harms_no_later_transaction(

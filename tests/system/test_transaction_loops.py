@@ -266,7 +266,9 @@ class TestConsumeTransformProduce:
             await begun
         assert len(await committed(broker, OUT)) == len(words) + 1
 
-    async def test_what_fails_is_read_again(self, broker: DevBroker, producer: KafkaProducer, made: Made) -> None:
+    async def test_records_of_a_failed_batch_are_read_again(
+        self, broker: DevBroker, producer: KafkaProducer, made: Made
+    ) -> None:
         words = await filled(broker, 100)
         faults = [
             lambda: broker.controls.fail_next(ApiKey.PRODUCE, errors.TransactionAbortableError),
@@ -315,7 +317,7 @@ class TestConsumeTransformProduce:
     async def test_after_a_cancellation_at_the_end_of_a_batch(
         self, broker: DevBroker, producer: KafkaProducer, made: Made, api: ApiKey
     ) -> None:
-        """The commit goes on: what it commits is not read again, whenever it comes to its end."""
+        """The commit goes on: its committed input is not read again, whenever it ends."""
         words = await filled(broker, 100)
         async with made(broker) as consumer:
             for _ in range(3):
@@ -334,7 +336,7 @@ class TestConsumeTransformProduce:
     async def test_after_a_cancellation_while_it_reads(
         self, broker: DevBroker, producer: KafkaProducer, made: Made
     ) -> None:
-        """What a poll was giving just then is read again."""
+        """The records of a poll at that moment are read again."""
         words = [b"%d" % number for number in range(60)]
         async with made(broker) as consumer, KafkaProducer(broker.bootstrap_servers) as plain:
             await filled(broker, 1)
@@ -443,7 +445,7 @@ class TestConsumeTransformProduce:
 
 
 class AnyConsumer:
-    """It has what aiokafka's has, and no group."""
+    """It has the methods of aiokafka's, and no group."""
 
     async def getmany(self) -> dict[Any, Any]:
         """Nothing."""

@@ -1,4 +1,4 @@
-"""Transactions of stock clients on the dev broker, unchanged; and what a restart of it leaves of them."""
+"""Transactions of stock clients on the dev broker, unchanged; and their state after its restart."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.reading import committed_values
 
 
 async def committed(broker: DevBroker) -> list[bytes | None]:
-    """The values of topic t as a reader of what is committed sees them."""
+    """The values of topic t for a reader of committed records."""
     return await committed_values(broker.bootstrap_servers, "t", up_to="what is open")
 
 
 def with_librdkafka(servers: str, group: str) -> list[bytes | None]:
-    """Commit, abort, commit offsets; then consume what is committed."""
+    """Commit, abort, commit offsets; then consume the committed records."""
     producer = confluent_kafka.Producer({"bootstrap.servers": servers, "transactional.id": "librdkafka"})
     producer.init_transactions(30)
     consumer = confluent_kafka.Consumer(
@@ -152,7 +152,7 @@ async def test_a_start_that_fails_leaves_no_timer_behind(tmp_path: Path, monkeyp
 
 
 class TestControls:
-    """What ``controls`` does to transactions, as our producer meets it."""
+    """The effects of ``controls`` on transactions of our producer."""
 
     @pytest.fixture(params=[1, 2])
     async def broker(self, request: pytest.FixtureRequest) -> AsyncIterator[DevBroker]:
@@ -201,7 +201,9 @@ class TestControls:
             broker.controls.stop_node(3)
         assert await committed(broker) == [b"1"]
 
-    async def test_what_is_held_is_decided_and_not_yet_seen(self, broker: DevBroker, producer: KafkaProducer) -> None:
+    async def test_a_held_transaction_is_decided_and_not_yet_visible(
+        self, broker: DevBroker, producer: KafkaProducer
+    ) -> None:
         broker.controls.hold_transactions()
         async with producer.transaction():
             await producer.send("t", b"1")

@@ -47,7 +47,7 @@ async def test_javas_tool_sees_and_ends_transactions(tools: KafkaTools) -> None:
         servers = broker.bootstrap_servers
 
         async def said(command: str, *arguments: object) -> list[list[str]]:
-            """What the tool prints, but for its heading: the columns of each line."""
+            """The tool's output, without its heading: the columns of each line."""
             output = await tools.run(TRANSACTIONS, "--bootstrap-server", servers, command, *arguments)
             return [line.split() for line in output.splitlines()[1:]]
 

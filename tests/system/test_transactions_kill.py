@@ -76,7 +76,7 @@ class KilledBroker:
         await self.start()
 
     async def committed(self) -> list[bytes | None]:
-        """What a reader of what is committed sees up to the end, which no open transaction may keep from it."""
+        """The records for a reader of committed records up to the end, which no open transaction may hide."""
         return sorted(await committed_values(self.servers, "t", len(PARTITIONS)), key=str)
 
     def producer(self, **options: Any) -> KafkaProducer[bytes, bytes]:
@@ -166,7 +166,8 @@ async def offset_of_the_group(broker: KilledBroker) -> int:
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("broker", [1, 2], indirect=True)
 async def test_killed_anywhere(broker: KilledBroker) -> None:
-    """Under transactions one after another: what was told as committed is there, and all of what is there is whole."""
+    """Under transactions one after another: transactions reported as committed are there, and all that are there are
+    whole."""
     chance = random.Random(7)
     told: set[int] = set()
     failed: list[errors.KafkaError] = []

@@ -1,4 +1,5 @@
-"""Two-phase commit (KIP-939) on the dev broker: what is prepared waits for its end, over crashes of everybody."""
+"""Two-phase commit (KIP-939) on the dev broker: a prepared transaction waits for its end, over crashes of every
+party."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def two_phase(broker: DevBroker, **options: Any) -> KafkaProducer[Any, Any]:
 
 
 async def prepared(producer: KafkaProducer[Any, Any], value: bytes) -> str:
-    """What another system keeps of a transaction with this record."""
+    """The name that another system keeps for a transaction with this record."""
     await producer.begin_transaction()
     await producer.send("t", value)
     return str(await producer.prepare_transaction())
@@ -162,7 +163,7 @@ async def test_the_version_for_it_is_used_for_nothing_else(broker: DevBroker, op
 
 
 class TestRefusals:
-    """Where it cannot hold what it promises, it is refused with what to do."""
+    """Where its promise cannot be kept, it is refused with the remedy."""
 
     async def test_a_broker_that_has_it_disabled(self) -> None:
         async with DevBroker() as broker:

@@ -59,7 +59,7 @@ class Refund(msgspec.Struct, tag=True):
 
 
 class Unserializable:
-    """What JSON has no form for."""
+    """A value without a form in JSON."""
 
 
 orders = Topic[Order]("orders", key=lambda order: order.id, headers=lambda order: {"customer": order.customer.encode()})

@@ -1,4 +1,4 @@
-"""A web service in a process of its own, under load, until SIGTERM: what both frameworks' tests share."""
+"""A web service in a process of its own, under load, until SIGTERM: the common part of both frameworks' tests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class WebService:
         self.process.send_signal(signal.SIGTERM)
 
     async def ended(self) -> tuple[int, str]:
-        """The exit status, and what the process wrote."""
+        """The exit status, and the output of the process."""
         output, _ = await asyncio.wait_for(self.process.communicate(), PATIENCE)
         assert self.process.returncode is not None
         return self.process.returncode, output.decode()
@@ -79,7 +79,7 @@ async def _until_ready(service: WebService, session: aiohttp.ClientSession) -> N
 
 
 class Load:
-    """Workers that post until the service refuses, and what they were told."""
+    """Workers that post until the service refuses, and the answers that they got."""
 
     def __init__(self, service: WebService, session: aiohttp.ClientSession) -> None:
         self._service = service
@@ -122,7 +122,7 @@ class Load:
 
 
 async def assert_nothing_is_lost_at_sigterm(broker: DevBroker, service: WebService, session: Any) -> None:
-    """Load the service, terminate it, and compare what callers were told with what the broker has."""
+    """Load the service, terminate it, and compare the callers' answers with the broker's records."""
     broker.create_topic("orders", partitions=3)
     broker.create_topic("clicks", partitions=1)
     load = Load(service, session)

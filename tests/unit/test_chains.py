@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from tests.chains import CHAINS, chain_of
+from tests.chains import CHAINS, chain_of, make_scheduler
 
 
 @pytest.mark.parametrize(
@@ -36,3 +40,46 @@ def test_every_chain_has_tests(request: pytest.FixtureRequest) -> None:
     if "spark" not in collected or "one node" not in collected:
         pytest.skip("not all tests were collected")
     assert collected >= set(CHAINS)
+
+
+class Process:
+    """One of xdist's, of which every test ends in its turn."""
+
+    def __init__(self, name: str) -> None:
+        self.gateway = SimpleNamespace(id=name)
+        self.shutting_down = False
+        self.given: deque[int] = deque()
+        self.done: list[str] = []
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        self.given.extend(indices)
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+def test_a_chain_is_one_processs_and_of_other_tests_that_ended_nothing_is_kept(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    loadscope = pytest.importorskip("xdist.scheduler.loadscope")
+    monkeypatch.setattr(loadscope, "parse_tx_spec_config", lambda _: ["popen"] * 2)
+    monkeypatch.setattr(request.config.option, "loadscopereorder", True, raising=False)
+    scheduling: Any = make_scheduler(request.config, SimpleNamespace(loadscopesched=lambda *_: None))
+    chained = [f"tests/spark/test_read.py::test_{number}" for number in range(20)]
+    ids = [f"tests/unit/test_a.py::test_{number}" for number in range(100)] + chained
+    processes = [Process("first"), Process("second")]
+    for process in processes:
+        scheduling.add_node(process)
+    for process in processes:
+        scheduling.add_node_collection(process, list(ids))
+    scheduling.schedule()
+    while scheduling.has_pending:
+        for process in processes:
+            if process.given:
+                index = process.given.popleft()
+                process.done.append(ids[index])
+                scheduling.mark_test_complete(process, index)
+                assert len(scheduling.assigned_work[process]) <= 4
+    assert sorted(processes[0].done + processes[1].done) == sorted(ids)
+    assert [set(chained) <= set(process.done) for process in processes].count(True) == 1
+    assert all(process.shutting_down for process in processes)

@@ -62,7 +62,7 @@ def test_an_unknown_code_keeps_its_number() -> None:
     assert "t-2" in str(error)
 
 
-def test_an_error_says_where_and_what() -> None:
+def test_an_error_says_its_place_and_cause() -> None:
     error = errors.make(6, topic="orders", partition=1)
     assert type(error) is errors.NotLeaderOrFollowerError
     assert (error.topic, error.partition, error.retriable) == ("orders", 1, True)

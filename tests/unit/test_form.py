@@ -54,7 +54,7 @@ def test_a_compiled_module_is_found_as_its_source(tmp_path: Path) -> None:
     assert spec.origin == str(source)
 
 
-def test_what_has_no_source_or_no_extension_is_left_to_others(tmp_path: Path) -> None:
+def test_modules_without_a_source_or_an_extension_are_left_to_other_finders(tmp_path: Path) -> None:
     (tmp_path / f"kernel{EXTENSION_SUFFIXES[0]}").write_bytes(b"")
     (tmp_path / "plain.py").write_text("")
     finder = InterpretedFinder()

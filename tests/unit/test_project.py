@@ -173,6 +173,7 @@ OF_NO_MODULE = {
     "broker/handlers/test_error_responses.py",
     "broker/handlers/test_rights.py",
     "broker/handlers/test_group_members.py",
+    "broker/storage/test_kill_at_any_byte.py",
     "cli/test_commands.py",
     "client/test_network_client_invariants.py",
     "producer/accumulator/test_append_rows.py",

@@ -45,7 +45,7 @@ def test_those_of_the_design_are_as_they_should_be() -> None:
 @pytest.mark.parametrize(
     "name", ["start", "close", "send", "enqueue", "send_many", "send_arrow", "flush", "partitions_for", "ping"]
 )
-def test_what_is_awaited_is_a_coroutine_function(name: str) -> None:
+def test_awaited_methods_are_coroutine_functions(name: str) -> None:
     assert inspect.iscoroutinefunction(getattr(KafkaProducer, name))
 
 
@@ -66,13 +66,13 @@ def test_every_public_method_says_what_it_promises() -> None:
 
 
 LIGHT = {
-    "aiokafkapy": {"_form", "common", "errors", "observability", "producer", "record", "states"},
+    "aiokafkapy": {"_form", "_version", "common", "errors", "observability", "producer", "record", "states"},
     "aiokafkapy.producer": {
         "accumulator", "deliveries", "forks", "identity", "intake", "producer", "records", "state",
     },
     "aiokafkapy.observability": {"events", "rate_limit", "secret_names"},
-    # Cython's own, of the compiled core
-    "": {"cython_runtime", "_cython", "cython"},
+    # Cython's own: of the compiled core, and of the interpreted one where the extra ``dev`` has brought Cython
+    "": {"cython_runtime", "_cython", "cython", "Cython"},
 }  # fmt: skip
 """The modules that the import of the producer's class may load: of the package, of two of its parts, and of other
 libraries.
@@ -89,7 +89,7 @@ def modules_after(program: str) -> set[str]:
 
 def test_importing_the_package_imports_its_errors_and_nothing_else() -> None:
     modules = {name for name in modules_after("import aiokafkapy") if name.startswith("aiokafkapy.")}
-    assert {name.split(".")[1] for name in modules} == {"_form", "errors"}
+    assert {name.split(".")[1] for name in modules} == {"_form", "_version", "errors"}
 
 
 def test_importing_the_producer_imports_no_other_library() -> None:
@@ -102,6 +102,13 @@ def test_importing_the_producer_imports_no_other_library() -> None:
         assert inside <= LIGHT[package], package
     others = {name.partition(".")[0].partition("_3_")[0] for name in modules if not name.startswith("aiokafkapy")}
     assert others <= LIGHT[""]
+
+
+def test_a_producer_of_plain_options_is_made_without_pydantic() -> None:
+    program = "from aiokafkapy import KafkaProducer\nKafkaProducer('h:1', linger_ms=5, acks=1, buffer_memory=10**7)"
+    others = {name.partition(".")[0] for name in modules_after(program) if not name.startswith("aiokafkapy")}
+    assert "kio" in others
+    assert others & {"pydantic", "pydantic_core", "annotated_types", "structlog", "hypothesis"} == set()
 
 
 def test_importing_the_producer_does_without_slow_modules_of_the_standard_library() -> None:

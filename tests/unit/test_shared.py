@@ -1,4 +1,5 @@
-"""What the tests of a chain share: started once, ended together, and not tried again where it does not start."""
+"""The shared resources of a chain of tests: started once, ended together, and not tried again where it does not
+start."""
 
 from __future__ import annotations
 
@@ -54,5 +55,5 @@ def test_a_start_that_failed_is_not_tried_again_before_the_end() -> None:
 
 
 def test_nothing_is_shared_outside_of_chains() -> None:
-    """This test is in none: its process has ended what the chains before it started."""
+    """This test is in none: its process has ended the resources of earlier chains."""
     assert not SHARED.is_used

@@ -123,7 +123,8 @@ def _all(partition_counts: Mapping[UUID, int]) -> Iterator[TopicIdPartition]:
 
 
 def _level(kept: Mapping[str, set[TopicIdPartition]], partition_counts: Mapping[UUID, int]) -> dict[str, Assignment]:
-    """Everybody may have everything: those who have most keep the one that there is more for some."""
+    """The even assignment where each member may have every partition: a remainder stays with the members that have
+    most."""
     if not kept:
         return {}
     least, more = divmod(sum(partition_counts.values()), len(kept))
@@ -141,7 +142,8 @@ def _level(kept: Mapping[str, set[TopicIdPartition]], partition_counts: Mapping[
 def _level_by_moves(
     subscriptions: Subscriptions, kept: Mapping[str, set[TopicIdPartition]], partition_counts: Mapping[UUID, int]
 ) -> dict[str, Assignment]:
-    """Free partitions go to the member that has least of those who may; then partitions move while that helps."""
+    """Give free partitions to the subscribed member that has fewest; then move partitions while that evens the
+    numbers."""
     assigned = {member: set(partitions) for member, partitions in kept.items()}
     subscribers = {
         topic_id: [member for member, topics in subscriptions.items() if topic_id in topics]

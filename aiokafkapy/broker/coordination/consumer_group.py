@@ -6,22 +6,32 @@ Owns the state of a group and the steps of reconciliation; it starts no timer an
 
 Rules:
 
-- the group's epoch grows with each change of members, subscriptions or topics; the target assignment is made anew for
+- the group's epoch grows with each change of members, subscriptions or topics; the target assignment is recomputed for
   the newest epoch; a member's epoch is that of the target it has reached;
-- a partition has one owner at most: it is a member's from when the member is told of it until the member has said that
-  it gave it up, or is no member any more. Nobody else is told of it before;
+- a partition has one owner at most: a member owns it from the heartbeat that assigns it until the member has reported
+  that it gave it up, or has left the group. No other member gets it before;
 - a member that must give partitions up stays in its epoch until it has;
-- static members (KIP-345) are found by their instance id, which maps to one member id at any time.
+- static members (KIP-345) are found by their instance id, which maps to one member id at any time;
+- a member may speak the classic protocol (``ClassicMembership``): its generation is its epoch, and it joins again to
+  say that it gave partitions up. ``group_migration`` says when a group with such members is a consumer group.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from ...errors import FencedInstanceIdError, StaleMemberEpochError, UnknownMemberIdError, UnsupportedVersionError
+from ...errors import (
+    FencedInstanceIdError,
+    IllegalGenerationError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+    UnsupportedVersionError,
+)
+from ...protocol.consumer_protocol import PROTOCOL_TYPE
 from ...states import StateTable
 from ..storage.topics import TopicRegistry
 from .assignors import ASSIGNORS, Assignment, TopicIdPartition
@@ -32,6 +42,7 @@ from .topic_pattern import TopicPattern
 __all__ = [
     "MEMBER_STATES",
     "STATIC_MEMBER_AWAY",
+    "ClassicMembership",
     "ConsumerGroup",
     "ConsumerGroupMember",
     "ConsumerGroupState",
@@ -70,11 +81,25 @@ MEMBER_STATES: Final = StateTable(
 )
 
 
+@dataclass(slots=True, frozen=True)
+class ClassicMembership:
+    """The part of a member that speaks the classic protocol; ``protocols`` are (name, metadata), and the first one is
+    used. The time-out is float seconds.
+    """
+
+    session_timeout: float
+    protocols: tuple[tuple[str, bytes], ...]
+
+
 class ConsumerGroupMember(ModernGroupMember):
-    """One member; ``pending_revocation`` are the partitions that it has still to give up."""
+    """One member; ``pending_revocation`` are the partitions that it has still to give up. ``classic`` is None but for a
+    member of the classic protocol.
+    """
 
     __slots__ = (
+        "classic",
         "instance_id",
+        "join_timer",
         "matched_topics",
         "may_describe",
         "pattern",
@@ -83,6 +108,7 @@ class ConsumerGroupMember(ModernGroupMember):
         "rebalance_timer",
         "server_assignor",
         "state",
+        "sync_timer",
     )
 
     def __init__(self, member_id: str) -> None:
@@ -99,6 +125,10 @@ class ConsumerGroupMember(ModernGroupMember):
         self.state = MEMBER_STATES.initial
         self.pending_revocation = NOTHING
         self.rebalance_timer: TimerHandle | None = None
+        # the classic protocol, and until when the next JoinGroup and SyncGroup must have come
+        self.classic: ClassicMembership | None = None
+        self.join_timer: TimerHandle | None = None
+        self.sync_timer: TimerHandle | None = None
 
     @property
     def topics(self) -> frozenset[str]:
@@ -111,15 +141,29 @@ class ConsumerGroupMember(ModernGroupMember):
         return "" if self.pattern is None else self.pattern.text
 
     def stop_timers(self) -> None:
-        """Cancel both timers."""
+        """Cancel all timers."""
         super().stop_timers()
         self.stop_rebalance_timer()
+        self.stop_join_timer()
+        self.stop_sync_timer()
 
     def stop_rebalance_timer(self) -> None:
         """Cancel the timer of the partitions that it has to give up."""
         if self.rebalance_timer is not None:
             self.rebalance_timer.cancel()
         self.rebalance_timer = None
+
+    def stop_join_timer(self) -> None:
+        """Cancel the timer of the JoinGroup that it was told to send."""
+        if self.join_timer is not None:
+            self.join_timer.cancel()
+        self.join_timer = None
+
+    def stop_sync_timer(self) -> None:
+        """Cancel the timer of the SyncGroup that follows its JoinGroup."""
+        if self.sync_timer is not None:
+            self.sync_timer.cancel()
+        self.sync_timer = None
 
 
 class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
@@ -156,6 +200,26 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
         """Whether a member has reached the target."""
         return member.state is MemberState.STABLE and member.member_epoch == self.assignment_epoch
 
+    # members of the classic protocol
+
+    def supports(self, protocol_type: str, protocols: Sequence[tuple[str, bytes]]) -> bool:
+        """Whether a classic member with these protocols could be in this group."""
+        others = [{name for name, _ in each.classic.protocols} for each in self.members.values() if each.classic]
+        return protocol_type == PROTOCOL_TYPE and any(all(name in each for each in others) for name, _ in protocols)
+
+    def is_classic_without(self, leaving: Sequence[ConsumerGroupMember]) -> bool:
+        """Whether all but those that leave speak the classic protocol."""
+        return all(each.classic is not None or each in leaving for each in self.members.values())
+
+    def must_join_again(self, member: ConsumerGroupMember) -> bool:
+        """Whether a classic member has to send a JoinGroup: there is a newer target, it has partitions to give up, or
+        those that it waited for are free.
+        """
+        if member.member_epoch < self.group_epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
+            return True
+        missing = self.target.get(member.member_id, NOTHING) - member.assigned
+        return member.state is MemberState.UNRELEASED_PARTITIONS and not any(each in self._owners for each in missing)
+
     # members
 
     def static_member(self, instance_id: str, member_id: str) -> ConsumerGroupMember:
@@ -173,6 +237,15 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
         """Add a member that has nothing yet."""
         self.members[member.member_id] = member
 
+    def add_reconciled(self, member: ConsumerGroupMember, epoch: int, assigned: Assignment) -> None:
+        """Add a member that has what the target of this epoch gives it."""
+        self.add(member)
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        member.member_epoch = member.previous_member_epoch = epoch
+        self._own(member, assigned, NOTHING)
+        self.target[member.member_id] = assigned
+
     def name_static(self, member: ConsumerGroupMember, instance_id: str) -> None:
         """Give a member an instance id, in place of another one if it had one."""
         if member.instance_id is not None:
@@ -181,7 +254,7 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
         self.static_members[instance_id] = member.member_id
 
     def remove(self, member: ConsumerGroupMember) -> None:
-        """Remove a member with all it has; the others get it when the target is made anew."""
+        """Remove a member with all it has; the others get it when the target is recomputed."""
         self._own(member, NOTHING, NOTHING)
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
             del self.static_members[member.instance_id]
@@ -190,7 +263,7 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
     def replace(self, member: ConsumerGroupMember, new_member_id: str) -> None:
         """Give a static member that comes back its new member id; it keeps its place and its partitions.
 
-        Another member that has this id is removed: its process has begun anew.
+        Another member that has this id is removed: its process has begun again.
         """
         if new_member_id in self.members:
             self.remove(self.members[new_member_id])
@@ -229,7 +302,8 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
         self.assign_by(ASSIGNORS[self.assignor])
 
     def reconcile(self, member: ConsumerGroupMember, owned: Assignment | None) -> None:
-        """Take a member one step nearer to the target; ``owned`` is what it says that it has, if it does say so."""
+        """Take a member one step nearer to the target; ``owned`` are the partitions that it reports, None if it reports
+        none."""
 
         def still_has(partitions: Assignment) -> bool:
             return bool(partitions) and (owned is None or not owned.isdisjoint(partitions))
@@ -264,20 +338,22 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
     ) -> None:
         """Raise unless offsets may be committed so.
 
-        UnknownMemberIdError, StaleMemberEpochError, or UnsupportedVersionError for a version of OffsetCommit that has
-        no member epochs.
+        UnknownMemberIdError; StaleMemberEpochError, or IllegalGenerationError for a classic member; or
+        UnsupportedVersionError for a version of OffsetCommit that has no member epochs.
         """
         if member_epoch < 0 and self.is_empty:
             return
         member = self.member(member_id)
-        if not is_transactional and not knows_member_epochs:
+        if not is_transactional and not knows_member_epochs and member.classic is None:
             raise UnsupportedVersionError(
                 "OffsetCommit version 9 or above must be used by members using the modern group protocol"
             )
         _check_epoch(member, member_epoch)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Raise unless offsets may be asked for so. UnknownMemberIdError, StaleMemberEpochError."""
+        """Raise unless offsets may be asked for so. UnknownMemberIdError; StaleMemberEpochError, or for a classic
+        member IllegalGenerationError.
+        """
         if member_id is None and member_epoch < 0:
             return
         _check_epoch(self.member(member_id or ""), member_epoch)
@@ -302,6 +378,11 @@ def _move(member: ConsumerGroupMember, state: MemberState) -> None:
 
 def _check_epoch(member: ConsumerGroupMember, member_epoch: int) -> None:
     if member_epoch != member.member_epoch:
+        if member.classic is not None:
+            raise IllegalGenerationError(
+                f"The received generation id {member_epoch} does not match the expected member epoch "
+                f"{member.member_epoch}."
+            )
         raise StaleMemberEpochError(
             f"The received member epoch {member_epoch} does not match the expected member epoch {member.member_epoch}."
         )

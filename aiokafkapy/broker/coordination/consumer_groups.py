@@ -1,14 +1,15 @@
 """The heartbeats of consumer groups: members come, live, rebalance and go, all by one request (KIP-848).
 
 Owns the checks of a heartbeat, and the timers of members. ``consumer_group`` has a group's state and ``assignors`` the
-assignment; ``groups`` has the groups of both protocols, and committed offsets. Kafka's counterpart is the consumer half
-of ``GroupMetadataManager``.
+assignment; ``classic_members`` has the requests of members of the classic protocol, ``group_migration`` makes groups of
+one protocol from those of the other; ``groups`` has the groups of both, and committed offsets. Kafka's counterpart is
+the consumer half of ``GroupMetadataManager``.
 
 Rules:
 
-- a heartbeat is answered at once: nobody waits for others. A member learns by its next one of what others did;
+- a heartbeat is answered at once: no member waits for another. A member learns of the others' changes by its next one;
 - a heartbeat that is refused has changed nothing;
-- a member that is not heard of for the session time-out is removed, and so is one that does not give partitions up
+- a member without a heartbeat for the session time-out is removed, and so is one that does not give partitions up
   within its own rebalance time-out. A static member that has left stays until its session ends.
 
 An expression is resolved with the heartbeat that brings it; Kafka does it after that one.
@@ -17,6 +18,7 @@ An expression is resolved with the heartbeat that brings it; Kafka does it after
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
@@ -27,6 +29,7 @@ from ...errors import (
     GroupIdNotFoundError,
     GroupMaxSizeReachedError,
     InvalidRequestError,
+    KafkaStorageError,
     UnreleasedInstanceIdError,
     UnsupportedAssignorError,
 )
@@ -36,7 +39,8 @@ from .assignors import Assignment
 from .consumer_group import STATIC_MEMBER_AWAY, ConsumerGroup, ConsumerGroupMember, MemberState
 from .group import Group, GroupState
 from .group_configs import GroupConfigs
-from .scheduler import Scheduler
+from .group_migration import GroupMigration
+from .scheduler import Scheduler, TimerHandle
 from .share_group import ShareGroup
 from .topic_pattern import TopicPattern
 
@@ -96,15 +100,14 @@ class ConsumerGroupManager:
         topics: TopicRegistry,
         groups: dict[str, Group | ConsumerGroup | ShareGroup],
         configs: GroupConfigs,
-        note_type: Callable[[str, bool], None],
+        migration: GroupMigration,
     ) -> None:
-        """``note_type(group_id, True)`` is called when a group becomes a consumer group."""
         self._config = config
         self._scheduler = scheduler
         self._topics = topics
         self._groups = groups
         self._configs = configs
-        self._note_type = note_type
+        self._migration = migration
 
     def new_group(self, group_id: str) -> ConsumerGroup:
         """An empty group, which nobody knows of yet."""
@@ -129,27 +132,17 @@ class ConsumerGroupManager:
         # Above nothing was changed, below nothing is refused.
         pattern = _pattern(request, member)
         is_new_group = group.group_epoch == 0
-        if is_new_group:
-            self._note_type(group.group_id, True)
-            self._groups[group.group_id] = group
-        if member is None:
-            member = ConsumerGroupMember(member_id)
-            group.add(member)
-        elif member.member_id != member_id:
-            group.replace(member, member_id)
-        if group.group_epoch > group.assignment_epoch:
-            group.see_topics(self._topics)  # a member has left since, with its topics: that was an epoch already
+        if self._groups.get(group.group_id) is not group:
+            self._migration.install(group)
+            for classic in group.members.values():
+                self.rearm(group, classic)
+        member = self.place(group, member, member_id)
         is_changed = self._update(group, member, request, pattern)
-        has_other_topics = (is_changed or group.has_to_look_at(self._topics)) and group.see_topics(self._topics)
-        if has_other_topics or is_changed or is_new_group:
-            group.group_epoch += 1
-        if group.group_epoch > group.assignment_epoch:
-            group.assign()
         assigned, pending = member.assigned, member.pending_revocation
-        group.reconcile(member, request.owned)
+        self.bring_forward(group, member, request.owned, is_changed=is_changed or is_new_group)
         if member.pending_revocation != pending:
             member.stop_rebalance_timer()
-        self._rearm(group, member)
+        self.rearm(group, member)
         has_changed = member.assigned != assigned
         return HeartbeatResult(
             member.member_id,
@@ -157,6 +150,57 @@ class ConsumerGroupManager:
             self._configs.heartbeat_interval_ms(group.group_id),
             member.assigned if request.is_full or has_changed else None,
         )
+
+    # the parts that heartbeats and JoinGroups have in common
+
+    def place(self, group: ConsumerGroup, member: ConsumerGroupMember | None, member_id: str) -> ConsumerGroupMember:
+        """The member of this id: a new one, or the given one, under a new id if it was another's place."""
+        if member is None:
+            member = ConsumerGroupMember(member_id)
+            group.add(member)
+        elif member.member_id != member_id:
+            group.replace(member, member_id)
+        if group.group_epoch > group.assignment_epoch:
+            group.see_topics(self._topics)  # a member has left since, with its topics: that was an epoch already
+        return member
+
+    def bring_forward(
+        self, group: ConsumerGroup, member: ConsumerGroupMember, owned: Assignment | None, *, is_changed: bool
+    ) -> None:
+        """Begin an epoch if a member or topics have changed, and take the member one step nearer to its target."""
+        has_other_topics = (is_changed or group.has_to_look_at(self._topics)) and group.see_topics(self._topics)
+        if has_other_topics or is_changed:
+            group.group_epoch += 1
+        if group.group_epoch > group.assignment_epoch:
+            group.assign()
+        group.reconcile(member, owned)
+
+    def rearm(self, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
+        """Begin a member's session anew; the time it has to give up partitions runs from when it was told."""
+        if member.session_timer is not None:
+            member.session_timer.cancel()
+        if member.classic is None:
+            member.session_timer = self.timer(group, member, self._configs.session_timeout(group.group_id))
+        else:
+            member.session_timer = self.timer(group, member, member.classic.session_timeout)
+        if member.state is not MemberState.UNREVOKED_PARTITIONS or member.classic is not None:
+            member.stop_rebalance_timer()
+        elif member.rebalance_timer is None:
+            member.rebalance_timer = self.timer(group, member, member.rebalance_timeout)
+
+    def timer(self, group: ConsumerGroup, member: ConsumerGroupMember, timeout: float) -> TimerHandle:
+        """A timer that removes the member."""
+        return self._scheduler.call_at(self._scheduler.time() + timeout, partial(self._drop, group, member))
+
+    def remove(self, group: ConsumerGroup, leaving: Sequence[ConsumerGroupMember]) -> None:
+        """Remove members, in one epoch; when only classic ones are left, it is a classic group from then on.
+
+        Raises KafkaStorageError, and nothing has changed.
+        """
+        if self._migration.may_downgrade(group, leaving):
+            self._migration.downgrade(group, leaving)
+        else:
+            group.remove_all(leaving)
 
     # checks
 
@@ -190,12 +234,11 @@ class ConsumerGroupManager:
         if group is None and request.member_epoch != JOIN:
             kind = "Group" if request.member_epoch < JOIN else "Consumer group"
             raise GroupIdNotFoundError(f"{kind} {request.group_id} not found.")
-        if isinstance(group, ShareGroup) or (
-            group is not None
-            and (request.member_epoch != JOIN or group.state is not GroupState.EMPTY or group.pending_members)
-        ):
+        if isinstance(group, ShareGroup) or (group is not None and request.member_epoch != JOIN):
             raise GroupIdNotFoundError(f"Group {request.group_id} is not a consumer group.")
-        return self.new_group(request.group_id)
+        if group is None or group.state is GroupState.EMPTY:
+            return self.new_group(request.group_id)
+        return self._migration.upgraded(group)
 
     def _member_for(self, group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> ConsumerGroupMember | None:
         """The member that speaks, or, by its instance id, the one that it takes the place of; None: a new one."""
@@ -220,13 +263,16 @@ class ConsumerGroupManager:
         request: ConsumerGroupHeartbeat,
         pattern: TopicPattern | None,
     ) -> bool:
-        """Take over what the request says; whether the subscription is another one now."""
+        """Copy the request's fields to the member; returns whether the subscription has changed."""
         is_changed = member.take_over(
             request.client_id, request.client_host, request.rack_id, request.subscribed_topic_names
         )
         if request.instance_id is not None:
             group.name_static(member, request.instance_id)
         member.may_describe = request.may_describe
+        if member.classic is not None:
+            member.classic = None
+            member.stop_timers()
         if request.rebalance_timeout is not None:
             member.rebalance_timeout = request.rebalance_timeout
         if request.server_assignor is not None:
@@ -244,22 +290,17 @@ class ConsumerGroupManager:
             group.leave_for_a_while(member)
             member.stop_rebalance_timer()
         else:
-            group.remove(member)
+            self.remove(group, [member])
         return HeartbeatResult(request.member_id, request.member_epoch)
 
-    def _rearm(self, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
-        """Begin a member's session anew; the time it has to give up partitions runs from when it was told."""
-        now = self._scheduler.time()
-        if member.session_timer is not None:
-            member.session_timer.cancel()
-        session_timeout = self._configs.session_timeout(group.group_id)
-        member.session_timer = self._scheduler.call_at(now + session_timeout, partial(group.drop, member))
-        if member.state is not MemberState.UNREVOKED_PARTITIONS:
-            member.stop_rebalance_timer()
-        elif member.rebalance_timer is None:
-            member.rebalance_timer = self._scheduler.call_at(
-                now + member.rebalance_timeout, partial(group.drop, member)
-            )
+    def _drop(self, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
+        """Remove a member whose time is over, if it is still there."""
+        if group.members.get(member.member_id) is not member:
+            return
+        with suppress(KafkaStorageError):
+            self.remove(group, [member])
+            return
+        group.remove(member)  # the group cannot become a classic one, and its member is gone all the same
 
 
 def _check_join(request: ConsumerGroupHeartbeat) -> None:
@@ -292,7 +333,7 @@ def _static_predecessor(group: ConsumerGroup, request: ConsumerGroupHeartbeat) -
     known = group.static_members.get(request.instance_id or "")
     if known is None:
         return group.members.get(request.member_id)
-    if group.members[known].member_epoch != STATIC_MEMBER_AWAY:
+    if group.members[known].member_epoch != STATIC_MEMBER_AWAY and group.members[known].classic is None:
         raise UnreleasedInstanceIdError(
             f"Static member {request.member_id} with instance id {request.instance_id} cannot join the group because "
             f"the instance id is owned by {known} member."
@@ -301,8 +342,8 @@ def _static_predecessor(group: ConsumerGroup, request: ConsumerGroupHeartbeat) -
 
 
 def _check_epoch(member: ConsumerGroupMember, request: ConsumerGroupHeartbeat) -> None:
-    """Refuse another epoch than the member's own; but the one before is believed, when the answer with the new one may
-    have been lost: the member has nothing then but what it was told of.
+    """Refuse an epoch other than the member's own. The previous one is accepted where the answer with the new one may
+    have been lost: the member then owns no partition outside of its last assignment.
     """
     epoch, known = request.member_epoch, member.member_epoch
     is_subset = request.owned is not None and request.owned <= member.assigned

@@ -39,7 +39,7 @@ FetchPlace = tuple[str | None, UUID | None, int]
 
 @dataclass(slots=True)
 class SessionPartition:
-    """One partition's place in a request, and what its client was told of it last."""
+    """One partition's position in a request, and its state in the last response to the client."""
 
     name: str | None
     topic_id: UUID | None

@@ -101,7 +101,7 @@ class SyncRequest:
 
 
 class MemberInfo(NamedTuple):
-    """A member as the leader is told of it; ``metadata`` is that of the chosen protocol."""
+    """A member as in the leader's JoinGroup response; ``metadata`` is that of the chosen protocol."""
 
     member_id: str
     group_instance_id: str | None
@@ -223,9 +223,9 @@ class Group:
         "static_members",
     )
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, state: GroupState = GROUP_STATES.initial) -> None:
         self.group_id = group_id
-        self.state = GROUP_STATES.initial
+        self.state = state
         self.generation_id = 0
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
@@ -297,6 +297,14 @@ class Group:
             self.leader = new_member_id
         return member
 
+    def stop_timers(self) -> None:
+        """Cancel all timers, the members' too."""
+        for member in self.members.values():
+            member.stop_timer()
+        for timer in (*self.pending_members.values(), self.rebalance_timer, self.pending_sync_timer):
+            if timer is not None:
+                timer.cancel()
+
     def elect_joined_leader(self) -> bool:
         """Make a member the leader whose JoinGroup waits; False when there is none."""
         if self.leader in self.members and self.members[self.leader].join_response is not None:
@@ -323,7 +331,7 @@ class Group:
         return votes.most_common(1)[0][0]
 
     def current_members(self) -> list[MemberInfo]:
-        """All members as the leader is told of them."""
+        """All members, for the leader's JoinGroup response."""
         return [
             MemberInfo(member.member_id, member.group_instance_id, member.metadata(self.protocol_name))
             for member in self.members.values()

@@ -46,7 +46,7 @@ _DURATION: Final = re.compile(
     r"(?:(?P<seconds>\d+(?:\.\d{1,9})?)S)?)?",
     re.IGNORECASE,
 )
-"""ISO 8601, as ``java.time.Duration`` reads it, but for negative parts."""
+"""ISO 8601, as ``java.time.Duration`` reads it, except for negative parts."""
 
 
 class GroupConfigs:

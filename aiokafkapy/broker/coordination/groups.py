@@ -1,10 +1,10 @@
 """The group coordinator: groups of all protocols, the classic one's requests, and committed offsets.
 
 Owns all groups and decides every join, sync, heartbeat, leave and commit; ``rebalance`` has the consequences for a
-group. Groups of KIP-848's protocol have their heartbeats in ``consumer_groups``, share groups in ``share_groups``, and
-the records of these are in ``share_partitions``. It knows no message class, no socket
-and no node: answers go to a callback, times come from a ``Scheduler``. Kafka's counterparts are ``GroupCoordinator``
-and ``GroupMetadataManager`` (its classic half).
+group. Groups of KIP-848's protocol have their heartbeats in ``consumer_groups``, and the classic protocol's requests in
+``classic_members``; share groups are in ``share_groups``, and the records of these in ``share_partitions``. It knows no
+message class, no socket and no node: answers go to a callback, times come from a ``Scheduler``. Kafka's counterparts
+are ``GroupCoordinator`` and ``GroupMetadataManager`` (its classic half).
 
 How a classic group lives: the first JoinGroup moves it to PREPARING_REBALANCE, where all members' JoinGroups are
 gathered (members that do not join within the rebalance time-out are dropped); then COMPLETING_REBALANCE with a new
@@ -15,15 +15,15 @@ Rules:
 
 - an answer may be given before the call returns; it is given once;
 - members live in memory only: after a restart they are told UNKNOWN_MEMBER_ID and join again. Offsets are kept;
-- a group without members becomes one of the other protocol when a member of that one joins; with members it never
-  does, as in Kafka with group.consumer.migration.policy=disabled.
+- a group without members becomes one of the other protocol when a member of that one joins; with members as
+  ``group_migration`` says.
 """
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -48,6 +48,7 @@ from ...errors import (
 from ..clock import WallClock
 from ..config import BrokerConfig
 from ..storage.topics import TopicRegistry
+from .classic_members import ClassicMembers
 from .consumer_group import ConsumerGroup
 from .consumer_groups import ConsumerGroupManager
 from .group import (
@@ -62,6 +63,7 @@ from .group import (
     code_of,
 )
 from .group_configs import GroupConfigs
+from .group_migration import GroupMigration
 from .group_offsets import CommittedOffset, OffsetStore
 from .rebalance import GroupRebalancer
 from .scheduler import Scheduler
@@ -99,9 +101,9 @@ class GroupCoordinator:
         self._in_use_at: dict[str, int] = {}
         self.offsets = OffsetStore(data_dir)
         self.configs = GroupConfigs(config)
-        self.consumer = ConsumerGroupManager(
-            config, self._scheduler, topics, self._groups, self.configs, self.offsets.note_type
-        )
+        migration = GroupMigration(config, topics, self._groups, self._rebalancer, self.offsets.note_type)
+        self.consumer = ConsumerGroupManager(config, self._scheduler, topics, self._groups, self.configs, migration)
+        self._classic_members = ClassicMembers(config, topics, self.consumer, migration)
         self.shares = SharePartitionManager(
             config, topics, self.configs, self._scheduler, clock or WallClock(), data_dir=data_dir
         )
@@ -132,6 +134,11 @@ class GroupCoordinator:
     def join(self, request: JoinRequest, respond: RespondJoin) -> None:
         """Take a JoinGroup; ``respond`` is called when the group is complete, or at once with an error."""
         try:
+            self._check_join(request)
+            found = self._groups.get(request.group_id)
+            if isinstance(found, ConsumerGroup) and not found.is_empty:
+                self._classic_members.join(found, request, respond)
+                return
             group = self._group_to_join(request)
             if request.member_id:
                 self._join_again(group, request, respond)
@@ -145,6 +152,10 @@ class GroupCoordinator:
     def sync(self, request: SyncRequest, respond: RespondSync) -> None:
         """Take a SyncGroup; ``respond`` is called when the leader has assigned, or at once with an error."""
         try:
+            found = self._groups.get(request.member.group_id)
+            if isinstance(found, ConsumerGroup):
+                respond(self._classic_members.sync(found, request))
+                return
             group, member = self._member_of_generation(request.member)
             _check_protocol(group, request)
             if group.state is GroupState.PREPARING_REBALANCE:
@@ -164,13 +175,31 @@ class GroupCoordinator:
 
     def heartbeat(self, identity: MemberIdentity) -> None:
         """Note that a member lives. Raises RebalanceInProgressError when it must join again, or why it is no member."""
+        found = self._groups.get(identity.group_id)
+        if isinstance(found, ConsumerGroup):
+            self._classic_members.heartbeat(found, identity)
+            return
         group, member = self._member_of_generation(identity)
         self._rebalancer.rearm(group, member)
         if group.state is GroupState.PREPARING_REBALANCE:
             raise RebalanceInProgressError
 
+    def leave_all(self, leaving: Sequence[MemberIdentity]) -> list[BrokerError | None]:
+        """Remove members of one group as ``leave`` does; the error of each. Raises KafkaStorageError."""
+        group = self._groups.get(leaving[0].group_id) if leaving else None
+        if isinstance(group, ConsumerGroup):
+            return self._classic_members.leave(group, leaving)
+        errors: list[BrokerError | None] = []
+        for each in leaving:
+            try:
+                self.leave(each.group_id, each.member_id, each.group_instance_id)
+                errors.append(None)
+            except BrokerError as error:
+                errors.append(error)
+        return errors
+
     def leave(self, group_id: str, member_id: str, group_instance_id: str | None = None) -> None:
-        """Remove a member, found by its instance id if it has one.
+        """Remove a member of a classic group, found by its instance id if it has one.
 
         Raises UnknownMemberIdError, FencedInstanceIdError.
         """
@@ -277,28 +306,24 @@ class GroupCoordinator:
                 for modern in group.members.values():
                     modern.stop_timers()
                 continue
-            for member in group.members.values():
-                member.stop_timer()
-            for timer in (*group.pending_members.values(), group.rebalance_timer, group.pending_sync_timer):
-                if timer is not None:
-                    timer.cancel()
+            group.stop_timers()
         self._groups.clear()
         self.offsets.close()
         self.shares.close()
 
     # internals: checks
 
-    def _group_to_join(self, request: JoinRequest) -> Group:
+    def _check_join(self, request: JoinRequest) -> None:
         _check_group_id(request.group_id)
         low, high = self._config.group_min_session_timeout_ms, self._config.group_max_session_timeout_ms
         if not low <= round(request.session_timeout * 1000) <= high:
             raise InvalidSessionTimeoutError
+
+    def _group_to_join(self, request: JoinRequest) -> Group:
         group = self._groups.get(request.group_id)
         if isinstance(group, ShareGroup):
             raise InconsistentGroupProtocolError
-        if isinstance(group, ConsumerGroup):
-            if not group.is_empty:
-                raise InconsistentGroupProtocolError
+        if isinstance(group, ConsumerGroup):  # an empty one, which becomes a classic group
             group = None
         if group is None:
             if request.member_id:
@@ -463,7 +488,7 @@ def _update(member: Member, request: JoinRequest) -> None:
 
 
 def _rejoined(group: Group, member: Member, request: JoinRequest, old_leader: str) -> JoinResult:
-    # A member that cannot skip assigning must not learn that it leads, or it would assign anew: it gets the old id.
+    # A member that cannot skip assigning must not learn that it leads, or it would assign again: it gets the old id.
     is_leader = member.member_id == group.leader and request.supports_skipping_assignment
     return JoinResult(
         member_id=member.member_id,

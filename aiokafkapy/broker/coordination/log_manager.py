@@ -1,14 +1,14 @@
 """Retention and compaction of all logs, and of committed offsets, time after time and when ``controls`` ask for it.
 
-Owns the two timers and a cleaner for each compacted log; ``storage.log`` and ``storage.log_cleaner`` decide what goes.
-Kafka's counterparts are ``LogManager`` and the threads of ``LogCleaner``. Groups without members end in
-``groups``.
+Owns the two timers and a cleaner for each compacted log; ``storage.log`` and ``storage.log_cleaner`` decide which
+records are deleted. Kafka's counterparts are ``LogManager`` and the threads of ``LogCleaner``. Groups without members
+end in ``groups``.
 
 Rules:
 
 - retention is looked at every ``log.retention.check.interval.ms``, and compaction every ``log.cleaner.backoff.ms``, of
-  logs that have grown enough (``min.cleanable.dirty.ratio``), but for the segments that are written to; ``run`` does
-  both at once, and when it is told to, however little has grown and with those segments;
+  logs that have grown enough (``min.cleanable.dirty.ratio``), except for the segments that are written to; ``run`` does
+  both at once, for any growth, and with ``even_active`` for those segments too;
 - by the wall clock of the cluster, which ``controls.advance_clock`` moves;
 - a log that cannot be written is tried again the next time.
 
@@ -56,7 +56,7 @@ class LogManager:
         self._arm("compaction", config.log_cleaner_backoff_ms / 1000, partial(self._compact, even_active=False))
 
     def run(self, *, even_active: bool) -> None:
-        """Drop what is kept no longer, and compact, now; ``even_active``: everything that can be compacted."""
+        """Delete expired records and compact, now; with ``even_active`` the active segments too."""
         self._delete_expired()
         self._compact(even_active=even_active)
 

@@ -1,14 +1,14 @@
 """The common part of consumer groups (KIP-848) and share groups (KIP-932): members, epochs, and the topics of a group.
 
-Owns who is in a group, which topics the members subscribe to, and for which epoch the target assignment was made. The
+Owns a group's members, their subscriptions, and the epoch of the target assignment. The
 way of a member to the target is each kind's own. Kafka's counterparts are ``ModernGroup`` and ``ModernGroupMember``.
 
-Rule: the group's epoch grows with each change of members, subscriptions or topics; the target is made anew for it.
+Rule: the group's epoch grows with each change of members, subscriptions or topics; the target is recomputed for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Generic, TypeVar
 from uuid import UUID
 
@@ -23,7 +23,7 @@ NOTHING: Final[Assignment] = frozenset()
 
 
 class ModernGroupMember:
-    """One member; ``assigned`` are the partitions that it was told to have."""
+    """One member; ``assigned`` are the partitions of its last response."""
 
     __slots__ = (
         "assigned",
@@ -59,7 +59,8 @@ class ModernGroupMember:
     def take_over(
         self, client_id: str, client_host: str, rack_id: str | None, subscribed_topic_names: Sequence[str] | None
     ) -> bool:
-        """What a heartbeat says, None as before; whether the names are others now."""
+        """Take a heartbeat's fields, of which None means unchanged; returns whether the subscribed names have
+        changed."""
         self.client_id, self.client_host = client_id, client_host
         if rack_id is not None:
             self.rack_id = rack_id
@@ -119,11 +120,18 @@ class ModernGroup(Generic[M]):
         return member
 
     def remove(self, member: M) -> None:
-        """Remove a member; the others get its partitions when the target is made anew."""
+        """Remove a member; the others get its partitions when the target is recomputed."""
         member.stop_timers()
         del self.members[member.member_id]
         self.target.pop(member.member_id, None)
         self.group_epoch += 1
+
+    def remove_all(self, members: Iterable[M]) -> None:
+        """Remove some members, in one epoch."""
+        epoch = self.group_epoch + 1
+        for member in members:
+            self.remove(member)
+        self.group_epoch = epoch
 
     def drop(self, member: M) -> None:
         """Remove a member if it is still there: its session has ended."""

@@ -8,7 +8,7 @@ Rules:
 
 - a rebalance ends when all members have joined or its time-out is over, and then drops the members that did not join;
 - a member whose JoinGroup or SyncGroup waits here is alive, even when its session timer has run out;
-- the members of an empty group are waited for ``group.initial.rebalance.delay.ms`` at least, each of them anew.
+- an empty group waits at least ``group.initial.rebalance.delay.ms`` for members, and starts again with each new one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class GroupRebalancer:
             for member in group.members.values():
                 member.assignment = b""
                 if member.sync_response is not None:
-                    # Its session begins anew with the answer: nothing was expected of it while it waited.
+                    # Its session starts again with the answer: nothing was expected of it while it waited.
                     self.rearm(group, member)
                     member.answer_sync(SyncResult(error_code=code_of(RebalanceInProgressError())))
         initial_delay = self._config.group_initial_rebalance_delay_ms / 1000
@@ -86,7 +86,7 @@ class GroupRebalancer:
         )
 
     def rearm(self, group: Group, member: Member) -> None:
-        """Begin a member's session anew."""
+        """Begin a member's session again."""
         member.stop_timer()
         timeout = NEW_MEMBER_JOIN_TIMEOUT if member.is_new else member.session_timeout
         when = self._scheduler.time() + timeout

@@ -163,7 +163,7 @@ class SharePartition:
 
     @property
     def can_acquire(self) -> bool:
-        """Whether there is room in flight, or a record there to be had again."""
+        """Whether there is room in flight, or a record there to be obtained again."""
         return len(self._records) < self._max_in_flight or self.next_fetch_offset < self.end_offset
 
     @property
@@ -262,7 +262,7 @@ class SharePartition:
         return True
 
     def snapshot(self) -> list[StateBatch]:
-        """What is to survive: records that are with a member are there as they were before."""
+        """The state to persist: a record that a member has acquired is stored as it was before."""
         kept = []
         for offset, record in self._in_flight():
             is_acquired = record.state is RecordState.ACQUIRED

@@ -8,7 +8,7 @@ Rules:
 
 - a partition is in use from the first fetch on, until its leader changes, or the connection ends that had the last
   session of its group there; then only the journal's entry is left, and no lock;
-- a change is in the journal before the call that made it returns, but for acquisitions: those last as long as their
+- a change is in the journal before the call that made it returns, except for acquisitions: those last as long as their
   locks, and no longer than this process;
 - a group that has never written about a partition begins where ``share.auto.offset.reset`` says, each time that it is
   taken into use;
@@ -128,7 +128,7 @@ class SharePartitionManager:
         return {place: state for place, state in known.items() if self._topics.by_id(place.topic_id) is not None}
 
     def begin_at(self, group_id: str, starts: Mapping[TopicIdPartition, int]) -> None:
-        """Have a group begin anew at these offsets; the group must be empty. Raises KafkaStorageError."""
+        """Have a group start again at these offsets; the group must be empty. Raises KafkaStorageError."""
         self.add(group_id)
         for place, offset in starts.items():
             self._write(group_id, place, ShareState(offset))
@@ -177,7 +177,7 @@ class SharePartitionManager:
         """See ``SharePartition.acknowledge``.
 
         UnknownTopicOrPartitionError when the partition is not in use. Raises KafkaStorageError; then the records are to
-        be had again.
+        be obtained again.
         """
         found = self._in_use.get((group_id, place))
         if found is None:

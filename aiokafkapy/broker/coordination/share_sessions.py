@@ -7,7 +7,7 @@ Rules:
 
 - a fetch of epoch 0 opens a session, in place of the one that the member had; each other request is the next of its
   session, but one of epoch -1, which ends it;
-- a session ends with its connection too; whoever ends it gives the records back that the member has;
+- a session ends with its connection too; the caller that ends it releases the member's acquired records;
 - when there are too many sessions a new one is refused: the others are in use, for each has its connection.
 """
 
@@ -43,7 +43,7 @@ class ShareSession:
         self.member_id = member_id
         self.connection_id = connection_id
         self.partitions: dict[TopicIdPartition, None] = dict.fromkeys(partitions)
-        # those that are new, and those whose last answer was an error: their next one is told, whatever it is
+        # new partitions, and those whose last answer was an error: the next response contains them in any case
         self.untold = set(self.partitions)
         self.epoch = INITIAL_EPOCH + 1
 

@@ -1,16 +1,16 @@
 """A regular expression of topic names, as a member of a consumer group subscribes to it (KIP-848).
 
 Owns the syntax and the matching, against whole names and nothing else; knows no topic and no group. Kafka's counterpart
-is RE2/J, whose syntax this is. Python's own ``re`` will not do: it takes what RE2 refuses (back references, looking
-around), and it can take for ever.
+is RE2/J, whose syntax this is. Python's own ``re`` will not do: it accepts syntax that RE2 refuses (back references,
+look-around), and its time has no bound.
 
 Rules:
 
-- matching takes time in proportion to the length of the name and of the expression, whatever the expression is;
+- matching takes time in proportion to the length of the name and of the expression, for any expression;
 - an expression that RE2 refuses is InvalidRegularExpressionError when it is made, with the part that is wrong;
 - topic names have 65 different characters, so a class of characters is the set of those of them that are in it.
 
-Of RE2's syntax the names of scripts are not known, but for Latin and Common.
+Of RE2's syntax the names of scripts are not known, except for Latin and Common.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class _Step(NamedTuple):
     assertion: str = ""
 
 
-# A part of an expression writes its steps at the end of a program, and leads to the step behind them.
+# A part of an expression writes its steps at the end of a program, and leads to the step after them.
 _Part = Callable[[list[_Step]], None]
 
 

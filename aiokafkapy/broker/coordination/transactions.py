@@ -1,4 +1,4 @@
-"""The transaction coordinator: who may write under a transactional id, and how its transactions end.
+"""The transaction coordinator: the producer that may write under a transactional id, and the end of its transactions.
 
 Owns every transactional id and decides each request on one; ``transaction`` has the effect of a step on an id,
 ``transaction_markers`` how an outcome reaches the partitions and groups. It knows no message class, no socket and no

@@ -19,7 +19,7 @@ from typing import Final
 
 from ...errors import InvalidRequestError, UnsupportedVersionError
 from ...protocol.api import ApiKey
-from ...protocol.messages import build_response
+from ...protocol.writer import PlainMessage
 from ..context import BrokerState, RequestContext
 from ..emulation import UnknownApiVersions
 from . import Body, register, served
@@ -72,7 +72,8 @@ def unsupported_version_response(state: BrokerState, version: int) -> Body | Non
     api_keys = [] if told is UnknownApiVersions.NONE else _api_keys(state)
     if told is UnknownApiVersions.ITS_OWN:
         api_keys = [entry for entry in api_keys if entry["api_key"] == ApiKey.API_VERSIONS]
-    return build_response(ApiKey.API_VERSIONS, 0, error_code=UnsupportedVersionError.code, api_keys=api_keys)
+    fields = {"error_code": UnsupportedVersionError.code, "api_keys": api_keys}
+    return PlainMessage(ApiKey.API_VERSIONS, 0, fields)
 
 
 def _api_keys(state: BrokerState) -> list[dict[str, int]]:

@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe (69): a consumer group's state, epochs and members, with their assignments (KIP-848).
 
 versions: 0-1
-kept: all of it; the kind of each member (v1), which is always the new protocol's
+kept: all of it; the protocol of each member (v1)
 dropped: nothing
 notes: a classic group is GROUP_ID_NOT_FOUND, as a group that does not exist; clients ask DescribeGroups then. A group
     with topics that the client may not describe is TOPIC_AUTHORIZATION_FAILED.
@@ -24,6 +24,7 @@ from .modern_groups import assignment_of, described_group, described_member, err
 
 __all__ = ["handle"]
 
+CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
 
 
@@ -54,5 +55,5 @@ def _member(context: RequestContext, group: ConsumerGroup, member: ConsumerGroup
         "instance_id": member.instance_id,
         "subscribed_topic_regex": member.regex,
         "target_assignment": assignment_of(context, group.target.get(member.member_id, frozenset())),
-        "member_type": CONSUMER_MEMBER,
+        "member_type": CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     }

@@ -2,7 +2,7 @@
 
 versions: 0-1
 kept: epochs and fencing, static members, the assignors uniform and range, expressions (v1), full and partial requests
-dropped: racks, which no assignor of Kafka's looks at either; members of the classic protocol in the same group
+dropped: racks, which no assignor of Kafka's looks at either
 notes: from v1 on the member makes its id itself (KIP-1082). A client needs the right to read the group and to describe
     the topics that it names; an expression stands for those that it may describe.
 """

@@ -71,7 +71,8 @@ def _describe(context: RequestContext, resource: Any) -> dict[str, Any]:
             context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
             entries = _of_subscription(context, resource.resource_name)
         else:
-            # As KafkaApis, which knows loggers: who may not ask does not learn that they have no options here.
+            # As KafkaApis, which knows loggers: a client without the right does not learn that they have no options
+            # here.
             if resource.resource_type == BROKER_LOGGER:
                 context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
             raise InvalidRequestError(f"Unexpected resource type {resource.resource_type}")

@@ -27,6 +27,7 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.fetch_sessions import FetchSession, SessionPartition
 from ..security.acls import Operation
+from ..storage.log_storage import Buffer
 from ..storage.topics import Partition
 from . import Body, register
 from .leadership import check_leader, current_leader, find_partition, find_topic, node_endpoints
@@ -162,21 +163,21 @@ class _Fetch:
         minimum_one = True
         topics: dict[tuple[str | None, UUID | None], list[dict[str, Any]]] = {}
         for each in self.wanted:
-            records = b""
+            records: list[Buffer] = []
             self._check(each)
             if each.error is None and each.partition is not None and each.preferred_replica == NO_REPLICA:
                 try:
                     limit = min(each.place.max_bytes, max(left, 0))
                     before = self._before(each.partition)
-                    found = each.partition.log.read(each.offset, limit, minimum_one=minimum_one, before=before)
-                    records = b"".join(found)
+                    records = each.partition.log.read(each.offset, limit, minimum_one=minimum_one, before=before)
                 except KafkaError as error:
                     each.error = error
-            if records:
-                left -= len(records)
+            size = sum(map(len, records))
+            if size:
+                left -= size
                 minimum_one = False
             answer = self._partition(each, records)
-            if self._is_told(each, answer):
+            if self._is_told(each, answer, size):
                 topics.setdefault((each.place.name, each.place.topic_id), []).append(answer)
         return self.context.respond(
             error_code=0,
@@ -190,14 +191,14 @@ class _Fetch:
 
     # internals
 
-    def _is_told(self, each: _Wanted, answer: dict[str, Any]) -> bool:
+    def _is_told(self, each: _Wanted, answer: dict[str, Any], size: int) -> bool:
         """Whether the answer has this partition: without a session, all."""
         if self.session is None:
             return True
         is_news = self.session.is_news(
             each.place,
             error_code=answer["error_code"],
-            size=len(answer["records"]),
+            size=size,
             high_watermark=answer["high_watermark"],
             log_start_offset=answer.get("log_start_offset", -1),
         )
@@ -236,7 +237,7 @@ class _Fetch:
             each.partition for each in self.wanted if each.partition is not None and isinstance(each.error, MISROUTED)
         ]
 
-    def _partition(self, each: _Wanted, records: bytes) -> dict[str, Any]:
+    def _partition(self, each: _Wanted, records: list[Buffer]) -> dict[str, Any]:
         if each.error is not None or each.partition is None:
             answer: dict[str, Any] = {
                 "partition_index": each.place.index,

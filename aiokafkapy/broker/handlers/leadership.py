@@ -84,6 +84,8 @@ def current_leader(partition: Partition) -> dict[str, int]:
 def node_endpoints(context: RequestContext, partitions: Iterable[Partition]) -> list[dict[str, Any]]:
     """The addresses of these partitions' leaders, each once."""
     leaders = {partition.leader for partition in partitions}
+    if not leaders:
+        return []
     return [
         {"node_id": node.node_id, "host": node.host, "port": node.port, "rack": node.rack}
         for node in context.nodes()

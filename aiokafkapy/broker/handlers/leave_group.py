@@ -3,16 +3,17 @@
 versions: 0-5
 kept: one member (v0-2) or many (v3+), by member id or by instance id
 dropped: the reason (v5), which Kafka only logs
-notes: up to v2 the one member's error is the request's; from v3 on each member has its own.
+notes: up to v2 the one member's error is the request's; from v3 on each member has its own. Members of a consumer group
+    (KIP-848) can be removed too, those of either protocol.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..coordination.group import MemberIdentity
 from ..security.acls import Operation
 from . import Body, register
 from .coordination import check_group
@@ -27,15 +28,17 @@ def handle(context: RequestContext, body: Body) -> Body:
     """Each member by itself."""
     check_group(context, Operation.READ, body.group_id)
     if context.api_version < MANY_FROM_VERSION:
-        context.state.groups.leave(body.group_id, body.member_id)
-        return context.respond(error_code=0)
-    return context.respond(error_code=0, members=[_leave(context, body.group_id, member) for member in body.members])
-
-
-def _leave(context: RequestContext, group_id: str, member: Any) -> dict[str, Any]:
-    code: int | None = 0
-    try:
-        context.state.groups.leave(group_id, member.member_id, member.group_instance_id)
-    except KafkaError as error:
-        code = error.code
-    return {"member_id": member.member_id, "group_instance_id": member.group_instance_id, "error_code": code}
+        (error,) = context.state.groups.leave_all([MemberIdentity(body.group_id, body.member_id)])
+        return context.respond(error_code=0 if error is None else error.code)
+    leaving = [MemberIdentity(body.group_id, each.member_id, each.group_instance_id) for each in body.members]
+    return context.respond(
+        error_code=0,
+        members=[
+            {
+                "member_id": each.member_id,
+                "group_instance_id": each.group_instance_id,
+                "error_code": 0 if error is None else error.code,
+            }
+            for each, error in zip(leaving, context.state.groups.leave_all(leaving), strict=True)
+        ],
+    )

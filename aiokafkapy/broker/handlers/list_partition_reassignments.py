@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (46): the reassignments that go on, of which there are none.
+"""ListPartitionReassignments (46): the reassignments in progress; the dev broker has none.
 
 versions: 0
 kept: the check of the client's right

@@ -4,7 +4,7 @@ versions: 0-2
 kept: filters by state, by producer id, by how long a transaction is open (v1+), by a pattern of the id (v2+)
 dropped: nothing
 notes: tools ask every node and put the answers together. The pattern is Python's, which agrees with Java's RE2 in
-    ordinary ones; one that is none is INVALID_REGULAR_EXPRESSION.
+    ordinary ones; an invalid one is INVALID_REGULAR_EXPRESSION.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ kept: topics by name or (v12+) by id, auto creation, ids, leader epochs, offline
 dropped: nothing
 notes: v0 asks for all topics with an empty list, later ones with null. A topic made by the request is in its answer at
     once; Kafka says UNKNOWN_TOPIC_OR_PARTITION or LEADER_NOT_AVAILABLE first. v13 has an error of its own at the top.
+    The bytes of a topic are kept until it changes, or a node starts or stops: there may be ten thousand. Authorized
+    operations are the client's own, so an answer with them is made anew.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from ...errors import (
     UnknownTopicOrPartitionError,
 )
 from ...protocol.api import ApiKey
+from ...protocol.writer import encode_element
 from ..context import NOT_ASKED, RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition, Topic, validate_topic_name
@@ -78,7 +81,7 @@ def _may_see(context: RequestContext, name: str) -> bool:
     return context.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
 
 
-def _requested_topic(context: RequestContext, body: Body, requested: Any, may_create: bool) -> dict[str, Any]:
+def _requested_topic(context: RequestContext, body: Body, requested: Any, may_create: bool) -> dict[str, Any] | bytes:
     topic_id = getattr(requested, "topic_id", None)
     try:
         topic = _find(context, requested.name, topic_id, may_create)
@@ -112,29 +115,40 @@ def _failed(name: str | None, topic_id: Any, error: KafkaError) -> dict[str, Any
     return {"error_code": error.code, "name": name, "topic_id": topic_id}
 
 
-def _topic(context: RequestContext, body: Body, topic: Topic) -> dict[str, object]:
-    wants_operations = getattr(body, "include_topic_authorized_operations", False)
+def _topic(context: RequestContext, body: Body, topic: Topic) -> dict[str, object] | bytes:
+    """The topic, or the bytes that it has in an answer."""
+    if getattr(body, "include_topic_authorized_operations", False):
+        return _described(context, topic, context.authorized_operations(ResourceType.TOPIC, topic.name))
+    version, running = context.api_version, context.state.running_stamp
+    kept = topic.descriptions.get(version)
+    if kept is not None and kept[0] is running:
+        return kept[1]
+    encoded = encode_element(ApiKey.METADATA, version, "topics", _described(context, topic, NOT_ASKED))
+    topic.descriptions[version] = (running, encoded)
+    return encoded
+
+
+def _described(context: RequestContext, topic: Topic, operations: int) -> dict[str, object]:
     return {
         "error_code": 0,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
         "partitions": [describe_partition(context, partition) for partition in topic.partitions],
-        "topic_authorized_operations": (
-            context.authorized_operations(ResourceType.TOPIC, topic.name) if wants_operations else NOT_ASKED
-        ),
+        "topic_authorized_operations": operations,
     }
 
 
 def describe_partition(context: RequestContext, partition: Partition) -> dict[str, Any]:
     """One partition, as Metadata and DescribeTopicPartitions write it."""
-    in_sync = context.state.in_sync_replicas(partition)
+    replicas, in_sync = partition.replicas, context.state.in_sync_replicas(partition)
+    are_all_in_sync = len(in_sync) == len(replicas)
     return {
         "error_code": LEADER_NOT_AVAILABLE if partition.leader is None else 0,
         "partition_index": partition.index,
         "leader_id": NO_LEADER if partition.leader is None else partition.leader,
         "leader_epoch": partition.leader_epoch,
-        "replica_nodes": list(partition.replicas),
+        "replica_nodes": replicas,
         "isr_nodes": in_sync,
-        "offline_replicas": [node_id for node_id in partition.replicas if node_id not in in_sync],
+        "offline_replicas": () if are_all_in_sync else [each for each in replicas if each not in in_sync],
     }

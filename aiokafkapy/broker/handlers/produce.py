@@ -7,7 +7,7 @@ kept: one batch per partition, acks 0/1/all with min.insync.replicas, idempotenc
 dropped: the time-out: replicas share the log, so acks=all waits for no replica
 notes: with acks=0 nothing is answered, and an error closes the connection, which is all a client can be told. v3-4
     have no log start offset. An error message goes with every error but the routing ones; Kafka has one with record
-    errors only. An emulated broker refuses what it does not take, with the codes of its release.
+    errors only. An emulated broker refuses requests that its release does not accept, with that release's codes.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _append(
 
 
 def _check_as(emulation: Emulation, partition: Partition, batch: RecordBatch) -> None:
-    """Refuse what the emulated broker refuses, though ours would take it."""
+    """Refuse records that the emulated broker refuses, though ours would accept them."""
     if batch.compression in emulation.refused_codecs:
         raise make(
             emulation.refused_codecs[batch.compression],

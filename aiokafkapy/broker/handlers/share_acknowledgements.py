@@ -1,4 +1,4 @@
-"""The common part of ShareFetch and ShareAcknowledge: what a member says of the records that it has (KIP-932).
+"""The common part of ShareFetch and ShareAcknowledge: a member's acknowledgements of its acquired records (KIP-932).
 
 Registers nothing. Kafka's counterparts are ``KafkaApis.handleAcknowledgements`` and ``validateAcknowledgementBatches``.
 """

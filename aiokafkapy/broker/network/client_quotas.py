@@ -26,7 +26,7 @@ __all__ = ["ClientQuotaManager", "ClientQuotas", "SampledRate"]
 class ClientQuotas:
     """The three quotas of a broker; None as a limit means that kind is not measured at all."""
 
-    __slots__ = ("fetch", "produce", "request")
+    __slots__ = ("fetch", "has_limits", "produce", "request")
 
     def __init__(self, config: BrokerConfig) -> None:
         windows = (config.quota_window_num, float(config.quota_window_size_seconds))
@@ -38,10 +38,13 @@ class ClientQuotas:
         self.request = ClientQuotaManager(
             None if percentage is None else percentage / 100, *windows, maximum_throttle=windows[1]
         )
+        self.has_limits = any(
+            limit is not None for limit in (config.producer_byte_rate, config.consumer_byte_rate, percentage)
+        )
 
 
 class ClientQuotaManager:
-    """One kind of use, measured for each of those who share a limit."""
+    """One kind of use, measured for each group of clients that share a limit."""
 
     __slots__ = ("_limit", "_maximum_throttle", "_rates", "_window_num", "_window_size")
 
@@ -57,7 +60,7 @@ class ClientQuotaManager:
     def record(self, client: Hashable, amount: float, now: float, limit: float | None = None) -> float:
         """Add use (bytes, or seconds of work); returns the seconds to hold the client back, 0.0 when within bounds.
 
-        ``client`` is a client id, or others who share a quota; ``limit`` is theirs instead of the broker's own.
+        ``client`` is a client id, or the name of several that share a quota; ``limit`` replaces the broker's own.
         """
         limit = self._limit if limit is None else limit
         if limit is None:

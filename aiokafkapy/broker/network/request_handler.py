@@ -29,7 +29,7 @@ import asyncio
 import dataclasses
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from ...errors import (
@@ -42,6 +42,7 @@ from ...errors import (
 from ...observability import RateLimitedLogger, get_logger
 from ...protocol.api import ApiKey
 from ...protocol.codec import RequestHeader, decode_request_body, decode_request_header, encode_response
+from ...protocol.writer import PlainMessage
 from ..context import BrokerState, ConnectionInfo, RequestContext
 from ..faults import broker_error
 from ..handlers import CLOSE_CONNECTION, NO_RESPONSE, Answer, Body, Handler, served
@@ -62,9 +63,14 @@ class KafkaRequestHandlerPool:
         self._node_id = node_id
         self._state = state
         self._channel = request_channel
-        self._handlers = served(state.emulation)
+        self._handlers: Mapping[int, Handler] | None = None
         self._client_errors = RateLimitedLogger(logger)
         self._tasks: list[asyncio.Task[None]] = []
+
+    def _load_handlers(self) -> Mapping[int, Handler]:
+        """The handlers' modules are loaded with the first request: they are most of the broker."""
+        self._handlers = served(self._state.emulation)
+        return self._handlers
 
     def start(self) -> None:
         """Start the tasks."""
@@ -101,7 +107,8 @@ class KafkaRequestHandlerPool:
             if session is not None:
                 session.admit(header.api_key, self._state.now())
             self._state.faults.count_request(self._node_id, header.api_key)
-            handler = self._handlers.get(header.api_key)
+            handlers = self._handlers or self._load_handlers()
+            handler = handlers.get(header.api_key)
             if handler is None or not handler.supports(header.api_version):
                 self._refuse(request, header, handler)
                 return
@@ -149,6 +156,7 @@ class KafkaRequestHandlerPool:
         if handler is not None and header.api_key == ApiKey.API_VERSIONS:
             body = unsupported_version_response(self._state, header.api_version)
             if body is not None:
+                request.answer = body
                 self.responses.send(request, ResponseAction.SEND, encode_response(body, header.correlation_id))
                 return
         emulation = self._state.emulation
@@ -237,9 +245,8 @@ class _Exchange:
         try:
             buffer = encode_response(answer, self.context.header.correlation_id)
             throttle = self.responses.throttle_time(self.context, self.request, len(buffer))
-            if throttle > 0 and hasattr(answer, "throttle_time"):
-                answer = dataclasses.replace(answer, throttle_time=timedelta(milliseconds=round(throttle * 1000)))
-                buffer = encode_response(answer, self.context.header.correlation_id)
+            if throttle > 0:
+                buffer = encode_response(_throttled(answer, round(throttle * 1000)), self.context.header.correlation_id)
         except Exception as error:  # a response that cannot be written: a mistake of the handler
             logger.error("broker.unwritable_response", exc_info=error, **self._names())
             self.responses.send(self.request, ResponseAction.CLOSE, delay=delay)
@@ -267,3 +274,11 @@ class _Exchange:
     def _names(self) -> dict[str, int]:
         header = self.context.header
         return {"node_id": self.context.node_id, "api_key": header.api_key, "api_version": header.api_version}
+
+
+def _throttled(answer: Body, throttle_time_ms: int) -> Body:
+    if isinstance(answer, PlainMessage):
+        return answer.throttled(throttle_time_ms)
+    if not hasattr(answer, "throttle_time"):
+        return answer
+    return dataclasses.replace(answer, throttle_time=timedelta(milliseconds=throttle_time_ms))

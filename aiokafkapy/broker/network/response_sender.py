@@ -42,9 +42,7 @@ class ResponseSender:
     def send(
         self, request: Request, action: ResponseAction, buffer: bytes = b"", throttle: float = 0.0, delay: float = 0.0
     ) -> None:
-        """Give the response to the request's Processor, after ``delay``; ``throttle`` mutes the connection
-        behind it.
-        """
+        """Give the response to the request's Processor, after ``delay``; ``throttle`` mutes the connection after it."""
         now = time.monotonic()
         request.handled = request.handled or now
         request.answered = request.answered or now
@@ -74,22 +72,18 @@ class ResponseSender:
 
     def throttle_time(self, context: RequestContext, request: Request, response_size: int) -> float:
         """Seconds to throttle the client: the longest time of all quotas and of the controls."""
-        quotas, now = self._quotas, request.handled
         throttle = self._state.faults.throttle_time(context.client_id)
-
-        def record(kind: ClientQuotaManager, key: str, amount: float, unit: float = 1.0) -> float:
-            user = context.connection.principal.partition(":")[2]
-            own = self._state.quotas.find(key, user, context.client_id)
-            if own is None:
-                return kind.record(context.client_id, amount, now)
-            return kind.record(own.shared_by, amount, now, own.limit * unit)
-
+        quotas = self._quotas
+        if not quotas.has_limits and not self._state.quotas:
+            return throttle
         if context.api_key == ApiKey.PRODUCE:
-            throttle = max(throttle, record(quotas.produce, "producer_byte_rate", len(request.buffer)))
+            produced = self._record(context, request, quotas.produce, "producer_byte_rate", len(request.buffer))
+            throttle = max(throttle, produced)
         elif context.api_key in (ApiKey.FETCH, ApiKey.SHARE_FETCH):
-            throttle = max(throttle, record(quotas.fetch, "consumer_byte_rate", response_size))
+            fetched = self._record(context, request, quotas.fetch, "consumer_byte_rate", response_size)
+            throttle = max(throttle, fetched)
         work = request.handled - request.dequeued
-        return max(throttle, record(quotas.request, "request_percentage", work, unit=0.01))
+        return max(throttle, self._record(context, request, quotas.request, "request_percentage", work, unit=0.01))
 
     @contextmanager
     def closing_on_error(self, request: Request) -> Iterator[None]:
@@ -110,6 +104,22 @@ class ResponseSender:
             future.cancel()
 
     # internals
+
+    def _record(
+        self,
+        context: RequestContext,
+        request: Request,
+        kind: ClientQuotaManager,
+        key: str,
+        amount: float,
+        unit: float = 1.0,
+    ) -> float:
+        """Add a use to the quota of the client's own, or to the broker's; returns the seconds to throttle."""
+        user = context.connection.principal.partition(":")[2]
+        own = self._state.quotas.find(key, user, context.client_id)
+        if own is None:
+            return kind.record(context.client_id, amount, request.handled)
+        return kind.record(own.shared_by, amount, request.handled, own.limit * unit)
 
     def _send_delayed(self, handle: asyncio.TimerHandle, response: Response) -> None:
         self.delayed.discard(handle)

@@ -27,11 +27,10 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ...errors import AuthenticationFailedError
 from ...observability import RateLimitedLogger, get_logger
-from ...security.tls import TlsContexts
 from ...security.tls_transport import TlsTransport
 from ...sockets import connections_of, current_network, hand_over
 from ..config import BrokerConfig
@@ -43,6 +42,9 @@ from .client_connection import ClientConnection
 from .connection_quotas import ConnectionQuotas, TooManyConnectionsError
 from .held_ports import bound_socket
 from .request_channel import Request, RequestChannel, Response, ResponseAction
+
+if TYPE_CHECKING:
+    from ...security.tls import TlsContexts
 
 __all__ = ["Acceptor", "ConnectionMetrics", "NewSession", "Processor", "SocketServer"]
 
@@ -108,8 +110,8 @@ class SocketServer:
     def start(self, ports: Mapping[str, int]) -> dict[str, int]:
         """Listen on these ports (0: a free one) by listener, and return them.
 
-        Raises OSError when one cannot be had, and ConfigurationError when a certificate cannot be read; nothing is left
-        behind then.
+        Raises OSError when one cannot be obtained, and ConfigurationError when a certificate cannot be read; nothing is
+        left behind then.
         """
         listening: dict[str, socket.socket] = {}
         try:
@@ -327,10 +329,12 @@ class Processor:
     # for the request handlers
 
     def enqueue_response(self, response: Response) -> None:
-        """Queue a response to one of this Processor's requests."""
+        """Write a response to one of this Processor's requests: now, or when a stall is over."""
+        # Not by the task: waking it would cost a turn of the loop for every response.
         response.enqueued = time.monotonic()
         self._responses.append(response)
-        self._wakeup.set()
+        if not self._is_stopped:
+            self._process_new_responses()
 
     def resume_requests(self) -> None:
         """The request queue has room again: hand on the waiting requests, then read on."""
@@ -349,7 +353,7 @@ class Processor:
         return list(self._last_used)
 
     async def run(self) -> None:
-        """The task: until stopped, write responses and set up new connections."""
+        """The task: until stopped, set up new connections, and write the responses that a stall held back."""
         while not self._is_stopped:
             await self._wakeup.wait()
             self._wakeup.clear()

@@ -16,13 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...errors import ConfigurationError, UnacceptableCredentialError, UnsupportedSaslMechanismError
 from ...security.sasl.gssapi import GSSAPI
-from ...security.sasl.gssapi_server import KerberosService
 from ...security.sasl.kerberos_names import LocalNameRules
-from ...security.sasl.mechanism import SaslServerExchange
 from ...security.sasl.plain import PlainCredentialStore
 from ...security.sasl.scram_credential import (
     SCRAM_SHA_256,
@@ -30,12 +28,15 @@ from ...security.sasl.scram_credential import (
     ScramCredential,
     ScramCredentialStore,
 )
-from ...security.sasl.server import SERVER_MECHANISMS, server_mechanism
 from ..config import BrokerConfig
 from ..listeners import Endpoint
 from .files import ScramFile
 from .sasl_session import SaslSession
-from .token_keys import TokenKeys, token_keys
+
+if TYPE_CHECKING:
+    from ...security.sasl.gssapi_server import KerberosService
+    from ...security.sasl.mechanism import SaslServerExchange
+    from .token_keys import TokenKeys
 
 __all__ = ["SCRAM_CODES", "Authentication", "ListenerAuthentication", "ScramChange"]
 
@@ -47,7 +48,7 @@ SCRAM_CODES: Final[Mapping[int, str]] = {1: SCRAM_SHA_256, 2: SCRAM_SHA_512}
 ScramChange = tuple[str, int, ScramCredential | None]
 """A user, the code of a mechanism, and the new credential or None to delete it."""
 
-Mechanisms = dict[str, Callable[[], SaslServerExchange]]
+Mechanisms: TypeAlias = "dict[str, Callable[[], SaslServerExchange]]"
 
 
 class Authentication:
@@ -98,7 +99,7 @@ class Authentication:
                 store[user] = credential
 
     def check_scram_user(self, user: str, code: int) -> ScramCredentialStore:
-        """The store of a mechanism's code. Raises Kafka's error for a name or a code that is none."""
+        """The store of a mechanism's code. Raises Kafka's error for an unknown name or code."""
         if not user:
             raise UnacceptableCredentialError("Username must not be empty")
         if code not in SCRAM_CODES:
@@ -108,6 +109,8 @@ class Authentication:
     # internals
 
     async def _mechanisms(self, endpoint: Endpoint) -> Mechanisms:
+        from ...security.sasl.server import SERVER_MECHANISMS, server_mechanism
+
         found: Mechanisms = {}
         for name in endpoint.config.sasl_enabled_mechanisms:
             if name == PLAIN:
@@ -128,6 +131,8 @@ class Authentication:
 
     async def _token_exchanges(self, config: BrokerConfig) -> Callable[[], SaslServerExchange]:
         from ...security.sasl.json_web_tokens import TokenValidator
+        from ...security.sasl.server import server_mechanism
+        from .token_keys import token_keys
 
         checks: dict[str, Any] = {
             "issuer": config.sasl_oauthbearer_expected_issuer,
@@ -185,6 +190,8 @@ class ListenerAuthentication:
 
 
 def _kerberos_service(endpoint: Endpoint) -> KerberosService:
+    from ...security.sasl.gssapi_server import KerberosService
+
     config = endpoint.config
     try:
         rules = LocalNameRules(config.sasl_kerberos_principal_to_local_rules)

@@ -1,6 +1,6 @@
 """Decides whether a principal may do an operation on a resource, by the ACLs that there are.
 
-Owns the set of ACLs and the decision. Pure: no asyncio, no disk; ``save`` is told of a new set before it counts. It
+Owns the set of ACLs and the decision. Pure: no asyncio, no disk; ``save`` is called with a new set before it counts. It
 must not know requests. Kafka's counterparts are ``StandardAuthorizer`` with ``StandardAuthorizerData``, and
 ``AclControlManager``.
 

@@ -18,12 +18,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ...errors import IllegalSaslStateError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError
 from ...protocol.api import ApiKey
-from ...security.sasl.mechanism import SaslServerExchange
 from ...states import StateTable
+
+if TYPE_CHECKING:
+    from ...security.sasl.mechanism import SaslServerExchange
 
 __all__ = ["SASL_STATES", "SaslSession", "SaslState", "SessionSettings"]
 
@@ -177,7 +179,7 @@ class SaslSession:
                 f"{mechanism!r} is not enabled; enabled are {', '.join(self.mechanism_names)}"
             )
         if self.state is SaslState.REAUTHENTICATE and mechanism != self._mechanism:
-            # Answered as agreed, and refused at the next step, where the client takes it for what it is.
+            # Answered as agreed, and refused at the next step, where the client recognizes the error.
             self._change(SaslState.BAD_MECHANISM)
         else:
             self._exchange = make()

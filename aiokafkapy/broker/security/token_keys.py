@@ -44,7 +44,7 @@ class TokenKeys(Protocol):
     """Where keys come from."""
 
     async def read(self) -> Any:
-        """The JWKS. Raises ConfigurationError when it cannot be had."""
+        """The JWKS. Raises ConfigurationError when it cannot be obtained."""
 
     def refresh(self, validator: TokenValidator) -> None:
         """Give the validator newer keys if it is time; called before each authentication."""

@@ -16,9 +16,8 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from crc32c import crc32c
-
 from ...errors import KafkaStorageError
+from ...record.crc import crc32c
 
 __all__ = ["DamagedFileError", "read_checkpoint", "set_aside", "write_atomically", "write_checkpoint"]
 

@@ -1,4 +1,4 @@
-"""A file of JSON documents that are told one after another, so that the last word about a thing wins.
+"""A file of JSON documents that are applied in order, so that the last one about a key wins.
 
 Owns the lines and their checksums; knows nothing of the documents' content. Kafka's counterparts are its compacted
 internal topics, ``__consumer_offsets`` and ``__transaction_state``.
@@ -7,8 +7,8 @@ Rules:
 
 - a document is with the operating system before ``append`` returns: that survives the death of the process;
 - a line is a checksum (CRC-32C) and a document; a last line that was cut short by a crash is moved into a file beside
-  it, for no client was told of it; any other line that does not fit its checksum is damage, and the broker does not
-  start on it;
+  it, for no client has an answer for it; any other line that does not fit its checksum is damage, and the broker does
+  not start on it;
 - the owner says which entries are still worth telling; with that the file is rewritten at start, and when most of it is
   stale.
 """
@@ -21,10 +21,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from crc32c import crc32c
-
 from ...errors import KafkaStorageError
 from ...observability import get_logger
+from ...record.crc import crc32c
 from .checkpoint_file import DamagedFileError, set_aside, write_atomically
 from .log_storage import write_all
 

@@ -107,6 +107,7 @@ class PartitionLog:
         "_running_max",
         "_storage",
         "_topic",
+        "_unflushed",
         "config",
         "end_offset",
         "producers",
@@ -142,6 +143,7 @@ class PartitionLog:
         # (leader epoch, first offset), both ascending
         self._epochs: list[tuple[int, int]] = []
         self.start_offset = self.end_offset = 0
+        self._unflushed = 0  # records since the last that are on the disk for certain
         self._recover(newest_epoch)
 
     @property
@@ -202,7 +204,7 @@ class PartitionLog:
             pieces: Sequence[Buffer] = (data,)
         else:
             pieces = _stamped(batch, base_offset, leader_epoch)
-        self._storage.append(pieces, base_offset, self.config.segment_bytes, sync=self.config.flush_messages == 1)
+        self._write(pieces, base_offset, batch.record_count)
         self._note(batch, sequences, base_offset, leader_epoch, max_timestamp, position)
         log_append_time_ms = timestamp_ms if self.config.uses_log_append_time else NO_TIMESTAMP
         return AppendInfo(base_offset, self.end_offset - 1, log_append_time_ms, False)
@@ -230,7 +232,7 @@ class PartitionLog:
         )
         base_offset, position = self.end_offset, self._storage.size
         assign_offset(data, base_offset, leader_epoch)
-        self._storage.append((data,), base_offset, self.config.segment_bytes, sync=self.config.flush_messages == 1)
+        self._write((data,), base_offset, 1)
         self._note(RecordBatch(data), None, base_offset, leader_epoch, timestamp_ms, position)
 
     # reading
@@ -330,10 +332,11 @@ class PartitionLog:
         return self.start_offset
 
     def delete_expired(self, timestamp_ms: int) -> bool:
-        """Drop the oldest batches that the topic's options keep no longer at this wall time; whether there were any.
+        """Delete the oldest batches, past the topic's retention at this wall time; returns whether there were any.
 
-        A batch is what Kafka's segment is: it goes as a whole, when all its records are too old (``retention.ms``) or
-        those behind it are ``retention.bytes``. Records of open transactions stay. Raises KafkaStorageError.
+        A batch stands for Kafka's segment: it is deleted as a whole, when all its records are too old
+        (``retention.ms``) or the later batches have ``retention.bytes``. Records of open transactions stay. Raises
+        KafkaStorageError.
         """
         if "delete" not in self.config.value("cleanup.policy"):
             return False
@@ -352,7 +355,8 @@ class PartitionLog:
     # compaction, for the log cleaner
 
     def active_segment_start(self, timestamp_ms: int) -> int:
-        """Where the segment begins that Kafka would write to at this wall time, whatever the storage's segments are.
+        """The start of the segment that Kafka would write to at this wall time; the storage's own segments do not
+        count.
 
         That is the end when the first record of it is older than ``segment.ms``.
         """
@@ -376,7 +380,7 @@ class PartitionLog:
         return found
 
     def replace_segment(self, number: int, batches: Sequence[bytes]) -> None:
-        """Put batches, which have the same offsets in sum, in the place of those that a segment has.
+        """Put batches, which have the same offsets in sum, in place of those that a segment has.
 
         Raises KafkaStorageError; then nothing has changed.
         """
@@ -402,6 +406,13 @@ class PartitionLog:
         self.end_offset = self.start_offset
 
     # internals: the index of the batches, and recovery
+
+    def _write(self, pieces: Sequence[Buffer], base_offset: int, record_count: int) -> None:
+        """Have a batch with the storage, and on the disk when it completes ``flush.messages`` records."""
+        unflushed = self._unflushed + record_count
+        sync = unflushed >= self.config.flush_messages
+        self._storage.append(pieces, base_offset, self.config.segment_bytes, sync=sync)
+        self._unflushed = 0 if sync else unflushed
 
     def _note(
         self,
@@ -534,7 +545,7 @@ class PartitionLog:
 
 
 def _length_problem(tail: memoryview) -> str | None:
-    """Why the bytes behind the last whole batch are damaged; None when they are a write that was cut short.
+    """Why the bytes after the last whole batch are damaged; None when they are a write that was cut short.
 
     A batch with a damaged length looks like such a write; but it has the right CRC with another length, with which it
     ends at the end of the segment or before the next batch.

@@ -1,16 +1,16 @@
 """Compaction: of the records of a key the last one stays (cleanup.policy=compact).
 
-Owns the choice of the records that stay in a ``PartitionLog``; the log has the bytes. Pure but for that: the wall time
-is an argument. Kafka's counterparts are ``LogCleaner`` and ``Cleaner``.
+Owns the choice of the records that stay in a ``PartitionLog``; the log has the bytes. Pure except for that: the wall
+time is an argument. Kafka's counterparts are ``LogCleaner`` and ``Cleaner``.
 
 Rules:
 
-- no offset changes and none goes: a batch keeps the offsets that it had, and those of several that have lost all their
-  records become one batch without records, as Kafka keeps for a producer's sequences. So readers always get on;
-- what is not decided stays: nothing from the last stable offset on, nor in batches younger than
-  ``min.compaction.lag.ms``. Records of aborted transactions go, markers stay;
-- a record without a value takes those before it away, and goes itself ``delete.retention.ms`` after it was first
-  compacted;
+- no offset changes or disappears: a batch keeps its offsets, and neighbouring batches that have lost all their records
+  become one batch without records, as Kafka keeps for a producer's sequences. So readers always advance;
+- undecided records stay: those from the last stable offset on, and those in batches younger than
+  ``min.compaction.lag.ms``. Records of aborted transactions are removed, markers stay;
+- a record without a value removes the earlier ones of its key, and is itself removed ``delete.retention.ms`` after it
+  was first compacted;
 - the last batch of an idempotent producer keeps its sequences, also without records.
 
 The segment that is written to, or would be in Kafka (``segment.bytes``, ``segment.ms``), stays as it is, unless
@@ -43,7 +43,7 @@ class LogCleaner:
         self._horizons: dict[int, int] = {}
 
     def is_due(self, timestamp_ms: int) -> bool:
-        """Whether the part that was never compacted is ``min.cleanable.dirty.ratio`` of what can be."""
+        """Whether the part never compacted reaches ``min.cleanable.dirty.ratio`` of the compactable bytes."""
         end = self._cleanable_end(timestamp_ms, even_active=False)
         if end <= self._cleaned_to:
             return False

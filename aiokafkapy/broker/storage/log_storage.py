@@ -7,7 +7,8 @@ beyond the base offset in a segment's name. Kafka's counterparts are ``LogSegmen
 Rules:
 
 - an append is with the operating system before ``append`` returns: that is enough to survive the death of the process;
-  only ``sync`` (topic option ``flush.messages=1``) survives the death of the machine;
+  only ``sync`` (topic option ``flush.messages``) survives the death of the machine, and it has all before it on the
+  disk, too;
 - an append either is there as a whole or raises KafkaStorageError and leaves nothing that a reader could see;
 - nothing is created on disk for a partition without records, and no more than ``MAX_OPEN_FILES`` descriptors
   are held, so that 10,000 partitions cost neither inodes nor descriptors;
@@ -20,7 +21,6 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-import shutil
 from array import array
 from bisect import bisect_left
 from collections import OrderedDict
@@ -70,14 +70,14 @@ Scan = Callable[[memoryview, int, int], SegmentScan]
 
 
 class LogStorage(Protocol):
-    """The storage of a ``PartitionLog``. ``size`` is the position behind the last byte."""
+    """The storage of a ``PartitionLog``. ``size`` is the position after the last byte."""
 
     size: int
 
     def append(self, pieces: Sequence[Buffer], base_offset: int, segment_bytes: int, *, sync: bool = False) -> None:
         """Add one batch; a new segment is begun first if the last one would outgrow ``segment_bytes``.
 
-        With ``sync`` it is on the disk itself when this returns.
+        With ``sync`` it is on the disk itself when this returns, and so are all before it.
         """
 
     def read(self, position: int, size: int) -> list[Buffer]:
@@ -90,7 +90,7 @@ class LogStorage(Protocol):
         """Where each segment begins, and how many bytes it has, in order."""
 
     def replace(self, number: int, batches: Sequence[bytes]) -> None:
-        """Put batches in the place of a segment's; the segments behind it are at other positions then.
+        """Put batches in place of a segment's; the segments after it are at other positions then.
 
         Raises KafkaStorageError; then nothing has changed. After a crash the segment is the old one or the new.
         """
@@ -191,19 +191,22 @@ class _Segment:
 class FileStorage:
     """Segments named by their first offset, as Kafka names them, so that Kafka's ``DumpLogSegments`` reads them."""
 
-    __slots__ = ("_folder", "_open_files", "_segments", "size")
+    __slots__ = ("_folder", "_has_new_name", "_open_files", "_segments", "_unsynced", "size")
 
     def __init__(self, folder: Path, open_files: OpenFiles) -> None:
         self.size = 0
         self._folder = folder
         self._open_files = open_files
         self._segments: list[_Segment] = []
+        self._has_new_name = True
+        self._unsynced: dict[Path, None] = {}  # segments that may not all be on the disk
         # A partition without records has no folder.
         for path in sorted(folder.glob("*.log")) if folder.is_dir() else ():
             if not path.stem.isdecimal():
                 continue
             self._segments.append(_Segment(path, self.size, path.stat().st_size))
             self.size += self._segments[-1].size
+            self._unsynced[path] = None  # by whoever wrote it
 
     def append(self, pieces: Sequence[Buffer], base_offset: int, segment_bytes: int, *, sync: bool = False) -> None:
         """Write behind the last byte. Raises KafkaStorageError; then the log is as it was."""
@@ -214,8 +217,9 @@ class FileStorage:
         try:
             descriptor = self._open_files.descriptor(segment.path)
             write_all(descriptor, pieces, segment.size)
+            self._unsynced[segment.path] = None
             if sync:
-                os.fsync(descriptor)
+                self._sync()
         except OSError as error:
             self._cut(segment, segment.size)
             raise KafkaStorageError(f"cannot write {size} bytes to {segment.path}: {error}") from error
@@ -255,6 +259,8 @@ class FileStorage:
         except OSError as error:
             raise KafkaStorageError(f"cannot write {len(data)} bytes to {segment.path}: {error}") from error
         self._open_files.forget(segment.path)
+        self._unsynced[segment.path] = None
+        self._has_new_name = True
         change = len(data) - segment.size
         segment.size = len(data)
         self.size += change
@@ -303,6 +309,9 @@ class FileStorage:
         for segment in self._segments:
             self._open_files.forget(segment.path)
         self._segments.clear()
+        self._unsynced.clear()
+        import shutil
+
         shutil.rmtree(self._folder, ignore_errors=True)
 
     # internals
@@ -313,7 +322,17 @@ class FileStorage:
         except OSError as error:
             raise KafkaStorageError(f"cannot create {self._folder}: {error}") from error
         self._segments.append(_Segment(self._folder / f"{base_offset:020d}.log", self.size, 0))
+        self._has_new_name = True
         return self._segments[-1]
+
+    def _sync(self) -> None:
+        """Have every segment on the disk, and their names when one is new. Raises OSError."""
+        for path in self._unsynced:
+            os.fsync(self._open_files.descriptor(path))
+        if self._has_new_name:
+            _sync_names(self._folder)
+            self._has_new_name = False
+        self._unsynced.clear()
 
     def _read(self, segment: _Segment, start: int, size: int) -> bytes:
         try:
@@ -341,6 +360,7 @@ class FileStorage:
 
     def _remove(self, segment: _Segment) -> None:
         self._open_files.forget(segment.path)
+        self._unsynced.pop(segment.path, None)
         segment.path.unlink(missing_ok=True)
 
 
@@ -376,6 +396,17 @@ class OpenFiles:
         """Close all."""
         while self._descriptors:
             os.close(self._descriptors.popitem()[1])
+
+
+def _sync_names(folder: Path) -> None:
+    """Have the names of a log's segments on the disk, its own, its topic's, and the topic's files. Raises OSError."""
+    files = [path for path in folder.parent.iterdir() if path.is_file()]
+    for each in (*files, folder, folder.parent, folder.parent.parent):
+        descriptor = os.open(each, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def write_all(descriptor: int, pieces: Sequence[Buffer], position: int) -> None:

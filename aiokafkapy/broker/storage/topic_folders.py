@@ -13,7 +13,6 @@ left.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -90,6 +89,8 @@ class TopicFolders:
     def remove(self, folder: Path | None) -> None:
         """Remove a folder that was discarded, as far as that is possible."""
         if folder is not None:
+            import shutil
+
             shutil.rmtree(folder, ignore_errors=True)
 
     def close(self) -> None:
@@ -107,6 +108,8 @@ def _remove_garbage(folder: Path) -> None:
     """Remove the rest of a creation or deletion that was cut short. DamagedFileError for a topic that has records."""
     if not folder.name.endswith(DELETED) and any(folder.glob("*/*.log")):
         raise DamagedFileError(folder / "topic.json", "it is missing, and the topic has records", _remedy(folder))
+    import shutil
+
     shutil.rmtree(folder)
 
 

@@ -42,6 +42,8 @@ __all__ = [
 ]
 
 MAX_NAME_LENGTH: Final = 249
+MOST_REPLICAS_BY_DEFAULT: Final = 3
+"""As clusters have it: every replica is named to every client, and with a hundred that would be most of Metadata."""
 LEGAL_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
@@ -69,9 +71,13 @@ class Partition:
 
 
 class Topic:
-    """One topic; ``partitions[i].index == i``."""
+    """One topic; ``partitions[i].index == i``.
 
-    __slots__ = ("config", "folder", "name", "partitions", "topic_id")
+    ``descriptions`` is for whoever describes it to clients to keep the bytes in, by version, each with the nodes that
+    ran: it is emptied whenever the topic changes.
+    """
+
+    __slots__ = ("config", "descriptions", "folder", "name", "partitions", "topic_id")
 
     def __init__(self, name: str, topic_id: uuid.UUID, config: TopicConfig, folder: Path | None) -> None:
         self.name = name
@@ -79,6 +85,7 @@ class Topic:
         self.config = config
         self.folder = folder
         self.partitions: list[Partition] = []
+        self.descriptions: dict[int, tuple[tuple[int, ...], bytes]] = {}
 
     @property
     def is_internal(self) -> bool:
@@ -258,7 +265,7 @@ class TopicRegistry:
     # leaders
 
     def set_leader(self, name: str, index: int, node_id: int | None) -> Partition:
-        """Make a node lead a partition (it becomes a replica if it was none), or no node. The epoch rises by one.
+        """Make a node lead a partition (it becomes a replica if it was not), or no node. The epoch rises by one.
 
         Raises UnknownTopicOrPartitionError, or InvalidReplicaAssignmentError for a node that does not exist.
         """
@@ -282,7 +289,8 @@ class TopicRegistry:
         self._lead(partition.topic, {partition: node_id})
 
     def reassign(self, name: str, index: int, replicas: Sequence[int]) -> Partition:
-        """Give a partition other replicas, at once, for they share its log; a leader that is none of them is replaced.
+        """Give a partition other replicas, at once, for they share its log; a leader that is not among them is
+        replaced.
 
         Raises UnknownTopicOrPartitionError or InvalidReplicaAssignmentError, and has changed nothing.
         """
@@ -349,7 +357,7 @@ class TopicRegistry:
             count = self._config.num_partitions
         if replication_factor == -1:
             configured = self._config.default_replication_factor
-            replication_factor = len(running) if configured == -1 else min(configured, len(running))
+            replication_factor = min(MOST_REPLICAS_BY_DEFAULT if configured == -1 else configured, len(running))
         return place_replicas(first, count, replication_factor, running)
 
     def _add_partition(self, topic: Topic, index: int, replicas: Sequence[int], *, newest_epoch: int = 0) -> Partition:
@@ -397,6 +405,10 @@ class TopicRegistry:
     # disk
 
     def _save(self, topic: Topic) -> None:
+        """Have a change on disk. Raises OSError; then it is as it was there, and the caller takes it back."""
+        topic.descriptions.clear()
+        if topic.folder is None:
+            return
         partitions = [SavedPartition(p.leader, p.leader_epoch, list(p.replicas)) for p in topic.partitions]
         self._folders.save(topic.folder, SavedTopic(topic.name, topic.topic_id, topic.config.overrides, partitions))
 
@@ -404,7 +416,7 @@ class TopicRegistry:
         topic = Topic(saved.name, saved.topic_id, TopicConfig(self._config, saved.config), folder)
         for index, (leader, epoch, replicas) in enumerate(saved.partitions):
             partition = self._add_partition(topic, index, self._known(replicas), newest_epoch=epoch)
-            # Everything was down, so every leader is elected anew, which is a new epoch; the old one leads again if
+            # Everything was down, so every leader is elected again, which is a new epoch; the old one leads again if
             # it can.
             partition.leader_epoch = epoch + 1
             if leader in self.running_node_ids:

@@ -15,11 +15,11 @@ UnsupportedVersionError is raised before any I/O. Exceptions to a broker's adver
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import metadata
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
+from ..._version import __version__
 from ...errors import MalformedFrameError, UnsupportedVersionError
 from ...protocol.api import ApiKey, client_versions
 from ...protocol.codec import Message, decode_response
@@ -112,7 +112,7 @@ class NodeApiVersions:
         supported_features: Mapping[str, tuple[int, int]] | None = None,
         finalized_features: Mapping[str, int] | None = None,
     ) -> None:
-        self.ranges = MappingProxyType(_without_false_offers(ranges))
+        self.ranges = _shared_ranges(tuple(ranges.items()))
         self.supported_features: Mapping[str, tuple[int, int]] = MappingProxyType(dict(supported_features or {}))
         self.finalized_features: Mapping[str, int] = MappingProxyType(dict(finalized_features or {}))
         self._usable: dict[tuple[int, int | None, int | None], int] = {}
@@ -207,7 +207,7 @@ class ApiVersions:
 def build_api_versions_request(version: int) -> Message:
     """The body of a request for the broker's versions, which also names this client (KIP-511)."""
     request: Message = build_request(
-        ApiKey.API_VERSIONS, version, client_software_name=_SOFTWARE_NAME, client_software_version=_software_version()
+        ApiKey.API_VERSIONS, version, client_software_name=_SOFTWARE_NAME, client_software_version=__version__
     )
     return request
 
@@ -237,14 +237,6 @@ def fallback_version(response: ApiVersionsAnswer) -> int:
     return 0
 
 
-@cache
-def _software_version() -> str:
-    try:
-        return metadata.version("aiokafkapy")
-    except metadata.PackageNotFoundError:  # run from a source tree
-        return "0"
-
-
 def throttle_seconds(api_key: int, version: int, body: Any) -> float:
     """Seconds for which nothing may be sent to the node after this response; 0 if the broker has already waited."""
     milliseconds: float | None = getattr(body, "throttle_time_ms", None)
@@ -258,8 +250,13 @@ def throttle_seconds(api_key: int, version: int, body: Any) -> float:
     return milliseconds / 1000
 
 
-def _without_false_offers(ranges: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
-    cut = dict(ranges)
+@lru_cache(maxsize=64)
+def _shared_ranges(ranges: tuple[tuple[int, tuple[int, int]], ...]) -> Mapping[int, tuple[int, int]]:
+    """One table for all brokers of a release, in all clients of the process: there are few releases."""
+    return MappingProxyType(_without_false_offers(dict(ranges)))
+
+
+def _without_false_offers(cut: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
     if cut.get(ApiKey.METADATA, (0, 0))[1] < _FIRST_METADATA_WITH_TOPIC_IDS:
         for api_key, highest in _LAST_VERSIONS_WITH_TOPIC_NAMES.items():
             if api_key in cut:

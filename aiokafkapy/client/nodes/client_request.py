@@ -70,7 +70,7 @@ class ClientRequest:
         self.callback = callback
 
     def frame(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
-        """The buffers of the whole frame; raises whatever its encoder does."""
+        """The buffers of the whole frame; raises its encoder's errors."""
         if self.encode is not None:
             return self.encode(version, correlation_id, client_id)
         if self.build is not None:

@@ -51,7 +51,7 @@ class InFlightRequests:
         if not requests:
             return None
         oldest = requests[-1]
-        del requests[-1]  # compiled it is half of what pop() costs
+        del requests[-1]  # compiled, at half the cost of pop()
         return oldest
 
     def oldest(self, node_id: int) -> InFlightRequest | None:

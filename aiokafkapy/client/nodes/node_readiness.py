@@ -24,7 +24,7 @@ from .least_loaded_node import LeastLoadedNode, choose_least_loaded_node
 __all__ = ["NodeReadiness", "WritableConnection"]
 
 NEWEST: Final = 0.25
-"""What the newest measurement counts for: a node that is slow once keeps its place, one that stays slow loses it."""
+"""The weight of the newest measurement: a node that is slow once keeps its place, one that stays slow loses it."""
 
 
 class WritableConnection:

@@ -53,7 +53,7 @@ class ConnectionOwner(Protocol):
 class BrokerConnection(WritableConnection):
     """The connection of one attempt; ``address`` is the peer's, for messages.
 
-    It has all of ``asyncio.Protocol``, which no compiled class can extend: ``protocol`` is for who asks for one.
+    It has all of ``asyncio.Protocol``, which no compiled class can extend: ``protocol`` is for callers that need one.
     """
 
     __slots__ = (

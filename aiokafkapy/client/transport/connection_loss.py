@@ -1,6 +1,6 @@
 """``explain_loss``: the error that a lost connection means for its requests and for operators.
 
-Owns its words. It knows neither requests nor states: it is told whether the connection was being set up. Kafka's
+Owns its words. It knows neither requests nor states: the caller says whether the connection was being set up. Kafka's
 counterpart is the part of ``Selector.pollSelectionKeys`` that tells a refused authentication from a disconnection.
 """
 

@@ -21,7 +21,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ...errors import (
     AuthenticationFailedError,
@@ -30,14 +30,16 @@ from ...errors import (
     SslAuthenticationFailedError,
 )
 from ...security.handshake_errors import explain_failure, is_silent_end
-from ...security.tls import TlsContexts
 from ...security.tls_transport import connect_tls
 from ...sockets import connections_of, hand_over
-from ..config import ClientConfig
 from ..nodes.connection_states import Address, NodeConnectionState, format_address
 from .dialers import new_dialer
 from .happy_eyeballs import Race
 from .listener_probe import sasl_mechanisms, speaks_plaintext, speaks_tls
+
+if TYPE_CHECKING:
+    from ...security.tls import TlsContexts
+    from ..config import ClientConfig
 
 __all__ = ["Connector", "ConnectorProtocol"]
 
@@ -82,7 +84,7 @@ class Connector:
     ) -> None:
         """Connect to the next address of ``state`` that accepts.
 
-        ``protocol_factory(label)`` makes the protocol once a socket is connected. Each address that fails is told to
+        ``protocol_factory(label)`` makes the protocol once a socket is connected. Each failed address is passed to
         ``on_address_failure``, also the one that is being tried when the attempt is cancelled. Raises
         KafkaConnectionError when the round is over or the name cannot be resolved.
         """

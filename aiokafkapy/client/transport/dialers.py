@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Dialer", "new_dialer"]
 
 _TCP_USER_TIMEOUT: Final = getattr(socket, "TCP_USER_TIMEOUT", None)  # Linux only
-# Half of what cloud load balancers take for an idle connection's end, and of our own connections_max_idle_ms.
+# Half of the idle time after which cloud load balancers cut a connection, and of our own connections_max_idle_ms.
 _KEEPALIVE_IDLE_SECONDS: Final = 60
 _KEEPALIVE_INTERVAL_SECONDS: Final = 15
 _KEEPALIVE_PROBES: Final = 4

@@ -2,8 +2,8 @@
 
 Owns the order of addresses and the race. Knows no sockets' options, no TLS and no names: a function opens an address.
 Java has no counterpart: it waits a set-up time-out for each address. ``loop.create_connection`` has one in asyncio, not
-in uvloop; the library ``aiohappyeyeballs`` does not say which addresses failed when another one wins, which people who
-look for a dead family want to read.
+in uvloop; the library ``aiohappyeyeballs`` does not say which addresses failed when another one wins, but that tells a
+user which address family is dead.
 
 Rules:
 
@@ -60,7 +60,7 @@ class Race:
     async def winner(self) -> tuple[Address, socket.socket] | None:
         """The first address to connect, with its socket; None when all have failed.
 
-        Each failure, an OSError, is told to ``on_failure``; other exceptions are raised.
+        Each failure, an OSError, is passed to ``on_failure``; other exceptions are raised.
         """
         try:
             while True:

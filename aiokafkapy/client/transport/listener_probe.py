@@ -1,6 +1,6 @@
 """Which kind of listener is at an address: asked when one closed a connection without a word.
 
-Owns the three questions and how their answers are told apart. A plaintext listener takes the beginning of a TLS
+Owns the three probes and the distinction of their answers. A plaintext listener takes the beginning of a TLS
 handshake for a frame that is too large, and a TLS listener takes a request for no handshake; both just close, as a
 broker does that is going down. One question in the other language settles it. A listener with SASL tells its versions
 to anybody and closes at the first request of somebody unknown, without a word; SaslHandshake it answers with its

@@ -135,6 +135,12 @@ export class Table {
     this.note(this.body.children.length);
   }
 
+  // Of the row of this key, if it is still there, some fields are others now.
+  change(key, fields) {
+    const row = this.rows.get(key);
+    if (row) this.fill(row, { ...row.data, ...fields });
+  }
+
   fill(row, data) {
     row.data = data;
     row.key = String(this.key(data));

@@ -3,8 +3,9 @@
 import { attempt, badge, clock, count, el, empty, get, plural, post, toast } from "./dom.js";
 
 const GROUPS = { answers: "Answers", connections: "Connections", nodes: "Leaders and coordinators", transactions: "Transactions", security: "Security", time: "Time" };
-const ELSEWHERE = new Set(["stop_node", "start_node", "stall_connections", "clear"]); // switches of the nodes, and a button
+const ELSEWHERE = new Set(["stop_node", "start_node", "stall_connections", "end_fault", "clear"]); // switches of the nodes, and buttons
 const field = (label, node) => el("label", { class: "field" }, label, node);
+const endFault = (name) => call("end_fault", { name }, (found) => `${name} ${found.result ? "has ended" : "was over"}`);
 const call = (control, body, done) => attempt(() => post(`controls/${control}`, body), done);
 
 export class FaultsView {
@@ -51,7 +52,7 @@ export class FaultsView {
     const form = el("form", { class: "control", "data-control": spec.name, onsubmit: (event) => {
       event.preventDefault();
       const body = Object.fromEntries(inputs.map(([parameter, input]) => [parameter.name, read(parameter, input)]));
-      call(spec.name, body, (found) => (found.result === null ? `${spec.name}: done` : `${spec.name}: ${count(found.result)}`));
+      call(spec.name, body, ({ result }) => `${spec.name}: ${result === null ? "done" : typeof result === "number" ? count(result) : result}`);
     } }, el("div", { class: "title" }, title), el("div", { class: "fields" }, inputs.map(([parameter, input]) =>
       parameter.kind === "true or false" ? el("label", { class: "check" }, input, label(parameter)) : field(label(parameter), input)), button));
     return form;
@@ -178,7 +179,8 @@ export class FaultsView {
       this.progressText.textContent = `${playback.played} of ${playback.faults}${failed}${playing ? "" : playback.played < playback.faults ? ", stopped" : ", over"}`;
       this.progressText.title = playback.failures.join("\n");
     }
-    once("shownEvents", events.length ? events[events.length - 1].number : 0, () => this.showEvents(events));
+    const armed = new Set(faults.armed.map((one) => one.name));
+    once("shownEvents", [events.length ? events[events.length - 1].number : 0, ...armed], () => this.showEvents(events, armed));
   }
 
   showNodes(cluster) {
@@ -209,14 +211,14 @@ export class FaultsView {
 
   showForce(faults) {
     const rows = [];
-    const add = (text, end) => rows.push(el("div", { class: "row" }, badge("on", "bad"), el("span", { class: "text" }, text),
+    const add = (text, end, name) => rows.push(el("div", { class: "row" }, badge("on", "bad"), el("span", { class: "text" }, text, name ? el("code", { class: "dim" }, ` ${name}`) : null),
       end && !this.isFixed ? el("button", { class: "small", onclick: end }, "End") : null));
     for (const [api, seconds] of Object.entries(faults.delays)) add(`${api} answers ${seconds} s late`, () => call("delay", { api, seconds: 0 }));
     for (const one of faults.throttles) add(`${one.client_id ?? "Every client"} is throttled for ${one.ms} ms`, () => call("throttle", { client_id: one.client_id, ms: 0 }));
     for (const one of faults.armed) {
       const where = one.topic ? ` of ${one.topic}${one.partition === null ? "" : `-${one.partition}`}` : "";
       const what = one.error ? `${one.api}${where} fails with ${one.error}` : `${one.api}: the connection is closed`;
-      add(`${what}, ${one.remaining === null ? "until cleared" : plural(one.remaining, "time")}${one.after ? ", after the work is done" : ""}`);
+      add(`${what}, ${one.remaining === null ? "until ended" : plural(one.remaining, "time")}${one.after ? ", after the work is done" : ""}`, () => endFault(one.name), one.name);
     }
     for (const id of faults.stalled_nodes) add(`Node ${id} reads and writes nothing`, () => call("stall_connections", { is_stalled: false, node_id: id }));
     for (const id of faults.stopped_nodes) add(`Node ${id} is stopped`, () => call("start_node", { node_id: id }));
@@ -228,14 +230,15 @@ export class FaultsView {
     this.force.replaceChildren(...(rows.length ? rows : [el("span", { class: "dim" }, "None: the broker does as it should.")]));
   }
 
-  showEvents(events) {
+  showEvents(events, armed) {
     if (!events.length) {
       this.list.replaceChildren(empty("No fault yet", "Each call of a control appears here and in the charts above, those of a test as well."));
       return;
     }
     this.list.replaceChildren(...events.slice(-100).reverse().map((event) => el("div", { class: "row" },
       el("time", {}, clock(event.at_ms)), badge(event.error ? "failed" : event.is_end ? "end" : "fault", event.error ? "warn" : event.is_end ? "good" : "bad"),
-      el("code", { class: "text" }, event.text + (event.error ? `: ${event.error}` : "")))));
+      el("code", { class: "text" }, event.text + (event.error ? `: ${event.error}` : "")),
+      armed.has(event.fault) && !this.isFixed ? el("button", { class: "small", "aria-label": `End ${event.fault}`, onclick: () => endFault(event.fault) }, "End") : null)));
   }
 }
 

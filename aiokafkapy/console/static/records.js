@@ -4,12 +4,26 @@ import { DASH, Table, attempt, badge, byId, clock, count, dateTime, el, empty, g
 
 const STARTS = [["latest", "Live"], ["last:100", "Last 100"], ["earliest", "Oldest"], ["offset", "From offset"], ["time", "From time"]];
 
+const ISOLATION = [["read_uncommitted", "read_uncommitted"], ["read_committed", "read_committed"]];
+const OUTCOMES = {
+  aborted: ["aborted", "bad", "Its transaction was aborted: read_committed does not give it."],
+  pending: ["pending", "warn", "Its transaction is open, or one before it: read_committed does not give it yet."],
+};
+
 const shown = (one) => (one.form === "null" ? "null" : one.text);
 
 function bytes(one) {
   if (one.form === "null") return el("span", { class: "dim" }, "null");
   const code = el("code", { class: one.form === "hex" ? "dim" : "" }, one.text);
   return one.is_cut ? [code, el("span", { class: "dim" }, "…")] : code;
+}
+
+function mark(outcome) {
+  if (!OUTCOMES[outcome]) return null;
+  const [text, kind, title] = OUTCOMES[outcome];
+  const node = badge(text, kind);
+  node.title = title;
+  return node;
 }
 
 function choice(label, options, value, changed) {
@@ -39,6 +53,7 @@ export class RecordsView {
     this.filterField.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(again, 300); });
     this.keyForm = choice("Keys as", forms, "auto", again);
     this.valueForm = choice("Values as", forms, "auto", again);
+    this.isolation = choice("Isolation level", ISOLATION, "read_uncommitted", again);
     this.numberLabel = field("Offset", this.numberField);
     this.timeLabel = field("Time", this.timeField);
     this.pause = el("button", { onclick: () => context.togglePause() }, "Pause");
@@ -50,7 +65,7 @@ export class RecordsView {
       { title: "Partition", number: true, text: (row) => String(row.partition) },
       { title: "Offset", number: true, text: (row) => count(row.offset) },
       { title: "Key", text: (row) => shown(row.key), class: "key", node: (row) => bytes(row.key) },
-      { title: "Value", text: (row) => shown(row.value), class: "value", node: (row) => bytes(row.value) },
+      { title: "Value", text: (row) => `${row.outcome} ${shown(row.value)}`, class: "value", node: (row) => [mark(row.outcome), bytes(row.value)].flat().filter(Boolean) },
       { title: "Headers", number: true, text: (row) => (row.headers.length ? String(row.headers.length + row.left_out_headers) : "") },
       { title: "Bytes", number: true, text: (row) => size(row.key.size + row.value.size) },
     ], { key: (row) => `${row.partition} ${row.offset}`, open: (row) => this.open(row), most: 300, label: "Records",
@@ -59,7 +74,7 @@ export class RecordsView {
     const write = context.about.is_read_only ? null : el("button", { onclick: () => context.produce(this.topic) }, "Write a record");
     const toolbar = el("div", { class: "toolbar fields" },
       field("Topic", this.topicField), field("Partition", this.partitionField), field("From", this.startField), this.numberLabel, this.timeLabel,
-      field("Filter", this.filterField, "grow"), field("Keys as", this.keyForm), field("Values as", this.valueForm));
+      field("Filter", this.filterField, "grow"), field("Keys as", this.keyForm), field("Values as", this.valueForm), field("Isolation", this.isolation));
     this.table.node.prepend(toolbar);
     this.table.node.append(el("div", { class: "row" }, this.note, this.more));
     this.node = el("div", { class: "stack" },
@@ -117,7 +132,7 @@ export class RecordsView {
     if (from === "time") from = `time:${Math.max(0, Date.parse(this.timeField.value) || 0)}`;
     return {
       topic: this.topic, partition: this.partitionField.value, from, filter: this.filterField.value,
-      key_form: this.keyForm.value, value_form: this.valueForm.value,
+      key_form: this.keyForm.value, value_form: this.valueForm.value, isolation: this.isolation.value,
     };
   }
 
@@ -150,6 +165,7 @@ export class RecordsView {
     this.counts.left += message.left_out;
     this.counts.passed += message.passed_over;
     if (message.rows.length) this.table.prepend(message.rows);
+    for (const [partition, offset, outcome] of message.decided) this.table.change(`${partition} ${offset}`, { outcome });
     this.say();
   }
 
@@ -185,7 +201,8 @@ function showRecord(record) {
     el("div", { class: "dialog-head" }, el("h1", { id: "record-title" }, `${record.topic}-${record.partition} at ${count(record.offset)}`),
       el("span", { class: "grow" }), el("button", { class: "icon-button", "aria-label": "Close", onclick: () => dialog.close() }, "✕")),
     el("div", { class: "dialog-body" },
-      el("dl", {}, el("dt", {}, "Time"), el("dd", {}, record.timestamp_ms < 0 ? DASH : dateTime(record.timestamp_ms))),
+      el("dl", {}, el("dt", {}, "Time"), el("dd", {}, record.timestamp_ms < 0 ? DASH : dateTime(record.timestamp_ms)),
+        ...(record.outcome ? [el("dt", {}, "Transaction"), el("dd", {}, mark(record.outcome), ` ${OUTCOMES[record.outcome][2]}`)] : [])),
       block("Key", record.key), block("Value", record.value), el("div", {}, el("h2", {}, "Headers"), headers)));
   dialog.showModal();
 }

@@ -164,7 +164,7 @@ export function transactionsView() {
 }
 
 export function clientsView() {
-  const versions = (row) => Object.entries(row.versions).map(([api, version]) => `${api} ${version}`).join(", ");
+  const versions = (row) => Object.entries(row.versions).map(([api, version]) => `${api} ${version}`);
   const table = new Table([
     { title: "Client id", text: (row) => row.client_id || DASH, class: "name" },
     { title: "Library", text: (row) => row.software || DASH },
@@ -174,8 +174,8 @@ export function clientsView() {
     { title: "Requests", number: true, text: (row) => count(row.requests) },
     { title: "/s", number: true, text: (row) => rate(row.requests_per_second) },
     { title: "Throttle", number: true, text: (row) => (row.throttle_ms ? `${ms(row.throttle_ms)} ms` : DASH), node: (row) => row.throttle_ms ? el("span", { class: "warn" }, `${ms(row.throttle_ms)} ms`) : el("span", { class: "dim" }, DASH) },
-    { title: "Principal", text: (row) => `${row.principal} by ${row.protocol}`, class: "key" },
-    { title: "Versions", class: "wide", text: versions, node: (row) => el("code", { class: "dim" }, versions(row)) },
+    { title: "Principal", class: "key", text: (row) => `${row.principal} ${row.protocol}`, node: (row) => [row.principal, el("span", { class: "below dim" }, row.protocol)] },
+    { title: "Versions", class: "wide", text: (row) => versions(row).join(", "), node: (row) => el("code", { class: "dim" }, versions(row).flatMap((one, index) => [index ? ", " : "", el("span", {}, one)])) },
   ], { key: (row) => `${row.node_id} ${row.connection_id}`, label: "Connected clients",
     empty: empty("No client is connected", "Point one at the bootstrap servers of this broker.") });
   return Object.assign(new ListView("Clients", table, (row) => `${row.client_id} ${row.software} ${row.connection_id}`, "Filter clients"), { stream: "clients" });

@@ -3,7 +3,7 @@
     producer = KafkaProducer("kafka:9092", observers=[KafkaDurations()])
 
 Owns the histogram ``messaging.client.operation.duration``, the counter ``messaging.client.sent.messages``, and their
-attributes. It is told of batches, by ``Observer``; the producer's own metrics are in ``metrics``.
+attributes. It gets the outcomes of batches, as an ``Observer``; the producer's own metrics are in ``metrics``.
 
 Rules: an operation is a batch, from its first record to its outcome, so that nothing is done for a record; records that
 fail apart from their batch are an operation of their own. Attributes are few, and bounded: topics beyond

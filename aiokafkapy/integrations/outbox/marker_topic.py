@@ -88,7 +88,7 @@ class MarkerTopic:
             return
         if policy is not None:
             raise ConfigurationError(
-                f"topic {self.topic!r}, which is to remember what is published, has "
+                f"topic {self.topic!r}, which stores the published position, has "
                 f"cleanup.policy={policy}: expected compact, or another topic as marker_topic"
             )
 

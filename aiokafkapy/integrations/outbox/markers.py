@@ -4,7 +4,7 @@ Pure: the marker's form and key. ``marker_topic`` reads it. Flink's ``KafkaSink`
 the Spark sink here in the topic of its micro-batches.
 
 Rules: a marker names its rows one by one, since ids become visible in any order and a highest id would say nothing. A
-uid goes with each id: rows of a table that was emptied and numbered anew are others. One marker is enough, because a
+uid goes with each id: rows of a table that was emptied and numbered again are others. One marker is enough, because a
 batch is marked in the database before the next one of its shard is published.
 """
 
@@ -31,7 +31,7 @@ def encode_marker(rows: Iterable[OutboxRow]) -> bytes:
 
 
 def decode_marker(value: bytes) -> Mapping[int, UUID]:
-    """The rows of a marker. Raises SerializationError for a record that is none."""
+    """The rows of a marker. Raises SerializationError for any other record."""
     try:
         return {int(number): UUID(hex=uid) for number, uid in json.loads(value)["rows"]}
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -46,7 +46,7 @@ _NOTIFY: Final = sa.text("SELECT pg_notify(CAST(:channel AS text), '')")
 
 
 def channel_of(table: sa.Table) -> str:
-    """The channel on which a commit with new rows is told: the table's name, as far as PostgreSQL takes one."""
+    """The channel that announces a commit with new rows: the table's name, as far as PostgreSQL takes one."""
     return table.name[:63]
 
 

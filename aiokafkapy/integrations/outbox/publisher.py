@@ -3,7 +3,7 @@
 Owns a producer: with ``enable_gapless_guarantee``, so that behind a record that failed nothing of its partition is
 written, and the rows of a whole batch can be on their way at once without one overtaking another.
 
-Rules: a producer that cannot be used any more is closed and made anew. When a batch is over, the partitions of failed
+Rules: a producer that cannot be used any more is closed and recreated. When a batch is over, the partitions of failed
 rows take records again: the next batch begins with the first row that failed.
 """
 

@@ -5,11 +5,11 @@ is ``database``'s, Kafka ``publisher``'s; the times of further attempts are ``ho
 
 Rules:
 
-- Rows that are published are remembered until the database was told: after an outage it is told first.
+- Published rows are remembered until they are marked in the database: after an outage they are marked first.
 - An outage of the database, of Kafka, or of one topic ends nothing: it is tried again, after longer and longer times.
   Any other error ends the relay, which says so at once in the log, and to the caller that leaves it or waits for
   ``run``.
-- ``stop`` lets the batch under way come to its end. A relay that is cancelled leaves at once, and its rows under way
+- ``stop`` lets the batch under way finish. A relay that is cancelled leaves at once, and its rows under way
   is published again, or, exactly once, is found in the marker.
 
 Events: ``outbox.shards`` (info; table, shards, of), ``outbox.found_published`` (info; table, rows), ``outbox.refused``
@@ -67,7 +67,7 @@ meanwhile.
 BACKOFF: Final = ExponentialBackoff(0.1, 10.0)
 """Seconds between attempts to use the database."""
 OWNING_SECONDS: Final = 1.0
-"""How often the relays share the shards anew."""
+"""How often the relays share the shards again."""
 PURGING_SECONDS: Final = 10.0
 
 _DATABASES: Final[dict[str, type[RelayDatabase]]] = {"postgresql": PostgresDatabase, "sqlite": SqliteDatabase}
@@ -81,7 +81,7 @@ class OutboxRelay:
     ``KafkaProducer``: the relay has producers of its own, because it needs some options of its own. With a
     ``transactional_id``, of this outbox alone, each row is published exactly once; without, at least once.
 
-    ``on_error``: a record that is refused for good is parked with its error; ``"stop"``: the rows behind it in its lane
+    ``on_error``: a record that is refused for good is parked with its error; ``"stop"``: the rows after it in its lane
     (its key) waits until it is dealt with, ``"skip"``: it does not. ``keep_published``: seconds for which published
     rows stay in the table; None: they are deleted at once. ``poll_interval``: seconds after which an idle relay looks
     for rows though nothing has woken it. ``database_timeout``: seconds for one statement.
@@ -153,7 +153,7 @@ class OutboxRelay:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="aiokafkapy-outbox-relay")
 
     async def stop(self, timeout: float | None = None) -> None:
-        """Let the batch under way come to its end, and end; after ``timeout`` seconds without that. Idempotent.
+        """Let the batch under way finish, and end; after ``timeout`` seconds without that. Idempotent.
 
         Raises the error that has ended the relay, if it was not this.
         """

@@ -1,9 +1,9 @@
 """``Sending``: the rows of one batch on their way through a producer, and the outcome of each.
 
-Owns the order of the calls: a topic's rows one behind the other, topics beside each other, so that one without metadata
+Owns the order of the calls: a topic's rows one after the other, topics beside each other, so that one without metadata
 holds up no other longer than ``max_block_ms``. The meaning of errors is ``outcomes``'.
 
-Rules: once a row could not be sent, no row that it holds is sent behind it in this batch. With ``on_error="stop"``
+Rules: once a row could not be sent, no row that it holds is sent after it in this batch. With ``on_error="stop"``
 a refused row holds its lane. An acknowledged row is published, even where rows beside it failed. In a transaction the
 first failure ends the batch: the calls after it fail with its error, and say nothing of their own records.
 """

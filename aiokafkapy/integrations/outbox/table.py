@@ -3,7 +3,7 @@
 Owns the columns and indexes. Plain SQLAlchemy types, so that Alembic's autogenerate sees the table as any other.
 
 Rules: ids come from a sequence without a cache, or SQLite's AUTOINCREMENT: none is used twice, and a later one is
-higher. ``uid`` tells a row from another with its id in a table that was emptied and numbered anew. The index over
+higher. ``uid`` tells a row from another with its id in a table that was emptied and numbered again. The index over
 pending rows stays small, however many are kept.
 """
 

@@ -8,8 +8,8 @@ Rules:
 - A relay that takes a shard takes its transactional id first, which fences the last owner and ends its transaction, and
   then reads the marker: all commits are seen, and none comes after.
 - The relay marks a batch in the database before it gives the next one of its shard, so that one marker is enough.
-- Any failure of a transaction, but for a record's own fault, ends this producer: the shard is taken anew, and
-  the marker says whether the batch was committed.
+- Any failure of a transaction, except for a record's own fault, ends this producer: the shard is taken again, and the
+  marker says whether the batch was committed.
 - Readers with ``read_committed`` see each row once; others see aborted ones too.
 """
 
@@ -90,14 +90,17 @@ class TransactionalPublisher:
         return f"{self._id}-{shard}"
 
     async def _take(self, shard: int, taken: dict[int, Producer]) -> KafkaError | None:
-        """Take the shard's id, which fences the relay that had it; put it into ``taken`` at once, to be closed."""
+        """Take the shard's id, which fences the relay that had it. The producer is in ``taken`` from the beginning, so
+        that it is closed in any case.
+        """
         config = with_options(self._config, transactional_id=self._id_of(shard))
         producer: Producer = KafkaProducer(config=config)
+        taken[shard] = producer
         try:
             await producer.start()
         except KafkaError as error:
+            del taken[shard]
             return error
-        taken[shard] = producer
         return None
 
     async def _publish(self, shard: int, rows: Sequence[OutboxRow]) -> Outcome:
@@ -150,7 +153,12 @@ class _NotWholeError(Exception):
 
 
 async def _close_all(producers: Collection[Producer], timeout: float | None) -> None:
-    await asyncio.gather(*(producer.close(timeout) for producer in producers))
+    try:
+        await asyncio.gather(*(producer.close(timeout) for producer in producers))
+    except asyncio.CancelledError:
+        # A task that is cancelled before its first step runs nothing: such a producer would stay open.
+        await asyncio.shield(asyncio.gather(*(producer.close(0) for producer in producers)))
+        raise
 
 
 def _is_fenced(error: KafkaError) -> bool:

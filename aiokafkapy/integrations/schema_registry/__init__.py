@@ -3,7 +3,7 @@
     registry = SchemaRegistryClient("https://registry:8081", basic_auth_user_info="user:password")
     producer = KafkaProducer("kafka:9092", value_serializer=AvroSerializer(registry, Order))
 
-A schema or a model comes in, with data; bytes go out that name the schema's id, and come back as data. What is where:
+A schema or a model comes in, with data; bytes go out that name the schema's id, and come back as data. Contents:
 ``client`` and ``transport`` (the registry), ``wire_format``, ``subjects``, ``data_contracts``, ``rules`` (which runs
 them), and one module for each format. Needs
 ``pip install 'aiokafkapy[schema-registry]'``.

@@ -41,7 +41,7 @@ class AvroSerializer(RegistrySerializer[T]):
     """Writes Avro. ``schema_or_model`` is a schema (a ``Schema``, its text, or a dict), whose data are dicts, or a
     pydantic model or dataclass, whose schema is derived: see ``avro_schema``. None is for ``use_latest_version``.
 
-    ``to_dict`` turns data into what the schema describes.
+    ``to_dict`` turns an object into data of the schema.
     """
 
     @overload
@@ -50,7 +50,7 @@ class AvroSerializer(RegistrySerializer[T]):
         registry: SchemaRegistryClient,
         schema_or_model: type[T],
         *,
-        to_dict: Callable[[T], Any] | None = None,
+        to_dict: Callable[[T], object] | None = None,
         **options: Unpack[SerializerOptions],
     ) -> None: ...
 
@@ -60,16 +60,16 @@ class AvroSerializer(RegistrySerializer[T]):
         registry: SchemaRegistryClient,
         schema_or_model: Schema | str | dict[str, Any] | None = None,
         *,
-        to_dict: Callable[[Any], Any] | None = None,
+        to_dict: Callable[[Any], object] | None = None,
         **options: Unpack[SerializerOptions],
     ) -> None: ...
 
     def __init__(
         self,
         registry: SchemaRegistryClient,
-        schema_or_model: Any = None,
+        schema_or_model: object = None,
         *,
-        to_dict: Callable[[Any], Any] | None = None,
+        to_dict: Callable[[Any], object] | None = None,
         **options: Unpack[SerializerOptions],
     ) -> None:
         schema = None
@@ -93,7 +93,7 @@ class AvroSerializer(RegistrySerializer[T]):
         to_dict = self._to_dict
         write = _writer(parsed)
 
-        def message(data: Any) -> Any:
+        def message(data: object) -> object:
             return data if to_dict is None else to_dict(data)
 
         return RuledForm(message, avro_walk(parsed, named), lambda one: write(one, b""))
@@ -102,7 +102,7 @@ class AvroSerializer(RegistrySerializer[T]):
         return _writer(await _parsed(self._registry, schema), self._to_dict)
 
 
-def _writer(parsed: Any, to_dict: Callable[[Any], Any] | None = None) -> Encoder:
+def _writer(parsed: Any, to_dict: Callable[[Any], object] | None = None) -> Encoder:
     """Writes data of a schema behind a prefix."""
     is_bytes = _is_bytes(parsed)
     write = fastavro.schemaless_writer
@@ -147,7 +147,7 @@ class AvroDeserializer(RegistryDeserializer[T], Generic[T]):
     ) -> None: ...
 
     def __init__(
-        self, registry: SchemaRegistryClient, schema_or_model: Any = None, **options: Unpack[DeserializerOptions]
+        self, registry: SchemaRegistryClient, schema_or_model: object = None, **options: Unpack[DeserializerOptions]
     ) -> None:
         super().__init__(registry, **options)
         self._from_avro: Callable[[Any], Any] | None = None
@@ -186,7 +186,7 @@ class AvroDeserializer(RegistryDeserializer[T], Generic[T]):
         read = fastavro.schemaless_reader
         resolved = parsed if writer is not target else None
 
-        def finish(message: Any) -> Any:
+        def finish(message: object) -> object:
             if reader is not None and not is_bytes:
                 # Rules are of the schema that has them; the reader's own is another, and is resolved after them.
                 message = read(BytesIO(write(message, b"")), parsed, reader)
@@ -205,8 +205,8 @@ def _check_type(registered: RegisteredSchema) -> None:
         raise DeserializationError(f"schema {registered.id} is of type {registered.schema.type}, not AVRO")
 
 
-def _schema_of(given: Schema | str | dict[str, Any] | list[Any]) -> Schema:
-    """What was given as a schema, which can be read. Raises ConfigurationError."""
+def _schema_of(given: object) -> Schema:
+    """The given schema, checked to be readable. Raises ConfigurationError."""
     if not isinstance(given, (Schema, str, dict, list)):
         raise ConfigurationError(f"{given!r:.100} is neither an Avro schema nor a model")
     if isinstance(given, Schema):
@@ -239,7 +239,7 @@ def _name_of(schema: Schema) -> str | None:
 
 
 async def _parsed(registry: SchemaRegistryClient, schema: Schema) -> Any:
-    """The schema as fastavro reads it, with what it refers to, and what those refer to."""
+    """The schema as fastavro reads it, with all its references, direct and indirect."""
     return (await _parsed_with_names(registry, schema))[0]
 
 
@@ -272,13 +272,13 @@ async def _load_references(
         _parse(found.schema, named)
 
 
-def _is_bytes(parsed: Any) -> bool:
+def _is_bytes(parsed: object) -> bool:
     return parsed == "bytes" or (
         isinstance(parsed, dict) and parsed.get("type") == "bytes" and "logicalType" not in parsed
     )
 
 
-def _misfit(parsed: Any, data: Any, error: Exception) -> SerializationError:
+def _misfit(parsed: Any, data: object, error: Exception) -> SerializationError:
     """Which field does not fit, in types only: fastavro's own text has the value."""
     try:
         validate(data, parsed, raise_errors=True)
@@ -293,7 +293,7 @@ def _misfit(parsed: Any, data: Any, error: Exception) -> SerializationError:
     return SerializationError(f"it does not fit its Avro schema: {type(error).__name__}")
 
 
-def _shown(schema: Any) -> str:
+def _shown(schema: object) -> str:
     if isinstance(schema, dict):
         return str(schema.get("logicalType") or schema.get("name") or schema.get("type"))
     if isinstance(schema, list):

@@ -16,9 +16,9 @@ a model, a dataclass                           record; by its name where it come
 a union                                        union; the branch of the default comes first
 =============================================  =====================================================
 
-Rules: whatever is not in the table is a ConfigurationError that names model and field, at once and not with a record;
-a field's name is its serialization alias, if it has one; a default that Avro can write is the field's default there;
-an int is 64 bits, and a larger one is the record's error; a datetime comes back in UTC, to the microsecond.
+Rules: a type that is not in the table is a ConfigurationError that names model and field, at once and not with a
+record; a field's name is its serialization alias, if it has one; a default that Avro can write is the field's default
+there; an int is 64 bits, and a larger one is the record's error; a datetime comes back in UTC, to the microsecond.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ from uuid import UUID
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticUndefined
 
+from aiokafkapy.common import JsonObject, JsonValue
 from aiokafkapy.errors import ConfigurationError
 
 __all__ = ["AvroModel", "avro_schema"]
 
-_PLAIN: Final[dict[Any, Any]] = {
+_PLAIN: Final[dict[object, JsonValue]] = {
     bool: "boolean",
     int: "long",
     float: "double",
@@ -69,24 +70,25 @@ def avro_schema(model: type, *, namespace: str | None = None) -> dict[str, Any]:
     """
     _check_model(model)
     found = namespace if namespace is not None else getattr(model, "__avro_namespace__", None)
-    schema: dict[str, Any] = _Deriver(found).record(model)
-    return schema
+    schema: Any = _Deriver(found).record(model)  # written out: it is the first
+    derived: dict[str, Any] = schema
+    return derived
 
 
 class AvroModel:
-    """A model with its schema: ``to_avro`` makes what fastavro writes of an instance, ``from_avro`` the reverse."""
+    """A model with its schema: ``to_avro`` turns an instance into data for fastavro, ``from_avro`` the reverse."""
 
     def __init__(self, model: type, *, namespace: str | None = None) -> None:
         self.schema: Final = avro_schema(model, namespace=namespace)
         self._adapter: TypeAdapter[Any] = TypeAdapter(model)
 
-    def to_avro(self, instance: Any) -> Any:
+    def to_avro(self, instance: object) -> object:
         """The instance as dicts, lists and plain values. One that is of another type than its field is fastavro's to
         refuse: pydantic's warning would have the value.
         """
         return _plain(self._adapter.dump_python(instance, mode="python", by_alias=True, warnings=False))
 
-    def from_avro(self, data: Any) -> Any:
+    def from_avro(self, data: object) -> Any:
         """An instance, validated. Raises pydantic's ValidationError."""
         return self._adapter.validate_python(data)
 
@@ -96,28 +98,28 @@ class _Deriver:
 
     def __init__(self, namespace: str | None) -> None:
         self._namespace = namespace
-        self._named: dict[str, type] = {}  # what was written out
+        self._named: dict[str, type] = {}  # the schemas already written
 
-    def record(self, model: type) -> Any:
+    def record(self, model: type) -> str | JsonObject:
         name = _checked_name(model.__name__, f"model {model.__qualname__}")
         if self._is_known(name, model):
             return self._full(name)
-        schema: dict[str, Any] = {"type": "record", "name": name}
+        schema: JsonObject = {"type": "record", "name": name}
         if self._namespace:
             schema["namespace"] = self._namespace
         schema["fields"] = [self._field(model, *field) for field in _fields(model)]
         return schema
 
-    def _field(self, model: type, name: str, kind: Any, metadata: Sequence[Any], default: Any) -> dict[str, Any]:
+    def _field(self, model: type, name: str, kind: object, metadata: Sequence[object], default: object) -> JsonObject:
         place = f"{model.__name__}.{name}"
         _checked_name(name, place)
         schema = self._type(place, kind, metadata)
-        field: dict[str, Any] = {"name": name, "type": schema}
+        field: JsonObject = {"name": name, "type": schema}
         if default is not _NO_DEFAULT:
             self._give_default(field, default)
         return field
 
-    def _give_default(self, field: dict[str, Any], default: Any) -> None:
+    def _give_default(self, field: JsonObject, default: object) -> None:
         """The field's default, if Avro can write it: of the first branch of a union."""
         schema = field["type"]
         branches = schema if isinstance(schema, list) else [schema]
@@ -129,7 +131,7 @@ class _Deriver:
                 field["default"] = written
                 return
 
-    def _type(self, place: str, kind: Any, metadata: Sequence[Any] = ()) -> Any:
+    def _type(self, place: str, kind: object, metadata: Sequence[object] = ()) -> JsonValue:
         if get_origin(kind) is typing.Annotated:
             kind, *more = get_args(kind)
             return self._type(place, kind, [*metadata, *more])
@@ -158,8 +160,8 @@ class _Deriver:
             "write the schema by hand, and give the serializer to_dict="
         )
 
-    def _union(self, place: str, kinds: Sequence[Any]) -> Any:
-        branches: list[Any] = []
+    def _union(self, place: str, kinds: Sequence[object]) -> JsonValue:
+        branches: list[JsonValue] = []
         for kind in kinds:
             branch = self._type(place, kind)
             branches += branch if isinstance(branch, list) else [branch]
@@ -168,7 +170,7 @@ class _Deriver:
             raise ConfigurationError(f"{place}: a union in Avro has each kind of type once: {kinds!r}")
         return distinct if len(distinct) > 1 else distinct[0]
 
-    def _enum(self, place: str, kind: type[Enum]) -> Any:
+    def _enum(self, place: str, kind: type[Enum]) -> JsonValue:
         symbols = [member.value for member in kind]
         if not symbols or not all(isinstance(one, str) and _NAME.fullmatch(one) for one in symbols):
             raise ConfigurationError(
@@ -176,7 +178,7 @@ class _Deriver:
             )
         if self._is_known(kind.__name__, kind):
             return self._full(kind.__name__)
-        schema: dict[str, Any] = {"type": "enum", "name": kind.__name__, "symbols": symbols}
+        schema: JsonObject = {"type": "enum", "name": kind.__name__, "symbols": symbols}
         if self._namespace:
             schema["namespace"] = self._namespace
         return schema
@@ -195,7 +197,7 @@ class _Deriver:
         return f"{self._namespace}.{name}" if self._namespace else name
 
 
-def _check_model(model: Any) -> None:
+def _check_model(model: object) -> None:
     if not isinstance(model, type) or not _is_model(model):
         raise ConfigurationError(f"{model!r} is neither a pydantic model nor a dataclass")
 
@@ -204,9 +206,9 @@ def _is_model(kind: type) -> bool:
     return issubclass(kind, BaseModel) or dataclasses.is_dataclass(kind)
 
 
-def _fields(model: Any) -> list[tuple[str, Any, Sequence[Any], Any]]:
+def _fields(model: Any) -> list[tuple[str, object, Sequence[object], object]]:
     """Name, type, annotations and default of each field."""
-    found: list[tuple[str, Any, Sequence[Any], Any]] = []
+    found: list[tuple[str, object, Sequence[object], object]] = []
     if issubclass(model, BaseModel):
         for name, field in model.model_fields.items():
             default = field.default if field.default is not PydanticUndefined else _NO_DEFAULT
@@ -232,7 +234,7 @@ def _checked_name(name: str, place: str) -> str:
     return name
 
 
-def _decimal(place: str, metadata: Sequence[Any]) -> dict[str, Any]:
+def _decimal(place: str, metadata: Sequence[object]) -> JsonObject:
     numbers: dict[str, int] = {}
     for one in metadata:
         for name in ("max_digits", "decimal_places"):
@@ -251,17 +253,18 @@ def _decimal(place: str, metadata: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _branch_name(branch: Any) -> str:
+def _branch_name(branch: JsonValue) -> str:
     """The identity of a union's branch, which may be in it once: a type, or a named type's name."""
     if isinstance(branch, dict):
         return str(branch.get("name") or branch["type"])
     return str(branch)
 
 
-def _default_of(branch: Any, default: Any) -> Any:
+def _default_of(branch: JsonValue, default: object) -> Any:
     """The default as JSON, where the branch can have it."""
     plain = _plain(default)
-    kind = branch["type"] if isinstance(branch, dict) else branch
+    kind = str(branch["type"] if isinstance(branch, dict) else branch)
+    symbols = branch.get("symbols") if isinstance(branch, dict) else None
     if isinstance(branch, dict) and "logicalType" in branch:
         return _NO_DEFAULT
     fits = {
@@ -271,14 +274,14 @@ def _default_of(branch: Any, default: Any) -> Any:
         # JSON has neither infinity nor NaN
         "double": isinstance(plain, (int, float)) and not isinstance(plain, bool) and abs(plain) <= _LARGEST,
         "string": isinstance(plain, str),
-        "enum": isinstance(plain, str) and plain in (branch.get("symbols", ()) if isinstance(branch, dict) else ()),
+        "enum": isinstance(plain, str) and isinstance(symbols, list) and plain in symbols,
         "array": plain == [],
         "map": plain == {},
     }
     return plain if fits.get(kind, False) else _NO_DEFAULT
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """The value as fastavro takes it: enums are their values, all sequences lists."""
     if isinstance(value, Enum):
         return value.value

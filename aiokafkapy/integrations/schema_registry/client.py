@@ -5,7 +5,7 @@ for a schema, there is one request for it. Knows no format of data. Confluent's 
 
 Rules:
 
-- What cannot change is remembered for good (a schema of an id, the id of a schema under a subject); the latest version
+- Immutable answers are cached for good (a schema of an id, the id of a schema under a subject); the latest version
   of a subject for ``latest_cache_ttl_ms``; a failure not at all. Caches are bounded.
 - A caller that is cancelled takes no other's answer away; ``close()`` ends the requests that nobody waits for.
 - It is made anywhere and belongs to the event loop of its first question.
@@ -22,12 +22,13 @@ from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self, TypeVar, Unpack
 from urllib.parse import quote
 
+from aiokafkapy.common import JsonLike, JsonObject, JsonValue
 from aiokafkapy.errors import IllegalStateError
 
 from .config import RegistryConfig, RegistryOptions, make_config
 from .errors import IncompatibleSchemaError, SchemaRegistryError
 from .schemas import RegisteredSchema, Schema
-from .transport import Question, RegistryTransport
+from .transport import About, Question, RegistryTransport
 
 __all__ = ["Compatibility", "CompatibilityLevel", "SchemaRegistryClient"]
 
@@ -176,10 +177,11 @@ class SchemaRegistryClient:
         """The level in force for a subject, or the global one."""
         path, about = _config_path(subject)
         query = None if subject is None else {"defaultToGlobal": "true"}
-        level: CompatibilityLevel = _field(
+        found: Any = _field(
             await self._ask_alone("GET", path, f"reading the compatibility of {about}", query=query, subject=subject),
             "compatibilityLevel",
         )
+        level: CompatibilityLevel = found
         return level
 
     async def set_compatibility(self, level: CompatibilityLevel, subject: str | None = None) -> None:
@@ -197,7 +199,7 @@ class SchemaRegistryClient:
         body = schema.to_json()
         told = await self._ask_alone("POST", path, doing, query={"verbose": "true"}, body=body, subject=subject)
         problems = told.get("messages") if isinstance(told, dict) else None
-        return Compatibility(bool(_field(told, "is_compatible")), tuple(_strings(problems or ())))
+        return Compatibility(bool(_field(told, "is_compatible")), tuple(_strings(problems or [])))
 
     # for the rules, whose keys are at the same place
 
@@ -208,9 +210,9 @@ class SchemaRegistryClient:
         doing: str,
         *,
         query: dict[str, str] | None = None,
-        body: Any = None,
+        body: JsonLike = None,
         subject: str | None = None,
-    ) -> Any:
+    ) -> JsonValue:
         """The JSON of an answer to any question of the REST API; ``doing`` says it in words. Remembers nothing.
 
         Raises SchemaRegistryError.
@@ -238,14 +240,14 @@ class SchemaRegistryClient:
         doing = f"{'registering' if is_new else 'looking up'} a schema under subject {subject!r}"
         query = {"normalize": "true"} if normalize else None
         try:
-            told = await self._ask("POST", path, doing, query=query, body=schema.to_json(), subject=subject)
+            told = _object(await self._ask("POST", path, doing, query=query, body=schema.to_json(), subject=subject))
         except IncompatibleSchemaError as error:
             raise await self._with_reasons(error, subject, schema) from None
         contracted = _with_contract_of(schema, told)
         return RegisteredSchema(_number(told, "id"), contracted, subject, *_version_and_guid(told))
 
     async def _with_reasons(self, error: IncompatibleSchemaError, subject: str, schema: Schema) -> SchemaRegistryError:
-        """The refusal with what the registry says of each field, where it can be asked."""
+        """The refusal, with the registry's reason for each field where it gives one."""
         try:
             found = await self.check_compatibility(subject, schema)
         except SchemaRegistryError:
@@ -272,7 +274,8 @@ class SchemaRegistryClient:
         async def ask() -> RegisteredSchema:
             name = "id" if isinstance(number, int) else "GUID"
             query = {"format": format} if format else None
-            told = await self._ask("GET", path, f"reading the schema of {name} {number}", query=query, schema_id=number)
+            doing = f"reading the schema of {name} {number}"
+            told = _object(await self._ask("GET", path, doing, query=query, schema_id=number))
             schema = _schema_of(told)
             schema_id = number if isinstance(number, int) else _number({"id": 0, **told}, "id")
             found = RegisteredSchema(schema_id, schema, guid=_version_and_guid(told)[1])
@@ -290,7 +293,8 @@ class SchemaRegistryClient:
     ) -> RegisteredSchema:
         doing = f"reading version {version} of subject {subject!r}"
         query = ({"format": format} if format else {}) | ({"deleted": "true"} if deleted else {}) or None
-        told = await self._ask("GET", f"{_path(subject)}/versions/{version}", doing, query=query, subject=subject)
+        path = f"{_path(subject)}/versions/{version}"
+        told = _object(await self._ask("GET", path, doing, query=query, subject=subject))
         schema = _schema_of(told)
         return RegisteredSchema(_number(told, "id"), schema, subject, *_version_and_guid(told))
 
@@ -301,13 +305,13 @@ class SchemaRegistryClient:
         doing: str,
         *,
         query: dict[str, str | int] | dict[str, str] | None = None,
-        body: Any = None,
+        body: JsonLike = None,
         subject: str | None = None,
         schema_id: int | str | None = None,
-    ) -> Any:
+    ) -> JsonValue:
         return await self._transport.ask(Question(method, path, doing, query, body, subject, schema_id))
 
-    async def _ask_alone(self, method: str, path: str, doing: str, **about: Any) -> Any:
+    async def _ask_alone(self, method: str, path: str, doing: str, **about: Unpack[About]) -> JsonValue:
         """A question whose answer nobody shares; ``close()`` ends it too."""
         return await self._once(object(), lambda: self._ask(method, path, doing, **about))
 
@@ -377,47 +381,57 @@ def _config_path(subject: str | None) -> tuple[str, str]:
     return f"config/{quote(subject, safe='')}", f"subject {subject!r}"
 
 
-def _field(told: Any, name: str) -> Any:
-    try:
-        return told[name]
-    except (KeyError, TypeError, IndexError):
-        raise SchemaRegistryError(f"the registry's answer has no {name!r}: is it a schema registry?") from None
-
-
-def _number(told: Any, name: str) -> int:
-    return _numbers([_field(told, name)])[0]
-
-
-def _numbers(told: Any) -> list[int]:
-    if not isinstance(told, list) or not all(type(one) is int for one in told):
-        raise SchemaRegistryError("the registry's answer has no number where one is needed: is it a schema registry?")
+def _object(told: JsonValue) -> JsonObject:
+    if not isinstance(told, dict):
+        raise SchemaRegistryError("the registry's answer is no object: is it a schema registry?")
     return told
 
 
-def _strings(told: Any) -> list[str]:
-    if not isinstance(told, (list, tuple)):
+def _field(told: JsonValue, name: str) -> JsonValue:
+    if not isinstance(told, dict) or name not in told:
+        raise SchemaRegistryError(f"the registry's answer has no {name!r}: is it a schema registry?")
+    return told[name]
+
+
+def _number(told: JsonValue, name: str) -> int:
+    return _numbers([_field(told, name)])[0]
+
+
+def _numbers(told: JsonValue) -> list[int]:
+    numbers = [one for one in told if type(one) is int] if isinstance(told, list) else []
+    if numbers != told:
+        raise SchemaRegistryError("the registry's answer has no number where one is needed: is it a schema registry?")
+    return numbers
+
+
+def _strings(told: JsonValue) -> list[str]:
+    if not isinstance(told, list):
         raise SchemaRegistryError("the registry's answer is no list: is it a schema registry?")
     return [str(one) for one in told]
 
 
-def _version_and_guid(told: Any) -> tuple[int | None, str | None]:
-    """What a registry may leave out; a GUID that is none is left out too."""
+def _version_and_guid(told: JsonObject) -> tuple[int | None, str | None]:
+    """A field that a registry may leave out; an invalid GUID is left out too."""
     version, guid = told.get("version"), told.get("guid")
+    return version if type(version) is int else None, guid if isinstance(guid, str) and _is_guid(guid) else None
+
+
+def _is_guid(text: str) -> bool:
     try:
-        uuid.UUID(guid)
-    except (ValueError, TypeError, AttributeError):
-        guid = None
-    return version if type(version) is int else None, guid
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True
 
 
-def _schema_of(told: Any) -> Schema:
+def _schema_of(told: JsonObject) -> Schema:
     try:
         return Schema.from_json(told)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SchemaRegistryError(f"the registry's answer is no schema: {type(error).__name__}: {error}") from error
 
 
-def _with_contract_of(schema: Schema, told: Any) -> Schema:
+def _with_contract_of(schema: Schema, told: JsonObject) -> Schema:
     try:
         return schema.with_contract_of(told)
     except (TypeError, ValueError, AttributeError) as error:

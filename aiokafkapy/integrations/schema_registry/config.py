@@ -3,7 +3,7 @@
 Owns names, defaults and checks; TLS's options have the producer's names and rules. Confluent's counterparts are the
 options ``schema.registry.url``, ``basic.auth.user.info``, ``bearer.auth.token`` and ``schema.registry.ssl.*``.
 
-Rules: a wrong option is a ConfigurationError that says what to write; secrets are shown nowhere, not by ``repr``
+Rules: a wrong option is a ConfigurationError that gives the valid form; secrets are shown nowhere, not by ``repr``
 either; user and password in a URL are taken out of it at once.
 """
 

@@ -1,10 +1,10 @@
 """Data contracts as a registry has them: the rules and the metadata of a schema, plain values.
 
-Confluent's counterparts are ``Rule``, ``RuleSet`` and ``Metadata`` of the REST API's entities. Who runs rules is in
-``rules``; here is only what they say.
+Confluent's counterparts are ``Rule``, ``RuleSet`` and ``Metadata`` of the REST API's entities. The executors of rules
+are in ``rules``; here are only their definitions.
 
-Rules: values are hashable, for a schema with its contract is the key of caches; what a registry says beyond these
-fields is not kept; a rule of a kind or mode that is not Confluent's is an error where it is read, with the value.
+Rules: values are hashable, for a schema with its contract is the key of caches; other fields of a registry's answer are
+not kept; a rule of a kind or mode that is not Confluent's is an error where it is read, with the value.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
+
+from aiokafkapy.common import JsonLike
 
 __all__ = ["Metadata", "Rule", "RuleKind", "RuleMode", "RuleSet", "RunMode"]
 
@@ -26,7 +28,7 @@ _BOTH = {"WRITEREAD": ("WRITE", "READ"), "UPDOWN": ("UPGRADE", "DOWNGRADE")}
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule. ``type`` says who runs it: ``CEL``, ``CEL_FIELD``, ``JSONATA``, ``ENCRYPT``, ``ENCRYPT_PAYLOAD``.
+    """One rule. ``type`` names its executor: ``CEL``, ``CEL_FIELD``, ``JSONATA``, ``ENCRYPT``, ``ENCRYPT_PAYLOAD``.
 
     ``on_success`` and ``on_failure`` are ``NONE``, ``ERROR`` or ``DLQ``, or two of them with a comma for the two modes
     of ``WRITEREAD`` and ``UPDOWN``. ``params`` are pairs of name and value.
@@ -48,8 +50,8 @@ class Rule:
         """Whether it is run in this mode."""
         return not self.disabled and mode in _BOTH.get(self.mode, (self.mode,))
 
-    def action(self, mode: RunMode, is_success: bool) -> str:
-        """What is done after it; ``NONE`` after a success and ``ERROR`` after a failure unless it says otherwise."""
+    def action(self, mode: RunMode, *, is_success: bool) -> str:
+        """The action after it; ``NONE`` after a success and ``ERROR`` after a failure unless it says otherwise."""
         said = self.on_success if is_success else self.on_failure
         if not said:
             return "NONE" if is_success else "ERROR"
@@ -58,10 +60,10 @@ class Rule:
             said = said.split(",")[both.index(mode)]
         return said.strip()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JsonLike]:
         """As the REST API writes it."""
-        body: dict[str, Any] = {"name": self.name, "kind": self.kind, "mode": self.mode, "type": self.type}
-        optional = {
+        body: dict[str, JsonLike] = {"name": self.name, "kind": self.kind, "mode": self.mode, "type": self.type}
+        optional: dict[str, JsonLike] = {
             "doc": self.doc,
             "tags": sorted(self.tags) or None,
             "params": dict(self.params) or None,
@@ -123,9 +125,9 @@ class RuleSet:
         chosen = [rule for rule in rules if rule.runs_in(mode)]
         return tuple(reversed(chosen) if mode in ("READ", "DOWNGRADE") else chosen)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JsonLike]:
         """As the REST API writes it."""
-        body: dict[str, Any] = {
+        body: dict[str, JsonLike] = {
             "domainRules": [rule.to_json() for rule in self.domain_rules],
             "migrationRules": [rule.to_json() for rule in self.migration_rules],
         }
@@ -147,17 +149,17 @@ class RuleSet:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What else a schema's contract says: tags of fields, by patterns of their full names, and properties, which rules
-    have for parameters.
+    """The other parts of a schema's contract: tags of fields, by patterns of their full names, and properties, which
+    rules have for parameters.
     """
 
     tags: tuple[tuple[str, frozenset[str]], ...] = ()
     properties: tuple[tuple[str, str], ...] = ()
     sensitive: frozenset[str] = frozenset()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JsonLike]:
         """As the REST API writes it."""
-        body: dict[str, Any] = {}
+        body: dict[str, JsonLike] = {}
         if self.tags:
             body["tags"] = {pattern: sorted(names) for pattern, names in self.tags}
         if self.properties:
@@ -173,6 +175,6 @@ class Metadata:
         return cls(tags, _pairs(body.get("properties")), frozenset(map(str, body.get("sensitive") or ())))
 
 
-def _pairs(given: Mapping[str, Any] | None) -> tuple[tuple[str, str], ...]:
-    pairs: Iterable[tuple[str, Any]] = (given or {}).items()
+def _pairs(given: Mapping[str, object] | None) -> tuple[tuple[str, str], ...]:
+    pairs: Iterable[tuple[str, object]] = (given or {}).items()
     return tuple((str(name), str(value)) for name, value in pairs)

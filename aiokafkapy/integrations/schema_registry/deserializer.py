@@ -60,18 +60,18 @@ class DeserializerOptions(TypedDict, total=False):
 class ReadForm(NamedTuple):
     """A format's way of reading in steps, between which rules are run."""
 
-    read: Callable[[bytes], Any]
+    read: Callable[[bytes], object]
     """The message as the schema has it whose rules are run."""
-    read_as_written: Callable[[bytes], Any]
+    read_as_written: Callable[[bytes], object]
     """The message as its writer had it, for migrations."""
     walk: Walk
     finish: Callable[[Any], Any]
-    """The data of what rules have left."""
+    """The data after the rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class _RuledDecoder:
-    """Reads bytes in steps. ``expires`` is when it has to be made anew."""
+    """Reads bytes in steps. ``expires`` is when it has to be recreated."""
 
     form: ReadForm
     for_bytes: RuleRun
@@ -100,7 +100,7 @@ class RegistryDeserializer(ABC, Generic[T_co]):
     """Turns bytes that name their schema into data.
 
     ``await deserializer(data, headers)``, or ``await deserializer.of(record)``. ``is_key`` for the keys of records.
-    ``use_latest_version`` brings what older and newer versions wrote to the subject's newest, by its migration rules.
+    ``use_latest_version`` migrates data of older and newer versions to the subject's newest, by its migration rules.
     ``rules`` says how rules of data contracts are run; ``ignore_rules`` runs none.
     """
 
@@ -268,7 +268,7 @@ class RegistryDeserializer(ABC, Generic[T_co]):
     def _refuse(
         self, topic: str | None, data: bytes, headers: tuple[tuple[str, bytes | None], ...], error: RuleFailedError
     ) -> None:
-        """A dead letter of what a rule refused, in the bytes in which it came."""
+        """A dead letter for a record that a rule refused, with the received bytes."""
         sink = self._rules.dead_letters
         if sink is None or not error.is_dead_letter or topic is None:
             return

@@ -107,7 +107,7 @@ class IncompatibleSchemaError(SchemaRegistryError):
 
 
 class SchemaRulesError(SchemaRegistryError):
-    """Rules of the schema cannot be run: their type is unknown, or what they need is missing. ``rules`` names them."""
+    """Rules of the schema cannot be run: their type is unknown, or a dependency is missing. ``rules`` names them."""
 
     rules: tuple[str, ...] = ()
 
@@ -136,8 +136,8 @@ class RuleFailedError(SerializationError):
 
     @property
     def dead_letter_headers(self) -> tuple[tuple[str, bytes], ...]:
-        """What a dead letter says of the rule, in Confluent's words (``__rule.name``, …): readers leave out the rule of
-        this name.
+        """The headers of a dead letter that describe the rule, by Confluent's names (``__rule.name``, …): readers leave
+        out the rule of this name.
         """
         about = {"name": self.rule, "mode": self.mode, "subject": self.subject, "exception": str(self)}
         return tuple((f"__rule.{name}", one.encode(errors="replace")) for name, one in about.items())

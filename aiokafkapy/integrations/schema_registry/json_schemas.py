@@ -1,10 +1,10 @@
 """JSON Schema: serializer and deserializer, of dicts by a schema, or of pydantic models and dataclasses.
 
-Owns validation and the reading of schemas with their references. A model's schema is pydantic's own, of what it writes.
-Confluent's counterparts are ``KafkaJsonSchemaSerializer`` and ``KafkaJsonSchemaDeserializer``.
+Owns validation and the reading of schemas with their references. A model's schema is pydantic's own, in serialization
+mode. Confluent's counterparts are ``KafkaJsonSchemaSerializer`` and ``KafkaJsonSchemaDeserializer``.
 
 Rules: data is validated before it is written, but an instance of the model that the schema is derived from, which
-pydantic has validated; what does not fit is a SerializationError that names the field and the rule, never the value.
+pydantic has validated; invalid data is a SerializationError that names the field and the rule, never the value.
 A registry takes a model's next version as compatible more often when the model is closed (``extra="forbid"``): see
 docs/schemas.md.
 """
@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, Final, Generic, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack, overload
 
 from pydantic import TypeAdapter
 from pydantic_core import PydanticSerializationError
 
+from aiokafkapy.common import JsonValue
 from aiokafkapy.errors import ConfigurationError, SerializationError
 
 from .client import SchemaRegistryClient
@@ -36,6 +37,9 @@ except ModuleNotFoundError as missing:
         "JSON Schema needs jsonschema: pip install 'aiokafkapy[schema-registry]'", name=missing.name
     ) from missing
 
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
 __all__ = ["JsonSchemaDeserializer", "JsonSchemaSerializer", "json_schema"]
 
 T = TypeVar("T")
@@ -48,16 +52,16 @@ _dump = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=Fa
 
 
 def json_schema(model: Any) -> dict[str, Any]:
-    """The JSON Schema of what a pydantic model or a dataclass is written as."""
+    """The JSON Schema of a serialized pydantic model or dataclass."""
     schema = TypeAdapter(model).json_schema(mode="serialization", by_alias=True)
     return schema if "title" in schema or not isinstance(model, type) else {"title": model.__name__, **schema}
 
 
 class JsonSchemaSerializer(RegistrySerializer[T]):
-    """Writes JSON. ``schema_or_model`` is a JSON Schema (a ``Schema``, its text, or a dict), whose data are what
+    """Writes JSON. ``schema_or_model`` is a JSON Schema (a ``Schema``, its text, or a dict), whose data are values that
     ``json`` takes, or a pydantic model or dataclass. None is for ``use_latest_version``.
 
-    ``to_dict`` turns data into what ``json`` takes. ``validate`` False trusts the data; True checks models too.
+    ``to_dict`` turns data into values that ``json`` takes. ``validate`` False trusts the data; True checks models too.
     """
 
     @overload
@@ -66,7 +70,7 @@ class JsonSchemaSerializer(RegistrySerializer[T]):
         registry: SchemaRegistryClient,
         schema_or_model: type[T],
         *,
-        to_dict: Callable[[T], Any] | None = None,
+        to_dict: Callable[[T], object] | None = None,
         validate: bool | None = None,
         **options: Unpack[SerializerOptions],
     ) -> None: ...
@@ -77,7 +81,7 @@ class JsonSchemaSerializer(RegistrySerializer[T]):
         registry: SchemaRegistryClient,
         schema_or_model: Schema | str | dict[str, Any] | None = None,
         *,
-        to_dict: Callable[[Any], Any] | None = None,
+        to_dict: Callable[[Any], object] | None = None,
         validate: bool | None = None,
         **options: Unpack[SerializerOptions],
     ) -> None: ...
@@ -85,9 +89,9 @@ class JsonSchemaSerializer(RegistrySerializer[T]):
     def __init__(
         self,
         registry: SchemaRegistryClient,
-        schema_or_model: Any = None,
+        schema_or_model: object = None,
         *,
-        to_dict: Callable[[Any], Any] | None = None,
+        to_dict: Callable[[Any], object] | None = None,
         validate: bool | None = None,
         **options: Unpack[SerializerOptions],
     ) -> None:
@@ -111,7 +115,7 @@ class JsonSchemaSerializer(RegistrySerializer[T]):
         validates = not trusts_models if self._validates is None else self._validates
         check = await _checker(self._registry, schema) if validates else None
 
-        def encode(data: Any, prefix: bytes) -> bytes:
+        def encode(data: object, prefix: bytes) -> bytes:
             written = self._written(data)
             if check is not None:
                 check(json.loads(written))
@@ -120,18 +124,18 @@ class JsonSchemaSerializer(RegistrySerializer[T]):
         return encode
 
     async def _ruled_form(self, registered: RegisteredSchema, is_own: bool) -> RuledForm:
-        # A rule may make of a model's data what it would never be: it is checked unless that was said.
+        # A rule may turn a model's data into a value that the model cannot have: it is checked unless that was said.
         check, walk = await _checker_and_walk(self._registry, registered.schema)
         validates = self._validates is not False
 
-        def write(message: Any) -> bytes:
+        def write(message: object) -> bytes:
             if validates:
                 check(message)
             return _dump(message).encode()
 
         return RuledForm(lambda data: json.loads(self._written(data)), walk, write)
 
-    def _written(self, data: Any) -> bytes:
+    def _written(self, data: object) -> bytes:
         adapter, to_dict = self._adapter, self._to_dict
         if to_dict is not None:
             return _dump(to_dict(data)).encode()
@@ -143,7 +147,7 @@ class JsonSchemaSerializer(RegistrySerializer[T]):
 
 
 class JsonSchemaDeserializer(RegistryDeserializer[T], Generic[T]):
-    """Reads JSON: what ``json`` gives, or an instance of a pydantic model or dataclass, which validates it.
+    """Reads JSON: the value from ``json``, or an instance of a pydantic model or dataclass, which validates it.
 
     Without a model the data is validated by its writer's schema; ``validate=False`` trusts it.
     """
@@ -203,7 +207,7 @@ class JsonSchemaDeserializer(RegistryDeserializer[T], Generic[T]):
         check, walk = await _checker_and_walk(self._registry, target.schema)
         adapter, validates = self._adapter, self._validates
 
-        def finish(message: Any) -> Any:
+        def finish(message: object) -> object:
             if validates:
                 check(message)
             return message if adapter is None else adapter.validate_json(_dump(message))
@@ -222,7 +226,7 @@ def _check_type(registered: RegisteredSchema) -> None:
         raise DeserializationError(f"schema {registered.id} is of type {registered.schema.type}, not JSON")
 
 
-def _dumped(adapter: TypeAdapter[Any], data: Any) -> bytes:
+def _dumped(adapter: TypeAdapter[Any], data: object) -> bytes:
     """An instance as JSON: one that was changed after it was validated is refused, and not only warned of."""
     try:
         return adapter.dump_json(data, by_alias=True, warnings="error")
@@ -232,7 +236,7 @@ def _dumped(adapter: TypeAdapter[Any], data: Any) -> bytes:
         ) from None
 
 
-def _schema_of(given: Schema | str | dict[str, Any]) -> Schema:
+def _schema_of(given: object) -> Schema:
     if isinstance(given, Schema):
         if given.type != "JSON":
             raise ConfigurationError(f"the schema is of type {given.type}, not JSON")
@@ -249,7 +253,7 @@ def _schema_of(given: Schema | str | dict[str, Any]) -> Schema:
     return given if isinstance(given, Schema) else Schema(text, "JSON")
 
 
-def _validator_kind(content: Any) -> Any:
+def _validator_kind(content: Any) -> type[Validator]:
     """The class of validators for the schema's draft. Raises ConfigurationError for one that cannot be used."""
     kind = validator_for(content)
     try:
@@ -259,18 +263,18 @@ def _validator_kind(content: Any) -> Any:
     return kind
 
 
-async def _checker(registry: SchemaRegistryClient, schema: Schema) -> Callable[[Any], None]:
-    """What raises SerializationError for data that does not fit the schema."""
+async def _checker(registry: SchemaRegistryClient, schema: Schema) -> Callable[[object], None]:
+    """A function that raises SerializationError for data that does not fit the schema."""
     return (await _checker_and_walk(registry, schema))[0]
 
 
-async def _checker_and_walk(registry: SchemaRegistryClient, schema: Schema) -> tuple[Callable[[Any], None], Walk]:
+async def _checker_and_walk(registry: SchemaRegistryClient, schema: Schema) -> tuple[Callable[[object], None], Walk]:
     """The same, and the way through its properties."""
     from .rules.json_fields import json_walk
 
     content = json.loads(schema.text)
     kind = _validator_kind(content)
-    resources: dict[str, Any] = {}
+    resources: dict[str, JsonValue] = {}
     await _load_references(registry, schema, resources)
     known: Registry[Any] = Registry().with_resources(
         (name, Resource.from_contents(one, default_specification=DRAFT7)) for name, one in resources.items()
@@ -290,7 +294,7 @@ async def _checker_and_walk(registry: SchemaRegistryClient, schema: Schema) -> t
     return check, json_walk(content, validator, known.resolver_with_root(root))
 
 
-async def _load_references(registry: SchemaRegistryClient, schema: Schema, resources: dict[str, Any]) -> None:
+async def _load_references(registry: SchemaRegistryClient, schema: Schema, resources: dict[str, JsonValue]) -> None:
     for reference in schema.references:
         if reference.name in resources:
             continue
@@ -301,7 +305,7 @@ async def _load_references(registry: SchemaRegistryClient, schema: Schema, resou
         await _load_references(registry, found.schema, resources)
 
 
-def _shown(rule: Any) -> str:
+def _shown(rule: object) -> str:
     """The rule of the schema, which is not the data."""
     text = json.dumps(rule, ensure_ascii=False)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

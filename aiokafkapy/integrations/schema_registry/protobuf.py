@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Generic, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack, overload
 
 from aiokafkapy.errors import ConfigurationError, SerializationError
 
@@ -30,6 +30,9 @@ except ModuleNotFoundError as missing:
         "Protobuf needs its library: pip install 'aiokafkapy[schema-registry]'", name=missing.name
     ) from missing
 
+if TYPE_CHECKING:
+    from .rules.fields import Visit
+
 __all__ = ["ProtobufDeserializer", "ProtobufSerializer", "protobuf_schema"]
 
 M = TypeVar("M", bound=Message)
@@ -39,7 +42,8 @@ _KNOWN_TO_ALL: Final = "google/protobuf/"
 
 
 def protobuf_schema(message_type: type[Message], references: Sequence[SchemaReference] = ()) -> Schema:
-    """The schema of the file that a message class is of. ``references`` are the files it imports, where registered."""
+    """The schema of the file that defines a message class. ``references`` are the files it imports, where
+    registered."""
     return _file_schema(message_type.DESCRIPTOR.file, tuple(references))
 
 
@@ -81,7 +85,7 @@ class ProtobufSerializer(RegistrySerializer[M]):
     async def _encoder_for(self, schema: Schema, is_own: bool) -> Encoder:
         message_type = self._message_type
 
-        def encode(data: Any, prefix: bytes) -> bytes:
+        def encode(data: object, prefix: bytes) -> bytes:
             if not isinstance(data, message_type):
                 raise self._misfit(data)
             return prefix + data.SerializeToString()
@@ -104,12 +108,12 @@ class ProtobufSerializer(RegistrySerializer[M]):
                 ) from None
         return RuledForm(self._message, protobuf_walk(descriptor), lambda message: message.SerializeToString())
 
-    def _message(self, data: Any) -> Any:
+    def _message(self, data: object) -> Message:
         if not isinstance(data, self._message_type):
             raise self._misfit(data)
         return data
 
-    def _misfit(self, data: Any) -> SerializationError:
+    def _misfit(self, data: object) -> SerializationError:
         return SerializationError(
             f"it is a {type(data).__name__}, not a message {self._message_type.DESCRIPTOR.full_name}"
         )
@@ -118,8 +122,8 @@ class ProtobufSerializer(RegistrySerializer[M]):
 class ProtobufDeserializer(RegistryDeserializer[M], Generic[M]):
     """Reads messages of a generated class; without one, of a class made from the writer's schema.
 
-    Protobuf reads by the numbers of fields, so a class of one's own needs no look-up of what a writer had, but for its
-    rules: with ``ignore_rules`` the registry is not asked.
+    Protobuf reads by the numbers of fields, so the reader's own class needs the writer's schema only for its rules:
+    with ``ignore_rules`` the registry is not asked.
     """
 
     _format = "serialized"
@@ -141,7 +145,10 @@ class ProtobufDeserializer(RegistryDeserializer[M], Generic[M]):
     ) -> None: ...
 
     def __init__(
-        self, registry: SchemaRegistryClient, message_type: Any = None, **options: Unpack[DeserializerOptions]
+        self,
+        registry: SchemaRegistryClient,
+        message_type: type[M] | None = None,
+        **options: Unpack[DeserializerOptions],
     ) -> None:
         super().__init__(registry, **options)
         self._message_type = message_type
@@ -153,47 +160,47 @@ class ProtobufDeserializer(RegistryDeserializer[M], Generic[M]):
         return path, rest
 
     async def _decoder_for(self, registered: RegisteredSchema, path: tuple[int, ...]) -> Decoder:
-        message_type = self._message_type
+        message_type: type[Message] | None = self._message_type
         if message_type is None:
             message_type = await _message_type_of(self._registry, registered, path)
+        new = message_type
 
-        def decode(data: bytes) -> Any:
-            message = message_type()
+        def decode(data: bytes) -> Message:
+            message = new()
             message.ParseFromString(data)
             return message
 
         return decode
 
     async def _name_in(self, registered: RegisteredSchema, path: tuple[int, ...]) -> str | None:
-        found: Any = await _message_type_of(self._registry, registered, path)
-        name: str = found.DESCRIPTOR.full_name
-        return name
+        found = await _message_type_of(self._registry, registered, path)
+        return found.DESCRIPTOR.full_name
 
     async def _read_form(self, writer: RegisteredSchema, target: RegisteredSchema, path: tuple[int, ...]) -> ReadForm:
         from .rules.protobuf_fields import protobuf_walk
 
-        written: Any = await _message_type_of(self._registry, writer, path)
-        described: Any = written
+        written = await _message_type_of(self._registry, writer, path)
+        described = written
         if target is not writer:
             described = await _message_type_named(self._registry, target, written.DESCRIPTOR.full_name)
-        wanted: Any = self._message_type or described
+        wanted: type[Message] = self._message_type or described
 
-        def read(data: bytes) -> Any:
+        def read(data: bytes) -> Message:
             message = wanted()
             message.ParseFromString(data)
             return message
 
-        def read_as_written(data: bytes) -> Any:
+        def read_as_written(data: bytes) -> dict[str, Any]:
             message = written()
             message.ParseFromString(data)
             return json_format.MessageToDict(message, True)
 
-        def finish(message: Any) -> Any:
+        def finish(message: object) -> object:
             return json_format.ParseDict(message, wanted()) if isinstance(message, dict) else message
 
         walk = protobuf_walk(described.DESCRIPTOR)
 
-        def walk_through(message: Any, visit: Any) -> Any:
+        def walk_through(message: object, visit: Visit) -> object:
             return walk(finish(message), visit)
 
         return ReadForm(read, read_as_written, walk_through, finish)
@@ -233,7 +240,7 @@ async def _message_type_of(
         raise DeserializationError(f"schema {registered.id} is of type {registered.schema.type}, not PROTOBUF")
     pool, file = await _pool_of(registry, registered)
     try:
-        found: Any = pool.FindFileByName(file.name)
+        found = pool.FindFileByName(file.name)
         names = [one.name for one in file.message_type]
         descriptor = found.message_types_by_name[names[path[0]]]
         for place in path[1:]:

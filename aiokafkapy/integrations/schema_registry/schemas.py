@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
+from aiokafkapy.common import JsonLike
+
 from .data_contracts import Metadata, RuleSet
 
 __all__ = ["RegisteredSchema", "Schema", "SchemaReference", "SchemaType"]
@@ -24,14 +26,14 @@ class SchemaReference:
     subject: str
     version: int
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JsonLike]:
         """As the REST API writes it."""
         return {"name": self.name, "subject": self.subject, "version": self.version}
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema's text, its type, what it refers to, and its data contract. Protobuf's text is a file descriptor in
+    """A schema's text, type, references, and data contract. Protobuf's text is a file descriptor in
     Base64.
     """
 
@@ -41,9 +43,9 @@ class Schema:
     rule_set: RuleSet | None = None
     metadata: Metadata | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JsonLike]:
         """The body of a request that has this schema."""
-        body: dict[str, Any] = {"schema": self.text}
+        body: dict[str, JsonLike] = {"schema": self.text}
         if self.type != "AVRO":  # the REST API's default, which old registries know alone
             body["schemaType"] = self.type
         if self.references:

@@ -1,13 +1,13 @@
 """The part that the serializers of all formats share: a record's schema id, and its place.
 
-Owns the way from topic to schema id: subject, registration or look-up, latest version, remembered for each topic. What
-a format adds is an ``Encoder`` for a schema. Confluent's counterpart is ``AbstractKafkaSchemaSerDe``.
+Owns the way from topic to schema id: subject, registration or look-up, latest version, remembered for each topic. Each
+format adds an ``Encoder`` for a schema. Confluent's counterpart is ``AbstractKafkaSchemaSerDe``.
 
 Rules:
 
 - A serializer is given to the producer as ``key_serializer`` or ``value_serializer``. With a topic's first record it is
   asynchronous, for the registry is asked; from then on it is an ordinary function: no task, no await.
-- It registers nothing unless it is told to (``auto_register_schemas=True``). Confluent's default is the opposite; in
+- It registers schemas only with ``auto_register_schemas=True``. Confluent's default is the opposite; in
   production a schema is registered by a deployment, which can be refused, and not by the record that comes first.
 - The rules of a schema's data contract are run, those of ``rules``; one that nobody runs is refused, unless
   ``ignore_rules``: a field to be encrypted would go out as it is. A schema without rules costs nothing of it.
@@ -45,11 +45,11 @@ Encoder: TypeAlias = Callable[[Any, bytes], bytes]
 class RuledForm(NamedTuple):
     """A format's way of writing in steps, between which rules are run."""
 
-    message: Callable[[Any], Any]
+    message: Callable[[Any], object]
     """Data as rules see it."""
     walk: Walk
     write: Callable[[Any], bytes]
-    """The bytes of what rules have left."""
+    """The bytes of the data after the rules."""
 
 
 _NO_SUBJECT: Final = (SchemaNotFoundError, SubjectNotFoundError)
@@ -107,8 +107,8 @@ class RegistrySerializer(ABC, Generic[T_contra]):
         if schema is None and not self._uses_latest:
             raise ConfigurationError(f"{type(self).__name__} needs a schema, or use_latest_version=True")
         self._places: dict[str, _Place] = {}
-        # What hides a topic's encrypted data; None where nothing is encrypted
-        self._hiding: dict[str, Callable[[Any], Any] | None] = {}
+        # The function that hides a topic's encrypted data; None where nothing is encrypted
+        self._hiding: dict[str, Callable[[Any], object] | None] = {}
 
     @property
     def is_key(self) -> bool:
@@ -136,12 +136,13 @@ class RegistrySerializer(ABC, Generic[T_contra]):
         self._places[topic] = await self._place_for(registered, topic)
         return registered
 
-    def redacted(self, topic: str, data: T_contra) -> Any:
-        """The data with what its topic's rules encrypt hidden, for a dead letter; None where all of it is encrypted."""
+    def redacted(self, topic: str, data: T_contra) -> object:
+        """The data with the encrypted fields of its topic hidden, for a dead letter; None where all of it is
+        encrypted."""
         if data is None or self._ignores_rules:
             return data
         if topic not in self._hiding:
-            # Nothing is known of its schema yet: who has keys may have something to encrypt.
+            # Nothing is known of its schema yet: a serializer with keys may have something to encrypt.
             return None if self._rules.kms else data
         hide = self._hiding[topic]
         return data if hide is None else hide(data)
@@ -252,15 +253,15 @@ class RegistrySerializer(ABC, Generic[T_contra]):
 def _ruled_encoder(form: RuledForm, for_data: RuleRun, for_bytes: RuleRun) -> Encoder:
     to_message, walk, write = form
 
-    def encode(data: Any, prefix: bytes) -> bytes:
+    def encode(data: object, prefix: bytes) -> bytes:
         written: bytes = for_bytes(write(for_data(to_message(data), walk)))
         return prefix + written
 
     return encode
 
 
-def _hiding(form: RuledForm, schema: Schema) -> Callable[[Any], Any] | None:
-    """What hides the fields that rules of the schema encrypt, in any mode and though they are disabled."""
+def _hiding(form: RuledForm, schema: Schema) -> Callable[[Any], object] | None:
+    """A function that hides the fields that the schema's rules encrypt, in any mode, disabled rules included."""
     rule_set = schema.rule_set
     if rule_set is None:
         return None
@@ -272,10 +273,10 @@ def _hiding(form: RuledForm, schema: Schema) -> Callable[[Any], Any] | None:
     tags: frozenset[str] = frozenset().union(*encrypted) if all(encrypted) else frozenset()
     visit = redaction(tags, schema.metadata)
 
-    def hide(data: Any) -> Any:
+    def hide(data: object) -> object:
         try:
             return form.walk(form.message(data), visit)
-        except Exception:  # what does not fit its schema cannot be walked through
+        except Exception:  # data that does not fit its schema cannot be traversed
             return None
 
     return hide

@@ -7,7 +7,7 @@ Rules:
 
 - 429, 5xx and connections that fail are tried again, at the next URL and, when all have failed, after a back-off;
   everything else is the answer. A registration is repeated too: registering a schema twice gives the same id.
-- One question takes ``timeout_ms`` at most, whatever happens; ``Retry-After`` is kept to within that.
+- One request takes ``timeout_ms`` at most, with all retries; ``Retry-After`` is kept to within that.
 - An answer larger than ``MAX_ANSWER_BYTES`` is refused before it fills the memory.
 - httpx's own log has the URL of each request; the credentials are in headers, so they are in no log and no error.
 """
@@ -19,9 +19,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
-from aiokafkapy.common import ExponentialBackoff
+from aiokafkapy.common import ExponentialBackoff, JsonLike, JsonValue
 from aiokafkapy.errors import ConfigurationError, IllegalStateError, WrongEventLoopError
 from aiokafkapy.security.tls import TlsContexts
 
@@ -31,7 +31,7 @@ from .errors import RegistryUnavailableError, SchemaRegistryError, error_for
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Question", "RegistryTransport"]
+__all__ = ["About", "Question", "RegistryTransport"]
 
 MAX_ANSWER_BYTES: Final = 32_000_000
 _SHOWN_FAILURES: Final = 3
@@ -42,6 +42,14 @@ httpcore leaves its socket to the garbage collector."""
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 
 
+class About(TypedDict, total=False):
+    """The parts of a ``Question`` that not each has."""
+
+    query: dict[str, str] | None
+    body: JsonLike
+    subject: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """One request. ``doing`` says it in words, for errors, with the ``subject`` or ``schema_id`` it is about."""
@@ -50,7 +58,7 @@ class Question:
     path: str
     doing: str
     query: Mapping[str, str | int] | None = None
-    body: Any = None
+    body: JsonLike = None
     subject: str | None = None
     schema_id: int | str | None = None
 
@@ -77,7 +85,7 @@ class RegistryTransport:
         # Statistics
         self.requests = 0
 
-    async def ask(self, question: Question) -> Any:
+    async def ask(self, question: Question) -> JsonValue:
         """The answer's JSON. Raises SchemaRegistryError."""
         client = await self._usable_client()
         failures: list[str] = []
@@ -140,7 +148,7 @@ class RegistryTransport:
         urls = self._config.urls
         return [*urls[self._first :], *urls[: self._first]]
 
-    async def _ask_one(self, client: httpx.AsyncClient, url: str, question: Question, seconds: float) -> Any:
+    async def _ask_one(self, client: httpx.AsyncClient, url: str, question: Question, seconds: float) -> JsonValue:
         headers = {"Content-Type": _CONTENT_TYPE} if question.body is not None else {}
         if self._config.bearer_auth_token is not None:
             headers["Authorization"] = f"Bearer {await self._token()}"
@@ -206,16 +214,17 @@ async def _bounded_text(answer: httpx.Response) -> bytes:
     return bytes(body)
 
 
-def _json_of(text: bytes, url: str, question: Question) -> Any:
+def _json_of(text: bytes, url: str, question: Question) -> JsonValue:
     try:
-        return json.loads(text) if text else None
+        told: JsonValue = json.loads(text) if text else None
     except (ValueError, RecursionError) as error:
         raise SchemaRegistryError(
-            f"{question.doing}: what {url} answered is no JSON: is it a schema registry?",
+            f"{question.doing}: the answer of {url} is no JSON: is it a schema registry?",
             subject=question.subject,
             schema_id=question.schema_id,
             url=url,
         ) from error
+    return told
 
 
 def _refusal(status: int, text: bytes, url: str, question: Question) -> SchemaRegistryError:

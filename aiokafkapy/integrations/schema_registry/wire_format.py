@@ -48,7 +48,7 @@ class WireFormatError(KafkaError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SchemaId:
-    """Which schema a record has: an id, or a GUID where a header names it. ``rest`` are the bytes behind it."""
+    """Which schema a record has: an id, or a GUID where a header names it. ``rest`` are the bytes after it."""
 
     id: int | None
     guid: str | None

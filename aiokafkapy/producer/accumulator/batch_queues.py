@@ -152,7 +152,7 @@ class BatchQueues:
         if cluster is None:
             raise IllegalStateError("a record without a partition needs a cluster to choose one from")
         is_available = self._is_node_available if self._availability_timeout > 0 else None
-        queue = info.queue(info.partitioner.next_partition(cluster, info.queue_size, is_available))
+        queue = info.queue(info.partitioner.next_partition(cluster, info.queue_sizes, is_available))
         info.sticky_queue = queue
         info.produced_bytes = 0
         return queue
@@ -247,7 +247,8 @@ def refused_behind(topic_partition: TopicPartition, cause: BaseException) -> Gap
     """The error of a record for a partition with a gap."""
     topic, partition = topic_partition
     error = GaplessGuaranteeError(
-        f"{topic_partition} takes no records since one failed (enable_gapless_guarantee); send again what failed after "
+        f"{topic_partition} takes no records since one failed (enable_gapless_guarantee); send the failed records "
+        "again after "
         f"resume({topic!r}, {partition}): {cause}",
         topic=topic,
         partition=partition,

@@ -73,7 +73,7 @@ class BufferPool:
         self.record_limit += self.kept_records
 
     def take_back(self) -> None:
-        """Keep it again; what was acquired meanwhile stays."""
+        """Keep it again; later acquisitions stay."""
         self.reserve += self.kept_bytes
         self.record_limit -= self.kept_records
 

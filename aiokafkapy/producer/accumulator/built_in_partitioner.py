@@ -1,7 +1,7 @@
 """``BuiltInPartitioner``: the partition that records without a key stay with for a while (KIP-480, KIP-794).
 
 Owns one topic's sticky partition and when to leave it. It knows no batches: queue lengths are asked for through a
-function. Kafka's counterpart is ``BuiltInPartitioner``.
+function, all of them at once. Kafka's counterpart is ``BuiltInPartitioner``.
 
 Rules:
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from ...errors import UnknownTopicOrPartitionError
@@ -44,6 +45,8 @@ class BuiltInPartitioner:
         "_partition_ids",
         "_random",
         "_round",
+        "_weighed",
+        "_weighed_ids",
         "is_adaptive",
         "topic",
     )
@@ -59,14 +62,17 @@ class BuiltInPartitioner:
         self._cumulative: list[int] | None = None
         self._partition_ids: list[int] = []
         self._looked_for = 0
+        # The numbers of the partitions that were weighed last
+        self._weighed: Sequence[PartitionInfo] = ()
+        self._weighed_ids: list[int] = []
 
     def next_partition(
         self,
         cluster: Cluster,
-        queue_size: Callable[[int], int],
+        queue_sizes: Callable[[list[int]], list[int]],
         is_available: Callable[[int], bool] | None = None,
     ) -> int:
-        """The partition to stick to next. ``queue_size`` by partition; ``is_available`` by node id.
+        """The partition to stick to next. ``queue_sizes`` of these partitions; ``is_available`` by node id.
 
         Raises UnknownTopicOrPartitionError when the cluster knows no partition of the topic.
         """
@@ -82,7 +88,7 @@ class BuiltInPartitioner:
             self._looked_for -= 1
             if self._looked_for < 0:
                 self._looked_for = len(candidates) // PARTITIONS_PER_LOOK
-                self.update_partition_load_stats(candidates, queue_size, is_available)
+                self.update_partition_load_stats(candidates, queue_sizes, is_available)
             if self._cumulative is not None:
                 return self._weighted(self._cumulative)
         return self._next_of_round(candidates)
@@ -90,24 +96,21 @@ class BuiltInPartitioner:
     def update_partition_load_stats(
         self,
         candidates: Sequence[PartitionInfo],
-        queue_size: Callable[[int], int],
+        queue_sizes: Callable[[list[int]], list[int]],
         is_available: Callable[[int], bool] | None = None,
     ) -> None:
         """Weigh each partition with the longest queue's length plus one, less its own queue's, as Java does."""
-        chosen = candidates
+        if candidates is not self._weighed:
+            self._weighed, self._weighed_ids = candidates, [info.partition for info in candidates]
+        ids = self._weighed_ids
         if is_available is not None:
-            chosen = [info for info in candidates if is_available(info.leader)]
-        ids = [info.partition for info in chosen]
-        sizes = [queue_size(partition) for partition in ids]
-        if not sizes or (len(chosen) == len(candidates) and min(sizes) == max(sizes)):
+            ids = [info.partition for info in candidates if is_available(info.leader)]
+        sizes = queue_sizes(ids)
+        if not sizes or (len(ids) == len(candidates) and sizes.count(sizes[0]) == len(sizes)):
             self._cumulative = None
             return
-        most, total = max(sizes) + 1, 0
-        cumulative = []
-        for size in sizes:
-            total += most - size
-            cumulative.append(total)
-        self._cumulative, self._partition_ids = cumulative, ids
+        most = max(sizes) + 1
+        self._cumulative, self._partition_ids = list(accumulate([most - size for size in sizes])), ids
 
     # internals
 

@@ -39,7 +39,7 @@ class IncompleteBatches(BatchAccount):
         self.failed += failed
 
     def replace(self, batch: ProducerBatch, successors: Iterable[ProducerBatch], failed: int) -> None:
-        """The records of ``batch`` live on in ``successors``, but for ``failed`` of them."""
+        """The records of ``batch`` live on in ``successors``, except for ``failed`` of them."""
         self._batches.pop(batch, None)
         self._batches.update(dict.fromkeys(successors))
         self.failed += failed

@@ -41,3 +41,5 @@ cdef class TopicInfo:
     cdef public long long produced_bytes
 
     cpdef PartitionQueue queue(self, int partition)
+    @cython.locals(queue=PartitionQueue)
+    cdef Py_ssize_t _queue_size(self, Py_ssize_t partition) except -1

@@ -55,7 +55,7 @@ class PartitionQueue:
         # The last batch, as long as it may take records
         self.open_batch: ProducerBatch | None = None
         self.next_order = 0
-        # How many bytes of records the batch had that left last: what the next one is made for
+        # How many bytes of records the batch had that left last: the expected size of the next one
         self.last_size = 0
         self.is_muted = False
         # The partition in ``cluster``, the view looked at last
@@ -95,12 +95,13 @@ class PartitionQueue:
         if self.cluster is cluster:
             return
         self.cluster = cluster
-        info = cluster.partition(self.topic_partition)
-        if info is None or info.leader == NO_LEADER or cluster.node_by_id(info.leader) is None:
+        name, number = self.topic_partition
+        topic = cluster.topic(name)
+        self.leader = NO_LEADER if topic is None else topic.leader(number)
+        if self.leader != NO_LEADER and cluster.node_by_id(self.leader) is None:
             self.leader = NO_LEADER
-        else:
-            self.leader = info.leader
-            self.leader_epoch = info.leader_epoch
+        if self.leader != NO_LEADER:
+            self.leader_epoch = topic.leader_epochs[number]
 
 
 class TopicInfo:
@@ -159,7 +160,12 @@ class TopicInfo:
             queue = self.queues[partition] = PartitionQueue(place, self.linger, self.has_priority)
         return queue
 
-    def queue_size(self, partition: int) -> int:
-        """How many batches of the partition wait to be sent."""
+    def queue_sizes(self, partitions: list[int]) -> list[int]:
+        """How many batches of each of these partitions wait to be sent."""
+        return [self._queue_size(partition) for partition in partitions]
+
+    # internals
+
+    def _queue_size(self, partition: int) -> int:
         queue = self.queues[partition] if partition < len(self.queues) else None
         return 0 if queue is None else len(queue.batches)

@@ -220,7 +220,7 @@ class ProducerBatch(SequencedBatch):
 
     def append_run(self, timestamp_ms: int, values: Any, keys: Any, start: int, stop: int) -> int:
         """Append ``values[start:stop]`` (and ``keys``, or None) as long as they fit into the memory that is paid for;
-        return the position behind them. Raises as ``try_append``; the records before are in the batch.
+        return the position after them. Raises as ``try_append``; the records before are in the batch.
         """
         builder, position = self.builder, start
         while position < stop:
@@ -291,7 +291,7 @@ class ProducerBatch(SequencedBatch):
         )
 
     def seal(self) -> None:
-        """Close the batch and make its bytes final, compressing now what was not compressed in a thread before.
+        """Close the batch and make its bytes final, compressing it now unless a thread has already done so.
 
         Records that compression would only make longer are sent as they are.
         """
@@ -413,7 +413,7 @@ class ProducerBatch(SequencedBatch):
         """Fail the records named by index (KIP-467) and move the others into a new batch, which is returned sealed.
 
         None when no record is left. The new batch has this one's identity and first sequence, if it had any, and is
-        shorter: the batches behind it must be renumbered.
+        shorter: the batches after it must be renumbered.
         """
         failed = ProduceRequestResult(self.topic_partition)
         failed_errors = [errors[index] for index in sorted(errors) if 0 <= index < self.record_count]

@@ -9,14 +9,14 @@ Rules:
   no Produce request in flight, and otherwise gathers for at most ``ADAPTIVE_LINGER``; for longer when so many
   partitions have data that sending a batch of each takes longer. A batch costs us and the broker the same however few
   records it holds: sent every 5 ms to ten thousand partitions, most would hold one.
-- With an ``auto_linger`` the time behind a request in flight is what that says, anew at each look.
-- A batch that is ready at ``ready`` is taken by ``drain`` (but for its size bound), and another has its time in
+- With an ``auto_linger`` it gives the linger while a request is in flight, again at each call.
+- A batch that is ready at ``ready`` is taken by ``drain`` (except for its size bound), and another has its time in
   ``next_ready_check_delay``: call ``ready`` again after each drain and at that time, and never in between. A batch
   that is opened meanwhile needs no look either, while older ones of its leader gather.
 - A topic may have a linger of its own, which its batches wait out even when a request to their leader could take them
   along; or an endless one: then only a flush sends them, however full they are, and a batch that was sent once is sent
   again.
-- Only the first batch of a partition is looked at, so those behind it wait as long as it does.
+- Only the first batch of a partition is looked at, so those after it wait as long as it does.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class ReadyBatches:
     ) -> dict[int, list[ProducerBatch]]:
         """Take the first batch of each sendable partition of these nodes, for one request to each node.
 
-        A node's batches stay within ``max_request_size`` bytes, but for a first one that alone is larger. A
+        A node's batches stay within ``max_request_size`` bytes, except for a first one that alone is larger. A
         partition that was drained goes to the back of the round; those of topics with priority come before all others.
         The batches are sealed, stamped, and in flight.
         """
@@ -188,7 +188,8 @@ class ReadyBatches:
     # internals
 
     def _note_ready(self, queues: dict[PartitionQueue, None], now: float, takes_all: bool) -> None:
-        """Tell the timer. ``takes_all``: the leader is to be sent something, which takes along what else it leads."""
+        """Tell the timer. ``takes_all``: a request goes to the leader, and takes its other partitions' batches
+        along."""
         if self.timer is None:
             return
         for queue in queues:

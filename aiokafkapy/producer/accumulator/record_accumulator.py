@@ -1,9 +1,9 @@
 """``RecordAccumulator``: all records that are accepted and have no outcome yet.
 
 Owns the parts: the way in (``appender``), the queues between (``batch_queues``), the way out (``ready_batches``), and
-what comes back. It knows neither sockets nor tasks: ``now`` is an argument, the cluster is a view it is given, and
-``wakeup`` and ``on_room`` are all it calls by itself. Kafka's counterpart has the same name; ``ready``, ``drain``,
-``reenqueue`` and the others are its methods, and ``append`` is the appender's.
+the batches that come back. It knows neither sockets nor tasks: ``now`` is an argument, the cluster is a view it is
+given, and ``wakeup`` and ``on_room`` are all it calls by itself. Kafka's counterpart has the same name; ``ready``,
+``drain``, ``reenqueue`` and the others are its methods, and ``append`` is the appender's.
 
 Rules:
 
@@ -123,7 +123,7 @@ class RecordAccumulator:
         return self._ready_batches.auto_linger
 
     def time_phases(self, timer: PhaseTimer) -> None:
-        """Tell ``timer`` of what becomes of batches from now on."""
+        """Report the steps of batches to ``timer`` from now on."""
         self._sealer.timer = self._ready_batches.timer = timer
 
     @property
@@ -151,7 +151,7 @@ class RecordAccumulator:
     ) -> dict[int, list[ProducerBatch]]:
         """Take the first batch of each sendable partition of these nodes, for one request to each node.
 
-        A node's batches stay within ``max_request_size`` bytes, but for a first one that alone is larger. They are
+        A node's batches stay within ``max_request_size`` bytes, except for a first one that alone is larger. They are
         sealed, stamped with their identity and sequence, and in flight.
         """
         drained = self._ready_batches.drain(cluster, node_ids, max_request_size, now)
@@ -293,7 +293,7 @@ class RecordAccumulator:
 
         Those of a batch that was never sent leave it, and fail; the rest of it is ready at once, for nothing can be
         added. Those of one that was stay, and are only told that their outcome is unknown; where ``make_error`` has
-        none, nothing becomes of them. Returns how many left, and how many were told.
+        none, nothing becomes of them. Returns how many records left their batch, and how many got the error.
         """
         left = told = 0
         for batch in self._incomplete.copy_all():
@@ -352,7 +352,7 @@ class RecordAccumulator:
 
     def leave_gap(self, batch: ProducerBatch, cause: BaseException) -> list[ProducerBatch]:
         """``batch`` failed: take no more records for its partition until ``close_gap``, and take out the queued batches
-        behind it, which are returned closed. The Sender fails them, and those that come back.
+        after it, which are returned closed. The Sender fails them, and those that come back.
         """
         gap = self._queues.gaps.get(batch.topic_partition)
         if gap is None or batch.order < gap.order:
@@ -370,7 +370,7 @@ class RecordAccumulator:
     def close_gap(self, topic_partition: TopicPartition, waiting: int = 0) -> None:
         """Take records for the partition again, if there is a gap; so many records wait that may be for it.
 
-        Raises IllegalStateError while older records of it have no outcome: they would be written behind the gap.
+        Raises IllegalStateError while older records of it have no outcome: they would be written after the gap.
         """
         if topic_partition not in self._queues.gaps:
             return
@@ -444,7 +444,7 @@ class RecordAccumulator:
         return self._abort(undrained, error)
 
     def abandon(self) -> None:
-        """Let go of all that waits: there will be no outcomes. Called when the accumulator is thrown away."""
+        """Release all that waits: there will be no outcomes. Called when the accumulator is thrown away."""
         for batch in self._incomplete.copy_all():
             batch.abandon()
 

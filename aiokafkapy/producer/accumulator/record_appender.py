@@ -8,10 +8,10 @@ Rules:
 
 - Memory: the builders' actual capacity is counted, and a batch grows only after the growth was acquired from the pool.
   When memory is freed, ``grant`` appends the waiting records that fit, oldest first, and returns their deliveries.
-- Records: each one takes of a credit, which is looked at anew, against ``buffer_records``, only when it is used up. It
+- Records: each one takes of a credit, which is looked at again, against ``buffer_records``, only when it is used up. It
   is taken away while records wait, so that one comparison tells an append both.
-- While records wait for memory no other record overtakes them, of any partition; but for those of topics with priority,
-  which pass the records of all others, and may take the share of the buffer that is kept for them.
+- While records wait for memory no other record overtakes them, of any partition; except for those of topics with
+  priority, which pass the records of all others, and may take the share of the buffer that is kept for them.
 - A record that is refused changes neither the batch nor the accounts.
 - An append costs the same with ten thousand partitions and waiters: the path of a record that fits is ``append`` and
   ``ProducerBatch.try_append``; everything else happens once per batch or per growth of it.
@@ -155,7 +155,8 @@ class RecordAppender:
             size = builder.size
             delivery = batch.try_append(timestamp_ms, key, value, headers)
             if delivery is not None:
-                self._last_batch = batch
+                if self._last_batch is not batch:
+                    self._last_batch = batch
                 self._credit -= 1
                 if partition < 0:
                     info.produced_bytes += builder.size - size

@@ -1,9 +1,9 @@
 """A record as the accumulator takes it off the fast path: serialized, and with its partition chosen.
 
-Owns the two forms: ``WaitingRecord`` is what the accumulator asks of a record that waits for room, which another room
-owns (who awaits it, and until when, is the business of ``intake.pending_record``); ``SerializedRecord`` is what
-``RecordAppender.append`` makes of its arguments when the last batch did not take them. In Java the arguments stay
-arguments, and threads wait inside ``BufferPool.allocate``.
+Owns the two forms: ``WaitingRecord`` is the accumulator's protocol for a record that waits for memory (its waiter and
+its deadline are in ``intake.pending_record``); ``SerializedRecord`` holds the arguments of ``RecordAppender.append``
+when the last batch did not take them. In Java the arguments stay arguments, and threads wait inside
+``BufferPool.allocate``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """``Circuits``: which topics take no calls for now, since deliveries to them keep failing.
 
 Owns the state of each circuit, drawn in ``CIRCUIT_STATES``. It knows no batches, no loop and no log: outcomes come in,
-``now`` is an argument, and ``on_change`` is told. Java's producer has no counterpart; the pattern is Nygard's ("Release
-It!").
+``now`` is an argument, and ``on_change`` is called. Java's producer has no counterpart; the pattern is Nygard's
+("Release It!").
 
 Rules:
 

@@ -141,7 +141,7 @@ class CodecSampler(PassingWatch):
 def measure(
     codec: int, records: Any, size: int, candidates: Collection[Candidate] = CANDIDATES
 ) -> dict[Candidate, Measurement]:
-    """The result of each candidate for a batch's records, compressed with ``codec``, of which there are ``size`` bytes.
+    """The result of each candidate for a batch's records, which are ``size`` bytes, compressed with ``codec``.
     A codec whose library is missing is left out. To be run in a thread: it takes milliseconds.
     """
     data = bytes(memoryview(decompress(codec, records, size))[:SAMPLE])

@@ -26,4 +26,6 @@ cpdef Delivery new_delivery(
     ProduceRequestResult result, long long index, long long timestamp_ms, Py_ssize_t key_size, Py_ssize_t value_size
 )
 cpdef object waiter_for(Delivery delivery)
+@cython.locals(delivery=Delivery)
+cpdef object waiter_unless_done(object accepted)
 cpdef tuple place_of(Delivery delivery)

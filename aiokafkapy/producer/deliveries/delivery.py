@@ -32,7 +32,7 @@ from .produce_request_result import ProduceRequestResult, call_soon
 from .status import FAILED, MOVED, PENDING, SUCCEEDED
 from .waiting import waiting
 
-__all__ = ["Delivery", "new_delivery", "place_of", "waiter_for"]
+__all__ = ["Delivery", "new_delivery", "place_of", "waiter_for", "waiter_unless_done"]
 
 
 # Here and not in the .pxd, for Cython takes these two from the source only.
@@ -140,6 +140,14 @@ def waiter_for(delivery: Delivery) -> Any:
     waiter = waiting().new_waiter()
     delivery._result.add_waiter(delivery._index, waiter)
     return waiter
+
+
+def waiter_unless_done(accepted: object) -> Any:
+    """As ``waiter_for``; None when there is an outcome, and for anything that is no delivery."""
+    if type(accepted) is not Delivery:
+        return None
+    delivery = accepted
+    return None if delivery.done() else waiter_for(delivery)
 
 
 def place_of(delivery: Delivery) -> tuple[ProduceRequestResult, int]:

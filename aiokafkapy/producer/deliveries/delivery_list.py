@@ -3,11 +3,13 @@
 Owns the alignment of a bulk call's records with the batches they went into, a span for each batch. It knows no batches,
 only their results; deliveries and metadata are made when they are asked for. Java has no counterpart.
 
-Rule: nothing is made for each record, neither when it is accepted nor when its batch is settled, until it is looked at.
+Rules: nothing is made for each record, neither when it is accepted nor when its batch is settled, until it is looked
+at; and nothing that the cyclic garbage collector would count is kept for each batch.
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, overload
@@ -27,7 +29,7 @@ class DeliveryList(Sequence[Delivery]):
     record that is asked for by its position.
     """
 
-    __slots__ = ("_keys", "_length", "_spans", "_starts", "_timestamp_ms", "_values")
+    __slots__ = ("_firsts", "_keys", "_length", "_results", "_starts", "_timestamp_ms", "_values")
 
     def __init__(self, values: Sequence[Any], keys: Sequence[Any] | None = None, timestamp_ms: int = -1) -> None:
         # Kept for their sizes, which RecordMetadata tells; so the sizes will do.
@@ -35,22 +37,26 @@ class DeliveryList(Sequence[Delivery]):
         self._keys = keys
         self._timestamp_ms = timestamp_ms
         self._length = 0
-        # (result, first index there, how many) and, in step, the position of its first record
-        self._spans: list[tuple[ProduceRequestResult, int, int]] = []
-        self._starts: list[int] = []
+        # Spans, in step: the result, the index there of the first record, and its position here
+        self._results: list[ProduceRequestResult] = []
+        self._firsts = array("q")
+        self._starts = array("q")
 
     def add_span(self, result: ProduceRequestResult, first_index: int, count: int) -> None:
         """The next ``count`` records are those of ``result`` from ``first_index`` on."""
         if count <= 0:
             return
+        start = self._length
         self._length += count
-        if self._spans:
-            last, first, last_count = self._spans[-1]
-            if last is result and first + last_count == first_index:
-                self._spans[-1] = (result, first, last_count + count)
-                return
-        self._starts.append(self._length - count)
-        self._spans.append((result, first_index, count))
+        if (
+            self._results
+            and self._results[-1] is result
+            and self._firsts[-1] + start - self._starts[-1] == first_index  # it follows the records before
+        ):
+            return
+        self._results.append(result)
+        self._firsts.append(first_index)
+        self._starts.append(start)
 
     def add_failed(self, error: BaseException) -> None:
         """The next record was not accepted."""
@@ -81,11 +87,11 @@ class DeliveryList(Sequence[Delivery]):
 
     def done(self) -> bool:
         """True when every record has its outcome."""
-        return all(result.is_settled for result, _, _ in self._spans)
+        return all(result.is_settled for result in self._results)
 
     def pending(self) -> Iterator[tuple[ProduceRequestResult, Sequence[int]]]:
         """Where the records are that have no outcome: the results that they read, and their indexes there."""
-        for start, (result, first, count) in zip(self._starts, self._spans, strict=True):
+        for start, result, first, count in self._spans():
             if not result.is_moved:
                 if not result.is_settled:
                     yield result, range(first, first + count)
@@ -98,7 +104,7 @@ class DeliveryList(Sequence[Delivery]):
 
     def __await__(self) -> Generator[Any, None, DeliveryList]:
         counter = SettlementCounter()
-        for result, _, _ in self._spans:
+        for result in self._results:
             counter.watch(result)
         if not counter.is_settled:
             yield from counter.wait()
@@ -107,7 +113,7 @@ class DeliveryList(Sequence[Delivery]):
     def results(self) -> list[RecordMetadata | BaseException]:
         """Each record's metadata or error, in order of the input; every record must have its outcome."""
         found: list[RecordMetadata | BaseException] = []
-        for start, (result, first, count) in zip(self._starts, self._spans, strict=True):
+        for start, result, first, count in self._spans():
             if result.has_succeeded:
                 metadata = result.metadata
                 timestamp = self._timestamp_ms
@@ -122,7 +128,7 @@ class DeliveryList(Sequence[Delivery]):
 
     def errors(self) -> Iterator[BaseException]:
         """The errors of the records that failed, in order; every record must have its outcome."""
-        for start, (result, _, count) in zip(self._starts, self._spans, strict=True):
+        for start, result, _, count in self._spans():
             if not result.has_succeeded:
                 for position in range(start, start + count):
                     error = self._delivery(position).exception()
@@ -134,11 +140,17 @@ class DeliveryList(Sequence[Delivery]):
 
     # internals
 
+    def _spans(self) -> Iterator[tuple[int, ProduceRequestResult, int, int]]:
+        """Each span's position here, its result, the first index there, and how many records it has."""
+        ends = [*self._starts[1:], self._length]
+        for start, end, result, first in zip(self._starts, ends, self._results, self._firsts, strict=False):
+            yield start, result, first, end - start
+
     def _delivery(self, position: int) -> Delivery:
         span = bisect_right(self._starts, position) - 1
-        result, first, _ = self._spans[span]
+        result, index = self._results[span], self._firsts[span] + position - self._starts[span]
         key_size, value_size = self._sizes(position)
-        return new_delivery(result, first + position - self._starts[span], self._timestamp_ms, key_size, value_size)
+        return new_delivery(result, index, self._timestamp_ms, key_size, value_size)
 
     def _sizes(self, position: int) -> tuple[int, int]:
         key = None if self._keys is None else self._keys[position]

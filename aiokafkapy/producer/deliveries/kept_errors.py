@@ -1,8 +1,8 @@
-"""Errors that are kept until somebody asks for them, and the copies that are given out.
+"""Errors that are kept until a caller reads them, and the copies that are raised.
 
-A traceback holds the frames that an error came through, and these whatever was being worked on: deliveries, tables,
-tasks. An object that keeps such an error keeps all that; and where it is kept by what the cyclic collector does not see
-(see ``produce_request_result``), for good. Java has no counterpart.
+A traceback holds the frames that an error passed, and these hold their locals: deliveries, tables, tasks. An object
+that keeps such an error keeps all of them; an object that the cyclic collector does not track (see
+``produce_request_result``) keeps them for good. Java has no counterpart.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class OutcomeTeller(Teller):
 
 
 def step_by_step(steps: Iterator[object]) -> Job:
-    """The job of which each step tells one task."""
+    """The job whose steps each wake one task."""
     return partial(_take_steps, steps)
 
 

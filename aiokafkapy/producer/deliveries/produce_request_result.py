@@ -8,12 +8,11 @@ Rules:
 
 - Each reader of an error gets a copy of its own, so that tracebacks do not grow into each other.
 - Callbacks run on the loop they were added on, by ``call_soon``; a closed loop is passed over.
-- The records of a batch that is split, or loses some (KIP-467), move to other results, and what waits for them moves
-  along.
-- Compiled, results and deliveries are invisible to the cyclic collector. A lasting cycle could form only through what
-  waits here: a waiter holds its task, which may hold the delivery. So all are let go of with the outcome, or by
+- The records of a batch that is split, or loses some (KIP-467), move to other results, and their waiters move along.
+- Compiled, results and deliveries are invisible to the cyclic collector. A lasting cycle could form only through the
+  waiters: a waiter holds its task, which may hold the delivery. So all are released with the outcome, or by
   ``abandon()`` when the producer is thrown away without one. Nothing else refers back: errors are kept and raised as
-  copies, causes too, so no traceback, whose frames may hold deliveries, comes to hang on what is kept here.
+  copies, causes too, so no kept error refers to a traceback, whose frames may hold deliveries.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ __all__ = [
 ]
 
 COST_OF_ERROR: Final = 4
-"""As many results can be told in the time of one error, of which each task gets a copy."""
+"""The number of results that take the time of one error: each task gets its own copy of an error."""
 FIRST_PRUNE: Final = 1024
 """Waiters whose tasks were cancelled are thrown out when this many have gathered, and then at each doubling."""
 
@@ -117,9 +116,9 @@ class ProduceRequestResult:
         self._starts: list[int] | None = None
         self._moves: list[tuple[int, ProduceRequestResult, int]] | None = None
         self.timing: BatchTiming | None = None
-        # Its waiters. They stand beside the indexes of their records in two lists: a tuple for each would be
-        # one more object for the cyclic collector to visit, which is what tens of thousands of awaiting tasks spend
-        # their time on. There are no indexes as long as each waiter's is its place in the list, as with records that
+        # Its waiters. They stand beside the indexes of their records in two lists: a tuple for each would be one more
+        # object for the cyclic collector to visit, and with tens of thousands of awaiting tasks most of the time goes
+        # to its visits. There are no indexes as long as each waiter's is its place in the list, as with records that
         # are awaited one after the other.
         self._waiters: list[Any] | None = None
         self._waiting_indexes: list[int] | None = None
@@ -170,7 +169,7 @@ class ProduceRequestResult:
             counter.count_down()
 
     def abandon(self) -> None:
-        """There will be no outcome: wake the tasks, and let go of all that waits."""
+        """There will be no outcome: wake the tasks, and release all that waits."""
         waiters, self._waiters = self._waiters, None
         self._waiting_indexes = self._callbacks = self._counters = None
         waiting().wake_all(waiters or [])
@@ -334,8 +333,8 @@ class SettlementCounter:
         return self.remaining == 0
 
     def wait(self) -> Any:
-        """What the running task awaits until the last of the outcomes, one of which must be missing; it takes
-        ``on_settled``.
+        """The object that the running task awaits until the last of the outcomes, of which one must be missing; it
+        takes ``on_settled``.
         """
         waiter = waiting().new_waiter()
         self.on_settled = partial(_wake, waiter)

@@ -36,9 +36,9 @@ Outcomes: TypeAlias = "Iterable[Delivery | RecordMetadata | BaseException | Any]
 def raise_all(outcomes: Outcomes) -> None:
     """Raise an ExceptionGroup of all errors among ``outcomes``; return when there is none.
 
-    They are what ``send_many`` and ``send_arrow`` return with ``return_exceptions=True``, what ``asyncio.gather`` does,
-    or deliveries that are done. Each error has a note with its place among them, counted from 0, whether it is
-    retriable, abortable or fatal, or its outcome unknown, and its remedy.
+    They are the results of ``send_many`` and ``send_arrow`` with ``return_exceptions=True``, those of
+    ``asyncio.gather``, or deliveries that are done. Each error has a note with its place among them, counted from 0,
+    whether it is retriable, abortable or fatal, or its outcome unknown, and its remedy.
 
     Raises ``asyncio.InvalidStateError`` for a delivery without an outcome, and a BaseExceptionGroup where an error is
     a CancelledError, for example.

@@ -1,7 +1,7 @@
 """How long the records of a batch took, for ``RecordMetadata.timing``: kept once a batch, read off by each record.
 
-A batch has one only when the producer has ``record_timing=True``; the metadata of its records is then of a class that
-has the timing, and is equal to what it is without. Java has no counterpart; librdkafka's is ``Message.latency()``.
+A batch has one only when the producer has ``record_timing=True``; its records' metadata then belongs to a class with
+the timing, and equals the same metadata without. Java has no counterpart; librdkafka's is ``Message.latency()``.
 
 Rules: nothing is computed before somebody reads a record's metadata; nothing here holds the loop, to which a program's
 tasks and deliveries hang, for the cyclic collector does not see a delivery's result (``WeakClock``).

@@ -4,7 +4,7 @@ Owns the way from a row's number to its place in a batch and back. It knows no b
 tables nor topics. Java has no counterpart.
 
 Rows are sent by windows, and within a window in the order of their lanes (``record/arrow_rows``); a *place* is a
-number in the order of sending. What is kept: for each window its rows' lanes, a byte or two a row, or nothing when all
+number in the order of sending. It keeps for each window its rows' lanes, a byte or two a row, or nothing when all
 went to one; for each run of places in one batch its result, and the first index there. The rest is found by looking.
 
 Rules: every row of a window gets a place, also one that was never accepted; those have a result of their own, which has

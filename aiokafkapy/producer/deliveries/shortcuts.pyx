@@ -1,9 +1,9 @@
 """The running loop and the time, compiled: the twin of ``shortcuts.py``.
 
-Rule: ``running_loop()`` is asyncio's own answer, always. What asyncio keeps for each thread (an object of its own for
-each time that a loop runs, in Python 3.11; the loop itself, later) is compared with what was found there the last time;
-only when that is another is asyncio asked. Where it is kept in another place asyncio is asked each time. Python 3.11
-also tells whether anything in the thread's mapping was changed since, which saves looking there.
+Rule: ``running_loop()`` is asyncio's own answer, always. Asyncio's entry for each thread (an object of its own for each
+run of a loop, in Python 3.11; the loop itself, later) is compared with the entry found the last time; only when it
+differs is asyncio asked. Where there is no such entry asyncio is asked each time. Python 3.11 also gives a version of
+the thread's mapping, which saves the look-up.
 """
 
 import os
@@ -34,29 +34,35 @@ cdef extern from *:
     bint HAS_GIL "AIOKAFKAPY_HAS_GIL"
     unsigned long long version_of "AIOKAFKAPY_VERSION_OF"(PyObject *mapping)
 
-cdef extern from "<time.h>":
+cdef extern from *:
+    """
+    #include <time.h>
+    #ifdef CLOCK_REALTIME
+    #define AIOKAFKAPY_HAS_TIME(when) (clock_gettime(CLOCK_REALTIME, (when)) == 0)
+    #else
+    #define AIOKAFKAPY_HAS_TIME(when) (timespec_get((when), TIME_UTC) == TIME_UTC)
+    #endif
+    """
     struct timespec:
         long long tv_sec
         long tv_nsec
-    int TIME_UTC
-    int timespec_get(timespec *when, int base)
+    bint has_time "AIOKAFKAPY_HAS_TIME"(timespec *when)
 
 cdef str KEPT_AS = "__asyncio_running_event_loop__"
 
-# What was found last, and the loop that it stood for; and the version of the mapping then, no other mapping's ever.
+# The entry found last, and its loop; and the version of the mapping then, which no other mapping ever has.
 cdef object last_found = None
 cdef object last_loop = None
 cdef unsigned long long last_version = 0
 
-# None when another clock stood in the place of the system's already when this was imported (freezegun's, say): then
-# whatever stands there is asked.
+# None when another clock already replaced the system's at import (freezegun's, say): then the present clock is called.
 cdef object SYSTEM_TIME = time if PyCFunction_Check(time) else None
 
 
 cpdef object running_loop():
     """The event loop that runs in this thread, or None."""
     global last_found, last_loop, last_version
-    if not HAS_GIL:  # nothing guards what was found last; asyncio keeps the loop in the thread's own state there
+    if not HAS_GIL:  # no lock guards the last entry; asyncio keeps the loop in the thread's own state there
         return _get_running_loop()
     cdef PyObject *mapping = PyThreadState_GetDict()
     cdef PyObject *found = NULL
@@ -80,7 +86,7 @@ cpdef object running_loop():
 cpdef long long now_ms() except? -1:
     """Milliseconds since the epoch, from the system's clock unless ``time`` here was replaced (a simulation's)."""
     cdef timespec when
-    if time is not SYSTEM_TIME or timespec_get(&when, TIME_UTC) != TIME_UTC:
+    if time is not SYSTEM_TIME or not has_time(&when):
         return <long long>(<double>time() * 1000)
     return when.tv_sec * 1000 + when.tv_nsec // 1_000_000
 

@@ -1,16 +1,17 @@
 # cython: binding=False
-"""What a task awaits while its record has no answer yet, compiled: the twin of ``waiter.py``.
+"""The object that a task awaits while its record has no answer yet, compiled: the twin of ``waiter.py``.
 
-A ``Waiter`` has what asyncio's tasks ask of the futures that they await, and no more (``Task.__step`` and
+A ``Waiter`` has the interface that asyncio's tasks need of an awaited future, and no more (``Task.__step`` and
 ``Task.__wakeup`` of asyncio/tasks.py): it yields itself, the task leaves its wake-up call, and goes on when that is made.
 
 Rules:
 
 - It is for one task, awaited once.
-- It is not tracked by the cyclic collector, and holds the task's call, which holds the task, which holds it. So it lets
-  go of the call in any case: woken, or cancelled with its task. It is woken in the end, also when there is no outcome.
-- A task asks nothing of what wakes it but ``result()``. So one future that is done wakes them all: asyncio reads its
-  own futures in a few instructions, and others in more than a thousand.
+- It is not tracked by the cyclic collector, and holds the task's call, which holds the task, which holds it. So it
+  releases the call in any case: woken, or cancelled with its task. It is woken in the end, also when there is no
+  outcome.
+- A task calls only ``result()`` of the future that wakes it. So one future that is done wakes them all: asyncio reads
+  its own futures in a few instructions, and others in more than a thousand.
 - Tasks that are woken together are one callback of the loop, for a handle of its own costs each 1,500 instructions. They
   run in the turn and in the order in which their handles would, each in its context, and nothing can come between them.
   Only asyncio's own tasks in C: of these none runs within a step of another, while those in Python can be made to run a

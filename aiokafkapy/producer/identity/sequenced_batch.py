@@ -1,7 +1,7 @@
 """``SequencedBatch``: a batch as the ``TransactionManager`` sees it, a number of records with a sequence.
 
-Owns a batch's identity and sequence. It knows neither bytes nor outcomes: ``ProducerBatch`` extends it, writes what is
-given here into its header, and says when it is done. A class and not a protocol, so that compiled code reads its fields
+Owns a batch's identity and sequence. It knows neither bytes nor outcomes: ``ProducerBatch`` extends it, writes these
+fields into its header, and says when it is done. A class and not a protocol, so that compiled code reads its fields
 where they are. In Java they are fields of ``ProducerBatch`` itself.
 """
 
@@ -68,7 +68,7 @@ class SequencedBatch:
     def set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
     ) -> None:
-        """Give the batch its identity and sequence; they are written into what bytes it has."""
+        """Give the batch its identity and sequence; they are written into its bytes, if it has any."""
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence

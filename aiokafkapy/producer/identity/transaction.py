@@ -1,7 +1,7 @@
-"""``Transaction``: where a transactional producer stands, and what belongs to the transaction that is open.
+"""``Transaction``: the state of a transactional producer, and the parts of its open transaction.
 
-Owns the states of Kafka's ``TransactionManager`` that the idempotent producer has not, the partitions and groups of the
-open transaction, and what an error means for it. It knows no sockets, no clock and no asyncio:
+Owns the states of Kafka's ``TransactionManager`` that only a transactional producer has, the partitions and groups of
+the open transaction, and the effect of an error on it. It knows no sockets, no clock and no asyncio:
 ``TransactionCoordinator`` sends the requests that are due, the accumulator asks at drain, the Sender tells which
 batches failed.
 
@@ -149,7 +149,7 @@ class Transaction:
 
     @property
     def is_unfinished(self) -> bool:
-        """True from ``begin`` until the transaction has come to its end, but for one that is prepared."""
+        """True from ``begin`` until the transaction has ended, but for one that is prepared."""
         return self._state in (
             _S.IN_TRANSACTION,
             _S.COMMITTING_TRANSACTION,

@@ -3,8 +3,8 @@
 It owns the producer id and epoch, and per partition (Kafka's ``TxnPartitionMap`` and ``TxnPartitionEntry``) the next
 sequence number, the last one acknowledged, and the batches that have a sequence and no outcome yet, on the wire or
 waiting to be sent again. It knows no sockets and no clock (``now`` is an argument); the accumulator asks it at drain,
-the Sender tells it outcomes. Of a transactional producer the id comes from ``TransactionCoordinator``, and what an
-error means for the open transaction is ``Transaction``'s.
+the Sender tells it outcomes. For a transactional producer ``TransactionCoordinator`` gets the id, and ``Transaction``
+decides the effect of an error on the open transaction.
 
 Rules, KIP-98 and KIP-360:
 
@@ -13,7 +13,7 @@ Rules, KIP-98 and KIP-360:
   partition *unresolved*: nothing new is drained until the batches in flight have answered. Then either all is well, or
 - the epoch is bumped. Only the partition that asked is renumbered, and only once none of its batches is on the wire
   and the first of them is not in doubt (a broker that has it would take it again under another number): a batch in
-  doubt is sent again unchanged until a broker tells. The batches behind it cannot be on a broker without it, so only
+  doubt is sent again unchanged until a broker tells. The batches after it cannot be on a broker without it, so only
   refused batches are renumbered. Java renumbers at once. Other partitions finish with the old epoch, and take the new
   one when they are empty.
 - A retried batch is sent only as the first of its partition's in-flight batches; that keeps order.

@@ -7,13 +7,13 @@ itself, in ``waitOnMetadata`` and in ``BufferPool.allocate``.
 
 Rules:
 
-- Nothing overtakes: while records of a topic wait here, every later record of that topic waits behind them. Records
-  for a partition that does not exist (yet) wait by themselves, so that they hold up no others.
+- Nothing overtakes: while records of a topic wait here, every later record of that topic waits after them. Records for
+  a partition that does not exist (yet) wait by themselves, so that they hold up no others.
 - A record for which there is no room moves on to the accumulator's line, first in, first out for all topics; the
   accumulator calls ``on_room`` when memory came back. For a topic with another policy ``Overflow`` decides.
 - The partition is chosen once for each record, when its turn has come.
-- A record that was cancelled before it was accepted is never sent, and those behind it move up.
-- A topic that we had no right to is asked for again before the next record for it is refused.
+- A record that was cancelled before it was accepted is never sent, and those after it move up. - A topic that we had no
+right to is asked for again before the next record for it is refused.
 - Every record is gone after ``max_block_ms``, with an error that names the cause. One timer serves all.
 - An error of a record, or of the user's partitioner for it, is raised where the record is awaited: the callers here are
   the network's callbacks and the Sender, which must go on.
@@ -82,7 +82,7 @@ class Admission:
         self._max_block = max_block
         self._overflow = overflow
         self.on_refusal: Callable[[KafkaError], object] = lambda _: None
-        """Called with the error of a record that waited and is refused, but for its user's own errors."""
+        """Called with the error of a record that waited and is refused, except for its user's own errors."""
         self.on_use: Callable[[TopicState, float], object] | None = None
         """Called with a topic in use, at its first record and now and then."""
         # Every topic in use, where the fast path looks first; and the view of the cluster that their counts are from
@@ -92,7 +92,7 @@ class Admission:
         self._missing_partitions: dict[TopicPartition, TopicState] = {}
         # The states that have a queue.
         self._queues: dict[TopicState, None] = {}
-        # All records that wait, here or in the line for room: oldest first, hence also in order of deadline, but for
+        # All records that wait, here or in the line for room: oldest first, hence also in order of deadline, except for
         # deadlines of their own, which ``RecordDeadlines`` keeps.
         self._by_deadline: OrderedDict[PendingRecord, None] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
@@ -176,7 +176,7 @@ class Admission:
     # told by others
 
     def on_metadata_update(self) -> None:
-        """Metadata changed, failed, or cannot be had: let in, or refuse, the records that waited for it."""
+        """Metadata changed, failed, or cannot be obtained: let in, or refuse, the records that waited for it."""
         if self._cluster is not self._metadata.cluster:
             self._cluster = self._metadata.cluster
             for state in self.topics.values():
@@ -264,7 +264,7 @@ class Admission:
         self._timer = self._pump_handle = None
         self._queues.clear()
         for state in self.topics.values():
-            state.cluster = None  # who kept the state of a topic sees that it is gone
+            state.cluster = None  # so that a holder of the state sees that it is gone
         self.topics.clear()
         self._missing_partitions.clear()
         return len(refused)
@@ -438,7 +438,7 @@ class Admission:
         )
 
     def _drop(self, record: PendingRecord) -> None:
-        """A settled record leaves its queue or the line for room; the records behind it move up."""
+        """A settled record leaves its queue or the line for room; the records after it move up."""
         self.settled(record)
         if self._appender.leave(record):
             self.on_room()

@@ -9,8 +9,7 @@ Rules:
   topic and argument; InvalidTopicError for a topic; SerializationError for a key, value or header.
 - A bool is no number. Everything else that has ``__index__`` is an int: NumPy's integers, for example.
 - An iterator of headers is read once; headers go on as a tuple of plain pairs, so that nothing runs a caller's code
-  behind this module.
-- The ordinary types are looked at first: for them a check costs next to nothing.
+  after this module. - The ordinary types are looked at first: for them a check costs next to nothing.
 - An error does not show a key or a value: it may be secret.
 """
 
@@ -132,7 +131,7 @@ def check_data(topic: Any, key: Any, value: Any) -> int:
 
 
 def plain_data(data: Any) -> bytes | None:
-    """The bytes of a checked key or value as they are now, whatever its owner makes of them while a record waits."""
+    """A copy of a checked key's or value's bytes, so that its owner may change them while the record waits."""
     return data if data is None or type(data) is bytes else memoryview(data).tobytes()
 
 

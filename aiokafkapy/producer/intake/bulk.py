@@ -32,6 +32,7 @@ from ..deliveries.shortcuts import now_ms
 from ..records import CallOverflow, ProducerRecord, RecordMetadata
 from .arguments import topic_name
 from .call_overflow import accept_specially, check_overflow
+from .pending_record import GivenRecord
 from .record_deadlines import enclosing_deadline, open_deadlines
 from .record_intake import RecordIntake
 from .record_sender import admitted
@@ -105,7 +106,7 @@ class BulkSend:
         return self._outcomes
 
     def unsettled(self) -> list[DeliveryList | Delivery]:
-        """What was accepted and has no outcome, when the call is given up."""
+        """The accepted records without an outcome, when the call is given up."""
         return [part for part in self._parts if not isinstance(part, BaseException) and not part.done()]
 
     # internals
@@ -144,7 +145,7 @@ class BulkSend:
                 if open_deadlines:
                     self._inherit_deadline(deliveries)
             if position < len(values):
-                # No room, or no metadata: the next record waits for it, and the others behind it.
+                # No room, or no metadata: the next record waits for it, and the others after it.
                 await self._send_one(values[position])
                 position += 1
             values, sizes = values[position:], sizes[position:]
@@ -160,9 +161,8 @@ class BulkSend:
                 topic, value, key = item.topic, item.value, item.key
                 partition, timestamp_ms, headers = item.partition, item.timestamp_ms, item.headers
             if open_deadlines or self._overflow is not None:
-                accepted = accept_specially(
-                    intake, topic, value, key, partition, timestamp_ms, headers, None, self._overflow
-                )
+                given = GivenRecord(topic, value, key, partition, timestamp_ms, headers)
+                accepted = accept_specially(intake, given, None, self._overflow)
             else:
                 accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
             if not isinstance(accepted, Delivery):
@@ -180,7 +180,7 @@ class BulkSend:
             outer.watched_by(self._runtime.deadlines)
 
     def _collect(self) -> None:
-        """Move known outcomes from the front, as many as a turn has time for, and let go of their values."""
+        """Move known outcomes from the front, as many as a turn has time for, and release their values."""
         parts = self._parts
         budget = COLLECTED
         while budget > 0 and parts and (isinstance(parts[0], BaseException) or parts[0].done()):
@@ -219,7 +219,7 @@ class Outcomes(Sequence[RecordMetadata | BaseException]):
         self._length = 0
 
     def add(self, part: DeliveryList | Delivery | BaseException) -> int:
-        """Add the outcomes of the next records, all of which are known. Returns how many of them failed."""
+        """Add the outcomes of the next records, which must all be known. Returns how many of them failed."""
         count = 1
         if isinstance(part, DeliveryList):
             count = len(part)

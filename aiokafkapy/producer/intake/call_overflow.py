@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from ...errors import IllegalStateError
 from ..deliveries.delivery import Delivery
 from ..records import CallOverflow
-from .pending_record import PendingRecord
+from .pending_record import GivenRecord, PendingRecord
 from .timed_calls import accept_by_deadline
 
 if TYPE_CHECKING:
@@ -29,21 +29,12 @@ POLICIES: Final = get_args(CallOverflow)
 
 
 def accept_specially(
-    intake: RecordIntake,
-    topic: Any,
-    value: Any,
-    key: Any,
-    partition: Any,
-    timestamp_ms: Any,
-    headers: Any,
-    delivery_timeout_ms: Any,
-    overflow: Any,
+    intake: RecordIntake, given: GivenRecord, delivery_timeout_ms: Any, overflow: Any
 ) -> Delivery | PendingRecord:
     """As ``accept_by_deadline``, of a record that may have an ``overflow`` of its own. Raises as ``check_overflow``."""
     if overflow is not None:
-        check_overflow(intake.accepting_runtime().config, topic, overflow)
-    accepted = accept_by_deadline(intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
-    return with_overflow(accepted, overflow)
+        check_overflow(intake.accepting_runtime().config, given.topic, overflow)
+    return with_overflow(accept_by_deadline(intake, given, delivery_timeout_ms), overflow)
 
 
 def with_overflow(accepted: Delivery | PendingRecord, overflow: Any) -> Delivery | PendingRecord:
@@ -71,7 +62,7 @@ def _contradiction(config: ProducerConfig, topic: Any, overflow: str) -> str:
     if overflow.startswith("drop"):
         for name in ("transactional_id", "enable_gapless_guarantee"):
             if getattr(config, name):
-                return f"{name}={getattr(config, name)!r}: what is dropped would be missing"
+                return f"{name}={getattr(config, name)!r}: dropped records would leave gaps"
     if overflow == "drop_oldest" and not config.drops_oldest:
         return "the options: no topic has overflow='drop_oldest', so that there is nothing to drop for the record"
     if overflow == "wait" and config.manual_flush:

@@ -1,6 +1,6 @@
 """The fate of the records of a call that is cancelled, with ``cancel_takes_back``.
 
-Owns the words in which the caller is told of it. It knows neither batches nor requests: the runtime takes the records
+Owns the words of the caller's error. It knows neither batches nor requests: the runtime takes the records
 back. Java's calls cannot be cancelled; a franz-go record's is, by its context.
 
 Rule: the error stays the CancelledError that it is, for ``asyncio.timeout()`` and task groups look for that very type;

@@ -151,9 +151,9 @@ def deadline(seconds: float | None) -> Deadline:
 
     It is ``asyncio.timeout(seconds)``, and beyond that the time of the records that are sent inside, also by tasks that
     begin there, with any producer, by ``send``, ``enqueue``, ``send_nowait``, ``send_from_thread``, ``send_many``: as
-    their ``delivery_timeout_ms``, of which it shortens a longer one. So a record that was never sent leaves its batch,
-    and for one in a request DeliveryTimeoutError says ``outcome_unknown``. Records of a producer with
-    ``enable_gapless_guarantee``, and rows of ``send_arrow``, only have the call's end: they stay on their way.
+    their ``delivery_timeout_ms``, where that is longer. So a record that was never sent leaves its batch, and for one
+    in a request DeliveryTimeoutError says ``outcome_unknown``. Records of a producer with ``enable_gapless_guarantee``,
+    and rows of ``send_arrow``, only have the call's end: they stay on their way.
 
     ``seconds`` None: records sent inside have the deadline of no block around it. Raises TimeoutError at the end of the
     block, as ``asyncio.timeout()``, or the DeliveryTimeoutError, which is one too, of the record that it waited for;

@@ -60,7 +60,7 @@ class GuardedIntake(RecordIntake):
 
 
 class GuardedInterceptedIntake(InterceptedIntake):
-    """The same behind interceptors, which are told of refused records."""
+    """The same behind interceptors, whose hooks are called for refused records."""
 
     __slots__ = ("_circuits",)
 

@@ -67,7 +67,7 @@ class ProducerInterceptors:
         return bool(self._interceptors)
 
     def begin(self, record: ProducerRecord) -> tuple[ProducerRecord, Sequence[Outcome]]:
-        """The record as the chain leaves it, and who wants to be told its outcome beside ``on_acknowledgement``. An
+        """The record after the chain, and the callbacks for its outcome besides ``on_acknowledgement``. An
         interceptor that fails is skipped: the next gets the record it got.
         """
         if not self._tracks:

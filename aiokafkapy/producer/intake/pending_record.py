@@ -8,13 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ...common import Headers
 from ...errors import KafkaError
 from ..deliveries.delivery import Delivery
 
-__all__ = ["PendingRecord", "WaitingLine"]
+__all__ = ["GivenRecord", "PendingRecord", "WaitingLine"]
+
+
+class GivenRecord(NamedTuple):
+    """A record as its call gives it, in the order of ``RecordIntake.accept``: nothing is checked yet, and no iterator
+    of headers is read, as ``ProducerRecord`` would.
+    """
+
+    topic: Any
+    value: Any = None
+    key: Any = None
+    partition: Any = None
+    timestamp_ms: Any = None
+    headers: Any = None
 
 
 class WaitingLine(Protocol):
@@ -101,6 +114,6 @@ class PendingRecord(asyncio.Future[Delivery]):
             self.exception()  # its caller may be gone; then asyncio need not report the error
 
     def forget_data(self) -> None:
-        """Let go of the record's data: it is in a batch, or will never be."""
+        """Release the record's data: it is in a batch, or will never be."""
         self.key = self.value = self.headers = None
         self.original = (None, None)

@@ -49,3 +49,7 @@ cdef class RecordIntake:
     cdef int _partition_for(self, TopicState state, object key, object value, tuple original) except? -2
     @cython.locals(state=TopicState)
     cdef TopicState _state_of(self, object topic)
+
+
+cdef class IntakeHolder:
+    cdef public RecordIntake _intake

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
     from .intake_runtime import IntakeRuntime
 
-__all__ = ["RecordIntake"]
+__all__ = ["IntakeHolder", "RecordIntake"]
 
 RECORD_COST: Final = 100
 """Bytes that a record counts for besides its value: tiny ones take their time too."""
@@ -109,7 +109,7 @@ class RecordIntake:
         self._loop: Any = runtime.loop
         self._bound_loop: Any = runtime.loop
         self._now = runtime.now
-        # Empty once the runtime has come to its end, which is how its end is seen.
+        # Empty once the runtime has ended, which is how its end is seen.
         self._topics = runtime.topics
         self._last_state = _NO_STATE
         self._appender = runtime.accumulator.appender
@@ -276,3 +276,12 @@ class RecordIntake:
         return choose_partition(
             self.partitioner, state.topic, key, value, original_key, original_value, cast("Cluster", state.cluster)
         )
+
+
+class IntakeHolder:
+    """Has the intake, where compiled code finds it without a look-up; no class of its own can be generic there."""
+
+    __slots__ = ("_intake",)
+
+    def __init__(self, intake: RecordIntake) -> None:
+        self._intake = intake

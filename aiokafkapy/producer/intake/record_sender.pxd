@@ -1,11 +1,7 @@
 # Types of record_sender.py for its compiled form. See there for what they mean.
 
 from aiokafkapy.producer.deliveries.delivery cimport Delivery
-from aiokafkapy.producer.intake.record_intake cimport RecordIntake
+from aiokafkapy.producer.intake.record_intake cimport IntakeHolder, RecordIntake
 
 cdef Py_ssize_t YIELD_AFTER
 cdef set _open_deadlines
-
-
-cdef class IntakeHolder:
-    cdef public RecordIntake _intake

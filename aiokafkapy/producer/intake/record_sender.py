@@ -1,11 +1,11 @@
 """``RecordSender``: the calls that send a record and do not wait for its outcome, ``enqueue`` and ``send_nowait``.
 
-Owns what becomes of a record that cannot be appended at once: it waits, or is refused. It knows the intake, and neither
+Owns the fate of a record that cannot be appended at once: it waits, or is refused. It knows the intake, and neither
 the producer's life nor a record's outcome. Kafka's counterpart is ``KafkaProducer.send``.
 
-It is compiled: from arguments by name to the intake took the interpreter longer than the intake takes. ``send`` is not
-here, for its coroutine is handed over to tasks, task groups and web frameworks, which may ask of it what only Python's
-own coroutines can tell.
+It is compiled: interpreted, the passing of keyword arguments to the intake took longer than the intake itself. ``send``
+is not here, for its coroutine is given to tasks, task groups and web frameworks, which may need the attributes that
+only Python's own coroutines have.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from ...errors import IllegalStateError, KafkaError
 from ..deliveries.delivery import Delivery
 from ..records import CallOverflow, HeadersLike, Timestamp
 from .call_overflow import accept_specially
-from .pending_record import PendingRecord
+from .pending_record import GivenRecord, PendingRecord
 from .record_deadlines import open_deadlines
-from .record_intake import RecordIntake
+from .record_intake import IntakeHolder, RecordIntake
 from .serializers import discard, finish_serializing
+from .short_calls import shorten
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -47,15 +48,6 @@ YIELD_AFTER: Final = 256 * 1024
 
 _open_deadlines = open_deadlines
 """With its type, in the compiled form."""
-
-
-class IntakeHolder:
-    """Has the intake, where compiled code finds it without a look-up; no class of its own can be generic there."""
-
-    __slots__ = ("_intake",)
-
-    def __init__(self, intake: RecordIntake) -> None:
-        self._intake = intake
 
 
 class RecordSender(IntakeHolder, Generic[K, V]):
@@ -85,14 +77,10 @@ class RecordSender(IntakeHolder, Generic[K, V]):
         if delivery_timeout_ms is None and overflow is None and not _open_deadlines:
             accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
         else:
-            accepted = accept_specially(
-                intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms, overflow
-            )
-        if type(accepted) is not Delivery:
-            accepted = await admitted(cast(PendingRecord, accepted))
-        if intake.unyielded > YIELD_AFTER:
-            intake.unyielded = 0
-            await asyncio.sleep(0)
+            given = GivenRecord(topic, value, key, partition, timestamp_ms, headers)
+            accepted = accept_specially(intake, given, delivery_timeout_ms, overflow)
+        if type(accepted) is not Delivery or intake.unyielded > YIELD_AFTER:
+            accepted = await _finish(intake, accepted)
         return accepted
 
     @cython.locals(self=IntakeHolder, intake=RecordIntake)
@@ -114,7 +102,8 @@ class RecordSender(IntakeHolder, Generic[K, V]):
         intake = self._intake
         if own_timeout_ms is None and overflow is None and not _open_deadlines:
             return intake.accept(topic, value, key, partition, timestamp_ms, headers)
-        return accept_specially(intake, topic, value, key, partition, timestamp_ms, headers, own_timeout_ms, overflow)
+        given = GivenRecord(topic, value, key, partition, timestamp_ms, headers)
+        return accept_specially(intake, given, own_timeout_ms, overflow)
 
     @cython.locals(self=IntakeHolder, intake=RecordIntake)
     def send_nowait(
@@ -137,9 +126,8 @@ class RecordSender(IntakeHolder, Generic[K, V]):
         if delivery_timeout_ms is None and overflow is None and not _open_deadlines:
             accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
         else:
-            accepted = accept_specially(
-                intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms, overflow
-            )
+            given = GivenRecord(topic, value, key, partition, timestamp_ms, headers)
+            accepted = accept_specially(intake, given, delivery_timeout_ms, overflow)
         if type(accepted) is not Delivery:
             accepted = admitted_at_once(cast(PendingRecord, accepted))
         return accepted
@@ -151,6 +139,15 @@ async def admitted(record: PendingRecord) -> Delivery:
     if not record.is_serialized:
         await finish_serializing(record)
     return await record
+
+
+async def _finish(intake: RecordIntake, accepted: Delivery | PendingRecord) -> Delivery:
+    """The part of an ``enqueue`` that waits: until the record is accepted, and for others to have their turn."""
+    delivery = await admitted(accepted) if isinstance(accepted, PendingRecord) else accepted
+    if intake.unyielded > YIELD_AFTER:
+        intake.unyielded = 0
+        await asyncio.sleep(0)
+    return delivery
 
 
 def admitted_at_once(record: PendingRecord) -> Delivery:
@@ -176,3 +173,6 @@ def not_admitted(record: PendingRecord) -> KafkaError:
         error = IllegalStateError("send_nowait() cannot wait for an async serializer: await enqueue() or send()")
     record.refuse(error.fresh())  # a copy: the one that is raised has a traceback, and its frames have the record
     return error
+
+
+shorten(RecordSender.enqueue, _finish, YIELD_AFTER, RecordSender.send_nowait, admitted_at_once, RecordSender._accept)

@@ -6,7 +6,7 @@ counterpart: its serializers run in the caller's thread.
 Rules:
 
 - Bytes, text and objects with ``nbytes`` tell their size beforehand. Of other data a topic's records of late do: one
-  that was large sends those behind it to threads, until smaller ones have come for a while (each takes an eighth off).
+  that was large sends those after it to threads, until smaller ones have come for a while (each takes an eighth off).
 - A record for a thread is an awaitable, as an async serializer's: the order of calls is kept, ``max_block_ms`` bounds
   the wait, and ``send_nowait``, which never waits, refuses it. The thread begins when it is awaited.
 - The thread is one of the loop's default executor, with the caller's context variables. A cancelled call leaves it to
@@ -14,7 +14,7 @@ Rules:
 - An exception of the serializer in a thread is raised to the caller as it would be on the loop, of any kind. A result
   that is awaitable, of a serializer that is async itself, is awaited on the loop.
 
-A thread frees the loop only of work that lets go of the GIL: Python code does, each 5 ms; encryption, hashing and
+A thread frees the loop only of work that releases the GIL: Python code does, each 5 ms; encryption, hashing and
 compression do; one call of a C encoder, as the standard library's ``json``, does not. Without a GIL everything does.
 """
 

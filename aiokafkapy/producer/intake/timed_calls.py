@@ -3,7 +3,7 @@
 Owns how long such a record has, and the refusal of one that has no time left. It knows no timers: ``RecordDeadlines``
 has the records. Kafka has one ``delivery.timeout.ms`` for all records.
 
-Rule: with ``enable_gapless_guarantee`` a record has no time of its own, for those behind it would fail with it.
+Rule: with ``enable_gapless_guarantee`` a record has no time of its own, for those after it would fail with it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import DeliveryTimeoutError, IllegalStateError
 from ..deliveries.delivery import Delivery
 from .arguments import milliseconds_of
-from .pending_record import PendingRecord
+from .pending_record import GivenRecord, PendingRecord
 from .record_deadlines import RecordDeadlines, enclosing_deadline
 
 if TYPE_CHECKING:
@@ -24,41 +24,22 @@ if TYPE_CHECKING:
 __all__ = ["accept_by_deadline", "accept_until", "accept_within", "enclosing_end"]
 
 
-def accept_within(
-    intake: RecordIntake,
-    topic: Any,
-    value: Any,
-    key: Any,
-    partition: Any,
-    timestamp_ms: Any,
-    headers: Any,
-    delivery_timeout_ms: Any,
-) -> Delivery | PendingRecord:
+def accept_within(intake: RecordIntake, given: GivenRecord, delivery_timeout_ms: Any) -> Delivery | PendingRecord:
     """As ``RecordIntake.accept``, for a record that must have its outcome within ``delivery_timeout_ms``.
 
     Raises for a wrong time as for any wrong argument, and IllegalStateError with ``enable_gapless_guarantee``.
     """
-    seconds = milliseconds_of(topic, "delivery_timeout_ms", delivery_timeout_ms) / 1000
+    seconds = milliseconds_of(given.topic, "delivery_timeout_ms", delivery_timeout_ms) / 1000
     runtime = intake.accepting_runtime()
     if runtime.config.enable_gapless_guarantee:
         raise IllegalStateError(
             "with enable_gapless_guarantee a record has no delivery_timeout_ms of its own: those behind it, which have "
             "time left, would fail with it"
         )
-    accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
-    return _ending_at(runtime.deadlines, accepted, runtime.now() + seconds)
+    return _ending_at(runtime.deadlines, intake.accept(*given), runtime.now() + seconds)
 
 
-def accept_by_deadline(
-    intake: RecordIntake,
-    topic: Any,
-    value: Any,
-    key: Any,
-    partition: Any,
-    timestamp_ms: Any,
-    headers: Any,
-    delivery_timeout_ms: Any,
-) -> Delivery | PendingRecord:
+def accept_by_deadline(intake: RecordIntake, given: GivenRecord, delivery_timeout_ms: Any) -> Delivery | PendingRecord:
     """As ``accept_within``, with the time of the enclosing ``deadline()`` when that is the shorter one.
 
     Raises DeliveryTimeoutError when that is over. With ``enable_gapless_guarantee`` it is not the record's.
@@ -66,41 +47,32 @@ def accept_by_deadline(
     outer = enclosing_deadline.get()
     runtime = intake.accepting_runtime()
     ends_at = math.inf if outer is None else outer.ends_at(runtime.loop)
-    accepted = accept_until(intake, ends_at, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
+    accepted = accept_until(intake, given, delivery_timeout_ms, ends_at)
     if outer is not None and ends_at < math.inf:
         outer.watched_by(runtime.deadlines)
     return accepted
 
 
 def accept_until(
-    intake: RecordIntake,
-    ends_at: float,
-    topic: Any,
-    value: Any,
-    key: Any,
-    partition: Any,
-    timestamp_ms: Any,
-    headers: Any,
-    delivery_timeout_ms: Any,
+    intake: RecordIntake, given: GivenRecord, delivery_timeout_ms: Any, ends_at: float
 ) -> Delivery | PendingRecord:
     """As ``accept_by_deadline``, where the enclosing one is over at ``ends_at``, in the time of the intake's loop."""
     if ends_at < math.inf and intake.accepting_runtime().config.enable_gapless_guarantee:
         ends_at = math.inf  # those behind it, which have time left, would fail with it
     if ends_at == math.inf:
         if delivery_timeout_ms is None:
-            return intake.accept(topic, value, key, partition, timestamp_ms, headers)
-        return accept_within(intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
+            return intake.accept(*given)
+        return accept_within(intake, given, delivery_timeout_ms)
     runtime = intake.accepting_runtime()
     now = runtime.now()
     deadline = ends_at
     if delivery_timeout_ms is not None:
-        deadline = min(deadline, now + milliseconds_of(topic, "delivery_timeout_ms", delivery_timeout_ms) / 1000)
+        deadline = min(deadline, now + milliseconds_of(given.topic, "delivery_timeout_ms", delivery_timeout_ms) / 1000)
     if deadline <= now:
-        error = _too_late(topic)
+        error = _too_late(given.topic)
         runtime.admission.on_refusal(error)
         raise error
-    accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
-    return _ending_at(runtime.deadlines, accepted, deadline)
+    return _ending_at(runtime.deadlines, intake.accept(*given), deadline)
 
 
 def enclosing_end(topic: Any, loop: asyncio.AbstractEventLoop) -> float:

@@ -1,6 +1,6 @@
 """``LimitsInForce``: the limits of topics, brought to where records are checked.
 
-Owns which places are told of a topic's limits: the accumulator, whose batches they bound, and the topic's state, which
+Owns the places where a topic's limits apply: the accumulator, whose batches they bound, and the topic's state, which
 checks the times that calls give. ``LimitsReader`` learns them. Java has no counterpart.
 
 Rule: a topic without limits costs a record nothing; one with limits costs it a look at the times that are given.
@@ -11,13 +11,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..accumulator.record_accumulator import RecordAccumulator
-from ..config import ProducerConfig
 from ..deliveries.shortcuts import now_ms
 from .limits_reader import AskedClient, KnownTopics, LimitsReader
 from .topic_limits import TopicLimits, time_error
+
+if TYPE_CHECKING:
+    from ..config import ProducerConfig
 
 __all__ = ["LimitedTopic", "LimitsInForce"]
 

@@ -51,8 +51,8 @@ class KnownTopics(Protocol):
 
 
 class LimitsReader:
-    """Asks about the topics in use, until ``abort``. ``apply`` is called with a topic and its limits, or None for none
-    any more.
+    """Asks about the topics in use, until ``abort``. ``apply`` is called with a topic and its limits, or None for no
+    longer there.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ Rules:
 
 - A figure is used for ``max_age`` at most, ``metadata_max_age_ms``, and is read again before that: records that a
   raised limit takes are refused no longer than so. A refusal, by us or by a broker, has it read again at once, and a
-  topic that was made anew loses its figures.
+  topic that was recreated loses its figures.
 - Only a record that a broker is sure to refuse is refused: its clock may differ from ours, and a record may wait before
   it is sent.
 - A topic is asked about some time after its first record, together with others: that record's request goes first.
@@ -181,7 +181,7 @@ class LimitsBook:
         return due
 
     def noticed(self, topics: Mapping[str, TopicMetadata], now: float) -> list[str]:
-        """The cluster has these topics: those that waited for it are due. Returns those that were made anew, whose
+        """The cluster has these topics: those that waited for it are due. Returns those that were recreated, whose
         limits are forgotten.
         """
         anew = []

@@ -5,7 +5,7 @@ Owns the records in the order in which they were accepted, their offsets and the
 no arguments; whether a transaction is open is its caller's to say.
 
 Rules: a record without an outcome is completed in the order of acceptance; an offset is given with success, so that a
-record that failed takes none, as in a partition's log; records behind a cut, which belong to the transaction after the
+record that failed takes none, as in a partition's log; records after a cut, which belong to the transaction after the
 one that is being committed, can be completed only when that one is.
 """
 
@@ -47,7 +47,7 @@ class SentRecord:
 
 
 class MockLog:
-    """The records of one ``MockProducer``. ``on_failure`` is told of each that failed in an open transaction."""
+    """The records of one ``MockProducer``. ``on_failure`` is called for each that failed in an open transaction."""
 
     def __init__(self, on_failure: Callable[[SentRecord], None]) -> None:
         self._on_failure = on_failure
@@ -105,7 +105,7 @@ class MockLog:
         return len(meant)
 
     def fail_next(self, error: BaseException) -> None:
-        """Fail the records behind a cut: their transaction will not be."""
+        """Fail the records after a cut: their transaction will not be."""
         for sent in self.next:
             sent.error = error
             self.failed += 1
@@ -130,7 +130,7 @@ class MockLog:
         self.uncommitted, self.uncommitted_offsets = [], {}
 
     def begin_next(self) -> None:
-        """The transaction of the records behind the cut begins."""
+        """The transaction of the records after the cut begins."""
         self.uncommitted += self.next
         self._incomplete += self.next
         self.next = []

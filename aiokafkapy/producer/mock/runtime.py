@@ -111,12 +111,12 @@ class MockCoordinator:
         """The id is ours."""
         self._failures.raise_for("init_transactions")
 
-    async def end(self, is_commit: bool, timeout: float) -> None:
+    async def end(self, *, committed: bool, timeout: float) -> None:
         """Commit or abort."""
         await asyncio.sleep(0)  # as an answer does, it comes later
-        self._failures.raise_for("commit_transaction" if is_commit else "abort_transaction")
-        self.was_aborted = not is_commit
-        if is_commit:
+        self._failures.raise_for("commit_transaction" if committed else "abort_transaction")
+        self.was_aborted = not committed
+        if committed:
             self.commits += 1
             self._log.commit()
         else:
@@ -207,7 +207,7 @@ class MockRuntime:
         return self._instance_id
 
     def update_credentials(self, config: ProducerConfig) -> None:
-        """Nobody is told."""
+        """Calls nobody back."""
 
     def resume(self, topic_partition: TopicPartition) -> None:
         """No partition refuses records."""

@@ -3,8 +3,8 @@
 Owns their names, and the asking for their values. It knows neither brokers nor subscriptions: ``TelemetrySender``
 pushes those that are subscribed to. Kafka's counterpart is ``KafkaProducer.registerMetricForSubscription``.
 
-Rules: a value is asked for at each push, on the event loop; one that cannot be had is left out of that push, told in
-the log, and harms no other. The names of the producer's own metrics are taken.
+Rules: a value is asked for at each push, on the event loop; one that cannot be obtained is left out of that push, told
+in the log, and harms no other. The names of the producer's own metrics are taken.
 
 Events: ``telemetry.metric_failed`` (warning; metric, error).
 """

@@ -9,15 +9,18 @@ Rule: a part that no option asks for is None, so that the places that would tell
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ...client.network_client import NetworkClient
 from ...client.tap import WireTap
 from ...client.watch import ClientWatch
 from ...observability.observer import Observers
-from ..config import ProducerConfig
 from .batch_watch import BatchWatch
 from .node_metrics import NodeMetrics
 from .topic_metrics import TopicMetrics
+
+if TYPE_CHECKING:
+    from ..config import ProducerConfig
 
 __all__ = ["Observation"]
 

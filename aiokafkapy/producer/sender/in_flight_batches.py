@@ -10,8 +10,8 @@ Rules:
 - Memory of a batch is given back when its request is over, not before: the transport may hold its bytes until then.
 - *In doubt* is a batch that was on the wire when its time was over, or one of whose attempts had no answer: its error
   says ``outcome_unknown``, and its sequence counts as unresolved.
-- Gapless guarantee: with a batch all that wait behind it fail; those in flight are complete or fail, and are not sent
-  again. Brokers take no batch whose sequence does not follow, so nothing behind the gap is written meanwhile.
+- Gapless guarantee: with a batch all that wait after it fail; those in flight are complete or fail, and are not sent
+  again. Brokers take no batch whose sequence does not follow, so nothing after the gap is written meanwhile.
 
 Events: ``produce.retry`` (warning; topic, partition, error, attempts), ``produce.failed`` (error; topic, partition,
 records, error), ``produce.split`` (info; topic, partition, records), ``produce.records_expired`` (warning; records,
@@ -24,7 +24,7 @@ import logging
 import math
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ...common import TopicPartition
 from ...errors import DeliveryTimeoutError, KafkaError, NetworkError, PurgedError
@@ -32,7 +32,6 @@ from ...observability import RateLimitedLogger, get_logger
 from ...protocol.produce import PartitionProduceResponse
 from ..accumulator.producer_batch import BatchState, ProducerBatch
 from ..accumulator.record_accumulator import RecordAccumulator
-from ..config import ProducerConfig
 from ..deliveries.produce_request_result import ProduceRequestResult
 from ..identity.transaction_manager import TransactionManager
 from ..metrics import SenderMetrics
@@ -50,6 +49,9 @@ from .produce_responses import (
     record_timeout_error,
     taken_back_error,
 )
+
+if TYPE_CHECKING:
+    from ..config import ProducerConfig
 
 __all__ = ["InFlightBatches"]
 

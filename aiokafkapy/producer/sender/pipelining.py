@@ -1,9 +1,9 @@
 """``Pipelining``: how many Produce requests a node may have, with ``max_in_flight_requests_per_connection="auto"``.
 
-Owns the decision, from the times that answers took. It knows no requests, no connections and no clock: answers are
-told, with ``now``. Java has a fixed number. TCP Vegas is the model: with ``window`` requests in flight, of which each
-takes ``least`` times as long as it would alone, ``window * (1 - 1 / least)`` of them wait somewhere, and the rest fill
-the way.
+Owns the decision, from the times that answers took. It knows no requests, no connections and no clock: it gets the
+answers, with ``now``. Java has a fixed number. TCP Vegas is the model: with ``window`` requests in flight, each taking
+``least`` times as long as it would alone, ``window * (1 - 1 / least)`` of them wait somewhere, and the rest fill the
+way.
 
 Rules:
 
@@ -11,7 +11,7 @@ Rules:
   ``MOST_QUEUED`` do: a distant broker gets as many as fill the way, one that is near or busy as many as it can do at
   once.
 - The time of a request alone is the shortest that one of about its size took lately, for a large one takes longer. It
-  is measured anew every ``MEMORY`` seconds, with one request by itself: a time among others has their queue in it.
+  is measured again every ``MEMORY`` seconds, with one request by itself: a time among others has their queue in it.
 - The quickest answer of a round counts, so that one that was slow by chance does not; and only answers to requests that
   were sent since the last change.
 - A throttle, and a connection that was lost or did not answer, halve the window.
@@ -33,7 +33,7 @@ MEMORY: Final = 30.0
 
 
 class Pipelining:
-    """Of one producer; nodes are told apart by their ids."""
+    """Of one producer; nodes are distinguished by their ids."""
 
     __slots__ = ("_most", "_nodes")
 

@@ -1,7 +1,7 @@
 """``ProduceRequests``: from batches that are ready to Produce requests, and from the answers to the batches' outcomes.
 
-Owns how many Produce requests each node has. The accumulator says what to send, ``in_flight_batches`` what an answer
-means; bytes are the network client's. It reads the clock only when an answer comes. In Java this is the half of
+Owns how many Produce requests each node has. The accumulator chooses the batches, ``in_flight_batches`` interprets the
+answers; bytes are the network client's. It reads the clock only when an answer comes. In Java this is the half of
 ``Sender`` around ``sendProducerData``, ``sendProduceRequest`` and ``handleProduceResponse``.
 
 Rules:
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence, Set
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import UUID
 
 from ...client.nodes.client_request import Buffer, ClientRequest, ClientResponse
@@ -35,13 +35,15 @@ from ...record.compression import Compression
 from ...record.encoding import BATCH_HEADER_SIZE
 from ..accumulator.producer_batch import ProducerBatch
 from ..accumulator.record_accumulator import RecordAccumulator
-from ..config import ProducerConfig
 from ..identity.transaction import Transaction
 from ..metrics import SenderMetrics
 from ..producer_metadata import ProducerMetadata
 from .in_flight_batches import InFlightBatches
 from .pipelining import Pipelining
 from .produce_responses import answers_by_partition, leader_hints, no_answer
+
+if TYPE_CHECKING:
+    from ..config import ProducerConfig
 
 __all__ = ["ProduceRequest", "ProduceRequests"]
 
@@ -251,7 +253,7 @@ class ProduceRequests:
             pipelining.answered(sent.node_id, sent.place, sent.size, response.latency, now)
 
     def _handle_by_partition(self, sent: ProduceRequest, body: ProduceResponse, now: float) -> None:
-        """Handle the answers of a response in any order, some of which may be errors."""
+        """Handle the answers of a response, in any order; some may be errors."""
         answers = answers_by_partition(body.partitions, {topic_id: topic for topic, topic_id, _ in sent.by_topic()})
         hints = leader_hints(answers)
         if hints:

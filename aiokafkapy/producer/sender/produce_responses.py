@@ -4,8 +4,9 @@
 counterpart is ``Sender.completeBatch`` with ``canRetry`` and ``failBatch``. It knows no clock (``now`` is an argument),
 no accumulator and no sockets; it may tell the transaction manager that an epoch bump is needed, as Java's ``canRetry``.
 
-Rules: an answer that is not one of success, split or retry fails the batch, so that none leaves it pending; a retry
-needs attempts and time left; an error says where, what the broker said, and whether the records may be there anyway.
+Rules: every answer but success, split and retry fails the batch, so that no answer leaves it pending; a retry
+needs attempts and time left; an error gives the partition, the broker's answer, and whether the records may be in the
+log anyway.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ def decide(
     has_tries_left = batch.attempts < retries
     may_go_on = has_tries_left and not out_of_time and not batch.is_done
     named = _errors_by_index(answer, batch)
-    # In a transaction the others are of no use without them, and what is behind them would need another epoch.
+    # In a transaction the others are of no use without them, and later batches would need another epoch.
     if transaction_manager is not None and transaction_manager.transaction is not None:
         may_leave_gap = False
     if 0 < len(named) < batch.record_count and may_go_on and may_leave_gap:

@@ -4,8 +4,8 @@ Owns the request and the meaning of its errors; the id itself, and when to ask a
 Kafka's counterparts are ``TransactionManager.bumpIdempotentEpochAndResetIdIfNeeded`` and ``InitProducerIdHandler``.
 
 Rules: the first request goes out as soon as a node is ready, so that the first record need not wait for it; after a
-failure it is repeated, with back-off, only while records wait. An error that does not pass by itself fails the records
-that wait, and says what to do about it; the next record asks again: permissions may have been granted.
+failure it is repeated, with back-off, only while records wait. A lasting error fails the waiting records, and gives the
+remedy; the next record asks again: permissions may have been granted.
 
 Events: ``producer_id.failed`` (warning; error; debug while a broker that has just started has no ids to give yet),
 ``producer_id.ready`` (debug; producer_id, epoch).
@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+from ...client.config_fields import MAX_INT
 from ...client.nodes.client_request import ClientRequest, ClientResponse
 from ...client.nodes.sender_client import SenderClient
 from ...errors import (
@@ -33,7 +34,6 @@ from ...protocol.api import INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT, ApiKey
 from ...protocol.codec import Message
 from ...protocol.messages import build_request
 from ..accumulator.record_accumulator import RecordAccumulator
-from ..config import MAX_INT
 from ..identity.transaction_manager import TransactionManager
 from ..producer_metadata import ProducerMetadata
 

@@ -10,8 +10,8 @@ Rules:
 - A pass is a plain callback of the loop, in the turn after the wake-up: a lone awaited send pays for each pass alone,
   and a task's step with the future that it waits on would be a tenth of that. The task begins with the first pass and
   then waits for the last one, so that the Sender has an owner, which sees it end and may cancel it.
-- No bad answer ends the task. If it must end, by a bug or because it was cancelled, ``on_crash`` is told the cause, and
-  fails all that is pending.
+- No bad answer ends the task. If it must end, by a bug or because it was cancelled, ``on_crash`` gets the cause, and
+  fails all pending records.
 
 Events: ``sender.crashed`` (error; error), ``producer_id.bumped`` (info; epoch).
 """
@@ -24,13 +24,12 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import Context, copy_context
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ...client.nodes.sender_client import SenderClient
 from ...observability import get_logger
 from ..accumulator.producer_batch import ProducerBatch
 from ..accumulator.record_accumulator import RecordAccumulator
-from ..config import ProducerConfig
 from ..identity.transaction_manager import TransactionManager
 from ..metrics import SenderMetrics
 from ..producer_metadata import ProducerMetadata
@@ -38,11 +37,14 @@ from .in_flight_batches import InFlightBatches
 from .produce_requests import ProduceRequests
 from .producer_id import ProducerIdRequests
 
+if TYPE_CHECKING:
+    from ..config import ProducerConfig
+
 __all__ = ["Sender"]
 
 COMPRESSION_THREADS: Final = 2
 COMPRESSED_WITHIN: Final = 0.1
-"""Seconds that a thread which compresses has to come to its end, when nobody waits for its batch any more."""
+"""Seconds that a thread which compresses has to finish, when nobody waits for its batch any more."""
 NEVER: Final = math.inf
 
 _logger = get_logger(__name__)
@@ -124,7 +126,7 @@ class Sender:
             return
         self._is_woken = True
         self._woken_at = self._time()
-        # In the task's context: what the caller's task has in its own is none of the Sender's.
+        # In the task's context: the context variables of the caller's task do not concern the Sender.
         self._loop.call_soon(self._wakeup_callback, context=self._context)
 
     def stop(self) -> None:
@@ -133,7 +135,7 @@ class Sender:
         self._end()
 
     def run_once(self, now: float) -> float:
-        """Do what can be done now; returns the seconds until the clock gives more to do (infinity: nothing will)."""
+        """Do the work that is due; returns the seconds until the clock gives more to do (infinity: nothing will)."""
         self._metrics.wake_ups += 1
         manager = self._transaction_manager
         delay = NEVER
@@ -231,7 +233,7 @@ class Sender:
             self._wake_at(now + delay)
 
     def _end(self) -> None:
-        """Let the task come to its end."""
+        """Let the task finish."""
         last_pass = self._last_pass
         if last_pass is not None and not last_pass.done():
             last_pass.set_result(None)

@@ -13,7 +13,7 @@ whose value is a piece of a spool is never taken for a record of this one. Numbe
 Rules:
 
 - Sequences ascend, with gaps where a write had failed. A frame that does not ascend is no frame.
-- Behind damage the next whole frame is looked for; the bytes between are told as ``Damage``. Nothing is made up: a
+- Behind damage the next whole frame is looked for; the bytes between are reported as ``Damage``. Nothing is made up: a
   frame is taken as it was written, or not at all.
 """
 
@@ -93,7 +93,7 @@ def header(salt: bytes) -> bytes:
 
 
 def salt_of(data: bytes) -> bytes | None:
-    """The salt of a segment; None when its header is cut short. Raises ValueError when it is of no spool."""
+    """The salt of a segment; None when its header is cut short. Raises ValueError when it is not a spool's."""
     if not data.startswith(MAGIC):
         if MAGIC.startswith(data[: len(MAGIC)]) and len(data) < HEADER_SIZE:
             return None

@@ -275,7 +275,7 @@ class Spool:
         self._files.release()
 
     async def close(self, timeout: float | None) -> None:
-        """Write the records that were taken, and let go of the folder; after ``timeout`` seconds without waiting for a
+        """Write the records that were taken, and release the folder; after ``timeout`` seconds without waiting for a
         disk that does not answer: the outcome of records that it did not write is unknown then.
         """
         self.end()
@@ -289,7 +289,7 @@ class Spool:
                 one.result.fail(error, self._teller)
 
     def end(self) -> None:
-        """Take no more records, write those that were taken, and let go of the folder, without waiting; idempotent."""
+        """Take no more records, write those that were taken, and release the folder, without waiting; idempotent."""
         if self._has_ended:
             return
         self._has_ended, self._is_open = True, False
@@ -332,7 +332,7 @@ class Spool:
 
     def _on_sync_timer(self) -> None:
         self._sync_timer = None
-        # An error is told by the next write: there is nobody else to tell it.
+        # An error is raised by the next write: there is nobody else to tell it.
         self._loop.run_in_executor(self._thread, self._files.sync).add_done_callback(_seen)
 
     def _on_retry_timer(self) -> None:

@@ -110,7 +110,7 @@ class SpoolFiles:
     # life
 
     def open(self) -> Recovered:
-        """Lock the folder, which is made if it is missing, and find out what is in it.
+        """Lock the folder, which is made if it is missing, and read its state.
 
         Raises SpoolError when another process has it, when it cannot be used, or has a file of another format.
         """
@@ -126,7 +126,7 @@ class SpoolFiles:
             raise
 
     def close(self) -> None:
-        """Let go of the folder; idempotent. All that was written is on disk when this returns, unless fsync is
+        """Release the folder; idempotent. All that was written is on disk when this returns, unless fsync is
         never.
         """
         try:

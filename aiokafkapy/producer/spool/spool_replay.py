@@ -8,14 +8,14 @@ Rules:
 - A window is a run of the spool's records that are appended in one step of the loop, no more of a topic than a batch
   takes, when nothing older of these topics is without an outcome: so the records of a partition are in one batch, and
   are written together or not at all, and nothing overtakes.
-- A record that fails is sent again, without end, before those behind it; but for records that brokers refuse for good,
-  and those whose topic stays unknown while brokers answer. These go to ``refused.jsonl``, and the next one's turn has
-  come.
+- A record that fails is sent again, without end, before those behind it; except for records that brokers refuse for
+  good, and those whose topic stays unknown while brokers answer. These go to ``refused.jsonl``, and the next one's turn
+  has come.
 - When some records of a window are written, or may be, the others are sent again to the partitions chosen for them, by
   the next process too: the mark has them.
 - Before a window is sent the mark says so; a process that comes after a crash knows from it which records may be there
   twice.
-- An error of the disk ends nothing: it is told, and tried again.
+- An error of the disk ends nothing: it is logged, and tried again.
 
 Events: ``producer.spool_replaying`` (info; records, bytes, maybe_sent), ``producer.spool_drained`` (info; records),
 ``producer.spool_refused`` (error; topic, records, error, kept_in), ``producer.spool_retries`` (warning; records,
@@ -101,8 +101,8 @@ class SpoolReplay:
         self._sent_to, self._dealt_to = mark.sent_to, mark.next
 
     async def run(self) -> None:
-        """Send until cancelled, or until ``is_ending``; then the mark is written, or the next process would send again
-        what was delivered last.
+        """Send until cancelled, or until ``is_ending``; then the mark is written, or the next process would send the
+        last delivered records again.
         """
         try:
             await self._send_all()
@@ -315,7 +315,7 @@ class SpoolReplay:
 
     def _keep_partitions(self, sending: Sequence[_Sending]) -> None:
         """Some are written, or may be: those that are sent again go to the same partitions. Elsewhere an older record
-        would come behind a younger one that is there already.
+        would come after a younger one that is there already.
         """
         self._kept_partitions |= {
             one.record.sequence: place_of(one.outcome)[0].topic_partition.partition

@@ -107,7 +107,7 @@ class Spooling:
         self.admission.evacuate([one for one in topics if self._may_go(one)], "the producer was closed")
 
     async def close(self, timeout: float | None) -> None:
-        """Let go of the folder, when the records on their way there are on disk, or after ``timeout`` seconds."""
+        """Release the folder, when the records on their way there are on disk, or after ``timeout`` seconds."""
         self.abort()
         if self._task is not None:
             # Its records have their outcomes by now; it is given the time to write them down.

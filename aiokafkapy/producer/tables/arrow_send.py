@@ -6,10 +6,10 @@ batches are given by ``RecordAppender.append_rows``. It knows no sockets. Java h
 
 Rules:
 
-- The table's columns are checked before its first row is sent, and its buffers are let go as they are encoded.
+- The table's columns are checked before its first row is sent, and its buffers are released as they are encoded.
 - Within a partition rows keep their order. Between two slices others run, and may send.
 - A table takes half of ``buffer_memory`` and waits for its own records then, so that others find room beside it.
-- A row that finds no room, or that comes behind others which wait, goes the way of ``enqueue``, and the rows behind it
+- A row that finds no room, or that comes behind others which wait, goes the way of ``enqueue``, and the rows after it
   wait with it. With interceptors, or a partitioner of the user's, all rows go this way, for these are shown every row.
 - A row that cannot be sent stops no other. When the producer is closed, no more rows are taken.
 - A partition that does not exist is asked for once in a call; its rows then fail at once.
@@ -97,7 +97,7 @@ class ArrowSend:
         self._is_pressed = False
 
     def open(self, topic: str | None, data: object, names: ColumnNames) -> None:
-        """Look at a table and its columns; raises an error for each fault. The caller lets go of ``data``."""
+        """Look at a table and its columns; raises an error for each fault. The caller releases ``data``."""
         self._topic = None if topic is None else topic_name(topic)
         if self._overflow is not None:
             check_overflow(self._runtime.config, topic, self._overflow)

@@ -1,7 +1,7 @@
 """``TableMetadata``, the result of ``send_arrow``: where the rows of a table are.
 
 Owns the view only: a single row is looked up in ``RowPlaces`` when it is asked for. Kafka's counterpart is
-``RecordMetadata``, of which there would be one for each row.
+``RecordMetadata``, one for each row.
 
 Rule: an offset of -1 means that no broker told it, as in ``RecordMetadata``.
 """

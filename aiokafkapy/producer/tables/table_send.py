@@ -1,4 +1,4 @@
-"""``TableSend``: tables sent one behind the other, several on their way at a time.
+"""``TableSend``: tables sent one after the other, several on their way at a time.
 
 Owns the order of the tables and the tasks that wait for their outcomes; rows are sent by ``ArrowSend``. It knows no
 sockets. Java has no counterpart.
@@ -7,7 +7,7 @@ Rules:
 
 - A table's rows are put into batches when those of the table before it all are: rows keep their order within a
   partition over all tables.
-- A table's outcome is its own: rows that failed stop neither it nor the tables behind it.
+- A table's outcome is its own: rows that failed stop neither it nor the tables after it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TableSend:
         """
         send = ArrowSend(self._intake, self._overflow)
         send.open(self._topic, table_or_batch, self._names)
-        del table_or_batch  # its buffers are let go as they are encoded
+        del table_or_batch  # its buffers are released as they are encoded
         async with self._turn:
             await send.append()
         outcome = asyncio.create_task(send.outcome())

@@ -104,7 +104,8 @@ class Patience:
         await asyncio.sleep(delay)
 
     async def _asked_again(self, error: KafkaError) -> KafkaError | None:
-        """The outcome of a commit that had no answer: None, or why it is none. Raises ``error`` when time is over."""
+        """The outcome of a commit that had no answer: None, or the reason why there is none. Raises ``error`` when time
+        is over."""
         if self._is_over():
             raise error
         try:

@@ -126,7 +126,7 @@ class ConsumedBatches(Generic[R]):
             async with asyncio.timeout(SECONDS_TO_GO_BACK):
                 await self._consumer.go_back(starts, batch.generation)
         except Exception as failure:
-            error.add_note(f"the consumer is not back at what is committed, so begin with a new one: {failure}")
+            error.add_note(f"the consumer is not back at its committed offsets, so begin with a new one: {failure}")
             raise error from failure
 
 

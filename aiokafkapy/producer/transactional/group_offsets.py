@@ -70,7 +70,7 @@ def group_of(given: object) -> GroupMetadata:
         return _group_of_librdkafka(given)
     group_id = getattr(given, "group_id", given)
     if not isinstance(group_id, str):
-        raise TypeError(f"{given!r} is no group: expected its id, or what a consumer tells of its membership")
+        raise TypeError(f"{given!r} is no group: expected its id, or a consumer's group metadata")
     if not group_id:
         raise ValueError("the group has no id")
     generation = getattr(given, "generation_id", None)

@@ -1,8 +1,8 @@
 """``TransactionCoordinator``: the requests of a transactional producer, to the node that coordinates its transactions.
 
 Owns a network client of its own, for the coordinator answers slowly while it waits for markers, and records must not
-queue behind that; the coordinator's address; and retries. ``Transaction`` knows which requests are due and what an
-error means. Kafka's counterparts are the request handlers of ``TransactionManager``.
+queue behind that; the coordinator's address; and retries. ``Transaction`` knows the due requests and the effect of an
+error. Kafka's counterparts are the request handlers of ``TransactionManager``.
 
 Rules:
 
@@ -23,7 +23,7 @@ import itertools
 import math
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...client.coordinators import GROUP, TRANSACTION, find_coordinator, offset_entry
 from ...client.network_client import NetworkClient
@@ -46,11 +46,13 @@ from ...errors import (
 from ...observability import get_logger
 from ...protocol.api import INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT, ApiKey
 from ...protocol.messages import build_request, by_topic
-from ...security.sasl.mechanism import SaslMechanism
-from ..config import ProducerConfig
 from ..identity.transaction import PreparedTxnState, Transaction
 from ..identity.transaction_manager import TransactionManager
 from .group_offsets import GroupMetadata, OffsetToCommit
+
+if TYPE_CHECKING:
+    from ...security.sasl.mechanism import SaslMechanism
+    from ..config import ProducerConfig
 
 __all__ = ["TransactionCoordinator"]
 
@@ -201,7 +203,7 @@ class TransactionCoordinator:
 
         await self._until(ask, timeout, "TxnOffsetCommit")
 
-    async def end(self, committed: bool, timeout: float) -> None:
+    async def end(self, *, committed: bool, timeout: float) -> None:
         """Commit or abort the transaction. An error has ``outcome_unknown`` when a commit may have been heard.
 
         Also raises the error of a transaction that failed before its commit could be sent.
@@ -304,7 +306,8 @@ class TransactionCoordinator:
     def _check_initialized(self, code: int, keeps_prepared: bool) -> None:
         if keeps_prepared and code == UnsupportedVersionError.code:
             raise UnsupportedVersionError(
-                "the cluster's two-phase commit cannot keep what an earlier producer has prepared: with "
+                "the cluster's two-phase commit cannot keep the transaction that an earlier producer has prepared: "
+                "with "
                 "transaction_keep_prepared=False this producer starts, and that is aborted"
             )
         if self._has_two_phases and code == TransactionalIdAuthorizationFailedError.code:

@@ -1,14 +1,14 @@
 """``Transactions``: the calls of a transactional producer, from ``begin`` to the end of each transaction.
 
 Owns the order of things at an end: no more records, every record's outcome, then the coordinator's answer. States and
-what errors mean are ``Transaction``'s, requests are ``TransactionCoordinator``'s. Kafka's counterpart is the
+the effects of errors are ``Transaction``'s, requests are ``TransactionCoordinator``'s. Kafka's counterpart is the
 transactional half of ``KafkaProducer``.
 
 Rules:
 
-- An end runs in a task of its own: a caller that is cancelled while waiting leaves it to come to its end, and the next
+- An end runs in a task of its own: a caller that is cancelled while waiting leaves it to finish, and the next
   ``begin`` waits for that.
-- A commit is told as done when the coordinator has said so, and never before. Without an answer within ``max_block_ms``
+- A commit returns when the coordinator has confirmed it, and never before. Without an answer within ``max_block_ms``
   its outcome is unknown, which the error says; asking again, by ``commit`` or by the next ``begin``, tells it.
 - Records not sent when a transaction is aborted, or cannot be committed any more, are not sent; those in flight are
   waited for.
@@ -302,7 +302,7 @@ class Transactions:
             raise transaction.error.fresh()
         if transaction.is_known_to_the_broker:
             try:
-                await self._coordinator.end(True, self._runtime.max_block)
+                await self._coordinator.end(committed=True, timeout=self._runtime.max_block)
             except KafkaError as error:
                 if transaction.state is _S.COMMITTING_TRANSACTION:  # else it had failed before it was sent
                     transaction.end_failed(error)
@@ -319,7 +319,7 @@ class Transactions:
             needs_new_epoch = transaction.needs_new_epoch and transaction.version < 2
             if transaction.is_known_to_the_broker:
                 try:
-                    await self._coordinator.end(False, self._runtime.max_block)
+                    await self._coordinator.end(committed=False, timeout=self._runtime.max_block)
                     self._ended_at = self._runtime.loop.time()
                     # Another attempt asks for the epoch only: the one that has ended it may be out of date.
                     transaction.ended_at_broker()

@@ -8,21 +8,24 @@ bytes (SaslHandshake, SaslAuthenticate) and knows no mechanism. Kafka's counterp
 
 from __future__ import annotations
 
-from .aws_msk_iam import AwsCredentials
-from .json_web_tokens import TokenValidator, unsecured_token
-from .mechanism import (
-    SaslClientExchange,
-    SaslMechanism,
-    SaslServerExchange,
-    check_settings,
-    mechanism_for,
-)
-from .oauthbearer import OAuthBearerToken
-from .options import SaslOptions, SaslSettings
-from .plain import PlainCredentialStore
-from .scram_credential import DelegationToken, ScramCredential, ScramCredentialStore
-from .secret import Secret
-from .server import SERVER_MECHANISMS, server_mechanism
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .aws_msk_iam import AwsCredentials
+    from .json_web_tokens import TokenValidator, unsecured_token
+    from .mechanism import (
+        SaslClientExchange,
+        SaslMechanism,
+        SaslServerExchange,
+        check_settings,
+        mechanism_for,
+    )
+    from .oauthbearer import OAuthBearerToken
+    from .options import SaslOptions, SaslSettings
+    from .plain import PlainCredentialStore
+    from .scram_credential import DelegationToken, ScramCredential, ScramCredentialStore
+    from .secret import Secret
+    from .server import SERVER_MECHANISMS, server_mechanism
 
 __all__ = [
     "SaslMechanism",
@@ -44,3 +47,33 @@ __all__ = [
     "unsecured_token",
     "Secret",
 ]
+
+# Imported on first access: most clients and brokers have no credentials.
+_HOMES = {
+    "AwsCredentials": "aws_msk_iam",
+    "DelegationToken": "scram_credential",
+    "OAuthBearerToken": "oauthbearer",
+    "PlainCredentialStore": "plain",
+    "SERVER_MECHANISMS": "server",
+    "SaslClientExchange": "mechanism",
+    "SaslMechanism": "mechanism",
+    "SaslOptions": "options",
+    "SaslServerExchange": "mechanism",
+    "SaslSettings": "options",
+    "ScramCredential": "scram_credential",
+    "ScramCredentialStore": "scram_credential",
+    "Secret": "secret",
+    "TokenValidator": "json_web_tokens",
+    "check_settings": "mechanism",
+    "mechanism_for": "mechanism",
+    "server_mechanism": "server",
+    "unsecured_token": "json_web_tokens",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -4,7 +4,7 @@ Owns the two requests and the string of settings for them. Thin I/O over httpx (
 ``msk``). Java has no counterpart; the names, and the grammar of ``sasl_oauthbearer_config``, are librdkafka's
 (``sasl.oauthbearer.metadata.authentication.type``).
 
-Rule: an error in the settings is told when the client is made, not when the first token is asked for.
+Rule: an error in the settings is raised when the client is made, not when the first token is requested.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class GssapiClientExchange:
                 usage="initiate",
             )
         elif not challenge:
-            raise _failed("ended GSSAPI before it proved who it is")
+            raise _failed("ended GSSAPI before it proved its identity")
         token: bytes | None = self._context.step(challenge or None)
         if self._context.complete:
             self._change(_S.CHOOSE_SECURITY_LAYER)

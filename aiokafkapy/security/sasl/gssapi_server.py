@@ -1,7 +1,7 @@
 """GSSAPI: Kerberos tickets (RFC 4752), the broker's half over the system's Kerberos library.
 
 Owns the steps after the context is made, where the broker offers no security layer. Which user a ticket's name makes is
-``kerberos_names``'s. The service's keys are the library's: from a keytab, which it reads anew for each ticket, so that
+``kerberos_names``'s. The service's keys are the library's: from a keytab, which it reads again for each ticket, so that
 a key may be changed while the broker runs. The client's half is ``gssapi``. Kafka's counterparts are
 ``SaslServerAuthenticator``, ``SaslServerCallbackHandler``, and the JDK's ``GssKrb5Server``.
 
@@ -65,7 +65,7 @@ class KerberosService:
     """The service that clients have tickets for, such as ``kafka`` on any host, with its keys and its realm."""
 
     def __init__(self, service_name: str, keytab: str | None = None, rules: LocalNameRules | None = None) -> None:
-        """Read the keytab; without one that which KRB5_KTNAME names, or the system's.
+        """Read the keytab; by default the one that KRB5_KTNAME names, or else the system's.
 
         Raises ConfigurationError when the library is missing, the keytab cannot be read or has no key of the service,
         or no configuration of Kerberos names a default realm.

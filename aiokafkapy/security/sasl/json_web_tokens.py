@@ -6,7 +6,7 @@ RFC 7517) are given. Kafka's counterparts are ``OAuthBearerUnsecuredJws``, ``OAu
 
 Rules:
 
-- A token without a signature is believed only by a validator that was told to, for tests.
+- A token without a signature is accepted only by a validator configured so, for tests.
 - With keys, the algorithm must be one that the key's own kind can have: a public key is no password, and "none" none.
 - A refusal says why in the broker's log, and to the client only as much as RFC 7628 lets it know.
 """

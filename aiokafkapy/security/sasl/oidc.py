@@ -4,9 +4,9 @@ Owns the requests to the token endpoint, their retries, and the assertion that t
 over httpx and PyJWT, which are the extra ``oauth`` and are imported here when a provider is made. Kafka's counterparts
 are ``ClientCredentialsJwtRetriever``, ``JwtBearerJwtRetriever``, ``FileJwtRetriever`` and ``DefaultAssertionCreator``.
 
-Rules: a failure that may pass is tried again for ``sasl_login_retry_backoff_max_ms``; a refusal is not. A
-refusal is told in the server's words, which are bounded; no request and no answer is shown. Files are read anew for
-each token, so that they can be replaced.
+Rules: a failure that may pass is tried again for ``sasl_login_retry_backoff_max_ms``; a refusal is not. A refusal's
+error has the server's words, which are bounded; no request and no answer is shown. Files are read again for each token,
+so that they can be replaced.
 """
 
 from __future__ import annotations
@@ -305,7 +305,7 @@ def _refusal_words(fields: Mapping[str, Secret[Any]]) -> str:
 
 
 def _existing(option: str, path: str) -> Path:
-    """The file, which is read later and anew each time. Raises ConfigurationError when it is not there."""
+    """The file, which is read later and again each time. Raises ConfigurationError when it is not there."""
     if not os.access(path, os.R_OK) or Path(path).is_dir():
         raise ConfigurationError(f"{option}: the file {path!r} cannot be read: write one that is there")
     return Path(path)

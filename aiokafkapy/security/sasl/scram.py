@@ -52,7 +52,7 @@ __all__ = [
 MAX_CLIENT_ITERATIONS: Final = 1_000_000
 MAX_MESSAGE_BYTES: Final = 16_384
 _KEPT_SALTS: Final = 8
-"""A cluster has one salt for a user, and another when the password was set anew."""
+"""A cluster has one salt for a user, and another when the password was set again."""
 
 _GS2_HEADER: Final = b"n,,"
 _PRINTABLE: Final = rb"[\x21-\x2b\x2d-\x7e]+"

@@ -10,7 +10,7 @@ Rules:
 - At most one call of the provider is under way; a connection that gives up its wait does not end it for the others.
 - A provider's error of I/O may pass, and is retriable; any other is a refusal. Its text is its own, and stays in the
   cause: it might have a secret in it.
-- A token without a known end is asked for anew by each authentication: nobody knows how long it is good.
+- A token without a known end is asked for again by each authentication: nobody knows how long it is good.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ SEPARATOR: Final = bytes.fromhex("5eed5eed")
 
 
 class ExactlyOnceError(Exception):
-    """``exactlyOnce`` cannot be kept for this write; the text says why, and what to do."""
+    """``exactlyOnce`` cannot be kept for this write; the text gives the reason and the remedy."""
 
 
 class TaskPlace(NamedTuple):

@@ -43,7 +43,7 @@ def send_partition_once(options: SinkOptions, once: ExactlyOnce, batches: Iterat
 
     Raises RowFailedError for the first row that cannot be written, ExactlyOnceError where an earlier attempt committed
     other rows or cannot be known of, and KafkaError when no broker can be reached. Nothing of this attempt is committed
-    then, but for a commit whose answer was lost.
+    then, except for a commit whose answer was lost.
     """
     task = current_task()
     found = RowSum()

@@ -85,7 +85,7 @@ class MarkerTopic:
     async def _create(self, admin: TopicAdmin, place: TaskPlace) -> TopicDescription:
         if place.batch_id > 0:
             raise ExactlyOnceError(
-                f"topic {self.topic!r}, which remembers what is committed, does not exist, and this is {place}: "
+                f"topic {self.topic!r}, which stores the committed batches, does not exist, and this is {place}: "
                 "whether it was written before cannot be told. If the topic was deleted, start a new query; if this "
                 "query never had exactlyOnce before, create it with one partition and cleanup.policy=compact"
             )
@@ -100,7 +100,7 @@ class MarkerTopic:
             return
         if policy is not None:
             raise ExactlyOnceError(
-                f"topic {self.topic!r}, which is to remember what is committed, has "
+                f"topic {self.topic!r}, which is to store the committed batches, has "
                 f"cleanup.policy={policy}: expected compact, or another topic in option 'exactlyOnceTopic'"
             )
 
@@ -110,8 +110,8 @@ class MarkerTopic:
             read = self._committed.position(partition)
             if read is not None and read > end:
                 raise ExactlyOnceError(
-                    f"{partition} ends at offset {end}, and was read to {read}: topic {self.topic!r}, which remembers "
-                    "what is committed, was deleted and made anew. Start a new query"
+                    f"{partition} ends at offset {end}, and was read to {read}: topic {self.topic!r}, which stores "
+                    "the committed batches, was deleted and made anew. Start a new query"
                 )
             self._committed.stop_at(partition, end)
         try:

@@ -1,6 +1,6 @@
 """The options of a write, and the columns it needs: ``SinkOptions``, ``check_columns``.
 
-Owns which options a write knows and which columns of which types; Spark's counterparts are the checks of
+Owns a write's options, and its columns with their types; Spark's counterparts are the checks of
 ``KafkaSourceProvider`` and ``KafkaWriter.validateQuery``, at the same moment. It knows neither tasks nor
 producers.
 

@@ -1,4 +1,4 @@
-"""``current_task``: which task of Spark's this thread runs, and of which micro-batch.
+"""``current_task``: the Spark task of this thread, and its micro-batch.
 
 Owns Spark's names for that; those of the query and the micro-batch are not documented.
 """

@@ -2,7 +2,7 @@
 
 Owns the error, its wording and the choice between it and a warning. Spark's counterpart is ``reportDataLoss``.
 
-Rule: gaps are no loss. Compaction and transactions leave offsets without a record, and nothing here is told of them.
+Rule: gaps are no loss. Compaction and transactions leave offsets without a record, which are no loss.
 
 Event: ``source.data_lost`` (warning; what).
 """
@@ -18,7 +18,8 @@ from .offsets import OffsetRange
 __all__ = ["DataLoss", "DataLossError", "describe_missing"]
 
 _REMEDY: Final = (
-    "To go on with what is left, write option failOnDataLoss='false'; to have nothing deleted before it is read, "
+    "To go on with the remaining records, write option failOnDataLoss='false'; to have nothing deleted before it is "
+    "read, "
     "lengthen the topic's retention"
 )
 

@@ -105,7 +105,7 @@ class Pruning:
 
 
 def _values(kind: str, value: Any, wanted: type) -> frozenset[Any] | None:
-    """The values of which a column must equal one; None when the filter says something else."""
+    """The values, one of which a column must equal; None when the filter says something else."""
     if kind == "In" and isinstance(value, list | tuple):
         # A null among the values of IN matches no row.
         found: list[Any] = [one for one in value if one is not None]

@@ -79,7 +79,7 @@ def offsets_from_json(offsets: Mapping[str, Mapping[str, int]]) -> dict[TopicPar
 
 
 def parse_offsets(text: str) -> dict[TopicPartition, int]:
-    """Read ``{"topicA":{"0":23,"1":-1}}``; ValueError says what is wrong with it."""
+    """Read ``{"topicA":{"0":23,"1":-1}}``. Raises ValueError with the reason."""
     found: dict[TopicPartition, int] = {}
     for topic, by_partition in _topics(text).items():
         if not isinstance(by_partition, dict):
@@ -94,7 +94,7 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
 
 
 def parse_partitions(text: str) -> tuple[TopicPartition, ...]:
-    """Read ``{"topicA":[0,1]}``, in order; ValueError says what is wrong with it."""
+    """Read ``{"topicA":[0,1]}``, in order. Raises ValueError with the reason."""
     found: set[TopicPartition] = set()
     for topic, partitions in _topics(text).items():
         if not isinstance(partitions, list):

@@ -72,7 +72,7 @@ _BULK: Final[Mapping[str, str]] = {
     # The system's: it grows with the distance to the broker, which a fixed one does not.
     "receive.buffer.bytes": "-1",
 }
-"""Our defaults in the place of Kafka's."""
+"""Our defaults in place of Kafka's."""
 
 _DURATION: Final = re.compile(r"(\d+)\s*([a-z]*)")
 _MICROSECONDS: Final[Mapping[str, int]] = {
@@ -196,7 +196,7 @@ class SourceOptions:
 
     @property
     def config(self) -> ReaderConfig:
-        """The reader's configuration. An offset that is not there is told, never passed over."""
+        """The reader's configuration. A missing offset is an error, and never skipped."""
         return ReaderConfig.from_properties(self.properties, auto_offset_reset="none")
 
 
@@ -264,7 +264,7 @@ def _is_latest_strategy(options: Options) -> bool:
     name = "startingOffsetsByTimestampStrategy"
     text = options.text(name) or "error"
     if text.lower() not in ("error", "latest"):
-        raise OptionError(name, text, "'error' or 'latest': what to do where no record is as young as asked for")
+        raise OptionError(name, text, "'error' or 'latest', for partitions without a record of that time or later")
     return text.lower() == "latest"
 
 
@@ -329,7 +329,7 @@ def _check_portions(options: Options, found: SourceOptions) -> None:
         expected = f"no more than maxOffsetsPerTrigger, {most}"
         raise OptionError("minOffsetsPerTrigger", options["minOffsetsPerTrigger"], expected)
     if found.max_partitions is not None and (found.min_partitions or found.max_records_per_partition):
-        expected = "it to be left out with minPartitions or maxRecordsPerPartition, which divide what it joins"
+        expected = "it to be left out with minPartitions or maxRecordsPerPartition, which divide ranges"
         raise OptionError("maxPartitions", options["maxPartitions"], expected)
 
 

@@ -6,11 +6,11 @@ Reading is as in a batch. Spark's counterpart is ``KafkaMicroBatchStream``.
 Rules:
 
 - An offset has every partition of the query, in the connector's own JSON. A partition that is new, also of a new topic
-  that fits ``subscribePattern``, is read from its first record; one that is gone, or begins anew, is a data loss.
+  that fits ``subscribePattern``, is read from its first record; one that is gone, or starts again, is a data loss.
 - With Trigger.AvailableNow the end is that of the moment when the query was started.
 - The first micro-batch of a query that begins where the log ends is empty: it is there to have the place where it
   begins in the checkpoint. Spark does not ask the connector to keep that place, as the connector does by itself, and
-  asks anew when the first micro-batch has to be done again: records between would be lost.
+  asks again when the first micro-batch has to be done again: records between would be lost.
 - ``commitGroup`` is for monitoring. It is told where the next micro-batch begins when Spark asks for its end: all
   before that is done. (Spark calls ``commit`` one micro-batch later, and not at all for the last.) Nobody waits for it,
   and when it fails, that is logged and the query goes on.
@@ -179,7 +179,7 @@ class StreamDriver:
     async def plan(self, start: PartitionOffsets, end: PartitionOffsets) -> list[OffsetRange]:
         """The ranges of a micro-batch."""
         if not self._has_advanced and start == self._begun_at and self._options.starting.may_move:
-            # The first micro-batch again, whose start was asked anew: it is the empty one.
+            # The first micro-batch again, whose start was asked again: it is the empty one.
             return []
         begins = await self._begins(start, end)
         ranges = [OffsetRange(*tp, begins[tp], offset) for tp, offset in sorted(end.items()) if tp in begins]
@@ -231,7 +231,7 @@ class StreamDriver:
 
     async def _begins(self, start: PartitionOffsets, end: PartitionOffsets) -> dict[TopicPartition, int]:
         """Where reading to ``end`` begins: at ``start``, but at the log's first offset for a partition that is new, or
-        that was made anew. Reports partitions that are gone or made anew.
+        that was recreated. Reports partitions that are gone or recreated.
         """
         gone = sorted(start.keys() - end.keys())
         if gone:
@@ -247,7 +247,7 @@ class StreamDriver:
         for tp in added:
             _logger.info("source.partition_added", partition=str(tp), first=self._firsts[tp])
             if self._firsts[tp] > 0:
-                self._data_loss.report(f"{tp}: is new, but begins at {self._firsts[tp]}: what was before is deleted")
+                self._data_loss.report(f"{tp}: is new, but begins at {self._firsts[tp]}: earlier records are deleted")
         begins = {tp: start[tp] if tp in start else self._firsts[tp] for tp in end}
         return begins | {tp: self._firsts[tp] for tp in anew}
 

@@ -7,7 +7,7 @@ Rules:
 
 - waiting batches are bounded in bytes: the fetcher asks for ``room`` before it fetches more, so at most one fetch is
   over;
-- the thread that takes always comes to an end: an error, the end, or the death of the task that fills the queue.
+- the thread that takes always ends: an error, the end, or the death of the task that fills the queue.
 """
 
 from __future__ import annotations

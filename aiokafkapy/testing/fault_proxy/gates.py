@@ -15,6 +15,7 @@ from typing import Generic, Protocol, TypeVar
 
 from aiokafkapy.testing.ports import LOOPBACK
 from aiokafkapy.testing.recording import ConnectionRecorder
+from aiokafkapy.testing.tls import Handshake, ServerTls
 
 from .links import Link, Mode
 from .requests import Answer, Request
@@ -53,6 +54,7 @@ class Traffic(Protocol):
     modes: PerNode[Mode]
     rates: PerNode[float | None]
     refusals: PerNode[bool]
+    client_tls: ServerTls
 
     def next_connection(self) -> int: ...
 
@@ -63,6 +65,10 @@ class Traffic(Protocol):
     def answer_sent(self) -> None: ...
 
     def met_stranger(self) -> None: ...
+
+    def greet_broker(self, connection: asyncio.Protocol, host: str) -> Handshake | None: ...
+
+    def broker_refused(self, address: tuple[str, int], error: OSError) -> None: ...
 
     def recorder_of(self, connection: int, gate: Gate) -> ConnectionRecorder | None: ...
 
@@ -153,6 +159,18 @@ class Gate:
     def met_stranger(self) -> None:
         """A client's bytes are no frames."""
         self._traffic.met_stranger()
+
+    def greet_client(self, connection: asyncio.Protocol) -> Handshake | None:
+        """The handshake of a client's connection; None without TLS."""
+        return self._traffic.client_tls.handshake(connection)
+
+    def greet_broker(self, connection: asyncio.Protocol) -> Handshake | None:
+        """The handshake of a connection to the broker; None without TLS."""
+        return self._traffic.greet_broker(connection, self.target[0])
+
+    def broker_refused(self, error: OSError) -> None:
+        """The handshake with the broker failed."""
+        self._traffic.broker_refused(self.target, error)
 
     def recorder_of(self, connection: int) -> ConnectionRecorder | None:
         """The recorder of a new link; None when nothing is recorded."""

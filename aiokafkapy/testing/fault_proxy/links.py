@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import enum
 import socket
+import ssl
 import struct
 from collections import deque
 from dataclasses import dataclass
@@ -22,7 +23,9 @@ from typing import Protocol, cast
 
 from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.protocol.framing import FrameDecoder
+from aiokafkapy.security.tls_transport import TlsTransport
 from aiokafkapy.testing.recording import ConnectionRecorder
+from aiokafkapy.testing.tls import Handshake
 
 from .requests import Answer, Hold, Request
 
@@ -75,6 +78,12 @@ class Switchboard(Protocol):
     def answer_sent(self) -> None: ...
 
     def met_stranger(self) -> None: ...
+
+    def greet_client(self, connection: asyncio.Protocol) -> Handshake | None: ...
+
+    def greet_broker(self, connection: asyncio.Protocol) -> Handshake | None: ...
+
+    def broker_refused(self, error: OSError) -> None: ...
 
     def recorder_of(self, connection: int) -> ConnectionRecorder | None: ...
 
@@ -135,7 +144,7 @@ class Link:
         self._done = self._loop.create_future()
         self._connection = connection
         self._is_accepted = False
-        self._is_dialing = False
+        self._may_cancel = False
         self._opening = self._loop.create_task(self._open())
         # Not in the task, which may be cancelled before its first step.
         self._opening.add_done_callback(self._on_opened)
@@ -148,7 +157,7 @@ class Link:
     def cut(self, *, reset: bool) -> None:
         """End both connections, by RST or an orderly close."""
         self.is_cut = True
-        if self._is_dialing and not self.broker.is_made:
+        if self._may_cancel and not self.broker.is_made:
             self._opening.cancel()
         self.client.close(reset=reset)
         self.broker.close(reset=reset)
@@ -252,14 +261,46 @@ class Link:
 
     async def _open(self) -> None:
         # The first step is never cancelled: it takes a turn or two of the loop, and if it is cancelled, uvloop calls
-        # ``connection_made`` but never ``connection_lost``. The second may take for ever.
+        # ``connection_made`` but never ``connection_lost``. The others may take for ever.
         if not self.is_cut:
-            await self._loop.connect_accepted_socket(lambda: self.client, self._connection)
-            self._is_accepted = True
+            await self._accept()
         if self.is_cut:
             return
-        self._is_dialing = True
-        await self._loop.create_connection(lambda: self.broker, *self.board.target)
+        self._may_cancel = True
+        await self._dial()
+
+    async def _accept(self) -> None:
+        handshake = self.board.greet_client(self.client)
+        if handshake is None:
+            await self._loop.connect_accepted_socket(lambda: self.client, self._connection)
+        else:
+            await self._loop.connect_accepted_socket(lambda: handshake.protocol, self._connection)
+            if self.is_cut:
+                handshake.abort()
+            self._may_cancel = True
+            try:
+                await handshake.wait()
+            except ssl.SSLError:
+                self.board.met_stranger()
+                raise
+        self._is_accepted = True
+
+    async def _dial(self) -> None:
+        handshake = self.board.greet_broker(self.broker)
+        if handshake is None:
+            await self._loop.create_connection(lambda: self.broker, *self.board.target)
+            return
+        try:
+            await self._loop.create_connection(lambda: handshake.protocol, *self.board.target)
+        except BaseException:
+            handshake.abort()
+            raise
+        try:
+            await handshake.wait()
+        except OSError as error:
+            if not self.is_cut:
+                self.board.broker_refused(error)
+            raise
 
     def _maybe_done(self) -> None:
         if self._opening.done() and self.client.is_closed and self.broker.is_closed and not self._done.done():
@@ -430,6 +471,9 @@ class _End(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.is_made = True
         self._transport = cast(asyncio.Transport, transport)  # uvloop's does not inherit from it
+        own: object = transport
+        if isinstance(own, TlsTransport):
+            own.set_write_buffer_limits(0)  # it drops what the socket has not taken when it is closed: so it waits
         if self._link.is_cut:
             self.close(reset=True)
             return

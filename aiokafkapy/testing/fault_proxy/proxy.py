@@ -9,10 +9,12 @@ Rules:
   not recalled.
 - Responses keep the order of their requests, with any faults.
 - Each address that a broker advertises gets a port here as soon as it is seen, and clients see no other. Frames that
-  cannot be decoded are passed on unchanged, so the listener must be a plaintext one.
+  cannot be decoded are passed on unchanged.
+- TLS ends here, on each side by itself: clients may come by it, and brokers be reached by it. Faults are those of the
+  bytes within; handshakes are made all the same.
 - Leaving the block leaves no connection, task, timer or listening port.
-- A recording has what the client sent and got, faults included, with the brokers' own addresses, so that two recordings
-  of one conversation are alike.
+- A recording has the client's requests and the answers that it got, faults included, with the brokers' own addresses,
+  so that two recordings of one conversation are alike.
 """
 
 from __future__ import annotations
@@ -20,23 +22,28 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from aiokafkapy.broker.faults import error_code
 from aiokafkapy.client.tap import DEFAULT_MAX_BYTES
 from aiokafkapy.common import parse_addresses
 from aiokafkapy.errors import KafkaError
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.security.handshake_errors import explain_failure
 from aiokafkapy.testing.ports import LOOPBACK, free_port
 from aiokafkapy.testing.recording import ConnectionRecorder, Recorder
+from aiokafkapy.testing.tls import Given, Handshake, ServerTls, cluster_contexts
 
 from .addresses import rewrite_addresses
 from .gates import Gate, PerNode
 from .links import Mode
 from .requests import Answer, Hold, Request, SentBatch
 from .rules import Fault, OnRequest, Rules
+
+if TYPE_CHECKING:
+    from aiokafkapy.testing.certificates import TestCertificates
 
 __all__ = ["FaultProxy"]
 
@@ -58,6 +65,11 @@ class FaultProxy:
     ``hide_names`` other names in place of those given, such as a topic's; SASL's bytes, tokens and passwords are never
     written. Entering raises OSError when the file cannot be opened, leaving when
     it could not be written. ``port`` is that of the first address; 0 is a free one.
+
+    ``tls`` lets clients come by TLS, by a broker's options, such as ``{"ssl_keystore_location": "proxy.pem"}``, or with
+    True by ``certificates`` that are made for it: ``proxy.certificates.client_options()`` are a client's then.
+    ``cluster_tls`` are a client's options of TLS, by which brokers are reached, ``{}`` for the system's authorities.
+    Raises ConfigurationError for options of no use.
     """
 
     def __init__(
@@ -69,6 +81,8 @@ class FaultProxy:
         hide_names: Sequence[str] = (),
         max_bytes: int = DEFAULT_MAX_BYTES,
         port: int = 0,
+        tls: Given = False,
+        cluster_tls: Mapping[str, Any] | None = None,
     ) -> None:
         if max_bytes < 1:
             raise ValueError(f"max_bytes={max_bytes}: write 1 or more")
@@ -76,6 +90,8 @@ class FaultProxy:
             raise ValueError(f"port={port}: it is from 0 to 65535")
         self._bootstrap = parse_addresses(bootstrap_servers)
         self._first_port = port
+        self.client_tls = ServerTls(tls)
+        self.cluster_tls = None if cluster_tls is None else cluster_contexts(cluster_tls)
         # The recording
         self._record = record
         self._hash_payloads = hash_payloads
@@ -87,7 +103,9 @@ class FaultProxy:
         self.answers_received = 0
         self.answers_sent = 0
         self.strangers = 0
-        """Connections that were ended since their bytes are no frames: TLS, or another protocol."""
+        """Connections that were ended since their bytes are no frames, or, with ``tls``, no handshake."""
+        self.cluster_failure: KafkaError | None = None
+        """Why the last handshake with a broker failed, if one did: clients see no more than a connection that ends."""
         self._kept: deque[tuple[Request, int]] = deque()
         self._kept_bytes = 0
         self._connections = 0
@@ -156,6 +174,11 @@ class FaultProxy:
         if node_id not in self._nodes:
             raise KeyError(f"node {node_id} was not seen: {self.node_ids} were")
         return LOOPBACK, self._nodes[node_id].port
+
+    @property
+    def certificates(self) -> TestCertificates | None:
+        """Those that were made for ``tls=True``."""
+        return self.client_tls.certificates
 
     # observations
 
@@ -378,6 +401,16 @@ class FaultProxy:
     def met_stranger(self) -> None:
         """A client's bytes are no frames."""
         self.strangers += 1
+        self.changed()
+
+    def greet_broker(self, connection: asyncio.Protocol, host: str) -> Handshake | None:
+        """The handshake of a new connection to a broker; None without TLS."""
+        return None if self.cluster_tls is None else Handshake(self.cluster_tls, connection, host)
+
+    def broker_refused(self, address: tuple[str, int], error: OSError) -> None:
+        """A handshake with a broker failed."""
+        self.cluster_failure = explain_failure(error, *address)
+        self.changed()
 
     def recorder_of(self, connection: int, gate: Gate) -> ConnectionRecorder | None:
         """The recorder of a new connection; None when nothing is recorded."""

@@ -1,4 +1,4 @@
-"""The requests that a ``FaultProxy`` has seen, and the ``Answer`` that decides what happens to one.
+"""The requests that a ``FaultProxy`` has seen, and the ``Answer``, which decides about one.
 
 Knows the bytes of one request and nothing of connections. Request frames are without their size; the bytes sent to a
 client, which a test may replace by any others, include it.
@@ -179,7 +179,7 @@ Replace: TypeAlias = Callable[[Request, bytes], bytes]
 
 @dataclass(slots=True, frozen=True)
 class Answer:
-    """What happens to a request that is not simply passed on.
+    """The treatment of a request that is not simply passed on.
 
     ``forward``: the broker gets it. ``replace``: makes the bytes for the client (any bytes, including a frame's size)
     from the broker's response, if there is one. ``delay``: the client gets them so many seconds later. ``hold``: they

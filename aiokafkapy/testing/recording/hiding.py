@@ -1,6 +1,6 @@
 """Which bytes of a frame a recording may have: secrets never, payloads as they are or as digests.
 
-Owns the digests and the frames of which nothing may be kept. The secrets of messages are found by
+Owns the digests, and the choice of frames that must not be kept. The secrets of messages are found by
 ``client.redaction``, as for a packet capture. Pure: it knows no file and no connection.
 
 Rules:
@@ -9,8 +9,8 @@ Rules:
   are written over, each by as many bytes.
 - A frame that cannot be taken apart may have one, and so nothing of it is kept but its size and, where the API is
   known and not SaslAuthenticate, its header; nor is anything behind the end of a request. After SaslHandshake of
-  version 0 the client sends SASL's bytes without any header (KIP-152 ended that): there nothing is kept of what is no
-  whole request.
+  version 0 the client sends SASL's bytes without any header (KIP-152 ended that): there nothing is kept but whole
+  requests.
 - With digests, keys, values and values of headers become as many bytes that do not tell them: SHAKE-256 of a key, drawn
   for this recording and never written, and the bytes. Equal bytes have equal digests within a recording. Batches are
   decompressed for it, compressed by the same codec again, and have the right checksum: their size changes when they
@@ -89,7 +89,7 @@ class Hiding:
             header = header._replace(client_id=self.text(header.client_id))
         if header.api_key == ApiKey.SASL_AUTHENTICATE:
             return HiddenFrame(encode_request(_without_proof(body), *header[2:]), header, body, True)
-        # Brokers ignore bytes behind a request, and librdkafka sends some; nobody knows of what.
+        # Brokers ignore bytes after a request, and librdkafka sends some; of an unknown request.
         kept = data[: 4 + end] + bytes(len(frame) - end)
         try:
             covered = self._covered(body)
@@ -205,7 +205,7 @@ def _decoded(frame: bytes) -> tuple[int, Any]:
 
 
 def _undecoded(data: bytes, header: RequestHeader, is_bare_sasl: bool) -> HiddenFrame:
-    """What is kept of a request that cannot be taken apart."""
+    """The recorded form of a request that cannot be decoded."""
     if is_bare_sasl or header is NO_HEADER or header.api_key == ApiKey.SASL_AUTHENTICATE:
         return HiddenFrame(_blank(data, 4), NO_HEADER, None, len(data) > 4)
     if header.api_key == ApiKey.API_VERSIONS:  # of a version to come (KIP-511), and without secrets
@@ -215,7 +215,7 @@ def _undecoded(data: bytes, header: RequestHeader, is_bare_sasl: bool) -> Hidden
 
 
 def _without_proof(body: Any) -> Any:
-    # Encoded anew, so that nothing is left that only a later version knows.
+    # Encoded again, so that nothing is left that only a later version knows.
     return dataclasses.replace(body, auth_bytes=bytes(len(body.auth_bytes)))
 
 

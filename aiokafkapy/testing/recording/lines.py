@@ -1,11 +1,11 @@
-"""The lines of a recording: one object of JSON each, the first of which says how to read the others.
+"""The lines of a recording: one JSON object each; the first says how to read the others.
 
 Owns their names and their check, line by line; ``recording`` checks that they fit together. Knows no file.
 
 ==========  ==========================================================================================
 first line  ``recording`` (the version of the format, 1), ``by``, ``began``, ``bootstrap_servers``,
             ``payloads`` (``kept`` or ``hashed``)
-each other  ``at`` (seconds since the start), ``event``, and, but for ``ended``, ``connection`` (from 1)
+each other  ``at`` (seconds since the start), ``event``, and, except for ``ended``, ``connection`` (from 1)
 connected   ``address`` and ``node`` (null before an answer has named it)
 request     ``request`` (from 1, in its connection), ``node``, ``api``, ``api_key``, ``version``,
             ``correlation_id``, ``client_id``, ``size``, ``body`` (for readers), ``wire`` (the bytes, with
@@ -15,8 +15,8 @@ closed      ``by`` (``client`` or ``cluster``) and ``reset``
 ended       ``reason``
 ==========  ==========================================================================================
 
-Rules: ``wire`` is what counts, ``body`` is never read back. Further names are left alone, so that later versions may
-add some. A line that is not so raises RecordingError with file and line.
+Rules: ``wire`` counts, ``body`` is for people and never read back. Further names are left alone, so that later versions
+may add some. A line that is not so raises RecordingError with file and line.
 """
 
 from __future__ import annotations

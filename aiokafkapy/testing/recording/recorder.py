@@ -1,15 +1,15 @@
 """Writes a conversation to a file while it goes on, line by line.
 
-Owns the file, its bounds, and the numbers of requests. Knows neither sockets nor faults: the proxy tells it what a
-client sent, what it got, and who ended the connection. ``client.tap`` is its sister within a client, and describes the
-messages here, too.
+Owns the file, its bounds, and the numbers of requests. Knows neither sockets nor faults: the proxy reports the bytes
+that a client sent and received, and which side ended the connection. ``client.tap`` is its sister within a client, and
+describes the messages here, too.
 
 Rules:
 
 - Nothing raises into the proxy: a file that fails ends the recording, and ``failure`` has the reason.
-- A file is for its owner's eyes, and one that is there is written anew. At ``max_bytes`` the recording ends, and says
+- A file is for its owner's eyes, and one that is there is written again. At ``max_bytes`` the recording ends, and says
   so.
-- What is not yet closed when the recording ends was not closed: a replay leaves it open.
+- A connection still open when the recording ends was not closed: a replay leaves it open.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Recorder:
         )
 
     def connected(self, connection: int, address: tuple[str, int], node_id: int | None) -> ConnectionRecorder:
-        """A client has connected to what stands for ``address``."""
+        """A client has connected to the proxy's place for ``address``."""
         self.event("connected", connection, address=self.hiding.text(place(*address)), node=node_id)
         return ConnectionRecorder(self, connection)
 
@@ -124,7 +124,7 @@ class Recorder:
         self._is_ended = True
         try:
             self._file.close()
-        except OSError as error:  # a full disk: what was left could not be written
+        except OSError as error:  # a full disk: the rest could not be written
             self.failure = self.failure or error
 
 

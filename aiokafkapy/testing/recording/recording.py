@@ -192,10 +192,10 @@ class _Reader:
 
 
 def _header(line: Line, wire: bytes) -> RequestHeader:
-    """The header of a request, which must be what the line says."""
+    """The header of a request, which must agree with the line."""
     try:
         header, _ = decode_request_header(wire[4:])
-    except Exception as error:  # of bytes that are none
+    except Exception as error:  # of malformed bytes
         raise line.error(f"wire is no request: {error}") from None
     said = {
         "api_key": line.integer("api_key", 0, 2**15 - 1),

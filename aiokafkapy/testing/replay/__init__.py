@@ -1,7 +1,7 @@
 """A recorded conversation played again: the other end of a recording, for a client that is to do the same once more.
 
-``comparison`` says whether two requests are the same, ``script`` which recorded request one is and what answers it,
-both pure; ``replay_broker`` has the sockets.
+``comparison`` says whether two requests are the same, ``script`` finds the recorded request and its response, both
+pure; ``replay_broker`` has the sockets.
 
 Comes in: a ``recording.Recording``, and requests. Goes out: the recorded answers, and each ``ReplayMismatch``.
 """

@@ -1,10 +1,10 @@
-"""Whether a request is one that was recorded: its message, without what differs from run to run.
+"""Whether a request is one that was recorded: its message, without the fields that differ from run to run.
 
-Owns what is left out. Pure, and knows no recording: bytes of requests come in, plain values and texts go out.
+Owns the choice of these fields. Pure, and knows no recording: bytes of requests come in, plain values and texts go out.
 
 Left out are: correlation and client ids, versions of software, the rest of a time-out, proofs of identity, the
 checksums and times of batches, the epochs of fetch sessions, the offsets that a group commits (which are those of the
-moment), that which members of a group tell each other, and the member ids that clients choose themselves (KIP-848).
+moment), the data that members of a group exchange, and the member ids that clients choose themselves (KIP-848).
 Lists of topics and partitions are sorted. Batches are compared by producer, sequence, codec and records; where payloads
 were hashed, by the sizes of keys and values.
 """

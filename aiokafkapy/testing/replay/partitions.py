@@ -1,7 +1,8 @@
 """``put_together``: an answer for partitions that clients asked for in another combination than in the recording.
 
 Owns where partitions are in requests and answers of the APIs that are asked for several of them at once. Pure: it knows
-no recording. How many partitions a consumer asks for at once depends on when it has heard of each.
+no recording. How many partitions a consumer asks for at once depends on when it has heard of each, and on which ones
+its group has given it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import RequestHeader, decode_response, encode_response
 
-__all__ = ["PARTED", "put_together"]
+__all__ = ["PARTED", "put_together", "topic_key"]
 
 
 class _Names(NamedTuple):
@@ -25,19 +26,26 @@ class _Names(NamedTuple):
     answers: str
 
 
-PARTED: Final[Mapping[int, _Names]] = {
+_NAMES: Final[Mapping[int, _Names]] = {
     ApiKey.FETCH: _Names("partition", "fetch_offset", "responses"),
     ApiKey.LIST_OFFSETS: _Names("partition_index", "timestamp", "topics"),
 }
+PARTED: Final = frozenset({*_NAMES, ApiKey.OFFSET_FETCH})
+"""The APIs whose answers are put together."""
 _TOPIC: Final = ("topic_id", "topic", "name")
 """The first of these that a message has is the topic's."""
 
 
 def put_together(header: RequestHeader, asked: Any, known: Sequence[tuple[Any, bytes]]) -> bytes | None:
     """The answer to a request with these values, from ``known`` requests' values and answers; None when they have not
-    all of its partitions, and for a fetch session, in which an answer leaves partitions out.
+    all of its partitions. Answers of a fetch session do not count: they leave partitions out.
+
+    Of several answers for a partition the first counts, but one with records before those without: who asks again and
+    again gets on.
     """
-    names = PARTED[header.api_key]
+    if header.api_key == ApiKey.OFFSET_FETCH:
+        return _committed_offsets(header, asked, known)
+    names = _NAMES[header.api_key]
     answers: dict[tuple[Any, int, Any], Any] = {}
     first: Any = None
     for values, frame in known:
@@ -45,11 +53,18 @@ def put_together(header: RequestHeader, asked: Any, known: Sequence[tuple[Any, b
         if body is not None:
             first = body if first is None else first
             for place in _partitions(names, values):
-                answers.setdefault(place, _answer_for(names, body, place))
-    found = [answers.get(place) for place in _partitions(names, asked)]
-    if first is None or not found or None in found:
+                if not _has_records(answers.get(place)):
+                    found = _answer_for(names, body, place)
+                    answers[place] = found if _has_records(found) else answers.get(place, found)
+    wanted = [answers.get(place) for place in _partitions(names, asked)]
+    if first is None or not wanted or None in wanted:
         return None
-    return encode_response(dataclasses.replace(first, **{names.answers: tuple(found)}), header.correlation_id)
+    return encode_response(dataclasses.replace(first, **{names.answers: tuple(wanted)}), header.correlation_id)
+
+
+def topic_key(topic: Any) -> Any:
+    """The id or name of a topic in a request or an answer."""
+    return next(getattr(topic, field) for field in _TOPIC if hasattr(topic, field))
 
 
 # internals
@@ -71,11 +86,65 @@ def _partitions(names: _Names, values: Any) -> Iterator[tuple[Any, int, Any]]:
             yield name, partition[names.partition], partition[names.position]
 
 
+def _committed_offsets(header: RequestHeader, asked: Any, known: Sequence[tuple[Any, bytes]]) -> bytes | None:
+    """As ``put_together``, of groups' offsets. An answer for all partitions of a group has each of them, too."""
+    answers: dict[tuple[str, str, int], Any] = {}
+    first: Any = None
+    for values, frame in known:
+        body = _body(header, frame)
+        if body is not None:
+            first = body if first is None else first
+            for group, topic, partition in _told(values, body):
+                place = group, topic.name, partition.partition_index
+                answers.setdefault(place, dataclasses.replace(topic, partitions=(partition,)))
+    found: list[tuple[str, list[Any]]] = []
+    for group in _groups(asked):
+        wanted = [
+            (group["group_id"], topic["name"], index)
+            for topic in group["topics"] or ()
+            for index in topic["partition_indexes"]
+        ]
+        if not wanted or not all(place in answers for place in wanted):
+            return None
+        found.append((group["group_id"], [answers[place] for place in wanted]))
+    if first is None or not found:
+        return None
+    if not hasattr(first, "groups"):
+        told = dataclasses.replace(first, topics=tuple(found[0][1]))
+    else:
+        like = dataclasses.replace(first.groups[0], error_code=type(first.groups[0].error_code)(0))
+        groups = (dataclasses.replace(like, group_id=name, topics=tuple(topics)) for name, topics in found)
+        told = dataclasses.replace(first, groups=tuple(groups))
+    return encode_response(told, header.correlation_id)
+
+
+def _groups(values: Any) -> Sequence[Any]:
+    """Those of a request: one before version 8, then several."""
+    found: Sequence[Any] = values.get("groups", [values])
+    return found
+
+
+def _told(values: Any, body: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Each group's topics and partitions of an answer."""
+    groups = (
+        [(each.group_id, each) for each in body.groups] if hasattr(body, "groups") else [(values["group_id"], body)]
+    )
+    for name, group in groups:
+        if not getattr(group, "error_code", 0):
+            for topic in group.topics:
+                for partition in topic.partitions:
+                    yield name, topic, partition
+
+
+def _has_records(topic: Any) -> bool:
+    return topic is not None and any(getattr(each, "records", None) for each in topic.partitions)
+
+
 def _answer_for(names: _Names, body: Any, place: tuple[Any, int, Any]) -> Any:
     """A topic of the answer, with this partition alone; None when it has it not."""
     for topic in getattr(body, names.answers):
-        name = next(getattr(topic, field) for field in _TOPIC if hasattr(topic, field))
+        key = topic_key(topic)
         for partition in topic.partitions:
-            if (name, partition.partition_index) == place[:2]:
+            if (key, partition.partition_index) == place[:2]:
                 return dataclasses.replace(topic, partitions=(partition,))
     return None

@@ -25,9 +25,9 @@ import os
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, Self, cast
+from typing import TYPE_CHECKING, Final, Self, cast
 
 from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.protocol.framing import FrameDecoder
@@ -35,7 +35,12 @@ from aiokafkapy.protocol.framing import FrameDecoder
 from ..fault_proxy.addresses import Rename, rewrite_addresses
 from ..ports import LOOPBACK, free_port
 from ..recording import Exchange, Recording
+from ..tls import Given, Handshake, ServerTls
+from .logins import Logins
 from .script import Part, ReplayMismatchError, Reply, Script
+
+if TYPE_CHECKING:
+    from ..certificates import TestCertificates
 
 __all__ = ["ReplayBroker"]
 
@@ -49,10 +54,20 @@ class ReplayBroker:
 
     Raises OSError and RecordingError (file and line) for a file that cannot be read, ValueError for a ``speed`` that is
     neither None nor above 0. ``port`` is that of the first bootstrap address; 0 is a free one.
+
+    ``sasl_users`` are passwords by name: clients log in with them by PLAIN or SCRAM, whatever was recorded. ``tls``
+    lets clients come by TLS, recorded or not: by a broker's options, ``{"ssl_keystore_location": …}``, or with True by
+    ``certificates`` that are made for it. Raises ConfigurationError for options of no use.
     """
 
     def __init__(
-        self, recording: str | os.PathLike[str] | Recording, *, speed: float | None = 1.0, port: int = 0
+        self,
+        recording: str | os.PathLike[str] | Recording,
+        *,
+        speed: float | None = 1.0,
+        port: int = 0,
+        sasl_users: Mapping[str, str] | None = None,
+        tls: Given = False,
     ) -> None:
         if speed is not None and not (math.isfinite(speed) and speed > 0):
             raise ValueError(f"speed={speed}: it is a number above 0, or None for no delays")
@@ -63,7 +78,10 @@ class ReplayBroker:
         self.on_mismatch: Callable[[ReplayMismatchError], object] | None = None
         """Called with each of ``mismatches`` as it is found; it must not raise."""
         self._first_port = port
-        self._script = Script(self.recording)
+        self._logins = Logins(sasl_users) if sasl_users else None
+        self._tls = ServerTls(tls)
+        self._handshakes: set[Handshake] = set()
+        self._script = Script(self.recording, self._logins)
         self._servers: list[asyncio.Server] = []
         self._ports: dict[tuple[str, int], int] = {}
         self._connections: set[_Connection] = set()
@@ -79,13 +97,13 @@ class ReplayBroker:
 
     async def start(self) -> None:
         """Listen; ``bootstrap_servers`` is known from here on. Raises OSError. A recording is played from its start."""
-        self._script = Script(self.recording)
+        self._script = Script(self.recording, self._logins)
         loop = asyncio.get_running_loop()
         try:
             for number, address in enumerate(self._all_addresses()):
                 first = self._first_port if number == 0 else 0
                 port = first or free_port(self._ports.values())
-                connected = partial(_Connection, self, address)
+                connected = partial(self._accept, address)
                 self._servers.append(await loop.create_server(connected, LOOPBACK, port))
                 self._ports[address] = port
         except OSError:
@@ -99,6 +117,8 @@ class ReplayBroker:
             server.close()
         self._ports.clear()
         open_ones = list(self._connections)
+        for handshake in list(self._handshakes):
+            handshake.abort()
         for connection in open_ones:
             connection.close(reset=True)
         await asyncio.gather(*(connection.closed for connection in open_ones))
@@ -112,13 +132,18 @@ class ReplayBroker:
         return ",".join(f"{LOOPBACK}:{self._ports[address]}" for address in self.recording.bootstrap_servers)
 
     @property
+    def certificates(self) -> TestCertificates | None:
+        """Those that were made for ``tls=True``: ``certificates.client_options()`` are a client's."""
+        return self._tls.certificates
+
+    @property
     def mismatches(self) -> list[ReplayMismatchError]:
         """The requests so far that the recording has not."""
         return self._script.mismatches
 
     @property
     def unplayed(self) -> list[str]:
-        """Requests of the recording that have not come, in words, but for those that may be left out."""
+        """Requests of the recording that have not come, in words, except for those that may be left out."""
         return self._script.unplayed
 
     def check(self) -> None:
@@ -156,6 +181,15 @@ class ReplayBroker:
 
     # internals
 
+    def _accept(self, address: tuple[str, int]) -> asyncio.Protocol:
+        connection = _Connection(self, address)
+        handshake = self._tls.handshake(connection)
+        if handshake is None:
+            return connection
+        self._handshakes.add(handshake)
+        handshake.future.add_done_callback(lambda _: self._handshakes.discard(handshake))
+        return handshake.protocol
+
     def _rename(self, _: int, host: str, port: int) -> tuple[str, int]:
         ours = self._ports.get((host, port))
         return (host, port) if ours is None else (LOOPBACK, ours)
@@ -186,11 +220,13 @@ class _Connection(asyncio.Protocol):
         self._broker = broker
         self._loop = asyncio.get_running_loop()
         self._decoder = FrameDecoder(_LARGEST_FRAME)
-        self._part = broker.part_at(address)
+        self._address = address
+        self._part: Part
         self._transport: asyncio.Transport | None = None
         self._due: deque[tuple[float, bytes]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._is_ending = False
+        self._is_last = False  # no more is answered after what is due
         self.closed = self._loop.create_future()
 
     def close(self, *, reset: bool) -> None:
@@ -215,15 +251,16 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's does not inherit from it
+        self._part = self._broker.part_at(self._address)
         self._broker.joined(self)
         self._pump()
 
     def data_received(self, data: bytes) -> None:
-        if self._is_ending:
+        if self._is_ending or self._is_last:
             return
         try:
             for frame in self._decoder.feed(data):
-                self._handle(self._part.ask(frame))
+                self._handle(self._part.ask(frame, self._loop.time()))
         except MalformedFrameError:
             self.close(reset=False)
             return
@@ -243,7 +280,8 @@ class _Connection(asyncio.Protocol):
 
     def _handle(self, reply: Reply) -> None:
         now = self._loop.time()
-        if reply.answer is not None:
+        self._is_last |= reply.is_last
+        if reply.answer:
             self._due.append((now + self._broker.seconds(reply.delay), self._broker.bytes_of(reply)))
         for data in self._part.unasked():
             self._due.append((now, data))
@@ -256,6 +294,8 @@ class _Connection(asyncio.Protocol):
                 self._transport.write(data)
         if self._due:
             self._wake_at(self._due[0][0], self._pump)
+        elif self._is_last:
+            self.close(reset=False)
         elif (end := self._part.end()) is not None and not self._is_ending:
             after, reset = end
             self._is_ending = True

@@ -1,4 +1,4 @@
-"""Which recorded request a request is, and so what answers it.
+"""The recorded request that a request matches, and its response.
 
 Owns the order in which a recording is played. Pure: frames come in, replies go out; it knows neither sockets nor a
 clock.
@@ -11,10 +11,12 @@ Rules:
   heartbeats and fetches are sent by the clock.
 - A request that changes nothing may be left out, or come once more than it was recorded: it then gets the last answer
   to the same one. One that any broker can answer may come to any. Metadata of topics that were asked for in another
-  combination are put together from an answer that has them all, records and offsets of partitions from several.
+  combination are put together from an answer that has them all, records and offsets of partitions from several. A
+  fetch session that goes another way than in the recording is ended, and its client goes on without one.
 - Anything else is a ``ReplayMismatchError``, which is kept, and ends its connection.
-- SASL may be left out, so that a recording can be played without a password. Its answers are the recorded ones, and so
-  only mechanisms without proofs in them can be played: PLAIN and OAUTHBEARER. Where the recording has no SASL, a client
+- SASL may be left out, so that a recording can be played without a password. With users of its own (``logins``) it is
+  carried out, by PLAIN and SCRAM. Else its answers are the recorded ones, and so only mechanisms without proofs in them
+  can be played: PLAIN and OAUTHBEARER. Where the recording has no SASL, a client
   that asks for it, as ours does of a listener that has closed on it, is told that there is none (ILLEGAL_SASL_STATE).
 - The cluster ends a connection where it did in the recording: when all that had come before has come.
 """
@@ -24,6 +26,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,6 +45,8 @@ from ..recording import Conversation, Exchange, Recording
 from ..recording.hiding import NO_HEADER
 from ..recording.recorder import place
 from .comparison import comparable, difference
+from .fetch_sessions import Fetch, as_full_fetches, end_of_session
+from .logins import Login, Logins
 from .partitions import PARTED, put_together
 
 __all__ = ["Part", "ReplayMismatchError", "Reply", "Script"]
@@ -110,25 +115,29 @@ class ReplayMismatchError(Exception):
 class Reply:
     """The recorded ``answer`` with the right correlation id, None for silence, and the seconds until it comes.
 
-    ``exchange`` is the recorded one; None for what a recording need not have.
+    ``exchange`` is the recorded one; None for a request that a recording need not contain. ``is_last``: the connection
+    ends then.
     """
 
     exchange: Exchange | None
     answer: bytes | None
     delay: float
+    is_last: bool = False
 
 
 class Script:
     """A recording while it is played."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, logins: Logins | None = None) -> None:
         self.recording = recording
+        self.logins = logins
         self.mismatches: list[ReplayMismatchError] = []
         self._order = recording.exchanges
         self.has_sasl = any(each.api_key == ApiKey.SASL_HANDSHAKE for each in self._order)
         self._played: set[Exchange] = set()
         self._last: dict[tuple[int, bytes], Exchange] = {}
         self._prints: dict[Exchange, bytes] = {}
+        self._full_fetches: dict[int, Mapping[Exchange, tuple[Any, bytes] | None]] = {}
         self._parts: list[Part] = []
         self._free = list(recording.conversations)
 
@@ -184,6 +193,20 @@ class Script:
         """The requests of an API, those that have not come first."""
         found = [exchange for exchange in self._order if exchange.api_key == api_key]
         return sorted(found, key=self.is_played)
+
+    def full_fetches(self, version: int) -> Mapping[Exchange, tuple[Any, bytes] | None]:
+        """The answered fetches of a version, each as if it had named all of its session's partitions."""
+        found = self._full_fetches.get(version)
+        if found is None:
+            addresses = {each.number: each.address for each in self.recording.conversations}
+            fetches = {
+                each: Fetch(addresses[each.connection], each.header, each.wire[4:], each.answer[4:])
+                for each in self._order
+                if (each.api_key, each.header.api_version) == (ApiKey.FETCH, version) and each.answer is not None
+            }
+            found = dict(zip(fetches, as_full_fetches(fetches.values()), strict=True))
+            self._full_fetches[version] = found
+        return found
 
     def again(self, api_key: int, print_: bytes) -> Exchange | None:
         """The same request when it came last."""
@@ -256,9 +279,15 @@ class Part:
         self._script = script
         self._sends_bare_sasl = False
         self._unasked_sent = 0
+        self._login = None if script.logins is None else Login(script.logins)
 
-    def ask(self, frame: bytes) -> Reply:
-        """What answers a request, given without its size; raises ReplayMismatchError, which the script has kept."""
+    def ask(self, frame: bytes, now: float = 0.0) -> Reply:
+        """The reply to a request, given without its size; raises ReplayMismatchError, which the script has kept.
+
+        ``now`` is the loop's time, for logins.
+        """
+        if self._login is not None and (login := self._answer_login(self._login, frame, now)) is not None:
+            return login
         header = self._header(frame)
         values = comparable(header, frame, is_hashed=self._script.recording.is_hashed)
         if header is NO_HEADER:
@@ -272,6 +301,8 @@ class Part:
             return part
         if exchange is None and header.api_key in PARTED and (part := self._put_together(header, values)):
             return part
+        if exchange is None and header.api_key == ApiKey.FETCH and (answer := end_of_session(header, frame)):
+            return Reply(None, answer, 0.0)
         if exchange is None:
             raise self._mismatch(header, values)
         self._sends_bare_sasl = (header.api_key == ApiKey.SASL_HANDSHAKE and header.api_version == 0) or (
@@ -318,12 +349,19 @@ class Part:
             return NO_HEADER
         return header
 
+    def _answer_login(self, login: Login, frame: bytes, now: float) -> Reply | None:
+        answer = login.token(frame, now) if login.takes_tokens else login.answer(self._header(frame), frame, now)
+        return None if answer is None else Reply(None, answer, 0.0, is_last=login.is_failed)
+
     def _check_mechanism(self, header: RequestHeader, frame: bytes) -> None:
         if header.api_key != ApiKey.SASL_HANDSHAKE:
             return
         mechanism = getattr(decode_request(frame)[1], "mechanism", "")
         if mechanism not in _PLAYABLE_MECHANISMS:
-            reason = "a recording has no proofs of identity: connect without SASL, by security_protocol=PLAINTEXT"
+            reason = (
+                "a recording has no proofs of identity: give the replay users of its own, ReplayBroker(sasl_users=…) or"
+                " `aiokafkapy replay --user NAME=PASSWORD`, or connect without SASL, by security_protocol=PLAINTEXT"
+            )
             raise self._kept("no SASL, or PLAIN or OAUTHBEARER", f"SASL's {mechanism}", reason)
 
     def _found(self, api_key: int, print_: bytes) -> Exchange | None:
@@ -361,7 +399,11 @@ class Part:
             for each in self._script.all_of(header.api_key)
             if each.header.api_version == header.api_version and each.answer is not None
         ]
-        pairs = [(self._script.values_of(each), each.answer or b"") for each in known]
+        if header.api_key == ApiKey.FETCH:
+            told = self._script.full_fetches(header.api_version)
+            pairs = [pair for each in known if (pair := told[each]) is not None]
+        else:
+            pairs = [(self._script.values_of(each), each.answer or b"") for each in known]
         answer = put_together(header, values, pairs)
         return None if answer is None else Reply(known[0], answer, known[0].delay)
 

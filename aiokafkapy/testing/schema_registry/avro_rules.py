@@ -1,4 +1,4 @@
-"""Whether one Avro schema can read what another wrote: the rules of Avro's schema resolution.
+"""Whether one Avro schema can read another's data: the rules of Avro's schema resolution.
 
 Avro's counterpart is ``SchemaCompatibility``; kinds and words of a problem are those of Confluent's registry. Pure: it
 takes schemas as JSON and knows no registry.
@@ -23,7 +23,7 @@ _PROMOTIONS: Final = {
     ("string", "bytes"),
     ("bytes", "string"),
 }
-"""Pairs of what was written and what it may be read as."""
+"""Pairs of a written type and a type that may read it."""
 _NAMED: Final = ("record", "error", "enum", "fixed")
 
 

@@ -1,6 +1,6 @@
 """Schemas as the registry in memory understands them: parsed, compared, put into one form.
 
-Owns what is the same schema, what is a valid one, and which rules compare two. Pure. Confluent's counterpart is
+Owns the equality of schemas, their validity, and the choice of rules that compare two. Pure. Confluent's counterpart is
 ``ParsedSchema`` with its providers.
 
 Rule: Protobuf comes as a file descriptor in Base64, as Python's clients send it, and is given back so; one that is
@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...common import JsonObject, JsonValue
 from .avro_rules import avro_problems
 from .errors import RegistryRefusal, invalid_schema
 from .json_rules import json_problems
@@ -30,7 +31,7 @@ __all__ = ["ParsedSchema", "parse"]
 
 @dataclass(frozen=True)
 class ParsedSchema:
-    """A valid schema. ``identity`` is equal for equal schemas; ``content`` is what the rules of its format take.
+    """A valid schema. ``identity`` is equal for equal schemas; ``content`` is the argument of its format's rules.
     ``rule_set`` and ``metadata`` are its data contract, as it came.
     """
 
@@ -39,11 +40,11 @@ class ParsedSchema:
     references: tuple[tuple[str, str, int], ...]
     identity: str
     content: Any
-    uses: Any
-    rule_set: Mapping[str, Any] | None = None
-    metadata: Mapping[str, Any] | None = None
+    uses: Mapping[str, JsonValue]
+    rule_set: JsonObject | None = None
+    metadata: JsonObject | None = None
 
-    def with_contract(self, rule_set: Mapping[str, Any] | None, metadata: Mapping[str, Any] | None) -> ParsedSchema:
+    def with_contract(self, rule_set: JsonObject | None, metadata: JsonObject | None) -> ParsedSchema:
         """The same with a data contract: another schema."""
         if rule_set is None and metadata is None:
             return self
@@ -57,7 +58,7 @@ class ParsedSchema:
         return str(uuid.UUID(bytes=hashlib.md5(self.identity.encode(), usedforsecurity=False).digest()))
 
     def problems_reading(self, writer: ParsedSchema) -> list[Problem]:
-        """What keeps this schema from reading what ``writer`` wrote."""
+        """The reasons why this schema cannot read data of ``writer``."""
         if self.kind != writer.kind:
             return [Problem("TYPE_MISMATCH", f"The {{reader}} schema is {self.kind}, the {{writer}} one {writer.kind}")]
         if self.kind == "PROTOBUF":
@@ -69,7 +70,7 @@ class ParsedSchema:
 
 
 def parse(
-    kind: str,
+    kind: JsonValue,
     text: str,
     references: Sequence[tuple[str, str, int]],
     referred: Mapping[str, ParsedSchema],
@@ -77,16 +78,17 @@ def parse(
     normalize: bool = False,
 ) -> ParsedSchema:
     """Read a schema. ``referred`` are the schemas of its references, by name. Raises RegistryRefusal (42201)."""
-    if kind not in ("AVRO", "JSON", "PROTOBUF"):
+    if not isinstance(kind, str) or kind not in ("AVRO", "JSON", "PROTOBUF"):
         raise RegistryRefusal(422, f"Invalid schema type {kind}")
     try:
         if kind == "PROTOBUF":
             return _parse_protobuf(text, references)
         content = _json_of(kind, text)
+        uses: Mapping[str, JsonValue]
         uses = _check_avro(content, referred) if kind == "AVRO" else _check_json(content, referred)
-    except Exception as error:  # of whatever reads it: fastavro, jsonschema, protobuf
+    except Exception as error:  # of its parser: fastavro, jsonschema, protobuf
         raise invalid_schema(kind, text, error) from error
-    # The order of a record's fields is of its meaning, that of an object's keys is not.
+    # The order of a record's fields has a meaning, that of an object's keys has none.
     form = json.dumps(content, sort_keys=normalize or kind == "AVRO", separators=(",", ":"))
     kept = form if normalize else text
     return ParsedSchema(kind, kept, tuple(references), _identity(kind, form, references), content, uses)
@@ -96,19 +98,20 @@ def _identity(kind: str, form: str, references: Sequence[tuple[str, str, int]]) 
     return "\n".join([kind, form, *(f"{name} {subject} {version}" for name, subject, version in sorted(references))])
 
 
-def _json_of(kind: str, text: str) -> Any:
+def _json_of(kind: str, text: str) -> JsonValue:
     try:
-        return json.loads(text)
+        content: JsonValue = json.loads(text)
     except ValueError:
         if kind == "AVRO" and text.replace(".", "").replace("_", "").isalnum():
             return text  # a bare name, as Avro takes it
         raise
+    return content
 
 
-def _check_avro(content: Any, referred: Mapping[str, ParsedSchema]) -> dict[str, Any]:
+def _check_avro(content: Any, referred: Mapping[str, ParsedSchema]) -> dict[str, JsonObject]:
     import fastavro
 
-    named: dict[str, Any] = {}
+    named: dict[str, JsonObject] = {}
     for one in referred.values():
         fastavro.parse_schema(copy.deepcopy(one.content), named_schemas=named)
     known = {name: copy.deepcopy(schema) for name, schema in named.items()}
@@ -116,14 +119,14 @@ def _check_avro(content: Any, referred: Mapping[str, ParsedSchema]) -> dict[str,
     return known
 
 
-def _check_json(content: Any, referred: Mapping[str, ParsedSchema]) -> dict[str, Any]:
+def _check_json(content: JsonValue, referred: Mapping[str, ParsedSchema]) -> dict[str, JsonValue]:
     from jsonschema.validators import validator_for
 
     if not isinstance(content, (dict, bool)):
         raise ValueError(f"a JSON Schema is an object or a boolean, not {type(content).__name__}")
     if isinstance(content, dict):
         validator_for(content).check_schema(content)
-    uses: dict[str, Any] = {}
+    uses: dict[str, JsonValue] = {}
     for name, one in referred.items():
         uses |= {name: one.content, **one.uses}
     return uses

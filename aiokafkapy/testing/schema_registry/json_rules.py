@@ -1,4 +1,4 @@
-"""Whether one JSON Schema takes what another took: the rules of Confluent's registry.
+"""Whether one JSON Schema accepts another's data: the rules of Confluent's registry.
 
 Its counterpart there is ``SchemaDiff`` of the JSON provider. A content model is open where additional properties are
 allowed, which is JSON Schema's default, closed where they are ``false``, partly open where they have a schema. Pure.

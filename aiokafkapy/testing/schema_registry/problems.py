@@ -1,4 +1,4 @@
-"""What one schema breaks of another, in the words of Confluent's registry: shared by the rules of all formats."""
+"""The incompatibilities of two schemas, in the words of Confluent's registry: shared by the rules of all formats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Problem(NamedTuple):
     info: str = ""
 
     def text(self, *, is_forward: bool) -> str:
-        """As an element of ``messages``. Forward, it is the old schema that reads what the new one wrote."""
+        """As an element of ``messages``. Forward, the old schema reads data of the new one."""
         reader, writer = ("old", "new") if is_forward else ("new", "old")
         description = self.description.replace("{reader}", reader).replace("{writer}", writer)
         info = f", additionalInfo:'{self.info}'" if self.info else ""

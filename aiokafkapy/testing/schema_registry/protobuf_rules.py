@@ -1,4 +1,4 @@
-"""Whether one Protobuf file can read what another wrote: the rules of Confluent's registry.
+"""Whether one Protobuf file can read another's data: the rules of Confluent's registry.
 
 Its counterpart there is ``SchemaDiff`` of the Protobuf provider. Messages are matched by name, fields by number; a
 field may get another name, and a type with the same form on the wire. Pure: it takes file descriptors.
@@ -6,10 +6,13 @@ field may get another name, and a type with the same form on the wire. Pure: it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
 
 from .problems import Problem
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
 __all__ = ["protobuf_problems"]
 
@@ -26,7 +29,7 @@ _REQUIRED: Final = 2
 _REPEATED: Final = 3
 
 
-def protobuf_problems(reader: Any, writer: Any) -> list[Problem]:
+def protobuf_problems(reader: FileDescriptorProto, writer: FileDescriptorProto) -> list[Problem]:
     """The reasons why the file ``reader`` cannot read data written with ``writer``."""
     problems = []
     if reader.package != writer.package:
@@ -36,7 +39,7 @@ def protobuf_problems(reader: Any, writer: Any) -> list[Problem]:
     return [*problems, *_messages(reader.message_type, writer.message_type, "#")]
 
 
-def _messages(readers: Any, writers: Any, path: str) -> Iterator[Problem]:
+def _messages(readers: Iterable[DescriptorProto], writers: Iterable[DescriptorProto], path: str) -> Iterator[Problem]:
     taken = {one.name: one for one in readers}
     for message in writers:
         place = f"{path}/{message.name}"
@@ -50,7 +53,7 @@ def _messages(readers: Any, writers: Any, path: str) -> Iterator[Problem]:
         yield from _fields(found, message, place)
 
 
-def _fields(reader: Any, writer: Any, path: str) -> Iterator[Problem]:
+def _fields(reader: DescriptorProto, writer: DescriptorProto, path: str) -> Iterator[Problem]:
     taken = {one.number: one for one in reader.field}
     written = {one.number: one for one in writer.field}
     for number, field in written.items():
@@ -77,7 +80,7 @@ def _fields(reader: Any, writer: Any, path: str) -> Iterator[Problem]:
             )
 
 
-def _field(reader: Any, writer: Any, place: str) -> Iterator[Problem]:
+def _field(reader: FieldDescriptorProto, writer: FieldDescriptorProto, place: str) -> Iterator[Problem]:
     if reader.type == writer.type:
         if reader.type_name.lstrip(".") != writer.type_name.lstrip("."):
             yield _problem(
@@ -98,11 +101,11 @@ def _field(reader: Any, writer: Any, place: str) -> Iterator[Problem]:
         )
 
 
-def _is_in_oneof(field: Any) -> bool:
+def _is_in_oneof(field: FieldDescriptorProto) -> bool:
     return bool(field.HasField("oneof_index") and not field.proto3_optional)
 
 
-def _was_alone(field: Any) -> bool:
+def _was_alone(field: FieldDescriptorProto | None) -> bool:
     return field is not None and not _is_in_oneof(field)
 
 

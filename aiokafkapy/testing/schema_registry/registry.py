@@ -15,7 +15,7 @@ import hmac
 import ssl
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 try:
     from aiohttp import web
@@ -24,8 +24,12 @@ except ModuleNotFoundError as missing:
         "SchemaRegistry needs aiohttp: pip install 'aiokafkapy[testing]'", name=missing.name
     ) from missing
 
+from ...common import JsonObject
 from .routes import answer, make_routes
 from .store import SchemaStore
+
+if TYPE_CHECKING:
+    from aiohttp.typedefs import Handler, Middleware
 
 __all__ = ["RegistryRequest", "SchemaRegistry"]
 
@@ -117,7 +121,7 @@ class SchemaRegistry:
         self, subject: str, schema: str, schema_type: str = "AVRO", references: Sequence[tuple[str, str, int]] = ()
     ) -> int:
         """Register a schema without HTTP; returns its id. Raises RegistryRefusal."""
-        body = {
+        body: JsonObject = {
             "schema": schema,
             "schemaType": schema_type,
             "references": [{"name": name, "subject": of, "version": version} for name, of, version in references],
@@ -152,9 +156,9 @@ class SchemaRegistry:
     # internals
 
     @property
-    def _middleware(self) -> Any:
+    def _middleware(self) -> Middleware:
         @web.middleware
-        async def middleware(request: web.Request, handler: Any) -> web.StreamResponse:
+        async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
             self.requests.append(RegistryRequest(request.method, request.path))
             await self._gate.wait()
             if self._wanted is not None:
@@ -167,12 +171,11 @@ class SchemaRegistry:
                 failed.headers.update(fault.headers)
                 return failed
             try:
-                found: web.StreamResponse = await handler(request)
+                return await handler(request)
             except web.HTTPException as error:
                 return answer(
                     {"error_code": error.status, "message": f"HTTP {error.status} {error.reason}"}, error.status
                 )
-            return found
 
         return middleware
 

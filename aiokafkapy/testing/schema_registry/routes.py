@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
+from ...common import JsonLike, JsonValue
 from .errors import RegistryRefusal
 from .formats import ParsedSchema
 from .store import SchemaStore, Version
@@ -20,7 +21,7 @@ __all__ = ["CONTENT_TYPE", "answer", "make_routes"]
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Decide = Callable[[SchemaStore, web.Request, Any], Any]
+Decide = Callable[[SchemaStore, web.Request, JsonValue], JsonLike]
 
 
 def make_routes(store: SchemaStore) -> list[web.RouteDef]:
@@ -28,7 +29,7 @@ def make_routes(store: SchemaStore) -> list[web.RouteDef]:
     return [web.route(method, path, _handler(store, decide)) for (method, path), decide in _ROUTES.items()]
 
 
-def answer(body: Any, status: int = 200) -> web.Response:
+def answer(body: JsonLike, status: int = 200) -> web.Response:
     """An answer in the API's own content type."""
     return web.Response(body=json.dumps(body).encode(), status=status, content_type=CONTENT_TYPE)
 
@@ -57,8 +58,8 @@ def _subject(request: web.Request) -> str:
     return request.match_info["subject"]
 
 
-def _schema_json(schema: ParsedSchema) -> dict[str, Any]:
-    body: dict[str, Any] = {"schema": schema.text, "guid": schema.guid}
+def _schema_json(schema: ParsedSchema) -> dict[str, JsonLike]:
+    body: dict[str, JsonLike] = {"schema": schema.text, "guid": schema.guid}
     if schema.kind != "AVRO":
         body["schemaType"] = schema.kind
     if schema.references:
@@ -72,22 +73,20 @@ def _schema_json(schema: ParsedSchema) -> dict[str, Any]:
     return body
 
 
-def _version_json(version: Version) -> dict[str, Any]:
-    named = {"subject": version.subject, "version": version.number, "id": version.id}
-    return named | _schema_json(version.schema)
+def _version_json(version: Version) -> dict[str, JsonLike]:
+    return {"subject": version.subject, "version": version.number, "id": version.id, **_schema_json(version.schema)}
 
 
 # schemas
 
 
-def _register(store: SchemaStore, request: web.Request, body: Any) -> Any:
+def _register(store: SchemaStore, request: web.Request, body: JsonValue) -> JsonLike:
     schema = store.parse(body, normalize=_is_set(request, "normalize"))
-    version = store.register(_subject(request), schema, id=body.get("id"))
-    named = {"id": version.id, "version": version.number}
-    return named | _schema_json(version.schema)
+    version = store.register(_subject(request), schema, id=body.get("id") if isinstance(body, dict) else None)
+    return {"id": version.id, "version": version.number, **_schema_json(version.schema)}
 
 
-def _lookup(store: SchemaStore, request: web.Request, body: Any) -> Any:
+def _lookup(store: SchemaStore, request: web.Request, body: JsonValue) -> JsonLike:
     deleted = _is_set(request, "deleted")
     store.versions(_subject(request), deleted=deleted)
     schema = store.parse(body, normalize=_is_set(request, "normalize"))
@@ -101,39 +100,39 @@ def _number(request: web.Request) -> int:
     return int(text)
 
 
-def _schema_by_id(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _schema_by_id(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     return _schema_json(store.schema(_number(request)))
 
 
-def _text_by_id(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _text_by_id(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     return _raw(store.schema(_number(request)))
 
 
-def _schema_by_guid(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _schema_by_guid(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     schema_id, schema = store.schema_of_guid(request.match_info["guid"])
-    return {"id": schema_id} | _schema_json(schema)
+    return {"id": schema_id, **_schema_json(schema)}
 
 
-def _subjects_of_id(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _subjects_of_id(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     return sorted({one.subject for one in store.uses_of_id(_number(request))})
 
 
-def _versions_of_id(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _versions_of_id(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     return [{"subject": one.subject, "version": one.number} for one in store.uses_of_id(_number(request))]
 
 
-def _types(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _types(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     return ["JSON", "PROTOBUF", "AVRO"]
 
 
 # subjects
 
 
-def _subjects(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _subjects(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     return store.subjects(deleted=_is_set(request, "deleted"), prefix=request.query.get("subjectPrefix", ""))
 
 
-def _versions(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _versions(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     return [one.number for one in store.versions(_subject(request), deleted=_is_set(request, "deleted"))]
 
 
@@ -142,27 +141,27 @@ def _chosen(store: SchemaStore, request: web.Request) -> Version:
     return store.version(_subject(request), number, deleted=_is_set(request, "deleted"))
 
 
-def _version(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _version(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     return _version_json(_chosen(store, request))
 
 
-def _raw(schema: ParsedSchema) -> Any:
+def _raw(schema: ParsedSchema) -> JsonLike:
     return schema.text if schema.kind == "PROTOBUF" else schema.content
 
 
-def _version_text(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _version_text(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     return _raw(_chosen(store, request).schema)
 
 
-def _referenced_by(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _referenced_by(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     return store.referenced_by(_chosen(store, request))
 
 
-def _delete_subject(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _delete_subject(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     return store.delete_subject(_subject(request), permanent=_is_set(request, "permanent"))
 
 
-def _delete_version(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _delete_version(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     number = request.match_info["version"]
     return store.delete_version(_subject(request), number, permanent=_is_set(request, "permanent"))
 
@@ -170,80 +169,80 @@ def _delete_version(store: SchemaStore, request: web.Request, _: Any) -> Any:
 # compatibility and modes
 
 
-def _check(store: SchemaStore, request: web.Request, body: Any) -> Any:
+def _check(store: SchemaStore, request: web.Request, body: JsonValue) -> JsonLike:
     subject = _subject(request)
     schema = store.parse(body, normalize=_is_set(request, "normalize"))
     level = store.level_of(subject)
     number = request.match_info.get("version")
     against = store.compared(subject, level) if number is None else [store.version(subject, number)]
     problems = store.problems(schema, against, level)
-    told: dict[str, Any] = {"is_compatible": not problems}
+    told: dict[str, JsonLike] = {"is_compatible": not problems}
     return told | ({"messages": problems} if _is_set(request, "verbose") else {})
 
 
-def _global_level(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _global_level(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     return {"compatibilityLevel": store.level}
 
 
-def _level(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _level(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     subject = _subject(request)
     is_default = _is_set(request, "defaultToGlobal")
     return {"compatibilityLevel": store.level_of(subject) if is_default else store.own_level(subject)}
 
 
-def _put_level(store: SchemaStore, request: web.Request, body: Any) -> Any:
+def _put_level(store: SchemaStore, request: web.Request, body: JsonValue) -> JsonLike:
     given = body.get("compatibility") if isinstance(body, dict) else None
     return {"compatibility": store.set_level(given, request.match_info.get("subject"))}
 
 
-def _delete_level(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _delete_level(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     return {"compatibilityLevel": store.reset_level(request.match_info.get("subject"))}
 
 
-def _global_mode(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _global_mode(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     return {"mode": store.mode}
 
 
-def _mode(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _mode(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     subject = _subject(request)
     is_default = _is_set(request, "defaultToGlobal")
     return {"mode": store.mode_of(subject) if is_default else store.own_mode(subject)}
 
 
-def _put_mode(store: SchemaStore, request: web.Request, body: Any) -> Any:
+def _put_mode(store: SchemaStore, request: web.Request, body: JsonValue) -> JsonLike:
     given = body.get("mode") if isinstance(body, dict) else None
     return {"mode": store.set_mode(given, request.match_info.get("subject"), force=_is_set(request, "force"))}
 
 
-def _delete_mode(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _delete_mode(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     return {"mode": store.reset_mode(_subject(request))}
 
 
 # keys
 
 
-def _keks(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _keks(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     return store.keys.names()
 
 
-def _create_kek(store: SchemaStore, request: web.Request, body: Any) -> Any:
+def _create_kek(store: SchemaStore, request: web.Request, body: JsonValue) -> JsonLike:
     return store.keys.create_kek(body)
 
 
-def _kek(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _kek(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     return store.keys.kek(request.match_info["kek"])
 
 
-def _create_dek(store: SchemaStore, request: web.Request, body: Any) -> Any:
+def _create_dek(store: SchemaStore, request: web.Request, body: JsonValue) -> JsonLike:
     return store.keys.create_dek(request.match_info["kek"], _subject(request), body)
 
 
-def _dek(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _dek(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     kek, version = request.match_info["kek"], request.match_info["version"]
     return store.keys.dek(kek, _subject(request), version, request.query.get("algorithm", ""))
 
 
-def _root(store: SchemaStore, request: web.Request, _: Any) -> Any:
+def _root(store: SchemaStore, request: web.Request, _: JsonValue) -> JsonLike:
     return {}
 
 

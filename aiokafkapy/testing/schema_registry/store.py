@@ -3,7 +3,7 @@
 Owns Confluent's rules for all of them, with its codes, and knows no HTTP. Pure. Confluent's counterpart is
 ``KafkaSchemaRegistry`` with its ``LookupCache``.
 
-Rules: a schema has one id, whatever subjects it is under; a deleted version stays until it is deleted for good, and its
+Rules: a schema has one id under all its subjects; a deleted version stays until it is deleted for good, and its
 number is never given again; the level of a subject is its own, or else the global one, which is BACKWARD at first.
 """
 
@@ -12,8 +12,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+from ...common import JsonObject, JsonValue
 from .errors import RegistryRefusal
 from .formats import ParsedSchema, parse
 from .keys import KeyStore
@@ -67,28 +68,17 @@ class SchemaStore:
 
     # schemas
 
-    def parse(self, body: Any, *, normalize: bool = False) -> ParsedSchema:
+    def parse(self, body: JsonValue, *, normalize: bool = False) -> ParsedSchema:
         """The schema of a request's body."""
-        if not isinstance(body, dict) or not isinstance(body.get("schema"), str):
+        text = body.get("schema") if isinstance(body, dict) else None
+        if not isinstance(body, dict) or not isinstance(text, str):
             raise RegistryRefusal(42201, "Empty schema")
-        try:
-            references = [
-                (str(one["name"]), str(one["subject"]), int(one["version"])) for one in body.get("references") or ()
-            ]
-        except (TypeError, KeyError, ValueError, OverflowError):
-            raise RegistryRefusal(
-                422, "Unprocessable entity: a reference has a name, a subject and a version"
-            ) from None
+        references = _references(body.get("references") or [])
         referred = {name: self._referred(subject, version) for name, subject, version in references}
-        schema = parse(body.get("schemaType") or "AVRO", body["schema"], references, referred, normalize=normalize)
-        rule_set = body.get("ruleSet")
-        metadata = body.get("metadata")
-        for name, one in (("ruleSet", rule_set), ("metadata", metadata)):
-            if one is not None and not isinstance(one, dict):
-                raise RegistryRefusal(422, f"Unprocessable entity: a {name} is an object")
-        return schema.with_contract(rule_set, metadata)
+        schema = parse(body.get("schemaType") or "AVRO", text, references, referred, normalize=normalize)
+        return schema.with_contract(_object(body, "ruleSet"), _object(body, "metadata"))
 
-    def register(self, subject: str, schema: ParsedSchema, *, id: int | None = None) -> Version:  # noqa: A002
+    def register(self, subject: str, schema: ParsedSchema, *, id: JsonValue = None) -> Version:  # noqa: A002
         """The version that has this schema: the one that is there, or a new one."""
         self._check_writable(subject)
         owner = self._subjects.setdefault(subject, _Subject())
@@ -239,9 +229,9 @@ class SchemaStore:
             raise RegistryRefusal(40408, f"Subject '{subject}' does not have subject-level compatibility configured")
         return owner.level
 
-    def set_level(self, level: Any, subject: str | None = None) -> str:
+    def set_level(self, level: JsonValue, subject: str | None = None) -> str:
         """Set the level of a subject, or the global one."""
-        if level not in LEVELS:
+        if not isinstance(level, str) or level not in LEVELS:
             raise RegistryRefusal(
                 42203, f"Invalid compatibility level. Valid values are {', '.join(one.lower() for one in LEVELS)}"
             )
@@ -249,7 +239,7 @@ class SchemaStore:
             self.level = level
         else:
             self._subjects.setdefault(subject, _Subject()).level = level
-        return str(level)
+        return level
 
     def reset_level(self, subject: str | None = None) -> str:
         """Take back what was set; returns it."""
@@ -274,9 +264,9 @@ class SchemaStore:
             raise RegistryRefusal(40409, f"Subject '{subject}' does not have subject-level mode configured")
         return owner.mode
 
-    def set_mode(self, mode: Any, subject: str | None = None, *, force: bool = False) -> str:
+    def set_mode(self, mode: JsonValue, subject: str | None = None, *, force: bool = False) -> str:
         """Set the mode of a subject, or the global one. IMPORT is for a subject without schemas, unless forced."""
-        if mode not in MODES:
+        if not isinstance(mode, str) or mode not in MODES:
             raise RegistryRefusal(42204, f"Invalid mode. Valid values are {', '.join(one.lower() for one in MODES)}")
         if mode == "IMPORT" and not force and (self.subjects() if subject is None else subject in self.subjects()):
             raise RegistryRefusal(42205, "Cannot import since found existing subjects")
@@ -284,7 +274,7 @@ class SchemaStore:
             self.mode = mode
         else:
             self._subjects.setdefault(subject, _Subject()).mode = mode
-        return str(mode)
+        return mode
 
     def reset_mode(self, subject: str) -> str:
         """Take back what was set; returns it."""
@@ -324,7 +314,7 @@ class SchemaStore:
                 f'One or more references exist to the schema {{subject="{version.subject}",version={version.number}}}',
             )
 
-    def _id_of(self, schema: ParsedSchema, wanted: int | None) -> int:
+    def _id_of(self, schema: ParsedSchema, wanted: JsonValue) -> int:
         found = self._ids.get(schema.identity)
         if wanted is not None and type(wanted) is not int:
             raise RegistryRefusal(422, "Unprocessable entity: an id is a number")
@@ -341,6 +331,33 @@ class SchemaStore:
             owner.versions.remove(version)
         else:
             version.is_deleted = True
+
+
+def _references(given: JsonValue) -> list[tuple[str, str, int]]:
+    try:
+        if isinstance(given, list):
+            return [_reference(one) for one in given]
+    except (KeyError, ValueError, OverflowError):
+        pass
+    raise _no_reference()
+
+
+def _reference(given: JsonValue) -> tuple[str, str, int]:
+    version = given["version"] if isinstance(given, dict) else None
+    if not isinstance(given, dict) or not isinstance(version, (str, int, float)):
+        raise _no_reference()
+    return str(given["name"]), str(given["subject"]), int(version)
+
+
+def _no_reference() -> RegistryRefusal:
+    return RegistryRefusal(422, "Unprocessable entity: a reference has a name, a subject and a version")
+
+
+def _object(body: JsonObject, name: str) -> JsonObject | None:
+    found = body.get(name)
+    if found is not None and not isinstance(found, dict):
+        raise RegistryRefusal(422, f"Unprocessable entity: a {name} is an object")
+    return found
 
 
 def _with_rules_of(version: Version, schema: ParsedSchema) -> ParsedSchema:

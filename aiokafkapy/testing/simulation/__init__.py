@@ -14,10 +14,10 @@ Hours pass at once, connections are cut and nodes come and go, and a seed that f
 own simulation, ``tests/simulation``, is made of the same modules.
 
 - ``runner.simulate``: which seeds, and the message of one that fails; ``shrinking``: with how few faults
-- ``simulation.Simulation``: the world of one seed; ``virtual_world``: its clocks and its chance; ``guard``: what is
-  refused in it
+- ``simulation.Simulation``: the world of one seed; ``virtual_world``: its clocks and its chance; ``guard``: the refused
+  calls
 - ``simulated_loop``, ``simulated_network``, ``simulated_disk``: the machine's parts
-- ``simulated_cluster``, ``replication``, ``faults``: the brokers, and what goes wrong with them
+- ``simulated_cluster``, ``replication``, ``faults``: the brokers, and their faults
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""What goes wrong in a simulated cluster, and when: a schedule made of one ``random.Random``, and how each fault is
-done.
+"""The faults of a simulated cluster: a schedule made of one ``random.Random``, and the execution of each fault.
 
 A fault has a beginning, a duration and parameters; all are drawn when the schedule is made, so a schedule can be read
 before it is run, and a fault left out changes no other one.
 
-Faults only do what a broker may do: no code that means "not written" for records that were written (except
+Faults stay within a broker's possible behaviour: no code that means "not written" for records that were written (except
 UNKNOWN_SERVER_ERROR, which is ambiguous), and a few codes never for a batch that is in the log.
 """
 
@@ -398,6 +397,6 @@ FAULTS_OF_OUTAGES: Final[dict[str, tuple[Verb, Verb]]] = {
     "not written": (_fail_before(SAID_BY_BROKERS), _nothing),
     "written, and not said so": (_fail_after(SAID_AFTER_APPEND), _nothing),
 }
-"""Those of ``FAULTS`` with any error, with the errors that a producer gets over: for what runs on one."""
+"""Those of ``FAULTS`` with any error, limited to the errors that a producer survives: for programs that run on one."""
 
 _VERBS: Final = FAULTS_OF_OUTAGES | FAULTS | FAULTS_OF_TRANSACTIONS | FAULTS_OF_SPOOLS

@@ -5,8 +5,8 @@ try again, but the run has failed all the same. It knows no broker and no produc
 
 Rules:
 
-- a call is refused at once, by ``SimulationError``, which names it and what to do instead; nothing waits for what a
-  simulation cannot wait for;
+- a call is refused at once, by ``SimulationError``, which names it and the remedy; nothing waits for an event outside
+  of the simulation;
 - only the thread of the simulation is watched: other threads of the process go on as ever;
 - work that this package itself gives to a thread runs in the loop, see ``SimulatedLoop.run_in_executor``.
 """
@@ -28,7 +28,7 @@ _PACKAGE = __name__.partition(".")[0] + "."
 
 
 class SimulationError(RuntimeError):
-    """The coroutine needs what a simulation has not, or the simulation was asked for wrongly."""
+    """The coroutine needs something that a simulation has not, or the simulation's arguments are wrong."""
 
 
 class Guard:
@@ -36,7 +36,7 @@ class Guard:
 
     def __init__(self, threads: str = "refused") -> None:
         self.threads = threads
-        self._is_watching = False  # a module that was imported meanwhile may keep what it imported
+        self._is_watching = False  # a module that was imported meanwhile may keep the replacement
         self.refusals: list[SimulationError] = []
 
     def refuse(self, call: str, instead: str) -> SimulationError:
@@ -76,7 +76,7 @@ class Guard:
 
         with contextlib.ExitStack() as stack:
             for owner, name, call, instead in (
-                (threading.Thread, "start", "a new thread", "there are no threads; use a fake of what needs one"),
+                (threading.Thread, "start", "a new thread", "there are no threads; use a fake for that part"),
                 (
                     time,
                     "sleep",

@@ -1,9 +1,9 @@
 """Replication for the dev broker, whose nodes share one log: followers lag, and a leader's crash may lose records.
 
 Appended records count as replicated a little later; only then is the Produce request answered, and only answered
-records are safe. ``truncate`` does what a new leader without the rest does to the log: the records are gone, and with
+records are safe. ``truncate`` is the election of a leader without the rest of the log: the records are gone, and with
 them the partition's memory of their sequences. So acknowledged records are never lost, and all others may be. A
-transaction's markers are replicated at once: what is before one is safe.
+transaction's markers are replicated at once: the records before one are safe.
 
 It hooks into ``controls.on_request``: the broker's own handler is called, and its response held back.
 """
@@ -22,9 +22,10 @@ from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, produce
 from aiokafkapy.broker.handlers.leadership import find_partition, find_topic
 from aiokafkapy.broker.security.acls import Operation
 from aiokafkapy.broker.storage.log import PartitionLog
-from aiokafkapy.broker.storage.log_storage import MemoryStorage
+from aiokafkapy.broker.storage.log_storage import MemoryStorage, Scan, TornWrite
 from aiokafkapy.broker.storage.topics import Partition, Topic
 from aiokafkapy.errors import KafkaError
+from aiokafkapy.record.batch import RecordBatch
 
 __all__ = ["Replication", "topic_of"]
 
@@ -40,7 +41,7 @@ class _Held:
 
 
 class Replication:
-    """Holds answers back, and knows what may be lost."""
+    """Holds answers back, and knows the records that may be lost."""
 
     def __init__(self, broker: DevBroker, chance: random.Random, trace: Callable[..., None]) -> None:
         self.delay = (0.0, 0.002)
@@ -72,11 +73,11 @@ class Replication:
                 held.timer.cancel()
 
     def truncate(self, node_id: int) -> None:
-        """The node crashes: what it leads ends where the followers are."""
+        """The node crashes: the partitions that it leads are cut where the followers are."""
         for topic in self._broker.state.topics:
             for partition in topic.partitions:
                 if partition.leader == node_id:
-                    markers = [batch.base_offset + 1 for batch in partition.log._batches(0) if batch.is_control]
+                    markers = [batch.base_offset + 1 for batch in _batches(partition.log) if batch.is_control]
                     self._truncate(partition, max([self._safe.get(partition, 0), *markers]))
 
     # internals
@@ -105,13 +106,8 @@ class Replication:
         old = partition.log
         if old.end_offset <= end:
             return
-        storage = MemoryStorage()
+        storage = _RecoverableStorage([batch for batch in _batches(old) if batch.base_offset < end])
         log = PartitionLog(partition.topic_name, partition.index, old.config, storage)
-        for batch in old._batches(0):
-            if batch.base_offset < end:
-                storage.append((batch.buffer,), batch.base_offset, old.config.segment_bytes)
-                segment = memoryview(bytes(batch.buffer))
-                log._scan(batch.leader_epoch, segment, storage.size - batch.size, batch.base_offset)
         assert log.end_offset == end, (log.end_offset, end)
         self.truncated_records += old.end_offset - end
         self._trace("truncated", partition, old.end_offset, end)
@@ -121,7 +117,28 @@ class Replication:
                 held.future.cancel()  # its connection ends
 
 
+class _RecoverableStorage(MemoryStorage):
+    """Batches of another log, which the new one recovers as from a disk."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self, kept: list[RecordBatch]) -> None:
+        super().__init__()
+        self._kept = kept
+
+    def recover(self, scan: Scan) -> TornWrite | None:
+        for batch in self._kept:
+            position, segment = self.size, bytes(batch.buffer)
+            self.append((segment,), batch.base_offset, batch.size)
+            scan(memoryview(segment), position, batch.base_offset)
+        return None
+
+
+def _batches(log: PartitionLog) -> list[RecordBatch]:
+    return [batch for segment in log.segments() for batch in segment]
+
+
 def topic_of(context: RequestContext, requested: Any) -> Topic:
-    """What a part of a Produce request is for; raises KafkaError."""
+    """The topic of a part of a Produce request; raises KafkaError."""
     name, topic_id = getattr(requested, "name", None), getattr(requested, "topic_id", None)
     return find_topic(context, Operation.WRITE, name, topic_id)

@@ -27,7 +27,7 @@ SEED_VARIABLE: Final = "AIOKAFKAPY_SIMULATION_SEED"
 MOST_LINES: Final = 30
 """Of the timeline, in a message."""
 TIME_LIMIT: Final = 4_000.0
-"""Seconds: an hour, and what comes after it."""
+"""Seconds: an hour, and the time for the end of the run."""
 
 
 class SimulationFailure(AssertionError):  # as pytest and hypothesis name theirs
@@ -53,13 +53,13 @@ def simulate(
     """Run ``await scenario(world)`` in virtual time, once for each seed; the reports, when none failed.
 
     ``seeds`` is their number, from 0 on, or the seeds. ``broker`` has options of the ``DevBroker`` of ``nodes`` nodes,
-    ``faults`` says what goes wrong (None: nothing). ``threads="simulated"`` runs a thread's work as one step of the
+    ``faults`` are the faults (None: none). ``threads="simulated"`` runs a thread's work as one step of the
     loop. After ``time_limit`` virtual seconds a run counts as hung. With ``shrink`` a seed that fails is run again with
     fewer faults.
 
-    Raises SimulationFailure for the first seed that fails: the coroutine raised, it waits for what will never happen,
-    or it did what a simulation has not, which is a SimulationError. Raises ValueError for arguments out of their
-    limits, and SimulationError where a loop is running.
+    Raises SimulationFailure for the first seed that fails: the coroutine raised, it waits for an event that will never
+    happen, or it used something that a simulation has not, which is a SimulationError. Raises ValueError for arguments
+    out of their limits, and SimulationError where a loop is running.
     """
     if asyncio._get_running_loop() is not None:
         raise SimulationError("simulate() runs a loop of its own: call it from a plain function, `def test_…`")

@@ -16,8 +16,8 @@ F = TypeVar("F")
 
 
 def smallest(faults: Sequence[F], fails: Callable[[Sequence[F]], bool]) -> list[F]:
-    """A part of ``faults``, in their order, that ``fails``, and of which each one is needed, unless ``MOST_RUNS`` were
-    not enough to tell.
+    """A part of ``faults``, in their order, that ``fails``; each of them is needed, unless ``MOST_RUNS`` were not
+    enough to tell.
     """
     left = list(faults)
     runs = 1

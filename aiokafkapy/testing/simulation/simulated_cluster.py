@@ -1,7 +1,7 @@
 """The dev broker on a simulated network, with replication that takes time, and the verbs of ``faults``.
 
-Owns what faults do to the cluster, and ``heal``. The broker is given to it, all of it but its sockets; what the records
-should be is not known here.
+Owns the effects of faults on the cluster, and ``heal``. The broker is given to it, all of it but its sockets; the
+expected records are not known here.
 
 Rules: a batch that was refused by an error that only new batches get is refused whenever it comes; a fault for a
 partition hits the one of that number among all partitions that there are, so that a schedule may be drawn before there

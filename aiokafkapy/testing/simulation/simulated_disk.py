@@ -1,7 +1,7 @@
 """The machine's disk, where the spools of a run are: real files in a folder of its own, and everything that goes wrong.
 
-Owns the folders, the writes to them, and a process's death as its disk sees it: ``copy`` gives the next process what is
-there at that moment, and a death may be in the middle of a write. It knows no producers and no records.
+Owns the folders, the writes to them, and a process's death as its disk sees it: ``copy`` gives the next process the
+files of that moment, and a death may be in the middle of a write. It knows no producers and no records.
 
 Faults: a full disk refuses writes, after a part of one; a write may be short at any time.
 
@@ -43,7 +43,7 @@ class SimulatedDisk:
         return self._root / str(self._folders)
 
     def copy(self, folder: Path) -> Path:
-        """What is in the folder now, in another one."""
+        """A copy of the folder as it is now."""
         found = self.new_folder()
         if folder.exists():
             shutil.copytree(folder, found)
@@ -67,7 +67,7 @@ class SimulatedDisk:
         if root is not None:
             shutil.rmtree(root)
 
-    # in the place of what the product calls
+    # in place of the product's calls
 
     def write_at(self, descriptor: int, data: bytes | memoryview, position: int) -> int:
         """Stands for ``spool_files.write_at``."""

@@ -3,8 +3,8 @@
 When no callback is ready, the time jumps to the next timer. If there is none, or only recurring ones, ``Deadlock``
 names the tasks that still wait, so that a hang is found at once; ``is_told_of`` chooses them.
 
-Rules: nothing depends on a real thread, socket or clock, and what does is refused (``Guard``); work for a thread runs
-later, in a turn of its own; exceptions that asyncio would log are kept in ``complaints``.
+Rules: nothing depends on a real thread, socket or clock; a call that does is refused (``Guard``); work for a thread
+runs later, in a turn of its own; exceptions that asyncio would log are kept in ``complaints``.
 """
 
 from __future__ import annotations
@@ -14,12 +14,17 @@ import socket
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import Executor
+from contextvars import Context
+from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
 from ...sockets import network_of, use_network
 from .guard import Guard, SimulationError
 
 __all__ = ["Deadlock", "SimulatedLoop"]
+
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
 
 START = 1_000.0
 """Not zero, to expose code that confuses "never" with time zero."""
@@ -49,14 +54,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.guard = guard if guard is not None else Guard("simulated")
         self.complaints: list[str] = []
-        self.is_told_of: Callable[[asyncio.Task[Any]], bool] = lambda _: True
+        self.is_told_of: Callable[[asyncio.Task[object]], bool] = lambda _: True
         self.ends_at = START + LONGEST_RUN
         self._now = START
         self._turns = 0
         self._clock_resolution = 1e-9
         self._selector = self
         self._delay_of_thread = delay_of_thread
-        self._busy_until: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
+        self._busy_until: weakref.WeakKeyDictionary[Executor | None, float] = weakref.WeakKeyDictionary()
         self.set_exception_handler(self._complain)
 
     def time(self) -> float:
@@ -69,7 +74,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     # in place of asyncio's selector
 
-    def select(self, timeout: float | None) -> list[Any]:
+    def select(self, timeout: float | None) -> list[object]:
         """Let the time pass until the next timer; ``Deadlock`` when there is none."""
         self._turns += 1
         if self._turns > MOST_TURNS:
@@ -80,14 +85,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if timeout is None or self._now > self.ends_at:
             tasks = filter(self.is_told_of, asyncio.all_tasks(self))
             waiting = sorted(f"{task.get_name()}: {_where(task)}" for task in tasks)
-            raise Deadlock("what was awaited will not happen any more; tasks that wait:\n  " + "\n  ".join(waiting))
+            raise Deadlock("the awaited events cannot happen any more; waiting tasks:\n  " + "\n  ".join(waiting))
         # _run_once has taken cancelled timers off the front; a timeout is cut at a day, which is no harm.
         if self._scheduled[0].when() > self._now:
             self._now = self._scheduled[0].when()
             self._turns = 0
         return []
 
-    def _process_events(self, events: list[Any]) -> None:
+    def _process_events(self, events: list[object]) -> None:
         pass
 
     def _write_to_self(self) -> None:
@@ -96,56 +101,59 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # the network
 
     async def create_connection(
-        self, protocol_factory: Callable[[], Any], host: Any = None, port: Any = None, **_: Any
-    ) -> Any:
+        self, protocol_factory: Callable[[], Any], host: object = None, port: int | None = None, **_: object
+    ) -> tuple[asyncio.Transport, Any]:
         """To a simulated listener, for clients that are not ours."""
         network = network_of(self)
-        if network is None or port not in getattr(network, "ports", ()) or host not in LOOPBACK:
+        if network is None or port is None or port not in getattr(network, "ports", ()) or host not in LOOPBACK:
             raise self.guard.refuse(f"a connection to {host}:{port}", NO_NETWORK)
         sock = network.new_socket(socket.AF_INET)
         try:
-            await network.connect(sock, (host, port))
+            await network.connect(sock, ("127.0.0.1", port))
             protocol = protocol_factory()
             return network.open(sock, protocol), protocol
         except BaseException:
             sock.close()
             raise
 
-    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
+    async def getaddrinfo(self, host: object, port: object, **_: object) -> Any:
         """Of the loopback address only: there are no other machines."""
         if host not in LOOPBACK:
             raise self.guard.refuse(f"looking up {host!r}", NO_NETWORK)
         return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", port))]
 
-    async def sock_connect(self, sock: Any, address: Any) -> None:
+    async def sock_connect(self, sock: object, address: object) -> NoReturn:
         raise self.guard.refuse(f"a connection to {address!r}", NO_NETWORK)
 
-    async def create_server(self, *_: Any, **__: Any) -> Any:
+    async def create_server(self, *_: object, **__: object) -> NoReturn:
         raise self.guard.refuse("a server", NO_NETWORK)
 
-    async def create_datagram_endpoint(self, *_: Any, **__: Any) -> Any:
+    async def create_datagram_endpoint(self, *_: object, **__: object) -> NoReturn:
         raise self.guard.refuse("a datagram socket", NO_NETWORK)
 
-    async def create_unix_connection(self, *_: Any, **__: Any) -> Any:
+    async def create_unix_connection(self, *_: object, **__: object) -> NoReturn:
         raise self.guard.refuse("a Unix domain socket", NO_NETWORK)
 
-    async def create_unix_server(self, *_: Any, **__: Any) -> Any:
+    async def create_unix_server(self, *_: object, **__: object) -> NoReturn:
         raise self.guard.refuse("a Unix domain socket", NO_NETWORK)
 
-    async def subprocess_exec(self, *_: Any, **__: Any) -> Any:
+    async def subprocess_exec(self, *_: object, **__: object) -> NoReturn:
         raise self.guard.refuse("another process", NO_NETWORK)
 
-    async def subprocess_shell(self, *_: Any, **__: Any) -> Any:
+    async def subprocess_shell(self, *_: object, **__: object) -> NoReturn:
         raise self.guard.refuse("another process", NO_NETWORK)
 
-    def add_reader(self, fd: Any, callback: Any, *_: Any) -> None:  # type: ignore[override]
+    def add_reader(self, fd: object, callback: object, *_: object) -> NoReturn:
         raise self.guard.refuse(f"waiting for {fd!r}", NO_NETWORK)
 
-    def add_writer(self, fd: Any, callback: Any, *_: Any) -> None:  # type: ignore[override]
+    def add_writer(self, fd: object, callback: object, *_: object) -> NoReturn:
         raise self.guard.refuse(f"waiting for {fd!r}", NO_NETWORK)
 
-    def call_soon_threadsafe(  # type: ignore[override]
-        self, callback: Any, *arguments: Any, context: Any = None
+    def call_soon_threadsafe(
+        self,
+        callback: Callable[[*Arguments], object],
+        *arguments: *Arguments,
+        context: Context | None = None,
     ) -> asyncio.Handle:
         """From this thread only: another one's call would come at the machine's time."""
         if self._thread_id not in (None, threading.get_ident()):
@@ -154,7 +162,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     # threads
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*Arguments], T], *args: *Arguments
+    ) -> asyncio.Future[T]:
         """Run it here, a little later. Work that runs cannot be cancelled any more, as in a thread.
 
         A single thread does one thing after another, and nothing once it is shut down.
@@ -167,7 +177,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         ends_at = begins_at + self._delay_of_thread()
         if is_single:
             self._busy_until[executor] = ends_at + 1e-9  # timers that are due together may swap
-        outcome: asyncio.Future[Any] = self.create_future()
+        outcome: asyncio.Future[T] = self.create_future()
 
         def run() -> None:
             try:
@@ -183,7 +193,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return outcome
 
     def close(self) -> None:
-        """And let go of its network."""
+        """And release its network."""
         use_network(self, None)
         super().close()
 
@@ -192,14 +202,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     # internals
 
-    def _complain(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def _complain(self, _: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         self.complaints.append(f"{context['message']}: {context.get('exception')!r}")
 
 
-def _where(task: asyncio.Task[Any]) -> str:
+def _where(task: asyncio.Task[object]) -> str:
     """The coroutines that wait for one another, from the task's own to the innermost."""
     places: list[str] = []
-    waiting: Any = task.get_coro()
+    waiting: object = task.get_coro()
     while waiting is not None and len(places) < MOST_PLACES:
         frame = getattr(waiting, "cr_frame", None) or getattr(waiting, "gi_frame", None)
         if frame is not None:

@@ -19,11 +19,16 @@ import random
 import socket
 import warnings
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar, TypeVarTuple
+
+from ...sockets import Address, SocketLike
 
 __all__ = ["SimulatedListener", "SimulatedNetwork", "SimulatedSocket"]
+
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
 
 WINDOW = 65_536
 """Bytes on their way, or unread, before a writer has to keep the rest."""
@@ -127,7 +132,7 @@ class SimulatedNetwork:
 
     # connections
 
-    async def connect(self, sock: Any, address: Any) -> None:
+    async def connect(self, sock: SocketLike, address: Address) -> None:
         """As ``loop.sock_connect``; for ever where the port is silent."""
         port = address[1]
         await asyncio.sleep(self.chance.uniform(*self.delay))
@@ -145,7 +150,7 @@ class SimulatedNetwork:
         if on_acceptable is not None:
             self.loop.call_soon(on_acceptable)
 
-    def open(self, sock: Any, protocol: asyncio.Protocol) -> asyncio.Transport:
+    def open(self, sock: SocketLike, protocol: asyncio.Protocol) -> asyncio.Transport:
         """The transport of a connected or an accepted socket. Raises ConnectionResetError."""
         if isinstance(sock, _Accepted):
             return sock.end.open(protocol, sock)
@@ -167,9 +172,9 @@ class SimulatedNetwork:
         """How many of so many bytes travel together."""
         return most if self.chance.random() < 0.7 else self.chance.randint(1, most)
 
-    def deliver(self, end: _End, callback: Callable[..., None], *arguments: Any) -> None:
-        """Call back when what this end sends now arrives: later than anything that it sent earlier (timers that are due
-        together may swap).
+    def deliver(self, end: _End, callback: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
+        """Call back when the bytes that this end sends now arrive: later than anything that it sent earlier (timers
+        that are due together may swap).
         """
         end.next_arrival = max(end.next_arrival + 1e-7, self.loop.time() + self.chance.uniform(*self.delay))
         self.loop.call_at(end.next_arrival, callback, *arguments)
@@ -187,7 +192,7 @@ class SimulatedSocket:
     def setblocking(self, _: bool) -> None:
         pass
 
-    def setsockopt(self, *_: Any) -> None:
+    def setsockopt(self, *_: object) -> None:
         pass
 
     def fileno(self) -> int:
@@ -206,7 +211,7 @@ class SimulatedSocket:
 
 
 class Connection:
-    """Two ends, each of which sends to the other."""
+    """Two ends that send to each other."""
 
     def __init__(self, network: SimulatedNetwork, port: int, client_port: int) -> None:
         self.port = port
@@ -232,7 +237,7 @@ class _Accepted:
     def setblocking(self, _: bool) -> None:
         pass
 
-    def setsockopt(self, *_: Any) -> None:
+    def setsockopt(self, *_: object) -> None:
         pass
 
     def close(self) -> None:
@@ -250,7 +255,7 @@ class _End(asyncio.Transport):
         self._connection = connection
         self._name = f"{name} {connection.client_port}-{connection.port}"
         self._protocol: asyncio.Protocol | None = None
-        self._sock: Any = None
+        self._sock: SocketLike | None = None
         # sending
         self._buffer = bytearray()  # bytes that the window has no room for
         self._on_its_way = 0
@@ -264,16 +269,17 @@ class _End(asyncio.Transport):
         # ending
         self._is_closing = False
 
-    def has(self, sock: Any) -> None:
+    def has(self, sock: SocketLike) -> None:
         """The socket that stands for this end, until there is a transport."""
         self._sock = sock
 
     @property
     def is_left(self) -> bool:
         """Whether nobody has closed it, neither the transport nor a socket that never had one."""
-        return not self._is_closing and (self._protocol is not None or self._sock.fileno() >= 0)
+        has_open_socket = isinstance(self._sock, SimulatedSocket) and self._sock.fileno() >= 0
+        return not self._is_closing and (self._protocol is not None or has_open_socket)
 
-    def open(self, protocol: asyncio.Protocol, sock: Any) -> _End:
+    def open(self, protocol: asyncio.Protocol, sock: SocketLike) -> _End:
         """Begin: the socket is this transport's from here on."""
         if self._is_closing:
             raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
@@ -285,13 +291,13 @@ class _End(asyncio.Transport):
 
     # asyncio.Transport
 
-    def write(self, data: Any) -> None:
+    def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._is_closing or not len(data):
             return
         self._buffer += data
         self._send()
 
-    def writelines(self, buffers: Any) -> None:
+    def writelines(self, buffers: Iterable[bytes | bytearray | memoryview]) -> None:
         self.write(b"".join(buffers))
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
@@ -310,10 +316,11 @@ class _End(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._is_closing
 
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
+    def get_extra_info(self, name: str, default: T | None = None) -> T | None:
         return default
 
-    def get_protocol(self) -> Any:
+    def get_protocol(self) -> asyncio.Protocol:
+        assert self._protocol is not None
         return self._protocol
 
     def close(self) -> None:
@@ -355,7 +362,7 @@ class _End(asyncio.Transport):
 
     def _send(self) -> None:
         if self._connection.has_vanished:
-            # The kernel takes what it has room for, and nobody will ever acknowledge it.
+            # The kernel takes as much as it has room for, and no acknowledgement will ever come.
             taken = min(WINDOW - self._on_its_way, len(self._buffer))
             del self._buffer[:taken]
             self._on_its_way += taken

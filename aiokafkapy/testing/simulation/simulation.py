@@ -1,7 +1,7 @@
 """``Simulation``: one seed's world, in which a coroutine of the user's runs, and the report of it.
 
 Owns a loop, a network, a dev broker, a schedule of faults and the timeline. ``run_seed`` is one run, from its start to
-its report; which seeds are run, and what is said of a failure, is ``runner``'s.
+its report; ``runner`` chooses the seeds and reports failures.
 
 Rules:
 
@@ -16,12 +16,11 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import hashlib
 import math
 import random
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +31,7 @@ from ...broker.control_calls import ControlCall
 from ...broker.network.request_channel import Response, ResponseAction
 from ...common import Node
 from ...protocol.api import ApiKey
+from ...protocol.writer import error_codes
 from ...sockets import use_network
 from .faults import FAULTS, FAULTS_OF_OUTAGES, FAULTS_OF_TRANSACTIONS, Fault, make_schedule
 from .guard import Guard, SimulationError
@@ -61,7 +61,7 @@ RECOVERABLE: Final[tuple[str, ...]] = (
     "throttle",
     "delay answers",
 )
-"""What a cluster does to its clients in an ordinary year. A producer gets over all of it, in time."""
+"""The faults that clients meet in an ordinary year. A producer survives all of them, in time."""
 _KNOWN: Final = FAULTS_OF_OUTAGES | FAULTS | FAULTS_OF_TRANSACTIONS
 _PACKAGE: Final = str(Path(__file__).parents[2])
 _SCENARIO: Final = "the scenario"
@@ -75,9 +75,9 @@ Scenario = Callable[["Simulation"], Awaitable[object]]
 
 @dataclass(frozen=True)
 class Faults:
-    """What may go wrong: faults of these ``names``, at most so many, within so many virtual ``seconds``.
+    """The possible faults: those of these ``names``, at most so many, within so many virtual ``seconds``.
 
-    Raises ValueError for a name that is none, and for numbers out of their limits.
+    Raises ValueError for an unknown name, and for numbers out of their limits.
     """
 
     names: Sequence[str] = RECOVERABLE
@@ -164,7 +164,7 @@ class Simulation:
         self._happened(text)
 
     async def heal(self) -> None:
-        """End all faults: from here on everything is well, but for connections that are broken without a sign."""
+        """End all faults: from here on everything is well, except for connections that are broken without a sign."""
         if self._breaking is not None:
             self._breaking.cancel()
             await asyncio.wait({self._breaking})
@@ -215,7 +215,7 @@ class Simulation:
         return report
 
     def abandon(self) -> None:
-        """Let go of what is left: of a run that failed, tasks in the middle of their work. No time passes."""
+        """Release the rest: after a failed run, tasks in the middle of their work. No time passes."""
         self.loop.ends_at = math.inf
         self.network.reset()
         for _ in range(2):
@@ -277,7 +277,7 @@ class Simulation:
         header = request.header
         name = _name_of(request.api_key)
         client = "" if header is None else f" of {header.client_id or 'a client'}"
-        told = ", ".join(sorted({errors.for_code(code).__name__ for code in _codes(request.answer)}))
+        told = ", ".join(sorted({errors.for_code(code).__name__ for code in error_codes(request.answer)}))
         if response.action is not ResponseAction.SEND:
             told = response.action.value
         self._happened(f"node {node_id} answered {name}{client}" + (f": {told}" if told else ""))
@@ -322,7 +322,7 @@ def _error_of(world: Simulation, scenario: Scenario) -> BaseException | None:
         world.loop.run_until_complete(world.play(scenario))
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # pytest's own outcomes are none of Exception
+    except BaseException as error:  # pytest's own outcomes are not subclasses of Exception
         return error
     return None
 
@@ -338,21 +338,6 @@ def _name_of(api_key: int) -> str:
         return ApiKey(api_key).name
     except ValueError:
         return str(api_key)
-
-
-def _codes(answer: object) -> Iterator[int]:
-    """The error codes in an answer, but for "none"."""
-    if isinstance(answer, tuple | list):
-        for each in answer:
-            yield from _codes(each)
-    elif dataclasses.is_dataclass(answer):
-        for name in (each.name for each in dataclasses.fields(answer)):
-            value = getattr(answer, name)
-            if name == "error_code":
-                if value:
-                    yield int(value)
-            elif isinstance(value, tuple | list):
-                yield from _codes(value)
 
 
 def _is_the_packages(task: asyncio.Task[Any]) -> bool:

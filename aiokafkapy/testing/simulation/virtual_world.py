@@ -10,7 +10,7 @@ Rules:
   functions, which is put back afterwards. A name imported from ``time`` before is the machine's still, and so is
   ``datetime.now``;
 - the replacement is for the whole process: nothing else may run beside a simulation;
-- a module that is imported meanwhile may keep what it imports: afterwards each replacement does as the real one.
+- a module that is imported meanwhile may keep a replacement: afterwards each replacement calls the real one.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _STAND_INS: Final[tuple[tuple[str, Any], ...]] = (
 def virtual_world(
     loop: asyncio.AbstractEventLoop, seed: object, stand_ins: Iterable[tuple[str, Any]] = ()
 ) -> Iterator[None]:
-    """``stand_ins`` are more names, each with what is in its place."""
+    """``stand_ins`` are more names, each with its replacement."""
     global _world
     state = random.getstate()
     random.seed(f"{seed}/global")

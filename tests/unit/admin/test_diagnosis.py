@@ -1,4 +1,4 @@
-"""The words of a check-up: each finding that is not well says what to do."""
+"""The words of a check-up: each failed finding has its remedy."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def offering(produce: int, fetch: int = 4, **supported: int) -> NodeApiVersions:
         (offering(12, 17, metadata_version=25), "Kafka 4.0"),
         (offering(11, 17, metadata_version=21), "Kafka 3.9"),
         (offering(9, 13, metadata_version=7), "Kafka 3.3"),
-        (offering(9, 12), "Kafka 2.8 or 3.0, or what speaks like it"),
-        (offering(8, 11), "Kafka 2.4 to 2.6, or what speaks like it"),
+        (offering(9, 12), "Kafka 2.8 or 3.0, or a compatible broker"),
+        (offering(8, 11), "Kafka 2.4 to 2.6, or a compatible broker"),
         (offering(2), "older than Kafka 1.0, or no Kafka"),
     ],
 )

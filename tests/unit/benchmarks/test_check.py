@@ -39,7 +39,7 @@ class TestComparison:
         """The machine may be slower today; then the calibration is too."""
         assert not Comparison("a", figure(100.0, us=1.0), figure(100.0, us=3.0)).is_worse
 
-    def test_what_was_not_recorded_is_not_worse(self) -> None:
+    def test_a_figure_without_a_record_is_not_worse(self) -> None:
         (comparison,) = compare({}, {"new": figure(100.0)})
         assert not comparison.is_worse
         assert comparison.change == 1.0
@@ -57,7 +57,7 @@ class TestConfirm:
         assert [(c.label, c.found.ratio, c.is_worse) for c in found] == [("a", 104.0, False), ("b", 90.0, False)]
         assert again.asked == [("compiled", ["a"]), ("compiled", ["a"])]
 
-    def test_what_never_comes_out_well_is_worse_by_its_best(self) -> None:
+    def test_a_figure_that_never_holds_is_worse_by_its_best_run(self) -> None:
         ratios = [140.0, 118.0, 150.0, 120.0]
         again = Measurements(*[{"a": figure(ratio)} for ratio in ratios])
         (comparison,) = confirm({"a": figure(100.0)}, {"a": figure(130.0)}, lambda labels: again("compiled", labels))
@@ -81,7 +81,7 @@ class TestCheck:
         check(recorded, ["compiled", "interpreted"], runs)
         assert runs.asked == [("compiled", None), ("interpreted", None), ("interpreted", ["a"])]
 
-    def test_what_is_recorded_is_the_middle_of_three(self) -> None:
+    def test_the_recorded_figure_is_the_middle_of_three(self) -> None:
         runs = Measurements(*[{"a": figure(ratio, us=ratio)} for ratio in (9.0, 12.0, 10.0)])
         assert record(["compiled"], runs) == {"compiled": {"a": figure(10.0, us=10.0)}}
 

@@ -1,10 +1,11 @@
-"""benchmarks.micro.instructions: what is counted, and when a count is worse."""
+"""benchmarks.micro.instructions: the counts, and when a count is worse."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import subprocess
+import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -163,6 +164,20 @@ class TestCommand:
         printed = capsys.readouterr().out
         assert f"*** NOTHING IS RECORDED FOR: {python_key('interpreted')}" in printed
         assert "not recorded yet" in printed
+
+    @pytest.mark.parametrize(
+        ("variables", "build"),
+        [
+            ({"CONFIG_ARGS": "'--enable-optimizations'", "PGO_PROF_USE_FLAG": "-fprofile-use"}, "(optimized)"),
+            ({"CONFIG_ARGS": "'--enable-shared'", "PGO_PROF_USE_FLAG": ""}, "(optimized)"),  # Debian's
+            ({"CONFIG_ARGS": "'--enable-shared'", "PGO_PROF_USE_FLAG": "-fprofile-use"}, "(not optimized)"),
+        ],
+    )
+    def test_figures_are_kept_apart_by_how_their_python_was_built(
+        self, variables: dict[str, str], build: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sysconfig, "get_config_var", variables.get)
+        assert build in python_key("compiled")
 
     def test_recording_leaves_other_pythons_and_workloads_alone(self, tmp_path: Path) -> None:
         file = tmp_path / "counts.json"

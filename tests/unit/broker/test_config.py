@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aiokafkapy.broker.config import BrokerConfig
+from aiokafkapy.broker.config import BrokerConfig, config_model
 from aiokafkapy.errors import ConfigurationError
 
 
@@ -38,6 +38,6 @@ def test_it_cannot_be_changed() -> None:
 
 
 def test_every_option_has_a_description() -> None:
-    for name, field in BrokerConfig.model_fields.items():
+    for name, field in config_model().model_fields.items():
         assert field.description, name
         assert not name.endswith("_ms") or "illiseconds" in field.description, name

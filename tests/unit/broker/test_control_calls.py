@@ -1,4 +1,4 @@
-"""The controls as data: what a form or a file may say, and that it is the same as the program's call."""
+"""The controls as data: the arguments of forms and files, and their equality with the program's call."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_every_control_is_in_the_table_with_its_own_parameters_and_defaults() ->
         assert spec.switch in (None, *(each.name for each in spec.parameters))
 
 
-def test_what_is_left_out_is_the_default() -> None:
+def test_a_missing_argument_is_the_default() -> None:
     call = ControlCall.of("fail_next", {"api": "PRODUCE", "error": "NotLeaderOrFollowerError"})
     assert call.arguments == {
         "api": "PRODUCE",
@@ -38,6 +38,7 @@ def test_what_is_left_out_is_the_default() -> None:
         "partition": None,
         "times": 1,
         "after_append": False,
+        "name": None,
     }
     assert call == ControlCall.of("fail_next", {"error": "NotLeaderOrFollowerError", "api": "PRODUCE", "times": 1})
     assert call.to_json() == {

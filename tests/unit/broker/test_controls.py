@@ -217,7 +217,7 @@ def test_watchers_hear_of_each_call_that_was_made_with_all_its_arguments(control
     ]
 
 
-def test_a_call_that_is_data_does_what_the_method_does(controls: Controls, cluster: FakeCluster) -> None:
+def test_a_call_given_as_data_has_the_effect_of_the_method(controls: Controls, cluster: FakeCluster) -> None:
     assert controls.apply(ControlCall.of("drop_connections", {"node_id": 2})) == 3
     controls.apply(ControlCall.of("fail_next", {"api": "PRODUCE", "error": "RequestTimedOutError"}))
     assert cluster.calls == [("drop", 2)]
@@ -236,3 +236,86 @@ async def test_a_schedule_takes_the_place_of_the_one_that_is_played() -> None:
     assert first.is_over
     assert [call for call in cluster.calls if call[0] == "drop"] == [("drop", 1), ("drop", 1), ("drop", 3)]
     assert controls.playback is second
+
+
+def test_one_armed_fault_is_ended_by_its_name_and_the_others_stay(controls: Controls) -> None:
+    first = controls.fail_next(ApiKey.PRODUCE, 6, times=None)
+    second = controls.fail_next(ApiKey.PRODUCE, 7, times=None, name="late")
+    dropped = controls.drop_next(ApiKey.FETCH, times=None)
+    assert (first, second, dropped) == ("fault-1", "late", "fault-2")
+    assert controls.faults.request_error(request()) == 6
+    assert controls.end_fault(first)
+    assert controls.faults.request_error(request()) == 7
+    assert controls.end_fault("late")
+    assert controls.faults.request_error(request()) == 0
+    assert controls.faults.take_drop(request(ApiKey.FETCH), after=True)
+    assert controls.end_fault(dropped)
+    assert not controls.faults.take_drop(request(ApiKey.FETCH), after=True)
+
+
+def test_a_request_that_an_ended_fault_has_hit_is_failed_in_its_other_partitions_too(controls: Controls) -> None:
+    name = controls.fail_next(ApiKey.PRODUCE, 6, topic="t", times=None)
+    context = request()
+    assert controls.faults.topic_error(context, "t", 0) == 6
+    controls.end_fault(name)
+    assert controls.faults.topic_error(context, "t", 1) == 6
+    assert controls.faults.topic_error(request(), "t", 1) == 0
+
+
+def test_a_fault_that_is_over_is_no_error_to_end_and_one_that_never_was_is(controls: Controls) -> None:
+    name = controls.fail_next(ApiKey.PRODUCE, 6, name="once")
+    assert controls.faults.request_error(request()) == 6
+    assert not controls.end_fault(name)  # used up
+    assert controls.fail_next(ApiKey.PRODUCE, 7, name="once") == name  # and its name is free again
+    assert controls.faults.request_error(request()) == 7
+    made = controls.drop_next(ApiKey.FETCH)
+    controls.clear()
+    assert not controls.end_fault(made)
+    for wrong in ("never", "fault-2", "fault-0", "fault-x"):
+        with pytest.raises(ValueError, match=f"name='{wrong}': no fault has had this name"):
+            controls.end_fault(wrong)
+
+
+def test_a_name_that_an_armed_fault_has_or_that_is_made_is_refused(controls: Controls) -> None:
+    controls.drop_next(ApiKey.FETCH, name="late")
+    with pytest.raises(ValueError, match="name='late': a fault that is armed has this name"):
+        controls.fail_next(ApiKey.PRODUCE, 6, name="late")
+    with pytest.raises(ValueError, match="name='fault-9': names that begin with 'fault-' are made"):
+        controls.drop_next(ApiKey.FETCH, name="fault-9")
+    with pytest.raises(ValueError, match="name='': it is a text that is not empty"):
+        controls.drop_next(ApiKey.FETCH, name="")
+    assert [fault.name for fault in controls.faults.armed] == ["late"]
+
+
+def test_watchers_hear_the_name_of_the_fault_that_a_call_has_armed(controls: Controls) -> None:
+    heard: list[ControlCall] = []
+    controls.watchers.append(heard.append)
+    controls.fail_next(ApiKey.PRODUCE, 6)
+    controls.drop_next(ApiKey.FETCH, name="late")
+    controls.end_fault("late")
+    assert [(call.fault, str(call)) for call in heard] == [
+        ("fault-1", "fail_next(api=PRODUCE, error=6)"),
+        ("late", "drop_next(api=FETCH, name=late)"),
+        (None, "end_fault(name=late)"),
+    ]
+
+
+@on_virtual_time
+async def test_a_schedule_ends_the_fault_that_it_has_armed(controls: Controls) -> None:
+    arm = {"api": "PRODUCE", "error": "RequestTimedOutError", "times": None, "name": "slow"}
+    document = {
+        "seconds": 9,
+        "faults": [
+            {"at": 1, "control": "fail_next", "arguments": arm},
+            {"at": 3, "control": "end_fault", "arguments": {"name": "slow"}},
+        ],
+    }
+    schedule = FaultSchedule.from_json(document)
+    assert schedule.to_json() == document | {"seed": None}
+    playback = controls.play(schedule)
+    controls.fail_next(ApiKey.PRODUCE, 6, times=None)
+    await elapsed(2)
+    controls.end_fault("fault-1")
+    assert controls.faults.request_error(request()) == RequestTimedOutError.code
+    await playback.wait()
+    assert controls.faults.request_error(request()) == 0

@@ -51,7 +51,7 @@ def test_a_listener_is_an_address_with_its_protocol_where_the_name_is_none(
         ({"PLAINTEXT": Listener("PLAINTEXT", ssl_wrong=1)}, "unknown broker option 'ssl_wrong'"),
     ],
 )
-def test_a_wrong_listener_is_refused_with_what_to_write(listeners: Listeners, words: str) -> None:
+def test_a_wrong_listener_is_refused_with_the_remedy(listeners: Listeners, words: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(words)):
         endpoints_of(listeners, BrokerConfig.of(), nodes=3)
 

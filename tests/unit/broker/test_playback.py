@@ -1,4 +1,4 @@
-"""A schedule is played on time, whatever its calls raise, and leaves nothing when it is broken off."""
+"""A schedule is played on time, even when its calls raise, and leaves no fault when it is interrupted."""
 
 from __future__ import annotations
 

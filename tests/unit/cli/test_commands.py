@@ -1,4 +1,4 @@
-"""The decisions of the commands: what is counted, where reading ends, how figures are made. No broker."""
+"""The decisions of the commands: counts, the end of reading, and figures. No broker."""
 
 from __future__ import annotations
 
@@ -171,6 +171,10 @@ def test_every_command_has_help_and_a_version_is_said() -> None:
         ["broker", "--port", "0", "--console", "--console-address", "nowhere"],
         ["console", "--address", "nowhere"],
         ["console", "--console-token", "short"],
+        ["console", "--console-key", "key.pem"],
+        ["console", "--console-certificate", "there-is-no-such.pem"],
+        ["console", "--security-protocol", "SSLISH"],
+        ["broker", "--console-certificate", "console.pem"],
         ["demo", "--console-address", "127.0.0.1:0"],
         ["topics", "create", "t", "--topic-config", "x"],
         ["nonsense"],

@@ -1,4 +1,4 @@
-"""The command that lists what changes: lines, JSON, and its exit code."""
+"""The command that lists the necessary changes: lines, JSON, and its exit code."""
 
 from __future__ import annotations
 

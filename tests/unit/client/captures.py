@@ -38,7 +38,7 @@ def names(capture: bytes) -> dict[str, str]:
 
 
 def streams(capture: bytes) -> dict[tuple[tuple[str, int], tuple[str, int]], bytes]:
-    """What was sent from each side of each conversation, in sequence, without a gap."""
+    """The bytes from each side of each conversation, in sequence, without a gap."""
     found: dict[tuple[tuple[str, int], tuple[str, int]], bytes] = {}
     expected: dict[tuple[tuple[str, int], tuple[str, int]], int] = {}
     for packet in packets(capture):

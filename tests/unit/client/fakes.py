@@ -60,7 +60,7 @@ class FakeLoop:
         return handle
 
     def run_in_executor(self, executor: None, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        """In a later turn, which is ``elsewhere``: none of those who wait is in it."""
+        """In a later turn, which is ``elsewhere``: without the waiting callers."""
         future = self.real.create_future()
 
         def run() -> None:
@@ -111,7 +111,7 @@ class FakeLoop:
 
 
 class FakeTransport(asyncio.Transport):
-    """Collects what is written; takes nothing while ``is_stalled``."""
+    """Collects the written bytes; takes nothing while ``is_stalled``."""
 
     def __init__(self, protocol: Any, broker: FakeBroker) -> None:
         super().__init__()
@@ -186,7 +186,7 @@ class FakeRequest:
         self.answer(self.frame(**fields))
 
     def answer(self, frame: bytes) -> None:
-        """Answer with these bytes; whatever the broker answers by itself after it follows."""
+        """Answer with these bytes; the broker's own later answers follow."""
         if self in self.transport.unanswered:
             self.transport.unanswered.remove(self)
         self.transport.receive(frame)
@@ -249,7 +249,7 @@ class FakeBroker:
         if lowest <= request.header.api_version <= highest:
             request.respond(api_keys=keys)
         else:
-            # Whatever was asked with, a refusal has version 0 and names the versions of this API alone.
+            # A refusal has version 0 for any version of the request, and names the versions of this API alone.
             own = [key for key in keys if key["api_key"] == ApiKey.API_VERSIONS]
             body = build_response(ApiKey.API_VERSIONS, 0, error_code=35, api_keys=own)
             request.answer(encode_response(body, request.header.correlation_id))

@@ -68,7 +68,8 @@ class Mechanism:
 
 
 class SaslServer:
-    """A broker's half of the exchange; ``said`` is what came, and ``refuses`` what it refuses with."""
+    """A broker's half of the exchange; ``said`` are the received messages, and ``refuses`` is the error of a
+    refusal."""
 
     def __init__(self, broker: FakeBroker, lifetime_ms: int = 0) -> None:
         self.said: list[bytes] = []

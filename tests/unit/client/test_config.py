@@ -141,7 +141,7 @@ class TestMessages:
     def test_a_choice_lists_the_choices(self) -> None:
         assert "'use_all_dns_ips' or" in refused(client_dns_lookup="some")
 
-    def test_contradicting_options_say_what_to_write(self) -> None:
+    def test_the_error_for_contradicting_options_has_the_remedy(self) -> None:
         message = refused(retry_backoff_ms=500, retry_backoff_max_ms=200)
         assert (
             message == "retry_backoff_ms=500 is over retry_backoff_max_ms=200: write retry_backoff_max_ms=500 or more"

@@ -1,4 +1,4 @@
-"""Options of other clients are named with what to write here."""
+"""The error for another client's option names the option here."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_options_of_librdkafka_have_advice() -> None:
         ("partitioner.class", "unknown option 'partitioner.class': write partitioner"),
     ],
 )
-def test_the_error_says_what_to_write(name: str, words: str) -> None:
+def test_the_error_has_the_remedy(name: str, words: str) -> None:
     options: dict[str, Any] = {name: 1}
     with pytest.raises(ConfigurationError) as caught:
         ProducerConfig(bootstrap_servers="h:1", **options)

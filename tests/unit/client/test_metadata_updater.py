@@ -18,7 +18,7 @@ from aiokafkapy.testing.clock import VirtualClock
 
 
 class Client:
-    """Nodes by what can be done with them, and what was done."""
+    """Nodes by their states, and the calls that were made."""
 
     def __init__(self) -> None:
         self.usable: set[int] = set()

@@ -157,7 +157,7 @@ class TestReadiness:
         await under_test.loop.advance(1)
         under_test.metadata.request_update()
         assert not under_test.client.is_ready(under_test.node(1), under_test.now)
-        # Asking sends it, ahead of what the caller will send.
+        # Asking sends it, ahead of the caller's request.
         assert under_test.client.ready(under_test.node(1), under_test.now)
         assert sum(broker.pending[-1:] != [] for broker in cluster.brokers.values()) == 1
 
@@ -200,7 +200,7 @@ class TestReadiness:
         assert under_test.wakeups > before
         assert under_test.client.ready(under_test.node(1), under_test.now)
 
-    async def test_whoever_waits_is_woken_for_each_of_several_throttled_nodes(
+    async def test_each_waiter_is_woken_for_each_of_several_throttled_nodes(
         self, make_client: MakeClient, cluster: FakeCluster
     ) -> None:
         """With the first alone, a metadata request that only the other could take would wait for ever."""
@@ -388,7 +388,7 @@ class TestHostileBytes:
     async def test_a_decoder_with_a_bug_leaves_no_future_pending_either(
         self, make_client: MakeClient, cluster: FakeCluster
     ) -> None:
-        """The transport closes on an exception of its protocol; what came before and after completes with that."""
+        """The transport closes on an exception of its protocol; earlier and later requests complete with it."""
         under_test = await make_client().connected(1)
 
         def decode(version: int, frame: bytes) -> Any:
@@ -542,7 +542,7 @@ class TestTimeouts:
         assert 1.55 <= took[1] <= 2.5
         assert 2.35 <= took[2] <= 3.1
 
-    async def test_a_broker_that_does_not_say_what_it_speaks_is_given_up_with_the_set_up_time(
+    async def test_a_broker_that_does_not_report_its_versions_is_given_up_with_the_set_up_time(
         self, make_client: MakeClient, cluster: FakeCluster
     ) -> None:
         under_test = await make_client(socket_connection_setup_timeout_ms=1_000).started()

@@ -1,4 +1,4 @@
-"""Whatever brokers, time and encoders do, every future resolves once, in its node's order, and nothing is left: first
+"""With any brokers, times and encoders every future resolves once, in its node's order, and nothing is left: first
 in random histories, then with an encoder that fails at each kind of request in each state of the client.
 """
 
@@ -24,7 +24,7 @@ from tests.unit.client.fakes import ClientUnderTest, FakeBroker, FakeCluster
 
 
 class Encoders:
-    """What makes the bytes of requests; raises for those whose API is in ``broken``."""
+    """The encoder of requests; raises for those whose API is in ``broken``."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.broken: set[int] = set()
@@ -41,7 +41,7 @@ class Encoders:
         return encode_metadata_request(*args)
 
     def whole_frame(self, version: int, correlation_id: int, client_id: str) -> list[bytes]:
-        """What a caller's own ``encode`` makes."""
+        """The result of a caller's own ``encode``."""
         return [self.encode(build_request(ApiKey.LIST_GROUPS, version), correlation_id, client_id)]
 
     def check(self, api_key: int) -> None:
@@ -56,7 +56,7 @@ def encoders(monkeypatch: pytest.MonkeyPatch) -> Encoders:
 
 
 class History:
-    """One random sequence of events, and what came of the requests in it."""
+    """One random sequence of events, and the outcomes of its requests."""
 
     def __init__(self, seed: int, under_test: ClientUnderTest, cluster: FakeCluster, encoders: Encoders) -> None:
         self.encoders = encoders
@@ -234,7 +234,7 @@ class TestAnEncoderThatFails:
         options: dict[str, Any] = {"expects_response": form != "acks 0"}
         if form == "encode":
             options["encode"] = encoders.whole_frame
-        # Of a connection that was silent, the probe in front of the request is what cannot be encoded.
+        # On a connection that was silent, the probe before the request cannot be encoded.
         encoders.broken = {ApiKey.API_VERSIONS if form == "probe" else ApiKey.LIST_GROUPS}
         future = client.send(list_groups(1, **options), now)
         if encoders.failures:
@@ -306,7 +306,7 @@ def state_of(under_test: ClientUnderTest) -> Any:
 async def test_a_piece_that_is_not_bytes_ends_the_connection_and_fails_as_lost(
     make_client: Callable[..., ClientUnderTest], cluster: FakeCluster
 ) -> None:
-    """The transport may have taken a part of it: what would follow on the connection is not a request."""
+    """The transport may have taken a part of it: the next bytes on the connection would not be a request."""
     under_test = await make_client().connected(1)
     junk: Any = [object()]
     future = under_test.client.send(list_groups(1, encode=lambda *_: junk), under_test.now)

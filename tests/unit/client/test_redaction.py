@@ -69,7 +69,7 @@ def test_bytes_that_are_no_whole_batch_are_zeros(records: bytes) -> None:
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 3, 2**31 - 1])
 def test_a_batch_that_counts_otherwise_than_it_has_is_zeros(count: int) -> None:
-    """A broker's answer may say what it likes."""
+    """A broker's answer may have any content."""
     records = bytearray(batch())
     struct.pack_into(">i", records, 57, count)
     hidden = redacted_request(produce(bytes(records)), False, MOST)
@@ -85,7 +85,7 @@ def test_none_of_the_payload_is_left_of_any_bytes_of_records(data: st.DataObject
     frame = produce(bytes(records[: data.draw(st.integers(0, len(records)))]))
     hidden = redacted_request(frame, False, MOST)
     assert len(hidden) == len(frame)
-    # A length that was damaged may take a byte or two of what is beside it for a number, and no more.
+    # A damaged length may take a byte or two of its neighbours for a number, and no more.
     assert not any(part in hidden for part in (SECRET[:8], SECRET[-8:], b"a header", b"its value"))
 
 

@@ -87,7 +87,7 @@ async def test_correlation_ids_count_up_and_start_again_before_they_overflow(set
     assert [decode_request(frame)[0].correlation_id for frame in frames] == [2**31 - 2, 2**31 - 1, 0, 1]
 
 
-async def test_a_node_that_has_not_said_what_it_speaks(setting: Setting) -> None:
+async def test_a_node_that_has_not_reported_its_versions(setting: Setting) -> None:
     with pytest.raises(UnsupportedVersionError, match="node 2"):
         setting.pipeline.usable_version(ClientRequest(2, ApiKey.METADATA))
 

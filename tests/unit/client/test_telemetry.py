@@ -80,7 +80,7 @@ class Broker:
         self._asleep.clear()
 
     async def next(self) -> None:
-        """Let the client wake up, and do what it does until it sleeps again."""
+        """Let the client wake up, and work until it sleeps again."""
         assert self._sleeping is not None
         self._sleeping.set_result(None)
         await self.asleep()
@@ -170,7 +170,7 @@ async def test_sums_are_differences_where_the_broker_wants_them(broker: Broker, 
         broker.errors = [error]
         await broker.next()
         found.append(next(point for point in broker.pushed() if point.is_sum))
-    # What the broker did not take is in the next difference.
+    # The numbers that the broker did not accept are in the next difference.
     assert [point.value for point in found] == [10, 5, 10]
     assert all(point.is_delta and point.start_ns < point.time_ns for point in found)
     assert found[2].start_ns == found[0].time_ns

@@ -1,4 +1,4 @@
-"""URLs of clusters: what is read from them, and that a password in one is never shown."""
+"""URLs of clusters: the options read from them; a password in one is never shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What observers of a network client are told, against brokers without sockets and on a virtual clock."""
+"""The events of a network client's observers, with brokers without sockets and on a virtual clock."""
 
 from __future__ import annotations
 

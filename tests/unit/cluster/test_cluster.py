@@ -4,8 +4,9 @@ from uuid import UUID
 
 import pytest
 
-from aiokafkapy.cluster.cluster import Cluster, TopicMetadata
+from aiokafkapy.cluster.cluster import Cluster, TopicMetadata, topic_of_columns
 from aiokafkapy.common import Node, PartitionInfo, TopicPartition
+from aiokafkapy.protocol.metadata_topic import PartitionColumns
 
 NODES = [Node(1, "one", 1, "a"), Node(2, "two", 2)]
 TOPIC_ID = UUID(int=7)
@@ -81,3 +82,39 @@ def test_replacing_partitions_leaves_the_old_topic_as_it_was(cluster: Cluster) -
     partition = topic.partition(2)
     assert partition is not None
     assert partition.leader == -1
+
+
+def test_partitions_that_a_caller_asked_for_once_are_kept_and_made_ones_are_not(cluster: Cluster) -> None:
+    topic = cluster.topics["t"]
+    assert topic.made_partitions() == list(topic.partitions)
+    assert topic.made_partitions()[0] is not topic.partitions[0]
+    assert topic.partitions is topic.partitions
+    assert topic.available is topic.available
+    assert topic.partition(1) is topic.partitions[1]
+
+
+def test_the_leader_of_a_partition_is_told_by_its_number(cluster: Cluster) -> None:
+    topic = cluster.topics["t"]
+    assert [topic.leader(number) for number in (-1, 0, 1, 2, 3)] == [-1, 1, 2, -1, -1]
+
+
+def test_partitions_whose_numbers_have_gaps_are_found() -> None:
+    topic = TopicMetadata("t", [PartitionInfo("t", 5, 2, 8), PartitionInfo("t", 1, 1, 7)])
+    assert [one.partition for one in topic.partitions] == [1, 5]
+    assert [topic.leader(number) for number in range(6)] == [-1, 1, -1, -1, -1, 2]
+    assert topic.partition(5) == PartitionInfo("t", 5, 2, 8)
+    assert topic.partition(0) is topic.partition(2) is None
+
+
+@pytest.mark.parametrize("numbers", [(0, 1), (1, 0), (3, 1)])
+def test_a_topic_of_columns_is_that_of_its_partitions(numbers: tuple[int, ...]) -> None:
+    columns = PartitionColumns(numbers, (1, 2), (5, 6), ((1, 2), (2, 1)), ((1,), (2,)), ((2,), ()), frozenset())
+    found = topic_of_columns("t", TOPIC_ID, True, columns)
+    partitions = [
+        PartitionInfo("t", numbers[0], 1, 5, (1, 2), (1,), (2,)),
+        PartitionInfo("t", numbers[1], 2, 6, (2, 1), (2,), ()),
+    ]
+    wanted = TopicMetadata("t", partitions, TOPIC_ID, True)
+    assert found.partitions == wanted.partitions == tuple(sorted(partitions, key=lambda one: one.partition))
+    assert found.leader_epochs == wanted.leader_epochs == dict(zip(numbers, (5, 6), strict=True))
+    assert (found.name, found.topic_id, found.is_internal) == ("t", TOPIC_ID, True)

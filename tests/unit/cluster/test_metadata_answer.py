@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import gc
 import random
+import tracemalloc
+from collections import Counter
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from aiokafkapy.cluster.cluster import TopicMetadata
 from aiokafkapy.cluster.metadata import Metadata
 from aiokafkapy.cluster.metadata_answer import MetadataAnswer
 from aiokafkapy.common import Node, PartitionInfo, TopicPartition
@@ -144,7 +148,7 @@ class TestKnownTopics:
         update(metadata, topic("a", 6, 6))
         assert [p.leader_epoch for p in metadata.cluster.partitions_for_topic("a")] == [6, 6]
 
-    def test_what_a_topic_lost_meanwhile_had_seen_still_counts(self, metadata: Metadata) -> None:
+    def test_the_newest_epoch_of_a_topic_lost_meanwhile_still_counts(self, metadata: Metadata) -> None:
         without_id = topic("a", 5) | {"topic_id": None}
         update(metadata, without_id)
         update(metadata, topic("a", error=LEADER_NOT_AVAILABLE))
@@ -174,6 +178,27 @@ class TestWhileAnAnswerIsRead:
         metadata.update_partition_leaderships({TopicPartition("a", 0): (2, 7)}, [Node(2, "i", 9)])
         metadata.update(metadata.request_version, answer, 0.0, is_partial=False)
         assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == 7
+
+    def test_no_topic_is_looked_at_anew_but_those_that_a_hint_has_changed(
+        self, metadata: Metadata, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """With ten thousand topics, to look at each partition of them would hold the loop for a tenth of a second."""
+        known = [topic(f"t{number}", 3, 3) for number in range(50)]
+        update(metadata, *known)
+        changed = topic("t9", 4, 4)
+        answer = metadata.read_answer(NEWEST, frame(*(changed if one["name"] == "t9" else one for one in known)))
+        metadata.update_partition_leaderships({TopicPartition("t7", 0): (1, 5)}, [])
+        looked_at = []
+
+        def newest(one: TopicMetadata) -> TopicMetadata:
+            looked_at.append(one.name)
+            return Metadata._newest(metadata, one)
+
+        monkeypatch.setattr(metadata, "_newest", newest)
+        metadata.update(metadata.request_version, answer, 0.0, is_partial=False)
+        assert looked_at == ["t7"]
+        assert metadata.current_leader(TopicPartition("t7", 0))[1] == 5
+        assert metadata.current_leader(TopicPartition("t9", 1))[1] == 4
 
     def test_a_hint_older_than_the_answer_goes(self, metadata: Metadata) -> None:
         update(metadata, topic("a", 1))
@@ -251,3 +276,31 @@ class TestBothWays:
         known = {name: epochs for name, epochs in metadata._leader_epochs.items() if epochs}
         noted = (cluster.invalid_topics, cluster.unauthorized_topics, set(metadata.topics_in_use))
         return topics, cluster.nodes, cluster.controller, asks, errors, known, noted
+
+
+def test_a_partition_that_is_not_used_takes_less_than_two_hundred_bytes(metadata: Metadata) -> None:
+    topics, partitions = 300, 10
+    names = [f"a topic of an ordinary length, {number}" for number in range(topics)]
+    data = frame(*(topic(name, *[3] * partitions, topic_id=number + 1) for number, name in enumerate(names)))
+    metadata.read_answer(NEWEST, data)  # what is kept once is there now
+    gc.collect()
+    tracemalloc.start()
+    try:
+        metadata.update(metadata.request_version, metadata.read_answer(NEWEST, data), 0.0, is_partial=False)
+        gc.collect()
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert len(metadata.cluster.topics) == topics
+    assert taken / (topics * partitions) < 200
+
+
+def test_reading_and_taking_an_answer_makes_no_object_for_a_partition(metadata: Metadata) -> None:
+    data = frame(topic("t", *[3] * 5_000))
+    gc.collect()
+    answer = metadata.read_answer(NEWEST, data)
+    metadata.update(metadata.request_version, answer, 0.0, is_partial=False)
+    kinds = Counter(type(one) for one in gc.get_objects())
+    assert kinds[PartitionInfo] < 100  # of others
+    assert metadata.cluster.partition_count("t") == 5_000
+    assert metadata.cluster.partition(TopicPartition("t", 4_999)) == PartitionInfo("t", 4_999, 1, 3)

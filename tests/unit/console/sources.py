@@ -1,14 +1,14 @@
-"""A source that says what a test wants it to say."""
+"""A source whose answers a test gives."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from aiokafkapy.common import ConsumedRecord
 from aiokafkapy.console.model import Client, Cluster, Group, GroupDetail, Node, Sample, Topic, TopicDetail, Transaction
 from aiokafkapy.console.request_log import RequestLog
-from aiokafkapy.console.source import Abilities, NewRecord, Polled, Start, Written
+from aiokafkapy.console.source import Abilities, NewRecord, Outcome, Place, Polled, Start, Written
 from aiokafkapy.errors import KafkaError, UnknownTopicOrPartitionError
 
 __all__ = ["FakeFeed", "FakeSource"]
@@ -21,6 +21,8 @@ class FakeFeed:
         self.records = records
         self.batch = batch
         self.polls: list[tuple[int, bool]] = []
+        self.known: dict[Place, Outcome] = {}
+        self.asked_outcomes: list[set[Place]] = []
         self.is_closed = False
         self._at = 0
 
@@ -33,6 +35,10 @@ class FakeFeed:
 
     def positions(self) -> Mapping[int, int]:
         return {0: self._at}
+
+    async def outcomes(self, places: Collection[Place]) -> Mapping[Place, Outcome]:
+        self.asked_outcomes.append(set(places))
+        return {place: self.known[place] for place in places if place in self.known}
 
     async def close(self) -> None:
         self.is_closed = True
@@ -52,6 +58,7 @@ class FakeSource:
         self.samples = 0
         self.error: KafkaError | None = None
         self.feeds: list[FakeFeed] = []
+        self.was_committed = False
 
     async def start(self) -> None:
         """Nothing to open."""
@@ -90,7 +97,8 @@ class FakeSource:
     async def clients(self) -> list[Client]:
         return []
 
-    async def feed(self, topic: str, partition: int | None, start: Start) -> FakeFeed:
+    async def feed(self, topic: str, partition: int | None, start: Start, *, is_committed: bool = False) -> FakeFeed:
+        self.was_committed = is_committed
         return self.feeds[0]
 
     async def produce(self, record: NewRecord) -> Written:

@@ -17,11 +17,11 @@ def test_it_is_read_as_another_client_writes_it() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 5, 8, 14, 20])
-def test_what_is_cut_off_is_no_assignment(cut: int) -> None:
+def test_a_truncated_assignment_is_refused(cut: int) -> None:
     data = ConsumerProtocolMemberAssignment(1, [("orders", [0, 2])], b"").encode()
     assert read_assignment(data[:cut]) == []
 
 
 @given(st.binary(max_size=100))
-def test_whatever_bytes_come_nothing_is_raised(data: bytes) -> None:
+def test_no_bytes_raise_an_error(data: bytes) -> None:
     assert isinstance(read_assignment(data), list)

@@ -10,6 +10,7 @@ import pytest
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.console import Console
 from aiokafkapy.errors import ConfigurationError, IllegalStateError
+from aiokafkapy.testing import TestCertificates
 
 from .sources import FakeSource
 
@@ -62,3 +63,22 @@ async def test_beyond_loopback_there_is_always_a_token() -> None:
 async def test_a_broker_without_one_says_how_to_get_one() -> None:
     with pytest.raises(IllegalStateError, match=r"DevBroker\(console=True\)"):
         _ = DevBroker().console
+
+
+@pytest.mark.parametrize(("address", "warns"), [("127.0.0.1:0", False), ("0.0.0.0:0", True)])
+async def test_beyond_loopback_it_warns_that_it_has_no_tls(
+    address: str, warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Console(FakeSource(), address=address):
+        pass
+    assert [record.__dict__["event"] for record in caplog.records] == ["console.unencrypted"] * warns
+    for record in caplog.records:
+        assert "token=" not in record.getMessage()
+
+
+async def test_with_tls_it_does_not_warn(caplog: pytest.LogCaptureFixture) -> None:
+    with TestCertificates() as certificates:
+        tls = {"ssl_keystore_location": str(certificates.server_file)}
+        async with Console(FakeSource(), address="0.0.0.0:0", tls=tls) as console:
+            assert console.url.startswith("https://localhost:")
+    assert caplog.records == []

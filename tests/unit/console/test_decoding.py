@@ -29,7 +29,7 @@ from aiokafkapy.console.decoding import CUT_AT, FORMS, MOST_HEADERS, Form, show,
         (None, "null", ""),
     ],
 )
-async def test_auto_takes_what_the_bytes_are(data: bytes | None, form: str, text: str) -> None:
+async def test_auto_chooses_the_form_by_the_bytes(data: bytes | None, form: str, text: str) -> None:
     shown = await show(data, "auto")
     assert (shown.form, shown.text, shown.size, shown.is_cut) == (form, text, len(data or b""), False)
 
@@ -72,7 +72,7 @@ async def test_hex_in_full_has_offsets_and_characters() -> None:
 
 
 @given(st.binary(max_size=300), st.sampled_from(FORMS), st.sampled_from([0, 10, CUT_AT]))
-async def test_whatever_bytes_come_the_text_is_printable(data: bytes, form: Form, cut_at: int) -> None:
+async def test_the_text_of_any_bytes_is_printable(data: bytes, form: Form, cut_at: int) -> None:
     shown = await show(data, form, cut_at=cut_at)
     assert all(one.isprintable() or one in "\n\r\t" for one in shown.text)
     assert shown.size == len(data)
@@ -91,7 +91,7 @@ class Registry:
         return "avro", {"id": data[5]}
 
 
-async def test_the_registry_reads_what_names_a_schema_and_nothing_else() -> None:
+async def test_the_registry_reads_bytes_that_name_a_schema_and_no_others() -> None:
     registry = Registry()
     assert (await show(b"\0\0\0\0\7\5", "auto", registry)).text == '{"id": 5}'
     assert (await show(b"plain", "auto", registry)).form == "text"

@@ -1,4 +1,4 @@
-"""The filter's words: all have to fit, each in its place; what cannot be read says why."""
+"""The filter's words: all have to fit, each in its place; an error has the reason."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from aiokafkapy.common import ConsumedRecord
-from aiokafkapy.console.follow import MOST_PAGE_EXAMINED, ROWS, Asked, follow, read_one, read_page
-from aiokafkapy.console.source import MOST_EXAMINED, Start
+from aiokafkapy.console.follow import MOST_PAGE_EXAMINED, MOST_PENDING, ROWS, Asked, follow, read_one, read_page
+from aiokafkapy.console.source import MOST_EXAMINED, Place, Start
 from aiokafkapy.errors import UnknownTopicOrPartitionError
 
 from ..virtual_time import on_virtual_time
@@ -163,3 +163,40 @@ def test_a_start_is_read() -> None:
         *(Start("latest"), Start("earliest"), Start("last", 100), Start("offset", 0)),
         Start("time", 1_700_000_000_000),
     ]
+
+
+@on_virtual_time
+async def test_shown_records_of_transactions_are_marked_and_a_later_message_says_what_became_of_them() -> None:
+    feed = FakeFeed(records(ROWS + 3), batch=ROWS + 3)
+    first, second, third = Place(0, ROWS), Place(0, ROWS + 1), Place(0, ROWS + 2)
+    feed.known = {Place(0, 0): "aborted", first: "aborted", second: "pending", third: "pending"}
+    found = []
+    async with aclosing(follow(source(feed), asked(), None)) as stream:
+        found.append(await anext(stream))
+        feed.known |= {second: "aborted"}
+        del feed.known[third]  # it was committed
+        found += [await anext(stream), await anext(stream)]
+    marks = {row["offset"]: row["outcome"] for row in found[0]["rows"]}
+    assert [marks[ROWS - 1], marks[ROWS], marks[ROWS + 1], marks[ROWS + 2]] == ["", "aborted", "pending", "pending"]
+    assert [message["decided"] for message in found] == [[], [(*second, "aborted"), (*third, "")], []]
+    assert Place(0, 0) not in feed.asked_outcomes[0]  # it is not shown
+    assert feed.asked_outcomes[1:] == [{second, third}, set()]
+
+
+@on_virtual_time
+async def test_of_open_transactions_no_more_records_are_waited_for_than_are_shown() -> None:
+    feed = FakeFeed(records(10_000), batch=ROWS)
+    feed.known = {Place(0, offset): "pending" for offset in range(10_000)}
+    await messages(feed, asked(), 10)
+    assert len(feed.asked_outcomes[-1]) == MOST_PENDING + ROWS
+
+
+@on_virtual_time
+async def test_committed_records_are_asked_for_as_such_and_not_marked() -> None:
+    feed = FakeFeed(records(1))
+    made = source(feed)
+    await read_page(made, asked(isolation="read_committed"), None, 10)
+    assert made.was_committed
+    assert feed.asked_outcomes == []
+    with pytest.raises(ValueError, match="isolation='dirty': it is read_uncommitted or read_committed"):
+        asked(isolation="dirty")

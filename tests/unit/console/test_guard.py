@@ -32,6 +32,11 @@ def test_loopback_answers_to_no_other_name(host: str) -> None:
     assert status(LOCAL, "POST", **{**OURS, "host": host, "origin": f"http://{host}"}) == 421
 
 
+@pytest.mark.parametrize(("has_tls", "answer"), [(False, 421), (True, 200)])
+def test_a_host_without_a_port_is_that_of_the_scheme(has_tls: bool, answer: int) -> None:
+    assert status(Guard("127.0.0.1", 443, has_tls=has_tls), "GET", host="localhost") == answer
+
+
 @pytest.mark.parametrize(
     ("host", "answer"),
     [

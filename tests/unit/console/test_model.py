@@ -1,4 +1,4 @@
-"""What is shown, as JSON's types."""
+"""The shown data, as JSON's types."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aiokafkapy.console.model import Cluster, Lag, Node, Partition, as_json
 from aiokafkapy.console.source import Abilities
 
 
-def test_data_of_any_depth_becomes_what_json_can_write() -> None:
+def test_data_of_any_depth_becomes_json_values() -> None:
     partition = Partition(0, None, 3, (1, 2), [1], 0, 7, lags=[Lag("billing", 5, 2)])
     found = json.loads(json.dumps(as_json({"partitions": [partition], 7: Abilities(faults=True)})))
     assert found["7"] == {"faults": True, "requests": False, "clients": False}

@@ -30,7 +30,7 @@ def test_a_total_that_falls_begins_anew() -> None:
     assert meter.update(17, 3.0) == 10.0
 
 
-def test_meters_forget_what_is_gone() -> None:
+def test_meters_forget_ended_series() -> None:
     meters = Meters()
     meters.update({"a": 0, "b": 0}, 0.0)
     assert meters.update({"a": 5}, 1.0) == {"a": 5.0}
@@ -48,7 +48,7 @@ def test_a_point_is_the_growth_since_the_sample_before() -> None:
     assert (point.records, point.requests) == (0.0, 10.0)
 
 
-def test_what_is_not_known_is_no_zero() -> None:
+def test_an_unknown_value_is_not_zero() -> None:
     history = History()
     history.add(Sample({"t": 1}, None, None, None, None, 1), 0.0, 0)
     point = history.add(Sample({"t": 5}, None, None, None, None, 1), 1.0, 1)

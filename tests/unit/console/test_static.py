@@ -33,7 +33,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("selector", [":root", ':root[data-theme="dark"]'])
-def test_every_text_can_be_read_on_what_is_behind_it(selector: str) -> None:
+def test_every_text_has_contrast_with_its_background(selector: str) -> None:
     colours = theme(selector)
     on_panels = [
         (ink, ground)

@@ -88,7 +88,7 @@ async def test_a_source_that_fails_is_a_problem_until_it_answers_again() -> None
 
 
 @on_virtual_time
-async def test_a_view_of_what_is_not_there_says_so_and_the_rest_goes_on() -> None:
+async def test_a_view_of_a_missing_object_says_so_and_the_rest_goes_on() -> None:
     watch = Watch(FakeSource())
     await watch.start()
     (message,) = await look(watch, "topic:gone", 1)

@@ -71,7 +71,7 @@ async def test_without_an_id_nothing_is_made_up() -> None:
 async def served_in_time(
     headers: list[tuple[bytes, bytes]], *, answers: bool = False, waits: bool = True, **options: Any
 ) -> tuple[float, list[Any]]:
-    """The seconds that a call had in the application, and what was sent to the client."""
+    """The seconds that a call had in the application, and the messages to the client."""
     seen: list[float] = []
     sent: list[Any] = []
 

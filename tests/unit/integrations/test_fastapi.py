@@ -47,7 +47,7 @@ async def test_the_dependency_is_the_application_s_producer_with_types_and_witho
     assert app.openapi()["paths"]["/"]["get"].get("parameters", []) == []
 
 
-def test_a_type_checker_knows_what_keys_and_values_are(tmp_path: Path) -> None:
+def test_a_type_checker_knows_the_types_of_keys_and_values(tmp_path: Path) -> None:
     program = tmp_path / "typed.py"
     program.write_text(TYPED_PROGRAM)
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(program)]

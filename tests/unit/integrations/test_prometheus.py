@@ -205,7 +205,7 @@ async def test_a_disk_that_is_full_for_a_while_does_not_end_the_mirror(
             raise OSError("No space left on device")
 
     monkeypatch.setattr(mirror, "_update", update)
-    loop.set_exception_handler(lambda loop, context: None)  # what a callback raises
+    loop.set_exception_handler(lambda loop, context: None)  # the exception of a callback
     watched = WatchedProducer(kafka_producer)
     mirror._latest[watched] = None
     loop.call_soon(mirror._tick, watched, loop)

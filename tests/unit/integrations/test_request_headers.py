@@ -36,7 +36,7 @@ def test_an_id_is_made_where_there_is_none_that_may_be_shown(given: bytes | None
     assert all(len(each) == 32 and each.isalnum() for each in ids)
 
 
-def test_what_is_too_long_is_left_out() -> None:
+def test_headers_that_are_too_long_are_left_out() -> None:
     names = [f"h{number}" for number in range(10)]
     given = [("long", b"v" * (LONGEST_VALUE + 1)), *((name, b"v" * LONGEST_VALUE) for name in names)]
     found = Selection(["long", *names]).of(given)

@@ -172,7 +172,7 @@ def test_without_a_path_nothing_is_kept() -> None:
     assert service.keeping_undelivered(config, None) == (config, None)
 
 
-def test_what_keeps_records_is_behind_the_other_interceptors(tmp_path: Path) -> None:
+def test_the_interceptor_that_keeps_records_is_the_last_one(tmp_path: Path) -> None:
     mine = object()
     config = ProducerConfig(bootstrap_servers="h:1", interceptors=[mine])
     changed, keeper = service.keeping_undelivered(config, tmp_path / "file")

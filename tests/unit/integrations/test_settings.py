@@ -1,4 +1,4 @@
-"""aiokafkapy.integrations.settings: where options are looked for, and what agrees with ``from_env``."""
+"""aiokafkapy.integrations.settings: the sources of options, and the agreement with ``from_env``."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_secrets_are_files_and_come_last(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 @pytest.mark.parametrize("where", ["environment", "file"])
-def test_a_name_that_is_no_option_is_an_error_with_what_was_meant(
+def test_a_name_that_is_no_option_is_an_error_with_the_nearest_option(
     where: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / ".env"
@@ -111,7 +111,7 @@ def test_values_that_cannot_be_meant_are_errors_of_ours(
         ProducerSettings(bootstrap_servers="a:1")
 
 
-def test_what_is_missing_or_unknown_among_keywords_is_said() -> None:
+def test_the_error_names_missing_and_unknown_keywords() -> None:
     unknown: Any = {"lingre_ms": 5}
     with pytest.raises(ConfigurationError, match="bootstrap_servers is missing"):
         ProducerSettings()

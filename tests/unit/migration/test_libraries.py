@@ -46,7 +46,7 @@ def test_every_option_of_a_constructor_is_ours_or_has_advice() -> None:
 
 
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda one: one.name)
-def test_an_option_that_is_said_to_change_says_to_what(library: Library) -> None:
+def test_an_option_that_changes_has_its_new_name(library: Library) -> None:
     advice = {name: option_advice(library, name) for name in library.changed}
     assert {name for name, text in advice.items() if text is None or "no option is called like that" in text} == set()
 

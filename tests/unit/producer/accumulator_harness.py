@@ -1,4 +1,4 @@
-"""An accumulator on a virtual clock, and what stands in for the Sender in its tests."""
+"""An accumulator on a virtual clock, and the Sender's replacement in its tests."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class IntakeRuntime:
         self.admission.close(lambda topic: KafkaError(topic))
 
     def values(self, topic: str = "orders") -> list[bytes | None]:
-        """What was appended, batch by batch."""
+        """The appended records, batch by batch."""
         batches = [batch for batch in self.accumulator.incomplete if batch.topic_partition.topic == topic]
         return [value for batch in batches for _, _, value, _ in batch.builder.records()]
 

@@ -70,7 +70,7 @@ class VirtualLoop:
         self.clock.advance_to(when)
 
     def run(self) -> None:
-        """Let happen what is due now."""
+        """Run the callbacks that are due now."""
         self.run_until(self.clock.time())
 
     @property

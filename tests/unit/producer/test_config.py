@@ -9,7 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from aiokafkapy.errors import ConfigurationError
-from aiokafkapy.producer.config import ProducerConfig, make_config
+from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.given_config import make_config
 from aiokafkapy.producer.topic_options import TopicOptions
 from aiokafkapy.record.compression import Compression
 
@@ -191,7 +192,7 @@ def test_a_configuration_or_options_but_not_both() -> None:
 
 
 @pytest.mark.parametrize("name", ["default", "crc32", "org.apache.kafka.RoundRobinPartitioner"])
-def test_a_partitioner_given_by_name_is_refused_with_what_to_pass(name: str) -> None:
+def test_a_partitioner_given_by_name_is_refused_with_the_remedy(name: str) -> None:
     with pytest.raises(ConfigurationError, match=r"partitioner='.*leave it out"):
         config(partitioner=name)
 
@@ -226,7 +227,7 @@ class TestSpool:
             ({"spool_dir": "/x", "transactional_id": "t"}, "contradicts transactional_id='t': a transaction ends"),
             ({"spool_dir": "/x", "enable_gapless_guarantee": True}, "contradicts enable_gapless_guarantee=True"),
             ({"spool_dir": "/x", "manual_flush": True}, "contradicts manual_flush=True: nothing would be sent"),
-            ({"spool_dir": "/x", "acks": 0}, "contradicts acks=0: no broker would say"),
+            ({"spool_dir": "/x", "acks": 0}, "contradicts acks=0: without answers"),
             (
                 {"spool_dir": "/x", "spool_max_bytes": 1000},
                 "spool_max_bytes=1000 is less than max_request_size=1048576: .* write spool_max_bytes=1048576 or more",

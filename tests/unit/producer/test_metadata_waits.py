@@ -1,4 +1,4 @@
-"""Calls that wait for metadata: what ends their wait, and with which error."""
+"""Calls that wait for metadata: the end of their wait, and its error."""
 
 from __future__ import annotations
 

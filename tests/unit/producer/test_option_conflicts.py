@@ -1,4 +1,4 @@
-"""Options that contradict one another, and what to write instead; ``test_config`` has those that ``config`` raises."""
+"""Options that contradict one another, and their remedies; ``test_config`` has those that ``config`` raises."""
 
 from __future__ import annotations
 

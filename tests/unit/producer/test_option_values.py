@@ -1,4 +1,4 @@
-"""Single options' values: taken, or refused in words that say what to write."""
+"""Single options' values: accepted, or refused with the remedy."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class TestConstruction:
         assert KafkaProducer(config=config).config is config
         assert KafkaProducer(["h:1", "i:2"]).config.bootstrap_addresses == [("h", 1), ("i", 2)]
 
-    def test_what_is_wrong_is_said_at_once(self) -> None:
+    def test_a_wrong_option_is_an_error_at_once(self) -> None:
         with pytest.raises(ConfigurationError, match="bootstrap_servers is missing"):
             KafkaProducer()
         with pytest.raises(ConfigurationError, match="linger_ms"):

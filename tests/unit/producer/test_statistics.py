@@ -78,7 +78,7 @@ async def test_old_records_and_errors_show(runtime: ProducerRuntime) -> None:
 async def test_each_broker_has_its_state(runtime: ProducerRuntime) -> None:
     states = runtime.client.nodes.states
     one, two = sorted(runtime.metadata.cluster.nodes)
-    for node in (one, two):  # one of which is connected to already
+    for node in (one, two):  # one of them connected already
         states.remove(node.node_id)
 
     def shown() -> list[tuple[str, str | None]]:

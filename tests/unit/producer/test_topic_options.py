@@ -91,7 +91,7 @@ class TestOverflow:
     @pytest.mark.parametrize("policy", ["drop_oldest", "drop_newest"])
     @pytest.mark.parametrize("other", [{"transactional_id": "t"}, {"enable_gapless_guarantee": True}])
     @pytest.mark.parametrize("is_of_topic", [True, False])
-    def test_what_must_be_whole_drops_nothing(self, policy: str, other: dict[str, Any], is_of_topic: bool) -> None:
+    def test_a_producer_without_gaps_drops_nothing(self, policy: str, other: dict[str, Any], is_of_topic: bool) -> None:
         overflow: dict[str, Any] = {"topics": {"clicks": {"overflow": policy}}} if is_of_topic else {"overflow": policy}
         with pytest.raises(ConfigurationError, match=f"overflow='{policy}' contradicts {next(iter(other))}"):
             config(**overflow, **other)

@@ -145,7 +145,9 @@ class TestRequests:
         identity=st.uuids().filter(lambda value: value.int != 0),
         partition=INT32,
         buffers=BUFFERS
-        | st.sampled_from([bytes(size) for size in (1, 126, 127, 128, 16_382, 16_383)]).map(lambda b: [b]),
+        | st.sampled_from([bytes(size) for size in (1, 126, 127, 128, 16_382, 16_383, 2_097_150, 2_097_151)]).map(
+            lambda b: [b]
+        ),
     )
     def test_of_one_batch_are_the_same_by_the_short_way(
         self,
@@ -354,7 +356,7 @@ class TestResponses:
             (9, "00 01 00000000 ffffffff0f"),  # more tags than bytes
             (9, "00 01 00000000 01 05 7f"),  # a tag longer than the frame
             (10, "00 01 00000000 01 00 01 05"),  # node endpoints: more than bytes
-            (10, "00 01 00000000 01 00 02 01 00"),  # node endpoints: a tag longer than what it holds
+            (10, "00 01 00000000 01 00 02 01 00"),  # node endpoints: a tag longer than its content
             (10, "00 01 00000000 01 00 0d 02 00000001 00 00000005 00 00"),  # a node endpoint without a host
         ],
     )

@@ -75,7 +75,7 @@ def _odd_headers(values: Sequence[Any], kind: Any) -> Any:
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[list[Row], Any, int]:
-    """Rows, a record batch that has them, and what a time in it is to be multiplied with (at most 1: divide)."""
+    """Rows, a record batch that has them, and the factor of its times (at most 1: divide)."""
     wanted = draw(rows)
     time = draw(st.sampled_from(TIMES))
     columns = {
@@ -99,7 +99,7 @@ def tables(draw: st.DrawFn) -> tuple[list[Row], Any, int]:
 
 
 def in_milliseconds(number: int | None, kind: Any) -> int | None:
-    """What Kafka makes of it: rounded down."""
+    """The record in Kafka: rounded down."""
     if number is None:
         return None
     multiplier, divisor = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}[

@@ -21,7 +21,7 @@ PLENTY = 1 << 40
 
 
 class Stream:
-    """What another library's data frame is to us."""
+    """Another library's data frame."""
 
     def __init__(self, table: Any) -> None:
         self.table = table
@@ -31,7 +31,7 @@ class Stream:
 
 
 class Array:
-    """What another library's record batch is to us."""
+    """Another library's record batch."""
 
     def __init__(self, batch: Any) -> None:
         self.batch = batch
@@ -62,7 +62,7 @@ class TestTables:
             (pa.RecordBatchReader.from_batches(table.schema, table.to_batches()), None),
         ],
     )
-    def test_what_has_record_batches_is_read(self, data: Any, row_count: int | None) -> None:
+    def test_objects_with_record_batches_are_read(self, data: Any, row_count: int | None) -> None:
         found = open_table(data)
         assert found.row_count == row_count
         schema = TableSchema(found.schema, ColumnNames(), "t")
@@ -131,7 +131,7 @@ class TestSchemas:
             ({"value": pa.binary(), "headers": pa.list_view(HEADER)}, "'headers' .* is list_view<.* expected list<"),
         ],
     )  # fmt: skip
-    def test_what_is_wrong_is_named_with_what_was_found_and_what_is_expected(self, kinds: Any, problem: str) -> None:
+    def test_the_error_names_the_wrong_column_its_type_and_the_expected_ones(self, kinds: Any, problem: str) -> None:
         with pytest.raises(SerializationError, match=problem):
             schema_of(**kinds)
 
@@ -183,7 +183,8 @@ class TestColumns:
         column = columns_of(pa.record_batch({"value": array}))[0].value
         assert column.layout == layout
         addresses = [buffer.address for buffer in array.buffers() if buffer]
-        for buffer in (column.validity, column.offsets, column.data):
+        taken: tuple[Any, ...] = (column.validity, column.offsets, column.data)
+        for buffer in taken:
             assert buffer is None or buffer.address in addresses
         assert values_of(columns_of(pa.record_batch({"value": array}))[0]) == [v and b"abc" for v in values]
 

@@ -17,7 +17,7 @@ from aiokafkapy.record import columns as words
 from aiokafkapy.record.columns import BytesColumn, Columns, HeadersColumn, Layout, NumberColumn, Route
 from tests.forms import compiled_form, plain_form
 
-from .tables import array_of, columns_of, tables
+from .tables import BYTES, array_of, columns_of, tables
 
 NOW = 1_700_000_000_000
 PLENTY = 1 << 40
@@ -123,6 +123,26 @@ class TestEncoding:
         for form in forms:
             assert encode_all(form, columns, limit, slice_bytes) == append_one_by_one(form, rows, limit)
         assert encode_all(forms[0], columns) == encode_all(forms[1], columns)
+
+    @given(
+        st.lists(st.tuples(st.none() | st.integers(0, 60), st.integers(1, 90)), min_size=1, max_size=6),
+        st.sampled_from([*BYTES, pa.binary(7)]),
+        st.integers(100, 9_000),
+        st.sampled_from([1, 100, 1_000, PLENTY]),
+        st.integers(0, 3),
+    )
+    def test_values_of_a_few_sizes_and_nothing_else_make_the_same_bytes(
+        self, forms: tuple[Form, Form], groups: Any, kind: Any, limit: int, slice_bytes: int, skipped: int
+    ) -> None:
+        sizes = [size for size, count in groups for _ in range(count)]
+        values = [None if size is None else bytes([place & 255]) * size for place, size in enumerate(sizes)]
+        if kind == pa.binary(7):
+            values = [None if value is None else value[:7].ljust(7) for value in values]
+        array = array_of([b"skipped"] * skipped + values, kind).slice(skipped)
+        columns, _ = columns_of(pa.record_batch({"value": array}))
+        rows = [(value, None, None, None) for value in array.to_pylist()]
+        for form in forms:
+            assert encode_all(form, columns, limit, slice_bytes) == append_one_by_one(form, rows, limit)
 
     @given(tables())
     def test_both_forms_give_the_same_records_as_objects(self, forms: tuple[Form, Form], table: Any) -> None:
@@ -342,7 +362,7 @@ VIEW = (20).to_bytes(4, "little") + bytes(4) + (1).to_bytes(4, "little") + bytes
 
 
 class TestHostileBuffers:
-    """What a careless producer of Arrow data may hand us must not become a crash."""
+    """Malformed Arrow data of a careless producer must not crash us."""
 
     @pytest.mark.parametrize(
         "columns",
@@ -390,6 +410,22 @@ class TestHostileBuffers:
             assert (rows.position, builder.count) == (0, 0)
             with pytest.raises(SerializationError, match="does not lie within"):
                 rows.record(0)
+
+    @pytest.mark.parametrize("ends", [[0, 3, 6, 5, 8], [0, 3, 6, 50, 53], [0, 3, 6, -1, 2], [0, 3, 6, 9, 12]])
+    @pytest.mark.parametrize("layout", [Layout.SMALL, Layout.LARGE])
+    def test_rows_before_one_that_lies_outside_are_taken_and_none_behind_it(
+        self, form: Form, ends: list[int], layout: Layout
+    ) -> None:
+        offsets = array("i" if layout == Layout.SMALL else "q", ends)
+        rows = form[0].ArrowRows(Columns(4, BytesColumn(layout, 4, offsets=offsets, data=b"0123456789")), False)
+        rows.plan(0, 4, ROUTE, PLENTY)
+        builder = form[1].RecordBatchBuilder(1 << 20)
+        assert rows.append_run(builder, 4, PLENTY) == 0
+        valid = 3 if ends[3] == 9 else 2
+        assert rows.position == builder.count == valid
+        assert [value for _, _, value, _ in builder.records()] == [b"012", b"345", b"678"][:valid]
+        with pytest.raises(SerializationError):
+            rows.record(valid)
 
     @pytest.mark.parametrize(
         ("entries", "problem"),

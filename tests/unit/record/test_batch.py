@@ -1,4 +1,4 @@
-"""aiokafkapy.record.batch: Java's batches and our own are read; what is not a batch is refused."""
+"""aiokafkapy.record.batch: Java's batches and our own are read; other bytes are refused."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class TestTheTwoForms:
         assert compiled is None or compiled == tuple(headers)
 
     @pytest.mark.parametrize("item", [("a", bytearray()), ("\ud800", b""), ["a", b""], ("a", "b"), (b"a", b""), ("a",)])
-    def test_find_none_plain_of_which_one_is_not(self, kernels: tuple[ModuleType, ModuleType], item: Any) -> None:
+    def test_find_none_plain_when_one_is_not(self, kernels: tuple[ModuleType, ModuleType], item: Any) -> None:
         for kernel in kernels:
             assert kernel.plain_headers([("a", b"1"), ("b", None)]) == (("a", b"1"), ("b", None))
             assert kernel.plain_headers([("a", b"1"), item]) is None
@@ -193,7 +193,7 @@ class TestTheTwoForms:
             assert encoded(builder) == encoded(single)
 
     @pytest.mark.parametrize("size", [None, 0, 1, 49, 50, 51, 63, 64, 8_200, 70_000])
-    def test_encode_values_of_one_size_alike_whatever_comes_between(
+    def test_encode_values_of_one_size_alike_with_other_records_between(
         self, kernels: tuple[ModuleType, ModuleType], size: int | None
     ) -> None:
         # Offsets grow by a byte at 64 and 8,192, distances in time at 64 and 8,192 ms.
@@ -209,6 +209,55 @@ class TestTheTwoForms:
         compiled, interpreted = (filled(kernel, records) for kernel in kernels)
         assert compiled.count == interpreted.count == count
         assert encoded(compiled) == encoded(interpreted)
+
+    @given(
+        st.lists(st.tuples(st.none() | st.integers(0, 120), st.integers(1, 90)), min_size=1, max_size=6),
+        st.integers(100, 20_000),
+        st.integers(-1, 9_000),
+        st.integers(1, 5_000),
+    )
+    def test_encode_a_run_of_values_of_a_few_sizes_as_one_by_one(
+        self, kernels: tuple[ModuleType, ModuleType], groups: Any, limit: int, delta: int, step: int
+    ) -> None:
+        sizes = [size for size, count in groups for _ in range(count)]
+        values = [None if size is None else bytes([place & 255]) * size for place, size in enumerate(sizes)]
+        single = kernels[1].RecordBatchBuilder(limit)
+        for place, value in enumerate(values):
+            if single.try_append(BASE + delta if place else BASE, None, value, None) == 0:
+                break
+        for kernel in kernels:
+            builder = kernel.RecordBatchBuilder(limit)
+            builder.allowance = 0
+            position = 0
+            while position < len(values):
+                took = builder.try_append(BASE + delta if position else BASE, None, values[position], None)
+                if took < 0:  # it grows in steps, as the accumulator lets it
+                    builder.allowance = max(-took, builder.allowance + step)
+                elif took == 0:
+                    break
+                else:
+                    position = builder.append_run(BASE + delta, values, position + 1, len(values))
+                assert builder.capacity <= builder.allowance
+            assert position == builder.count == single.count
+            assert builder.max_timestamp == single.max_timestamp
+            assert bytes(builder.records_view()) == bytes(single.records_view())
+
+    @pytest.mark.parametrize("size", [0, 50, 63, 64, 2_040])
+    @pytest.mark.parametrize("delta", [0, 63, 64, 4_095, 4_096])
+    def test_encode_a_long_run_of_one_size_as_one_by_one(
+        self, kernels: tuple[ModuleType, ModuleType], size: int, delta: int
+    ) -> None:
+        count = 8_300 if size <= 64 else 300
+        values = [b"v" * size] * count
+        first = (BASE, None, values[0], None)
+        wanted = encoded(filled(kernels[1], [first, *[(BASE + delta, None, value, None) for value in values[1:]]]))
+        for kernel in kernels:
+            builder = filled(kernel, [first])
+            position = 1
+            while (position := builder.append_run(BASE + delta, values, position, count)) < count:
+                assert builder.try_append(BASE + delta, None, values[position], None) > 0
+                position += 1
+            assert encoded(builder) == wanted
 
     def test_a_run_of_a_batch_that_takes_no_more_is_none(self, kernels: tuple[ModuleType, ModuleType]) -> None:
         builder = filled(kernels[0], [(BASE, None, b"a", None)])
@@ -368,7 +417,7 @@ class TestMemory:
             if result < 0:
                 assert (builder.size, builder.count, builder.capacity) == before
                 assert -result > builder.allowance
-                # What it says it needs is enough.
+                # The size that it asks for is enough.
                 builder.allowance = -result
                 assert builder.try_append(BASE, b"k", bytes(size), None) > size
             assert builder.capacity <= builder.allowance
@@ -436,7 +485,7 @@ class TestSealAndStamp:
         assert b"".join(before) == copy
         assert b"".join(builder.buffers()) != copy
 
-    def test_what_was_stamped_can_be_read(self, kernel: ModuleType) -> None:
+    def test_a_stamped_batch_can_be_read(self, kernel: ModuleType) -> None:
         builder = filled(kernel, [(BASE, b"k", b"v", None)])
         assert (builder.producer_id, builder.producer_epoch, builder.base_sequence) == (-1, -1, -1)
         builder.seal(0)

@@ -1,4 +1,4 @@
-"""aiokafkapy.record.compression: Java's framings and levels, and what a hostile stream may cost."""
+"""aiokafkapy.record.compression: Java's framings and levels, and the cost of a hostile stream."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ class TestHostileStreams:
 class TestThreads:
     @pytest.mark.parametrize(("codec", "level"), [(Compression.SNAPPY, None), *LEVELS])
     def test_that_compress_let_others_run_meanwhile(self, codec: Compression, level: int | None) -> None:
-        """By itself a thread gives the GIL to nobody here, so what is seen of its call is seen by its leave."""
+        """A thread never gives up the GIL by itself here, so others see its call only when it releases the GIL."""
         data = DATA * 2
         assert len(data) > quick_limit(codec, level)
         is_compressing = was_seen = False

@@ -32,9 +32,7 @@ class Options:
 
 
 class Handshake:
-    """One between two contexts, in memory; ``client_error`` and ``server_error`` have what ended it, if
-    anything did.
-    """
+    """One between two contexts, in memory; ``client_error`` and ``server_error`` have its errors, if any."""
 
     def __init__(self, client: ssl.SSLContext, server: ssl.SSLContext, host: str = "localhost") -> None:
         to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -5,7 +5,7 @@ import pytest
 from aiokafkapy.security.protocols import SECURITY_PROTOCOLS, has_sasl, has_tls
 
 
-def test_what_each_protocol_has() -> None:
+def test_each_protocol_has_its_parts() -> None:
     found = {protocol: (has_tls(protocol), has_sasl(protocol)) for protocol in SECURITY_PROTOCOLS}
     assert found == {
         "PLAINTEXT": (False, False),

@@ -28,7 +28,7 @@ def _shake(server: ssl.SSLContext, host: str = "localhost", **options: Any) -> H
     return Handshake(client_context(Options(**options)), server, host)
 
 
-# what is trusted
+# trust
 
 
 @pytest.mark.parametrize("layout", ["file", "directory", "text", "one line", "escaped line ends"])
@@ -118,7 +118,7 @@ def test_a_revoked_client_is_refused(certificates: TestCertificates) -> None:
     assert refused.client_error is not None
 
 
-# who we are
+# our certificate
 
 
 def test_a_client_shows_its_certificate_from_a_file_or_from_text(
@@ -348,7 +348,7 @@ def _touch(path: Path, seconds: int) -> None:
     os.utime(path, (later, later))
 
 
-# what cannot be meant
+# invalid options
 
 
 @pytest.mark.parametrize(
@@ -391,7 +391,7 @@ def _touch(path: Path, seconds: int) -> None:
         ({"ssl_keystore_type": "BCFKS"}, "ssl_keystore_type='BCFKS' is unknown: write PEM"),
     ],
 )
-def test_an_option_that_cannot_be_used_says_what_to_write(options: dict[str, Any], words: str) -> None:
+def test_the_error_for_an_unusable_option_has_the_remedy(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         check_settings(Options(**options))
 

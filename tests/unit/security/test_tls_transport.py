@@ -21,7 +21,7 @@ PIECE = 64 * 1024
 RECORD = 16 * 1024
 HEADER = 5
 ENCRYPTED_PIECE = PIECE + 4 * 64
-"""With what four records add to it."""
+"""With the overhead of four records."""
 
 
 class Socket(asyncio.Transport):
@@ -168,7 +168,7 @@ class Pair:
         self.socket.written = b""
 
     def carry_to_us(self, at_once: int | None = None) -> None:
-        """What the peer said, ``at_once`` bytes at a time."""
+        """The peer's bytes, ``at_once`` at a time."""
         data = self._to_us.read()
         for start in range(0, len(data), at_once or max(1, len(data))):
             self.transport.data_received(data[start : start + (at_once or len(data))])
@@ -367,7 +367,7 @@ async def test_of_a_long_write_only_as_much_is_encrypted_as_the_socket_takes(
     assert pair.transport.get_write_buffer_size() == 0
 
 
-async def test_what_is_written_while_the_socket_takes_nothing_waits_its_turn(certificates: TestCertificates) -> None:
+async def test_bytes_written_while_the_socket_takes_nothing_wait_their_turn(certificates: TestCertificates) -> None:
     pair = Pair(certificates, "client")
     pair.shake_hands()
     pair.carry_to_peer()
@@ -672,7 +672,7 @@ async def test_a_pause_between_two_records_pauses_the_socket_and_keeps_nothing(c
 
 @both_halves
 @both_versions
-async def test_closing_writes_what_waits_and_then_the_end_of_tls(
+async def test_closing_writes_the_waiting_bytes_and_then_the_end_of_tls(
     certificates: TestCertificates, half: Half, version: str
 ) -> None:
     pair = Pair(certificates, half, version)
@@ -720,7 +720,7 @@ async def test_extra_info_is_that_of_tls_and_of_the_socket(certificates: TestCer
 
 
 class Peer:
-    """A listener that does one thing with each connection; ``with`` closes what it has accepted."""
+    """A listener that does one thing with each connection; ``with`` closes the accepted connections."""
 
     def __init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))

@@ -21,7 +21,7 @@ print(json.dumps({"loaded": sorted(loaded), "late": late, "threads": len(os.list
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_what_is_loaded_before_a_fork_is_what_tasks_need_and_starts_no_thread() -> None:
+def test_the_modules_loaded_before_a_fork_are_those_of_tasks_and_start_no_thread() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     assert found["threads"] == 1

@@ -101,7 +101,7 @@ def test_without_any_option_the_error_names_the_ways_that_work_in_sql() -> None:
         ("ssl.truststore.type", "JKS", "'PEM'"),
     ],
 )
-def test_options_that_only_java_can_keep_are_refused_with_what_to_write(name: str, value: str, instead: str) -> None:
+def test_options_that_only_java_supports_are_refused_with_the_remedy(name: str, value: str, instead: str) -> None:
     with pytest.raises(OptionError, match=instead) as caught:
         kafka_properties(SERVERS | {f"kafka.{name}": value})
     assert caught.value.option == f"kafka.{name}"
@@ -149,7 +149,7 @@ def test_no_refusal_of_an_option_shows_a_secret(given: dict[str, str]) -> None:
     assert "<hidden>" in str(caught.value)
 
 
-def test_what_the_protocol_has_no_use_for_is_left_out() -> None:
+def test_options_without_a_use_in_the_protocol_are_left_out() -> None:
     servers = kafka_properties(SERVERS)
     given = servers | {"sasl.mechanism": "PLAIN", "ssl.truststore.location": "/ca.pem", "sasl.username": "alice"}
     assert used_properties(ProducerConfig, given) == servers
@@ -163,7 +163,7 @@ def test_a_java_class_whose_work_is_done_here_is_no_matter() -> None:
     assert used_properties(ProducerConfig, servers) == kafka_properties(SERVERS)
 
 
-def test_an_option_that_would_change_the_result_is_refused_with_what_to_write() -> None:
+def test_an_option_that_would_change_the_result_is_refused_with_the_remedy() -> None:
     with pytest.raises(OptionError, match=r"'kafka\.auto\.offset\.reset' is 'latest': expected startingOffsets"):
         kafka_properties(SERVERS | {"kafka.AUTO.offset.reset": "latest"}, {"auto.offset.reset": "startingOffsets"})
 

@@ -55,7 +55,7 @@ def test_tests_run_on_each_kind_of_dev_broker(pytester: pytest.Pytester, kind: s
     assert {each[0] for each in runs(result)} == {kind}
 
 
-async def test_tests_run_on_a_cluster_that_is_there_and_leave_only_what_was_there(
+async def test_tests_run_on_an_existing_cluster_and_leave_only_the_existing_topics(
     pytester: pytest.Pytester, kafka_broker: DevBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import asyncio

@@ -100,7 +100,7 @@ def test_a_failed_fetch_says_why_and_leaves_nothing(monkeypatch: pytest.MonkeyPa
     assert [entry.name for entry in cache_directory().iterdir()] == ["kafka-4.1.0.lock"]
 
 
-def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_the_missing_part(monkeypatch: pytest.MonkeyPatch) -> None:
     _no_maven(monkeypatch)
     assert "neither Maven" in str(unavailable_reason())
     with pytest.raises(KafkaUnavailableError, match="neither Maven"):

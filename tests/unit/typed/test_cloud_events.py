@@ -1,4 +1,4 @@
-"""aiokafkapy.typed.cloud_events: attributes, both content modes, and what is refused."""
+"""aiokafkapy.typed.cloud_events: attributes, both content modes, and refusals."""
 
 from __future__ import annotations
 

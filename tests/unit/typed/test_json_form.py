@@ -1,4 +1,5 @@
-"""aiokafkapy.typed.json_form: which library writes and reads a type, and that neither writes what it could not read."""
+"""aiokafkapy.typed.json_form: which library writes and reads a type, and that neither writes data that it could not
+read."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def test_a_value_is_written_and_read_back(model: Any, value: Any, data: bytes) -
     assert form.read(data) == value
 
 
-def test_what_has_a_field_of_another_type_is_not_written() -> None:
+def test_a_struct_with_a_field_of_another_type_is_not_written() -> None:
     wrong: Any = "seven"
     with pytest.raises(msgspec.ValidationError, match=r"Expected `int`, got `str` - at `\$.number`"):
         json_form(Order).write(Order(wrong))
@@ -61,7 +62,7 @@ def test_what_has_a_field_of_another_type_is_not_written() -> None:
         json_form(Click).write(Click(7))  # type: ignore[arg-type]
 
 
-def test_what_is_not_of_the_type_is_not_read() -> None:
+def test_data_of_another_type_is_not_read() -> None:
     with pytest.raises(msgspec.ValidationError):
         json_form(Order).read(b'{"type":"Order"}')
     with pytest.raises(msgspec.DecodeError):

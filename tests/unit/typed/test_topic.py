@@ -1,4 +1,4 @@
-"""aiokafkapy.typed.topic: what mypy knows of a typed topic, and what is refused when one is made."""
+"""aiokafkapy.typed.topic: the types that mypy knows for a typed topic, and refusals when one is made."""
 
 from __future__ import annotations
 

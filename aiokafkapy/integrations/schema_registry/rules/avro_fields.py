@@ -1,7 +1,7 @@
 """The way through Avro's data: its records' fields, with the schema's tags (``confluent:tags``).
 
-Owns which branch of a union data is of. Knows fastavro's parsed schemas. Confluent's counterpart is ``transform`` of
-its ``avro`` module.
+Owns the choice of a union's branch for data. Knows fastavro's parsed schemas. Confluent's counterpart is ``transform``
+of its ``avro`` module.
 
 Rules: a field's full name is that of its record and its own; a union's data belongs to the first branch that it fits,
 or to the one that it names (``(name, data)``, or ``-type``), and keeps the notation while it still fits there.
@@ -39,7 +39,7 @@ def avro_walk(parsed: Any, named: Mapping[str, Any]) -> Walk:
     """The walk of a parsed schema; ``named`` are its types that have names."""
     ways = _Ways(named)
 
-    def walk(message: Any, visit: Visit) -> Any:
+    def walk(message: object, visit: Visit) -> object:
         return ways.through(parsed, message, None, visit)
 
     return walk
@@ -51,7 +51,7 @@ class _Ways:
         # Branches of unions by their identity: each stands alone, as fastavro's validation needs them.
         self._alone: dict[int, Any] = {}
 
-    def through(self, schema: Any, data: Any, field: Field | None, visit: Visit) -> Any:
+    def through(self, schema: Any, data: object, field: Field | None, visit: Visit) -> object:
         schema = self._resolved(schema)
         if isinstance(schema, list):
             return self._union(schema, data, field, visit)
@@ -69,7 +69,7 @@ class _Ways:
         field.type_name = _TYPES.get(str(kind), "NULL")
         return visit(field, data)
 
-    def _record(self, schema: Any, data: Mapping[str, Any], visit: Visit) -> Any:
+    def _record(self, schema: Any, data: Mapping[str, object], visit: Visit) -> object:
         made = dict(data)
         for one in schema["fields"]:
             name = one["name"]
@@ -80,7 +80,7 @@ class _Ways:
             made[name] = self.through(one["type"], made[name], field, visit)
         return made
 
-    def _union(self, branches: list[Any], data: Any, field: Field | None, visit: Visit) -> Any:
+    def _union(self, branches: list[Any], data: Any, field: Field | None, visit: Visit) -> object:
         wrapped = isinstance(data, tuple) and len(data) == 2
         named = data[0] if wrapped else data.get("-type") if isinstance(data, Mapping) else None
         payload = data[1] if wrapped else data
@@ -91,11 +91,11 @@ class _Ways:
                 return (named, found) if wrapped and self._fits(branch, found) else found
         return data
 
-    def _is_named(self, branch: Any, name: Any) -> bool:
+    def _is_named(self, branch: Any, name: object) -> bool:
         full = branch if isinstance(branch, str) else branch.get("name") or branch.get("type")
         return bool(name == full or str(full).rpartition(".")[2] == name)
 
-    def _fits(self, branch: Any, data: Any) -> bool:
+    def _fits(self, branch: Any, data: object) -> bool:
         try:
             return validate(data, self._standing_alone(branch), raise_errors=False)
         except Exception:  # of data that validation has no words for

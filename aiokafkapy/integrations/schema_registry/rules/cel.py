@@ -1,12 +1,12 @@
 """CEL: conditions and transformations of messages (``CEL``) and of their fields (``CEL_FIELD``), over cel-python.
 
-Owns what an expression sees and what its result becomes. Confluent's counterparts are ``CelExecutor`` and
+Owns an expression's variables and the conversion of its result. Confluent's counterparts are ``CelExecutor`` and
 ``CelFieldExecutor``.
 
 Rules:
 
 - An expression sees ``message``, and for a field ``value``, ``fullName``, ``name``, ``typeName``, ``tags`` and the
-  ``message`` that the field is of; ``now`` is the time of the call.
+  field's ``message``; ``now`` is the time of the call.
 - ``guard; expression`` runs the expression where the guard holds; elsewhere a condition holds and data stays as it is.
 - Beside CEL's own functions there are ``isEmail``, ``isHostname``, ``isIpv4``, ``isIpv6``, ``isUri``, ``isUriRef`` and
   ``isUuid``, as Confluent's clients have them. Their types ``decimals``, ``variants`` and ``timestamp`` there are none.
@@ -51,7 +51,7 @@ class CelRules:
         guard, expression = _compiled(context)
         is_condition = context.rule.kind == "CONDITION"
 
-        def apply(message: Any, walk: Walk | None) -> Any:
+        def apply(message: Any, walk: Walk | None) -> object:
             found = _evaluated(guard, expression, {"message": to_cel(message)}, is_condition, message)
             if is_condition or found is message or not _is_protobuf(message):
                 return found
@@ -73,10 +73,10 @@ class CelFieldRules:
         guard, expression = _compiled(context)
         is_condition = context.rule.kind == "CONDITION"
 
-        def change(field: Field, value: Any) -> Any:
+        def change(field: Field, value: object) -> object:
             if not field.is_primitive:
                 return True if is_condition else value
-            seen = {
+            seen: dict[str, Any] = {
                 "value": to_cel(value),
                 "fullName": celtypes.StringType(field.full_name),
                 "name": celtypes.StringType(field.name),
@@ -90,7 +90,7 @@ class CelFieldRules:
 
 
 def to_cel(data: Any) -> Any:
-    """Data as CEL's own values. What it has none for, a ``Decimal`` say, stays what it is."""
+    """Data as CEL's own values. A value without a CEL type, such as a ``Decimal``, stays as it is."""
     if isinstance(data, Mapping):
         return celtypes.MapType({to_cel(name): to_cel(one) for name, one in data.items()})
     if isinstance(data, list):
@@ -105,7 +105,7 @@ def to_cel(data: Any) -> Any:
     return data
 
 
-def from_cel(found: Any) -> Any:
+def from_cel(found: object) -> object:
     """A result as plain data: neither fastavro nor json know CEL's own values."""
     if isinstance(found, Mapping):
         return {from_cel(name): from_cel(one) for name, one in found.items()}
@@ -120,10 +120,10 @@ def from_cel(found: Any) -> Any:
 # internals
 
 
-_CONVERSIONS: Final[tuple[tuple[type, Callable[[Any], Any]], ...]] = (
+_CONVERSIONS: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (
     (str, celtypes.StringType),
     (bytes, celtypes.BytesType),
-    (bool, celtypes.BoolType),  # before int, of which it is one
+    (bool, celtypes.BoolType),  # before int, its base class
     (int, celtypes.IntType),
     (float, celtypes.DoubleType),
     (datetime.datetime, celtypes.TimestampType),
@@ -132,7 +132,7 @@ _CONVERSIONS: Final[tuple[tuple[type, Callable[[Any], Any]], ...]] = (
     (uuid.UUID, lambda one: celtypes.StringType(str(one))),
 )
 
-_RESULTS: Final[tuple[tuple[type, Callable[[Any], Any]], ...]] = (
+_RESULTS: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (
     (celtypes.BoolType, bool),
     (celtypes.IntType, int),
     (celtypes.UintType, int),
@@ -142,12 +142,12 @@ _RESULTS: Final[tuple[tuple[type, Callable[[Any], Any]], ...]] = (
 )
 
 
-def _is_protobuf(data: Any) -> bool:
+def _is_protobuf(data: object) -> bool:
     return hasattr(data, "DESCRIPTOR")
 
 
-def _compiled(context: RuleContext) -> tuple[Any, Any]:
-    """Guard and expression, ready to run; None for a guard that there is none of."""
+def _compiled(context: RuleContext) -> tuple[celpy.Runner | None, celpy.Runner]:
+    """Guard and expression, ready to run; None for a missing guard."""
     text = context.rule.expr
     if not text:
         raise ValueError("it has no expr")
@@ -158,13 +158,15 @@ def _compiled(context: RuleContext) -> tuple[Any, Any]:
 
 
 @lru_cache(maxsize=1_000)
-def _program(text: str) -> Any:
+def _program(text: str) -> celpy.Runner:
     environment = celpy.Environment()
     return environment.program(environment.compile(text), functions=_FUNCTIONS)
 
 
-def _evaluated(guard: Any, expression: Any, seen: dict[str, Any], is_condition: bool, otherwise: Any) -> Any:
-    """What the expression makes of what it sees."""
+def _evaluated(
+    guard: celpy.Runner | None, expression: celpy.Runner, seen: dict[str, Any], is_condition: bool, otherwise: object
+) -> object:
+    """The expression's result for these variables."""
     seen["now"] = celtypes.TimestampType(datetime.datetime.now(tz=datetime.UTC))
     if guard is not None and not bool(guard.evaluate(seen)):
         return True if is_condition else otherwise
@@ -173,7 +175,7 @@ def _evaluated(guard: Any, expression: Any, seen: dict[str, Any], is_condition: 
 
 
 def _text_test(test: Callable[[str], object]) -> Any:
-    def function(value: Any) -> Any:
+    def function(value: object) -> celtypes.BoolType:
         if not isinstance(value, celtypes.StringType):
             raise CELEvalError("a string is needed")
         try:

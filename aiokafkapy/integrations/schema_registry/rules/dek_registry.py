@@ -3,7 +3,8 @@ are stored encrypted by them.
 
 Owns the REST paths and the shapes. Confluent's counterpart is ``DekRegistryClient``.
 
-Rules: what there is none of is None; what another has created meanwhile (409) is None too, to be asked for again.
+Rules: a key that does not exist is None; one that another client has created meanwhile (409) is None too, and is asked
+for again.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 from urllib.parse import quote
+
+from aiokafkapy.common import JsonLike, JsonValue
 
 from ..errors import SchemaRegistryError
 
 if TYPE_CHECKING:
     from ..client import SchemaRegistryClient
+    from ..transport import About
 
 __all__ = ["LATEST", "Dek", "DekRegistry", "Kek"]
 
@@ -63,7 +67,7 @@ class DekRegistry:
 
     async def create_kek(self, name: str, kms_type: str, kms_key_id: str, context: str | None) -> Kek | None:
         """Register a key encryption key."""
-        body = {"name": name, "kmsType": kms_type, "kmsKeyId": kms_key_id, "shared": False}
+        body: dict[str, JsonLike] = {"name": name, "kmsType": kms_type, "kmsKeyId": kms_key_id, "shared": False}
         query = _context_query(context) or None
         told = await self._ask("POST", _ROOT, f"registering the key {name!r}", query=query, body=body)
         return None if told is None else _kek_of(told)
@@ -80,7 +84,7 @@ class DekRegistry:
         self, kek: str, subject: str, algorithm: str, version: int, encrypted: bytes | None
     ) -> Dek | None:
         """Register a data encryption key; without ``encrypted`` the registry makes it, with a shared key."""
-        body: dict[str, Any] = {"subject": subject, "version": version, "algorithm": algorithm}
+        body: dict[str, JsonLike] = {"subject": subject, "version": version, "algorithm": algorithm}
         if encrypted is not None:
             body["encryptedKeyMaterial"] = base64.b64encode(encrypted).decode()
         doing = f"registering the data key {version} of subject {subject!r}"
@@ -93,7 +97,7 @@ class DekRegistry:
             told = await self._ask("POST", f"{_ROOT}/{quote(kek, safe='')}/deks", doing, body=body, subject=subject)
         return None if told is None else _dek_of(told)
 
-    async def _ask(self, method: str, path: str, doing: str, **about: Any) -> Any:
+    async def _ask(self, method: str, path: str, doing: str, **about: Unpack[About]) -> JsonValue:
         try:
             return await self._registry.ask(method, path, doing, **about)
         except SchemaRegistryError as error:

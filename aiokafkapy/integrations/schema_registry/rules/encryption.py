@@ -1,7 +1,7 @@
 """Field-level encryption (CSFLE): ``ENCRYPT`` for fields, ``ENCRYPT_PAYLOAD`` for a message's bytes.
 
-Owns which key a field has, when a new one is made, and how ciphertexts stand in fields. Confluent's counterparts are
-``FieldEncryptionExecutor`` and ``EncryptionExecutor``, whose parameters these are: ``encrypt.kek.name``,
+Owns the choice of a field's key, the time of a new one, and the form of ciphertexts in fields. Confluent's counterparts
+are ``FieldEncryptionExecutor`` and ``EncryptionExecutor``, whose parameters these are: ``encrypt.kek.name``,
 ``encrypt.kms.type``, ``encrypt.kms.key.id``, ``encrypt.dek.algorithm``, ``encrypt.dek.expiry.days``.
 
 Rules:
@@ -19,7 +19,7 @@ import base64
 import math
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from aiokafkapy.errors import ConfigurationError, KafkaError
 
@@ -70,7 +70,7 @@ class PayloadEncryptionRules(_EncryptionRules):
         keys = await self._opened_keys(context)
         change = keys.encrypted if context.mode == "WRITE" else keys.decrypted
 
-        def apply(message: Any, walk: Walk | None) -> Any:
+        def apply(message: object, walk: Walk | None) -> object:
             if not isinstance(message, bytes):
                 raise ConfigurationError("ENCRYPT_PAYLOAD is a rule of bytes: it belongs to encodingRules")
             return change(message)
@@ -93,7 +93,7 @@ class _Keys:
             raise ConfigurationError(f"encrypt.dek.algorithm={self._algorithm!r}: it is one of {', '.join(ALGORITHMS)}")
         self._expiry_days = _expiry_days(context.parameter("encrypt.dek.expiry.days"))
         self._kek: Kek | None = None
-        # By version; what a reader asked for in vain stays until it is told
+        # By version; a reader's failed look-up stays until it is reported
         self._ciphers: dict[int, Cipher] = {}
         self._failures: dict[int, Exception] = {}
         self._current = 1
@@ -104,7 +104,7 @@ class _Keys:
         return self._expiry_days > 0
 
     async def open(self) -> None:
-        """Get what a writer needs, and a reader where there is one key."""
+        """Get the keys that a writer needs, and a reader's where there is only one."""
         self._kek = await self._found_kek()
         if self._context.mode == "READ":
             if not self._is_renewed:
@@ -118,9 +118,9 @@ class _Keys:
             # Where the new one was made a second ago by another's clock: not in a loop.
             self.seconds = max(ends - self._wall_clock(), 60.0)
 
-    # what rules do
+    # the rules' work
 
-    def encrypted_field(self, field: Field, value: Any) -> Any:
+    def encrypted_field(self, field: Field, value: object) -> object:
         """The field's ciphertext."""
         if value is None:
             return None
@@ -133,7 +133,7 @@ class _Keys:
             "can be encrypted"
         )
 
-    def decrypted_field(self, field: Field, value: Any) -> Any:
+    def decrypted_field(self, field: Field, value: object) -> object:
         """The field's text."""
         if field.type_name == "STRING" and isinstance(value, str):
             return self.decrypted(base64.b64decode(value, validate=True)).decode()

@@ -24,16 +24,16 @@ PRIMITIVE: Final = frozenset({"INT", "LONG", "FLOAT", "DOUBLE", "BOOLEAN", "NULL
 
 @dataclass(slots=True)
 class Field:
-    """A field, or an element of one, as a walk comes to it. ``message`` is what it is a field of, ``descriptor``
-    Protobuf's own word for it.
+    """A field, or an element of one, as a walk comes to it. ``message`` is the message with the field, ``descriptor``
+    Protobuf's descriptor of the field.
     """
 
     full_name: str
     name: str
     type_name: str
     tags: frozenset[str]
-    message: Any
-    descriptor: Any = None
+    message: object
+    descriptor: object = None
 
     @property
     def is_primitive(self) -> bool:
@@ -41,11 +41,11 @@ class Field:
         return self.type_name in PRIMITIVE
 
 
-Visit: TypeAlias = Callable[[Field, Any], Any]
+Visit: TypeAlias = Callable[[Field, Any], object]
 """Gives a field's value another; the value itself to leave it."""
 
-Walk: TypeAlias = Callable[[Any, Visit], Any]
-"""Visits the fields of a message, and returns the message with what the visits returned."""
+Walk: TypeAlias = Callable[[Any, Visit], object]
+"""Visits the fields of a message, and returns the message with the visitor's results."""
 
 
 def wants(rule: Rule, field: Field, metadata: Metadata | None) -> bool:

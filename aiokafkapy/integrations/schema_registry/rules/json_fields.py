@@ -1,7 +1,7 @@
 """The way through JSON: properties of objects, with the schema's tags (``confluent:tags``).
 
-Owns which of several schemas data is of. Knows jsonschema and referencing. Confluent's counterpart is ``transform`` of
-its ``json_schema`` module.
+Owns the choice of the schema for data, among several. Knows jsonschema and referencing. Confluent's counterpart is
+``transform`` of its ``json_schema`` module.
 
 Rules: a property's full name is its path from ``$``, with names and dots alone; of ``oneOf`` the first schema that data
 fits counts, of ``anyOf`` each, of ``allOf`` all; null is no value, so no rule sees it; properties that no schema
@@ -10,9 +10,12 @@ declares are left as they are.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from .fields import Field, Visit, Walk
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
 
 __all__ = ["json_walk"]
 
@@ -27,23 +30,42 @@ _TYPES: Final = {
 _MAX_DEPTH: Final = 200
 
 
-def json_walk(content: Any, validator: Any, resolver: Any) -> Walk:
-    """The walk of a schema. ``validator`` is one of the whole schema, ``resolver`` finds what it refers to."""
+class Resolved(Protocol):
+    """A schema that a reference names, and the place from which its own references are resolved."""
+
+    @property
+    def contents(self) -> Any:
+        """The schema."""
+
+    @property
+    def resolver(self) -> Resolver:
+        """For the references in it."""
+
+
+class Resolver(Protocol):
+    """Finds the schemas of references, as a resolver of ``referencing`` does."""
+
+    def lookup(self, ref: str) -> Resolved:
+        """The schema of a reference; raises when there is none."""
+
+
+def json_walk(content: Any, validator: Validator, resolver: Resolver) -> Walk:
+    """The walk of a schema. ``validator`` is one of the whole schema, ``resolver`` finds its references."""
     ways = _Ways(validator)
 
-    def walk(message: Any, visit: Visit) -> Any:
+    def walk(message: object, visit: Visit) -> object:
         return ways.through(content, resolver, message, "$", None, visit, 0)
 
     return walk
 
 
 class _Ways:
-    def __init__(self, validator: Any) -> None:
+    def __init__(self, validator: Validator) -> None:
         self._validator = validator
 
     def through(
-        self, schema: Any, resolver: Any, data: Any, path: str, field: Field | None, visit: Visit, depth: int
-    ) -> Any:
+        self, schema: Any, resolver: Resolver, data: object, path: str, field: Field | None, visit: Visit, depth: int
+    ) -> object:
         if data is None or not isinstance(schema, dict):
             return data
         if depth > _MAX_DEPTH:
@@ -66,7 +88,9 @@ class _Ways:
         field.type_name = kind
         return visit(field, data)
 
-    def _object(self, schema: Any, resolver: Any, data: dict[str, Any], path: str, visit: Visit, depth: int) -> Any:
+    def _object(
+        self, schema: Any, resolver: Resolver, data: dict[str, object], path: str, visit: Visit, depth: int
+    ) -> object:
         properties = schema.get("properties")
         if not isinstance(properties, dict):
             return data
@@ -79,29 +103,29 @@ class _Ways:
             made[name] = self.through(one, resolver, made[name], field.full_name, field, visit, depth + 1)
         return made
 
-    def _parts(self, schema: Any, resolver: Any, data: Any) -> list[Any]:
-        """The schemas of ``allOf``, ``oneOf`` and ``anyOf`` that data is of."""
+    def _parts(self, schema: Any, resolver: Resolver, data: object) -> list[Any]:
+        """The schemas of ``allOf``, ``oneOf`` and ``anyOf`` that match the data."""
         if "allOf" in schema:
             return list(schema["allOf"])
         if "oneOf" in schema:
             return [one for one in schema["oneOf"] if self._fits(one, resolver, data)][:1]
         return [one for one in schema.get("anyOf") or () if self._fits(one, resolver, data)]
 
-    def _fits(self, schema: Any, resolver: Any, data: Any) -> bool:
+    def _fits(self, schema: Any, resolver: Resolver, data: Any) -> bool:
         return bool(self._validator.evolve(schema=schema, _resolver=resolver).is_valid(data))
 
 
-def _type_of(schema: Any, data: Any) -> str | None:
+def _type_of(schema: Any, data: object) -> str | None:
     """The type of a plain value; None where the schema says none, or another one says it."""
     if schema.get("const") is not None or schema.get("enum") is not None:
         return "ENUM"
     kind = schema.get("type")
-    if isinstance(kind, list):  # the one that data is of
+    if isinstance(kind, list):  # the one that matches the data
         kind = next((one for one in kind if _is_of(one, data)), None)
     return _TYPES.get(kind) if isinstance(kind, str) else None
 
 
-def _is_of(kind: Any, data: Any) -> bool:
+def _is_of(kind: object, data: object) -> bool:
     if isinstance(data, bool):
         return bool(kind == "boolean")
     kinds: dict[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "number": (int, float)}

@@ -2,14 +2,14 @@
 
 Confluent's counterpart is ``JsonataExecutor``.
 
-Rules: an expression sees the message itself; what it gives is the message of the other version, in plain values. What
-an expression makes of an evaluation without end is bounded by ``_SECONDS``.
+Rules: an expression sees the message itself; its result is the message of the other version, in plain values. An
+evaluation without end is bounded by ``_SECONDS``.
 """
 
 from __future__ import annotations
 
 import copy
-from typing import Any, Final
+from typing import Final
 
 from .fields import Walk
 from .running import PreparedRule, RuleContext, SchemaRules
@@ -38,9 +38,9 @@ class JsonataRules:
         text = context.rule.expr
         if not text:
             raise ValueError("it has no expr")
-        jsonata.Jsonata(text)  # what cannot be read is told now
+        jsonata.Jsonata(text)  # a syntax error is raised now
 
-        def apply(message: Any, walk: Walk | None) -> Any:
+        def apply(message: object, walk: Walk | None) -> object:
             # One for each call: an expression that is evaluated remembers its input.
             expression = jsonata.Jsonata(text)
             frame = expression.create_frame()
@@ -51,7 +51,7 @@ class JsonataRules:
         return PreparedRule(apply)
 
 
-def _plain(found: Any) -> Any:
+def _plain(found: object) -> object:
     """The result without the library's own kinds of lists and dicts."""
     if isinstance(found, dict):
         return {str(name): _plain(one) for name, one in found.items()}

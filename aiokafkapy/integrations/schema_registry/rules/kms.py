@@ -2,8 +2,8 @@
 
 Confluent's counterparts are ``KmsDriver`` and ``LocalKmsDriver``.
 
-Rules: a driver does its I/O without blocking the loop; what it raises as an OSError or TimeoutError may work later, and
-everything else is final. A key never stands in an error.
+Rules: a driver does its I/O without blocking the loop; after an OSError or TimeoutError a later call may succeed; every
+other error is final. An error never contains a key.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["KmsDriver", "LocalKms"]
 
 
 class KmsDriver(Protocol):
-    """A key management. ``kms_type`` is what contracts call it: ``aws-kms``, ``gcp-kms``, ``azure-kms``, ``hcvault``.
+    """A key management. ``kms_type`` is its name in contracts: ``aws-kms``, ``gcp-kms``, ``azure-kms``, ``hcvault``.
 
-    ``key_id`` is ``encrypt.kms.key.id`` of the rule, ``properties`` are those of the key in the registry. To be read by
-    Confluent's clients, what is returned must be as Tink's driver of the same key management writes it.
+    ``key_id`` is ``encrypt.kms.key.id`` of the rule, ``properties`` are those of the key in the registry. Confluent's
+    clients can read the result only if it has the form that Tink's driver of the same key management writes.
     """
 
     kms_type: str
@@ -47,7 +47,7 @@ class LocalKms:
         self._key = derived_key(found)
 
     async def encrypt(self, key_id: str, plain: bytes, properties: Mapping[str, str]) -> bytes:
-        """Encrypt with the secret's key, whatever the id."""
+        """Encrypt with the secret's key, for any id."""
         return gcm_encrypt(self._key, plain)
 
     async def decrypt(self, key_id: str, ciphertext: bytes, properties: Mapping[str, str]) -> bytes:

@@ -50,9 +50,9 @@ def protobuf_walk(descriptor: Any) -> Walk:
     return walk
 
 
-def plain_message(message: Any) -> dict[str, Any]:
+def plain_message(message: Any) -> dict[str, object]:
     """A message as plain values, by its fields' names; those of fields that are not set are their defaults."""
-    made: dict[str, Any] = {}
+    made: dict[str, object] = {}
     for field in message.DESCRIPTOR.fields:
         if field.has_presence and not message.HasField(field.name):
             continue
@@ -66,7 +66,7 @@ def plain_message(message: Any) -> dict[str, Any]:
     return made
 
 
-def message_of(message_type: type, values: Any) -> Any:
+def message_of(message_type: type, values: object) -> Any:
     """A message of plain values. Raises TypeError, ValueError."""
     if not isinstance(values, Mapping):
         raise TypeError(f"a {type(values).__name__} is no message")
@@ -96,9 +96,9 @@ def _visit_fields(descriptor: Any, message: Any, visit: Visit) -> None:
             for one in value if _is_repeated(own) else [value]:
                 _visit_fields(field.message_type, one, visit)
         elif _is_repeated(own):
-            found = [visit(seen, one) for one in value]
+            visited = [visit(seen, one) for one in value]
             message.ClearField(own.name)
-            getattr(message, own.name).extend(found)
+            getattr(message, own.name).extend(visited)
         else:
             found = visit(seen, value)
             if found is None:
@@ -119,7 +119,7 @@ def _visit_map(field: Any, own: Any, value: Any, seen: Field, visit: Visit) -> N
         value[name] = visit(seen, value[name])
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return plain_message(value) if hasattr(value, "DESCRIPTOR") else value
 
 
@@ -159,7 +159,7 @@ def _is_repeated(field: Any) -> bool:
 
 @lru_cache(maxsize=10_000)
 def _tags_of(field: Any) -> frozenset[str]:
-    """The tags of a field's option. Whoever has ``meta.proto`` knows the option, others keep its bytes."""
+    """The tags of a field's option. A class built with ``meta.proto`` knows the option, any other keeps its bytes."""
     content = field.GetOptions().SerializeToString()
     return frozenset(_options_type().FromString(content).meta.tags) if content else frozenset()
 

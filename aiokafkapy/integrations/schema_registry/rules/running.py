@@ -1,4 +1,4 @@
-"""``SchemaRules``: which rules of a schema are run, in which order, and what follows when one fails.
+"""``SchemaRules``: the choice and order of a schema's rules, and the action when one fails.
 
 Owns modes, order, actions and the errors; knows no format, and no rule: executors do. Confluent's counterparts are
 ``RuleRegistry`` and the rule half of ``AbstractKafkaSchemaSerDe``.
@@ -11,7 +11,7 @@ Rules:
   condition that is not met is a failure, and so is a transformation to nothing.
 - Of field rules of one type, kind, mode and set of tags the first alone is run, as Confluent's clients have it: a field
   is never encrypted twice.
-- A rule of a type that nobody runs, or with an action that is none of the three, is refused before any data is touched.
+- A rule of a type without an executor, or with an action other than the three, is refused before any data is touched.
 - An error that may pass (a registry that is away) is raised as it is; no action follows it.
 - An error names rule, type, mode and subject, and says the rule's own words; it shows no data.
 """
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from aiokafkapy.errors import ConfigurationError, KafkaError
 
-from ..data_contracts import Rule, RunMode
+from ..data_contracts import Metadata, Rule, RunMode
 from ..errors import RuleFailedError, SchemaRulesError
 from ..schemas import Schema
 from .fields import Field, Visit, Walk, wants
@@ -51,7 +51,7 @@ __all__ = [
 _ACTIONS: Final = ("NONE", "ERROR", "DLQ")
 _DLQ_TOPIC: Final = "dlq.topic"
 _RETRY_SECONDS: Final = 30.0
-"""After which a rule is prepared anew that could not be, and whose failure its action lets pass."""
+"""After which a rule is prepared again that could not be, and whose failure its action lets pass."""
 
 _BUILT_IN: Final = {
     "CEL": ("cel", "CelRules"),
@@ -61,7 +61,7 @@ _BUILT_IN: Final = {
     "ENCRYPT_PAYLOAD": ("encryption", "PayloadEncryptionRules"),
 }
 
-Apply: TypeAlias = Callable[[Any, Walk | None], Any]
+Apply: TypeAlias = Callable[[Any, Walk | None], object]
 """Runs a rule on a message; the walk goes through its fields, and bytes have none."""
 
 
@@ -82,7 +82,7 @@ class DeadLetterSink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RuleContext:
-    """What an executor is told of a rule. ``schema`` is the one whose rule it is."""
+    """A rule's surroundings, for its executor. ``schema`` is the one whose rule it is."""
 
     rule: Rule
     mode: RunMode
@@ -100,7 +100,7 @@ class RuleContext:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRule:
-    """A rule that can be run. ``seconds`` later it has to be prepared anew."""
+    """A rule that can be run. ``seconds`` later it has to be prepared again."""
 
     apply: Apply
     seconds: float = math.inf
@@ -108,18 +108,18 @@ class PreparedRule:
 
 
 class RuleExecutor(Protocol):
-    """What runs the rules of one type. Give yours to ``SchemaRules(executors={"MY_TYPE": MyExecutor()})``."""
+    """The executor of the rules of one type. Give yours to ``SchemaRules(executors={"MY_TYPE": MyExecutor()})``."""
 
     async def prepare(self, context: RuleContext, /) -> PreparedRule:
-        """Make ready to run a rule; what it raises is the rule's failure."""
+        """Make ready to run a rule; its exception is the rule's failure."""
 
 
-def on_fields(context: RuleContext, change: Callable[[Field, Any], Any]) -> PreparedRule:
+def on_fields(context: RuleContext, change: Callable[[Field, Any], object]) -> PreparedRule:
     """A rule that is run on each field that it is meant for."""
     rule, metadata = context.rule, context.schema.metadata
     is_condition = rule.kind == "CONDITION"
 
-    def visit(field: Field, value: Any) -> Any:
+    def visit(field: Field, value: object) -> object:
         if not wants(rule, field, metadata):
             return value
         found = change(field, value)
@@ -129,7 +129,7 @@ def on_fields(context: RuleContext, change: Callable[[Field, Any], Any]) -> Prep
             raise _NotMetError
         return value
 
-    def apply(message: Any, walk: Walk | None) -> Any:
+    def apply(message: object, walk: Walk | None) -> object:
         if walk is None:
             raise ConfigurationError(f"a rule of type {rule.type} is for fields, and bytes have none")
         walked = walk(message, visit)
@@ -156,7 +156,7 @@ class RuleRun:
     def __bool__(self) -> bool:
         return bool(self._steps)
 
-    def __call__(self, message: Any, walk: Walk | None = None, *, skipped: str | None = None) -> Any:
+    def __call__(self, message: object, walk: Walk | None = None, *, skipped: str | None = None) -> Any:
         """The message as the rules leave it. ``skipped`` names one that is left out, of a dead letter that is read.
 
         Raises RuleFailedError, KeyNeeded.
@@ -183,13 +183,13 @@ class RuleRun:
                 if found is None:
                     self._after_failure(step, None)
                     continue
-            if rule.action(step.context.mode, True) != "NONE":
+            if rule.action(step.context.mode, is_success=True) != "NONE":
                 raise _failure(step, f"its onSuccess is {rule.on_success}", None, is_success=True)
         return message
 
     @staticmethod
     def _after_failure(step: _Step, error: BaseException | None) -> None:
-        if step.context.rule.action(step.context.mode, False) == "NONE":
+        if step.context.rule.action(step.context.mode, is_success=False) == "NONE":
             return
         raise _failure(step, _reason(step.context.rule, error), error)
 
@@ -198,8 +198,8 @@ class SchemaRules:
     """How serializers and deserializers run the rules of data contracts; given to them as ``rules``.
 
     ``kms`` are the key managements for encryption, ``executors`` run rules of types of your own, or Confluent's in your
-    own way. ``dead_letters`` takes what a reader's rules refuse with the action ``DLQ``; a writer's go by the producer
-    that ``DeadLetters`` guards.
+    own way. ``dead_letters`` takes the records that a reader's rules refuse with the action ``DLQ``; a writer's go by
+    the producer that ``DeadLetters`` guards.
     """
 
     def __init__(
@@ -222,7 +222,8 @@ class SchemaRules:
     ) -> RuleRun:
         """Make ready to run rules that stand in the order in which they run.
 
-        Raises SchemaRulesError for what cannot be run at all, RuleFailedError, and what a registry that is away raises.
+        Raises SchemaRulesError for rules that cannot be run at all, RuleFailedError, and the errors of an unreachable
+        registry.
         """
         self.check(rules, mode, subject)
         steps: list[_Step] = []
@@ -238,7 +239,7 @@ class SchemaRules:
                 if isinstance(error, (SchemaRulesError, OSError)) or getattr(error, "retriable", False):
                     raise
                 step = _Step(context, _failing(error))
-                if rule.action(mode, False) != "NONE":
+                if rule.action(mode, is_success=False) != "NONE":
                     raise _failure(step, _reason(rule, error), error) from error
                 steps.append(step)
                 seconds = min(seconds, _RETRY_SECONDS)
@@ -269,7 +270,7 @@ class SchemaRules:
                 unknown,
             )
         for rule in rules:
-            for action in (rule.action(mode, True), rule.action(mode, False)):
+            for action in (rule.action(mode, is_success=True), rule.action(mode, is_success=False)):
                 if action not in _ACTIONS:
                     raise _refused(
                         f"the rule {rule.name!r} of subject {subject!r} has the action {action!r}: {_ACTIONS} are run",
@@ -304,7 +305,7 @@ class _NotMetError(Exception):
 
 
 def _failing(error: BaseException) -> Apply:
-    def apply(message: Any, walk: Walk | None) -> Any:
+    def apply(message: object, walk: Walk | None) -> object:
         raise error
 
     return apply
@@ -329,7 +330,7 @@ def _failure(step: _Step, reason: str, error: BaseException | None, *, is_succes
         mode=mode,
         subject=context.subject,
     )
-    failed.is_dead_letter = rule.action(mode, is_success) == "DLQ"
+    failed.is_dead_letter = rule.action(mode, is_success=is_success) == "DLQ"
     if failed.is_dead_letter:
         failed.dead_letter_topic = context.parameter(_DLQ_TOPIC)
     if error is not None and not isinstance(error, _NotMetError):
@@ -343,11 +344,11 @@ def _refused(text: str, subject: str | None, rules: Sequence[str]) -> SchemaRule
     return error
 
 
-def redaction(tags: frozenset[str], metadata: Any) -> Visit:
+def redaction(tags: frozenset[str], metadata: Metadata | None) -> Visit:
     """Hides texts and bytes of fields that have one of the tags; with no tags, all of them."""
     rule = Rule("redact", "REDACT", tags=tags)
 
-    def visit(field: Field, value: Any) -> Any:
+    def visit(field: Field, value: object) -> object:
         if value is None or not wants(rule, field, metadata):
             return value
         return {"STRING": "<REDACTED>", "BYTES": b"<REDACTED>"}.get(field.type_name, value)

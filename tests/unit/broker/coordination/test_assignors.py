@@ -43,7 +43,7 @@ def test_range_gives_the_same_numbers_again_when_a_member_is_gone() -> None:
         }
 
 
-def test_a_member_that_comes_takes_only_what_it_needs() -> None:
+def test_a_new_member_takes_only_its_share() -> None:
     before = {"m": of(A, 0, 1, 2), "n": of(A, 3, 4, 5)}
     assigned = uniform_assignor({"m": {A}, "n": {A}, "o": {A}}, {A: 6}, before)
     assert assigned["m"] < before["m"]
@@ -51,7 +51,7 @@ def test_a_member_that_comes_takes_only_what_it_needs() -> None:
     assert len(assigned["o"]) == 2
 
 
-def test_those_who_have_one_more_keep_it() -> None:
+def test_members_with_one_more_keep_it() -> None:
     before = {"m": of(A, 0), "n": of(A, 1, 2)}
     assert uniform_assignor({"m": {A}, "n": {A}}, {A: 3}, before) == before
 

@@ -399,10 +399,10 @@ def test_offsets_are_asked_for_in_the_members_epoch_or_by_nobody(groups: Consume
 def test_an_empty_group_changes_its_protocol_and_keeps_its_offsets(groups: ConsumerGroups) -> None:
     groups.commit(3)
     groups.join_new("m")
-    assert error(groups.join()) == InconsistentGroupProtocolError.__name__
+    assert error(groups.join(protocol_type="connect")) == InconsistentGroupProtocolError.__name__
     groups.beat("m", -1)
     Groups.join(groups)
-    with pytest.raises(GroupIdNotFoundError, match="is not a consumer group"):
+    with pytest.raises(GroupIdNotFoundError, match="Cannot upgrade classic group g"):
         groups.join_new("m")
     assert groups.coordinator.offsets.get("g") == {A: CommittedOffset(3)}
 

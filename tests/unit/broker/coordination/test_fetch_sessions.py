@@ -45,7 +45,7 @@ def sessions() -> Sessions:
     return Sessions()
 
 
-def test_a_session_remembers_its_partitions_and_what_changes_of_them(sessions: Sessions) -> None:
+def test_a_session_remembers_its_partitions_and_their_changes(sessions: Sessions) -> None:
     session = sessions.open(0, 1, 2)
     assert (session.session_id, session.epoch) == (1, 1)
     assert sessions.begin(1, 1) == (session, [0, 1, 2])

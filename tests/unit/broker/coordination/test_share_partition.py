@@ -193,7 +193,7 @@ def test_nothing_follows_the_states_of_records_that_are_done_with() -> None:
 
 
 class Members(RuleBasedStateMachine):
-    """Members that take records of a log of batches and say what they like of them, and a clock."""
+    """Members that acquire records of a log of batches and acknowledge them at random, and a clock."""
 
     offsets = Bundle("offsets")
     MEMBERS = ("a", "b", "c")

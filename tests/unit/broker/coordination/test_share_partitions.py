@@ -1,4 +1,4 @@
-"""The partitions of share groups: where they begin, locks in virtual time, and what survives a restart (KIP-932)."""
+"""The partitions of share groups: their start, locks in virtual time, and the state after a restart (KIP-932)."""
 
 from __future__ import annotations
 

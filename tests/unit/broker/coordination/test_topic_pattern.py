@@ -50,7 +50,7 @@ def test_an_expression_stands_for_whole_names(text: str, matching: list[str], ot
         "(" * 30_000,
     ],
 )
-def test_what_re2_refuses_is_refused(text: str) -> None:
+def test_syntax_that_re2_refuses_is_refused(text: str) -> None:
     with pytest.raises(InvalidRegularExpressionError):
         TopicPattern(text)
 
@@ -76,6 +76,6 @@ EXPRESSIONS = st.recursive(
 
 
 @given(EXPRESSIONS, st.lists(st.text("abAB-._1", min_size=1, max_size=6), min_size=5, max_size=20))
-def test_it_finds_what_python_finds(text: str, names: list[str]) -> None:
+def test_it_agrees_with_python(text: str, names: list[str]) -> None:
     found = [name for name in names if TopicPattern(text).matches(name)]
     assert found == [name for name in names if re.fullmatch(text, name)]

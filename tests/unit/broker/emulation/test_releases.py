@@ -78,7 +78,7 @@ def test_each_version_is_there_since_its_release(api: ApiKey, version: int, sinc
     assert having == list(release_names())[list(release_names()).index(since) :]
 
 
-def test_a_release_is_told_whatever_its_patch_and_an_unknown_one_is_an_error_with_those_that_there_are() -> None:
+def test_a_release_is_known_by_any_patch_and_an_unknown_one_is_an_error_with_the_known_ones() -> None:
     assert emulation_of("2.8.2") is emulation_of("2.8") is release("2.8")
     assert emulation_of("0.11.0.3").name == "Kafka 0.11"
     for unknown in ("2.9", "5.0", "2", "2.8.", "v2.8", "", "kafka", "0.10.2"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,7 @@ class Harness:
             answer = handler.error(context, body, error)
         if isinstance(answer, asyncio.Future):
             if not answer.done():
-                return answer
+                return _Waiting(answer, lambda done: self.decoded(api, version, done))
             answer = answer.result()
         return self.decoded(api, version, answer)
 
@@ -108,6 +108,28 @@ class Harness:
         self.state.groups.close()
         self.state.purgatory.close()
         self.topics.close()
+
+
+class _Waiting(asyncio.Future[Any]):
+    """A request's answer that is still to come, as a client will read it."""
+
+    def __init__(self, answer: asyncio.Future[Any], decoded: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._answer = answer
+        self._decoded = decoded
+
+    def done(self) -> bool:
+        return self._answer.done()
+
+    def result(self) -> Any:
+        return self._decoded(self._answer.result())
+
+    def cancel(self, msg: Any = None) -> bool:
+        return self._answer.cancel(msg)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        yield from self._answer
+        return self.result()
 
 
 OpenHarness = Callable[..., Harness]

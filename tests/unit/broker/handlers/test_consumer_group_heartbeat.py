@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe, and what other APIs say of a consumer group (KIP-848)."""
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe, and other APIs' answers about a consumer group (KIP-848)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from aiokafkapy.broker.security.acls import AclBinding, Operation, PatternType, Permission, ResourceType
 from aiokafkapy.broker.security.authorizer import Authorizer
 from aiokafkapy.protocol.api import ApiKey
+from tests.embedded_protocol import subscription
 
 from ..support import topic_of
 from .group_requests import call, versions
@@ -82,6 +83,17 @@ async def test_a_group_is_described_in_every_version(harness: Harness, version: 
     assert describe(harness, version).members[0].assignment.topic_partitions == ()
 
 
+async def test_a_classic_member_is_described_as_one(harness: Harness) -> None:
+    beat(harness)
+    protocols = [{"name": "range", "metadata": subscription("t", rack_id="r")}]
+    timeouts = {"session_timeout": 10_000, "rebalance_timeout": 10_000}
+    me = {"group_id": "g", "member_id": "c", "protocol_type": "consumer", "protocols": protocols}
+    joined = call(harness, ApiKey.JOIN_GROUP, 7, **me, **timeouts)
+    assert (joined.error_code, joined.member_id, joined.generation_id, joined.leader) == (0, "c", 2, "")
+    members = describe(harness).members
+    assert [(each.member_id, each.member_type, each.rack_id) for each in members] == [("m", 1, None), ("c", 0, "r")]
+
+
 async def test_other_groups_are_not_described(harness: Harness) -> None:
     absent = describe(harness)
     assert (absent.error_code, absent.error_message) == (GROUP_ID_NOT_FOUND, "Group g not found.")
@@ -90,7 +102,7 @@ async def test_other_groups_are_not_described(harness: Harness) -> None:
     assert (classic.error_code, classic.error_message) == (GROUP_ID_NOT_FOUND, "Group g is not a consumer group.")
 
 
-async def test_other_apis_know_what_it_is(harness: Harness) -> None:
+async def test_other_apis_know_its_kind(harness: Harness) -> None:
     beat(harness)
     for version, expected in ((5, 0), (6, GROUP_ID_NOT_FOUND)):
         (classic,) = call(harness, ApiKey.DESCRIBE_GROUPS, version, groups=["g"]).groups

@@ -36,7 +36,7 @@ async def test_a_data_dir_has_a_path_and_a_size(open_harness: OpenHarness, tmp_p
     assert result.total_bytes > result.usable_bytes > 0
 
 
-async def test_who_may_not_ask_gets_no_directories(harness: Harness) -> None:
+async def test_a_client_without_the_right_gets_no_directories(harness: Harness) -> None:
     harness.state.authorizer = Authorizer()
     answer = harness.call(ApiKey.DESCRIBE_LOG_DIRS, 3, topics=None)
     assert (answer.error_code, answer.results) == (31, ())

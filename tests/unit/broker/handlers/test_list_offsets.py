@@ -66,7 +66,7 @@ async def test_an_empty_log_has_no_max_timestamp(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("time", [100, -3])
-async def test_a_time_finds_no_record_of_an_open_transaction_for_readers_of_what_is_committed(
+async def test_a_time_finds_no_record_of_an_open_transaction_for_readers_of_committed_records(
     harness: Harness, time: int
 ) -> None:
     log = log_of(harness.topics)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from aiokafkapy.broker.handlers import metadata
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.writer import encode_element
 
 from ..socketless import codes, socketless_node
 from ..support import topic_of
@@ -72,3 +76,51 @@ async def test_nodes_have_their_racks() -> None:
     async with socketless_node(nodes=3, broker_rack="a, b") as node:
         told = [node.call(ApiKey.METADATA, 12, topics=[]).brokers, node.call(ApiKey.DESCRIBE_CLUSTER, 1).brokers]
         assert [[each.rack for each in brokers] for brokers in told] == [["a", "b", "a"]] * 2
+
+
+async def test_metadata_encodes_a_topic_once_until_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of ten thousand topics, so that a client is answered within its time-out."""
+    encoded: list[str] = []
+
+    def encode(api_key: int, version: int, array: str, fields: dict[str, Any]) -> bytes:
+        encoded.append(fields["name"])
+        return encode_element(api_key, version, array, fields)
+
+    monkeypatch.setattr(metadata, "encode_element", encode)
+    async with socketless_node(nodes=3) as node:
+        for name in ("a", "b", "c"):
+            node.broker.create_topic(name, 2)
+        topics = node.state.topics
+        changes: list[tuple[Callable[[], object], list[str]]] = [
+            (lambda: None, ["a", "b", "c"]),
+            (lambda: None, []),
+            (lambda: topics.set_leader("b", 1, None), ["b"]),
+            (lambda: topics.elect(topic_of(topics, "b").partitions[1], 3), ["b"]),
+            (lambda: topics.reassign("c", 0, [2, 3]), ["c"]),
+            (lambda: topics.add_partitions("a", 3), ["a"]),
+            (lambda: topics.delete("a") or topics.create("a"), ["a"]),  # type: ignore[func-returns-value]
+            (lambda: node.state.running_nodes.pop(2), ["a", "b", "c"]),
+            (lambda: None, []),
+        ]
+        for change, expected in changes:
+            change()
+            shown = node.call(ApiKey.METADATA, 9, topics=None).topics
+            assert sorted(encoded) == expected
+            # An answer with operations is made anew.
+            fresh = node.call(ApiKey.METADATA, 9, topics=None, include_topic_authorized_operations=True).topics
+            assert [each.partitions for each in shown] == [each.partitions for each in fresh]
+            encoded.clear()
+
+
+async def test_metadata_of_one_version_says_nothing_in_the_form_of_another() -> None:
+    async with socketless_node(nodes=3) as node:
+        node.broker.create_topic("t", 2)
+        for version in (*range(1, 14), *range(1, 14)):
+            (topic,) = node.call(ApiKey.METADATA, version, topics=None).topics
+            assert (topic.name, [each.leader_id for each in topic.partitions]) == ("t", [1, 2])
+
+
+async def test_topics_have_three_replicas_by_default_however_many_nodes_there_are() -> None:
+    async with socketless_node(nodes=5) as node:
+        node.broker.create_topic("t")
+        assert node.call(ApiKey.METADATA, 13, topics=[{"name": "t"}]).topics[0].partitions[0].replica_nodes == (1, 2, 3)

@@ -23,7 +23,7 @@ Right = tuple[Operation, ResourceType, str]
 
 @pytest.fixture
 def guarded(harness: Harness) -> Harness:
-    """Two topics, ``t`` and ``u``, and User:alice, who may do nothing."""
+    """Two topics, ``t`` and ``u``, and User:alice, without any right."""
     harness.topics.create("u", 1)
     harness.connection = dataclasses.replace(harness.connection, principal="User:alice")
     allow(harness)

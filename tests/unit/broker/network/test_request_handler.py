@@ -18,6 +18,7 @@ from aiokafkapy.errors import NotControllerError, UnsupportedVersionError
 from aiokafkapy.protocol.api import ApiKey, is_flexible, schema_versions
 from aiokafkapy.protocol.codec import decode_response, encode_request, encode_request_header
 from aiokafkapy.protocol.messages import build_request
+from aiokafkapy.protocol.writer import error_codes
 
 from ..socketless import SocketlessNode, socketless_node
 
@@ -116,9 +117,10 @@ async def test_an_unknown_api_or_version_closes_the_connection(api_key: int, ver
 @pytest.mark.parametrize("version", [5, 77, 32767])
 async def test_api_versions_of_the_future_is_answered_with_the_versions_served(version: int) -> None:
     async with socketless_node() as node:
-        node.handle(struct.pack(">hhih", ApiKey.API_VERSIONS, version, 7, -1) + b"\0rubbish")
+        request = node.handle(struct.pack(">hhih", ApiKey.API_VERSIONS, version, 7, -1) + b"\0rubbish")
         correlation_id, body = decode_response(ApiKey.API_VERSIONS, 0, node.responses[0].buffer[4:])
         assert (correlation_id, body.error_code) == (7, UnsupportedVersionError.code)
+        assert list(error_codes(request.answer, 1)) == [UnsupportedVersionError.code]  # for the console's log
 
 
 @pytest.mark.parametrize("size", [32_767, 32_768, 40_000])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -423,15 +424,12 @@ def test_a_write_in_pieces_is_carried_on(tmp_path: Path, reopen: OpenLog, monkey
 
 
 def test_flush_messages_1_has_every_batch_on_the_disk(reopen: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
-    synced: list[int] = []
-    monkeypatch.setattr(os, "fsync", synced.append)
+    synced = synced_files(monkeypatch)
     append(reopen(), make_batch())
     assert not synced
     log = reopen(flush_messages="1")
     append(log, make_batch([b"on disk"]))
-    assert len(synced) == 1
+    assert synced.count(f"{0:020d}.log") == 1
 
     def fail(descriptor: int) -> None:
         raise OSError(5, "Input/output error")
@@ -442,6 +440,37 @@ def test_flush_messages_1_has_every_batch_on_the_disk(reopen: OpenLog, monkeypat
     monkeypatch.undo()
     append(log, make_batch([b"next"]))
     assert values(log) == values(reopen()) == [b"value", b"on disk", b"next"]
+
+
+def test_flush_messages_has_all_before_on_the_disk_too_and_the_names_of_new_files(
+    reopen: OpenLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(reopen(), make_batch([b"of a process before"]))
+    synced = synced_files(monkeypatch)
+    log = reopen(flush_messages="4", segment_bytes="100")
+    append(log, make_batch([b"one", b"two"]))
+    append(log, make_batch([b"three"]))
+    assert not synced
+    append(log, make_batch([b"four"]))
+    assert sorted(each for each in synced if each.endswith(".log")) == [f"{offset:020d}.log" for offset in (0, 1, 3, 4)]
+    assert "0" in synced  # the folder, which has their names
+    synced.clear()
+    for value in (b"five", b"six", b"seven"):
+        append(log, make_batch([value]))
+    assert not synced
+    append(log, make_batch([b"eight"]))
+    assert sorted(each for each in synced if each.endswith(".log")) == [f"{offset:020d}.log" for offset in (5, 6, 7, 8)]
+
+
+def synced_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files and folders that are had on the disk from now on."""
+    synced: list[str] = []
+
+    def fsync(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return synced
 
 
 # transactions

@@ -104,7 +104,7 @@ def test_young_records_stay_and_do_not_take_others_away(open_log: OpenLog) -> No
     assert [value for _, _, value in contents(log)] == [b"3"]
 
 
-def test_transactions_are_decided_first_and_what_was_aborted_goes(open_log: OpenLog) -> None:
+def test_transactions_are_decided_first_and_aborted_records_are_removed(open_log: OpenLog) -> None:
     log = open_log(**COMPACT)
     append(log, keyed([(b"a", b"0")]))
     append(log, keyed([(b"a", b"aborted")], producer=(7, 0, 0), is_transactional=True))
@@ -190,7 +190,7 @@ BATCHES = st.lists(
 
 
 @given(batches=BATCHES, start=st.integers(0, 6), segment=st.sampled_from([14, 200, 2**20]), in_memory=st.booleans())
-def test_whatever_was_written_the_newest_is_left_where_it_was(
+def test_the_newest_record_of_each_key_stays_where_it_was(
     batches: list[list[tuple[bytes, bytes | None]]], start: int, segment: int, in_memory: bool
 ) -> None:
     config = TopicConfig(BrokerConfig(), {"cleanup.policy": "compact,delete", "segment.bytes": str(segment)})

@@ -32,6 +32,14 @@ def test_the_highest_version_of_both_sides_is_used() -> None:
     assert versions(METADATA=(0, 7)).latest_usable_version(METADATA) == 7
 
 
+def test_brokers_of_one_release_have_one_table() -> None:
+    offered = {"METADATA": (0, 13), "PRODUCE": (3, 12)}
+    one, other = versions(**offered), versions(**offered)
+    assert one.ranges is other.ranges
+    assert one.latest_usable_version(PRODUCE) == other.latest_usable_version(PRODUCE) == 12
+    assert versions(METADATA=(0, 13)).ranges is not one.ranges
+
+
 def test_the_requests_limits_count() -> None:
     node = versions(METADATA=(0, 13), PRODUCE=(0, 13))
     assert node.latest_usable_version(PRODUCE, max_version=11) == 11

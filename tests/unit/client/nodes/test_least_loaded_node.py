@@ -12,7 +12,7 @@ NODES = [Node(number, f"h{number}", number) for number in range(4)]
 
 @dataclass
 class Situation:
-    """Node ids by what can be said of them."""
+    """Node ids by their properties."""
 
     usable: dict[int, int] = field(default_factory=dict)
     full: set[int] = field(default_factory=set)
@@ -71,7 +71,7 @@ def test_of_those_with_as_few_a_near_one(offset: int) -> None:
     assert choose(busy, offset).node == NODES[0], "load goes before distance"
 
 
-def test_what_differs_by_chance_only_spreads() -> None:
+def test_a_random_difference_only_spreads_the_load() -> None:
     near = {0: 0.0010, 1: 0.0015, 2: 0.0012, 3: 0.0020}
     situation = Situation(usable=dict.fromkeys(range(4), 1), round_trips=near)
     assert [choose(situation, offset).node for offset in range(4)] == NODES

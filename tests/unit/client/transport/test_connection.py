@@ -205,7 +205,7 @@ async def test_a_connection_with_tls_is_writable_when_everything_has_left() -> N
             connection.write([frame[:4], frame[4:]])
             woken.clear()
             await asyncio.wait_for(woken.wait(), 10)
-        # More than the system takes at once: what comes after it has to wait.
+        # More than the system takes at once: later bytes have to wait.
         for _ in range(2):
             connection.write([frame * 100_000])
         waits = 0

@@ -32,7 +32,7 @@ async def test_a_port_that_there_is_not_is_the_systems_error(options: dict[str, 
 
 
 class Proxy:
-    """An HTTP and a SOCKS5 proxy in one, which echoes what it is sent itself, in the place of whoever was asked for."""
+    """An HTTP and a SOCKS5 proxy in one, which itself echoes the bytes, in place of the requested target."""
 
     def __init__(self, password: str | None = None, refuses: bool = False) -> None:
         self.password = password
@@ -170,7 +170,7 @@ class TestConnector:
         with theirs, await open_one(dialer(connector=lambda host, port: ours)) as sock:
             assert sock is ours
 
-    async def test_what_it_raises_is_a_failure_to_connect(self) -> None:
+    async def test_its_exception_is_a_failure_to_connect(self) -> None:
         def connector(host: str, port: int) -> socket.socket:
             raise LookupError("no tunnel")
 
@@ -209,7 +209,7 @@ class TestSockets:
 
 
 class Resolver:
-    """Resolves names, and notes what was asked."""
+    """Resolves names, and notes the questions."""
 
     def __init__(self) -> None:
         self.families: set[int] = set()

@@ -59,7 +59,7 @@ class Track:
 
 @pytest.fixture
 def no_overtaking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next address begins only after a failure: whoever waits for the delay, waits past the test's end."""
+    """The next address begins only after a failure: an attempt that waits for the delay waits past the test's end."""
     monkeypatch.setattr("aiokafkapy.client.transport.happy_eyeballs.CONNECTION_ATTEMPT_DELAY", 3600.0)
 
 

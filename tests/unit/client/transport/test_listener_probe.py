@@ -42,7 +42,7 @@ def server_context(certificates: TestCertificates) -> ssl.SSLContext:
 
 
 class Listener:
-    """Takes connections, with TLS or without; ``received`` is what came."""
+    """Takes connections, with TLS or without; ``received`` are the received bytes."""
 
     def __init__(self) -> None:
         self.received = b""

@@ -1,4 +1,4 @@
-"""Lanes, shards and locks: what they follow from, and that they are the same in every process."""
+"""Lanes, shards and locks: their inputs, and their equality in every process."""
 
 from __future__ import annotations
 

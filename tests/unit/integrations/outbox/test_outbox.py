@@ -35,7 +35,7 @@ def test_keys_are_locked_once_each_in_one_order_and_the_commit_is_told() -> None
     assert channel == {"channel": "aiokafkapy_outbox"}
 
 
-def test_what_has_no_key_of_its_own_lane_is_not_locked() -> None:
+def test_a_row_without_a_key_of_its_own_lane_is_not_locked() -> None:
     outbox = Outbox(outbox_table(sa.MetaData()))
     for record in (ProducerRecord("t", b"v"), ProducerRecord("t", b"v", b"k", 0)):
         assert [text for text, _ in statements(outbox, record)] == ["SELECT pg_notify"]

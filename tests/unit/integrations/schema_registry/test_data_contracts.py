@@ -1,4 +1,4 @@
-"""aiokafkapy.integrations.schema_registry.data_contracts: what rules say, as the REST API has it."""
+"""aiokafkapy.integrations.schema_registry.data_contracts: rules, as the REST API writes them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def test_rules_are_run_where_they_are_enabled(place: str | None, is_run: bool) -
 
 
 def test_actions_have_defaults_and_two_of_them_are_for_the_two_modes() -> None:
-    assert (FIRST.action("WRITE", True), FIRST.action("WRITE", False)) == ("NONE", "ERROR")
+    assert (FIRST.action("WRITE", is_success=True), FIRST.action("WRITE", is_success=False)) == ("NONE", "ERROR")
     both = Rule("both", "CEL", "WRITEREAD", on_failure="ERROR,NONE", on_success="NONE, DLQ")
-    assert (both.action("WRITE", False), both.action("READ", False)) == ("ERROR", "NONE")
-    assert (both.action("WRITE", True), both.action("READ", True)) == ("NONE", "DLQ")
+    assert (both.action("WRITE", is_success=False), both.action("READ", is_success=False)) == ("ERROR", "NONE")
+    assert (both.action("WRITE", is_success=True), both.action("READ", is_success=True)) == ("NONE", "DLQ")
 
 
 def test_a_schema_with_its_contract_comes_back_from_json_and_is_hashable() -> None:

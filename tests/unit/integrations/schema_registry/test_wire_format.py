@@ -1,4 +1,4 @@
-"""aiokafkapy.integrations.schema_registry.wire_format: Confluent's bytes, and what is refused."""
+"""aiokafkapy.integrations.schema_registry.wire_format: Confluent's bytes, and refusals."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_looks_at_the_same_moment_count_the_records_that_came() -> None:
 
 
 class TestBatches:
-    """What the accumulator makes of it."""
+    """Its effect in the accumulator."""
 
     @staticmethod
     def flood(harness: Harness, milliseconds: int) -> None:

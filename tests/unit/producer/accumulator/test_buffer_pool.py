@@ -35,7 +35,7 @@ def test_a_single_record_may_use_the_reserve() -> None:
     assert not pool.try_acquire(1)
 
 
-def test_what_is_there_already_is_counted_over_the_limit_and_nothing_is_given_until_it_is_back_below() -> None:
+def test_existing_memory_counts_over_the_limit_and_none_is_given_until_it_is_back_below() -> None:
     pool = BufferPool(100)
     pool.charge(130)
     assert (pool.held, pool.available) == (130, 0)
@@ -45,7 +45,7 @@ def test_what_is_there_already_is_counted_over_the_limit_and_nothing_is_given_un
 
 
 @given(st.integers(1, 1000), st.lists(st.tuples(st.booleans(), st.integers(1, 500))))
-def test_what_is_acquired_never_exceeds_the_limit(limit: int, steps: list[tuple[bool, int]]) -> None:
+def test_the_acquired_memory_never_exceeds_the_limit(limit: int, steps: list[tuple[bool, int]]) -> None:
     pool = BufferPool(limit, limit // 8)
     taken: list[int] = []
     for is_release, size in steps:
@@ -71,7 +71,7 @@ def test_a_share_is_kept_for_topics_with_priority_and_lent_to_them() -> None:
     assert not pool.try_acquire(1)
 
 
-def test_a_single_record_is_possible_whatever_is_kept() -> None:
+def test_a_single_record_is_possible_beside_any_reserve() -> None:
     pool = BufferPool(100, 0, 1, kept_percent=90)
     assert (pool.record_limit, pool.kept_records) == (1, 0)
     assert pool.try_acquire(100)

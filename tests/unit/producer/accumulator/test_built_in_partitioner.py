@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -14,11 +15,19 @@ from ..accumulator_harness import Harness
 from ..sender_fakes import cluster_of
 
 
+def no_batches(partitions: list[int]) -> list[int]:
+    return [0] * len(partitions)
+
+
+def of(sizes: list[int]) -> Callable[[list[int]], list[int]]:
+    return lambda partitions: [sizes[partition] for partition in partitions]
+
+
 class TestBuiltInPartitioner:
     def test_equal_queues_take_turns_in_shuffled_rounds(self) -> None:
         partitioner = BuiltInPartitioner("t", random_source=random.Random(1))
         cluster = cluster_of({"t": [1] * 8})
-        rounds = [[partitioner.next_partition(cluster, lambda _: 0) for _ in range(8)] for _ in range(20)]
+        rounds = [[partitioner.next_partition(cluster, no_batches) for _ in range(8)] for _ in range(20)]
         assert all(sorted(of_round) == list(range(8)) for of_round in rounds)
         assert len({tuple(of_round) for of_round in rounds}) > 10
 
@@ -26,7 +35,7 @@ class TestBuiltInPartitioner:
         partitioner = BuiltInPartitioner("t", random_source=random.Random(1))
         cluster = cluster_of({"t": [1] * 3})
         sizes = [0, 3, 1]
-        chosen = Counter(partitioner.next_partition(cluster, sizes.__getitem__) for _ in range(14_000))
+        chosen = Counter(partitioner.next_partition(cluster, of(sizes)) for _ in range(14_000))
         # The longest queue plus one, less the own: 4, 1 and 3 of 8.
         assert chosen[0] / 14_000 == pytest.approx(4 / 8, rel=0.05)
         assert chosen[1] / 14_000 == pytest.approx(1 / 8, rel=0.1)
@@ -35,33 +44,33 @@ class TestBuiltInPartitioner:
     def test_without_adaptation_queues_do_not_matter(self) -> None:
         partitioner = BuiltInPartitioner("t", is_adaptive=False)
         cluster = cluster_of({"t": [1] * 4})
-        chosen = Counter(partitioner.next_partition(cluster, [9, 0, 0, 0].__getitem__) for _ in range(400))
+        chosen = Counter(partitioner.next_partition(cluster, of([9, 0, 0, 0])) for _ in range(400))
         assert chosen == dict.fromkeys(range(4), 100)
 
     def test_partitions_without_a_leader_are_passed_over_while_another_has_one(self) -> None:
         partitioner = BuiltInPartitioner("t")
         cluster = cluster_of({"t": [1, -1, 2, -1]})
-        assert {partitioner.next_partition(cluster, lambda _: 0) for _ in range(50)} == {0, 2}
+        assert {partitioner.next_partition(cluster, no_batches) for _ in range(50)} == {0, 2}
         nobody = cluster_of({"t": [-1] * 4})
-        assert {partitioner.next_partition(nobody, lambda _: 0) for _ in range(50)} == {0, 1, 2, 3}
+        assert {partitioner.next_partition(nobody, no_batches) for _ in range(50)} == {0, 1, 2, 3}
 
     def test_brokers_that_are_not_ready_are_passed_over_unless_all_are_so(self) -> None:
         partitioner = BuiltInPartitioner("t")
         cluster = cluster_of({"t": [1, 2, 1, 2]})
-        chosen = {partitioner.next_partition(cluster, lambda _: 0, lambda node_id: node_id == 2) for _ in range(50)}
+        chosen = {partitioner.next_partition(cluster, no_batches, lambda node_id: node_id == 2) for _ in range(50)}
         assert chosen == {1, 3}
-        chosen = {partitioner.next_partition(cluster, lambda _: 0, lambda _: False) for _ in range(50)}
+        chosen = {partitioner.next_partition(cluster, no_batches, lambda _: False) for _ in range(50)}
         assert chosen == {0, 1, 2, 3}
 
     def test_a_topic_without_partitions_is_an_error(self) -> None:
         with pytest.raises(UnknownTopicOrPartitionError, match="no partitions"):
-            BuiltInPartitioner("t").next_partition(cluster_of({"u": [1]}), lambda _: 0)
+            BuiltInPartitioner("t").next_partition(cluster_of({"u": [1]}), no_batches)
 
     def test_new_partitions_come_with_the_next_round(self) -> None:
         partitioner = BuiltInPartitioner("t")
         small, large = cluster_of({"t": [1] * 2}), cluster_of({"t": [1] * 4})
-        partitioner.next_partition(small, lambda _: 0)
-        chosen = [partitioner.next_partition(large, lambda _: 0) for _ in range(5)]
+        partitioner.next_partition(small, no_batches)
+        chosen = [partitioner.next_partition(large, no_batches) for _ in range(5)]
         assert set(chosen) == {0, 1, 2, 3}
 
     def test_a_switch_among_thousands_does_not_look_at_every_queue(self) -> None:
@@ -69,12 +78,12 @@ class TestBuiltInPartitioner:
         cluster = cluster_of({"t": [1] * 6400})
         looks = Counter[int]()
 
-        def queue_size(partition: int) -> int:
-            looks[partition] += 1
-            return 0
+        def queue_sizes(partitions: list[int]) -> list[int]:
+            looks.update(partitions)
+            return no_batches(partitions)
 
         for _ in range(1000):
-            partitioner.next_partition(cluster, queue_size)
+            partitioner.next_partition(cluster, queue_sizes)
         assert looks.total() <= 10 * 6400
 
 

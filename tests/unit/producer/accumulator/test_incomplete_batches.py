@@ -1,4 +1,4 @@
-"""Accounting: accepted = delivered + failed + pending, and what a flush waits for."""
+"""Accounting: accepted = delivered + failed + pending, and the batches of a flush."""
 
 from __future__ import annotations
 

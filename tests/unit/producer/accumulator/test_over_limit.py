@@ -54,7 +54,7 @@ def test_a_record_that_a_codec_makes_fit_is_never_refused(codec: Compression, fi
 
 
 @pytest.mark.parametrize("codec", [codec for codec in Compression if codec])
-def test_what_no_codec_can_make_fit_is(codec: Compression) -> None:
+def test_a_record_that_no_codec_can_make_fit_is_over_the_limit(codec: Compression) -> None:
     error = error_of(Waiter(bytes(10_000_000), partition=None), 100, codec)
     assert error.size > error.limit == 100
     assert error.partition is None

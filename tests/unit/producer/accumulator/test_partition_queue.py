@@ -76,10 +76,10 @@ class TestLeader:
 
 def test_a_topic_makes_the_queue_of_a_partition_when_it_is_first_asked_for() -> None:
     info = TopicInfo("t", None)
-    assert info.queue_size(3) == 0
+    assert info.queue_sizes([3, 0]) == [0, 0]
     assert info.queues == []
     queue = info.queue(3)
     assert info.queue(3) is queue
     assert queue.topic_partition == ("t", 3)
     queue.batches.append(batch_at(0))
-    assert info.queue_size(3) == 1
+    assert info.queue_sizes([3, 0]) == [1, 0]

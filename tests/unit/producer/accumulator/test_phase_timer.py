@@ -171,7 +171,7 @@ class TestEncode:
         assert (linger, encode, retried) == pytest.approx((0, 0.001, 0))
         assert queued >= 0
 
-    def test_in_a_thread_the_wait_for_it_counts_and_what_comes_after_does_not(self) -> None:
+    def test_in_a_thread_the_wait_for_it_counts_and_later_time_does_not(self) -> None:
         harness = Timed(compression_type="gzip", batch_size=64 * KIB)
         harness.append_ok(LARGE)
         assert harness.ready().ready_nodes == set()
@@ -186,7 +186,7 @@ class TestEncode:
 
 
 class TestAttempts:
-    def test_what_comes_after_the_first_is_neither_linger_nor_queue(self) -> None:
+    def test_time_after_the_first_attempt_is_neither_linger_nor_queue(self) -> None:
         harness = Timed(linger_ms=50, retry_backoff_ms=100)
         harness.append_ok()
         harness.now += 0.050
@@ -200,7 +200,7 @@ class TestAttempts:
             assert harness.drain() == [batch]
         assert times(batch) == pytest.approx((0.050, 0, 0, 6))
 
-    def test_the_batches_that_one_is_split_into_have_had_what_it_had_and_then_their_own(self) -> None:
+    def test_the_parts_of_a_split_batch_have_its_times_and_then_their_own(self) -> None:
         harness = Timed(linger_ms=50)
         for _ in range(2):
             harness.append_ok(b"x" * 100)

@@ -38,7 +38,7 @@ def batch_of(*values: Any, limit: int = 16 * KIB, **options: Any) -> tuple[Produ
 
 
 def parsed(batch: ProducerBatch) -> RecordBatch:
-    """What a broker reads."""
+    """The records for a broker."""
     found = RecordBatch(memoryview(wire_bytes(batch)))
     found.validate()
     return found
@@ -169,7 +169,7 @@ class TestSealing:
         assert wire_bytes(batch) == first
         batch.reset_producer_state(7, 2, 0)
         assert batch.sequence_has_been_reset
-        assert b"".join(bytes(piece) for piece in held) == first  # what a transport holds stays as it is
+        assert b"".join(bytes(piece) for piece in held) == first  # the transport's bytes stay as they are
         found = parsed(batch)
         assert (found.producer_id, found.producer_epoch, found.base_sequence) == (7, 2, 0)
         batch.drained(13.0)

@@ -1,4 +1,4 @@
-"""Which batches are ready, to which nodes, and what is drained of them."""
+"""The ready batches, their nodes, and the draining of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from aiokafkapy.cluster.cluster import Cluster
 from aiokafkapy.common import NO_LEADER, TopicPartition
 from aiokafkapy.producer.accumulator.ready_batches import LONGEST_LINGER, TIME_OF_BATCH, ReadyCheckResult
 from aiokafkapy.producer.accumulator.record_accumulator import ADAPTIVE_LINGER
@@ -228,9 +229,15 @@ class TestReady:
         looked: list[TopicPartition] = []
 
         class Looking:
-            def partition(self, topic_partition: TopicPartition) -> Any:
-                looked.append(topic_partition)
-                return harness.cluster.partition(topic_partition)
+            leader_epochs = dict.fromkeys(range(5000), 1)
+
+            def topic(self, name: str) -> Any:
+                assert name == "t"
+                return self
+
+            def leader(self, number: int) -> int:
+                looked.append(TopicPartition("t", number))
+                return 1
 
             def node_by_id(self, node_id: int) -> Any:
                 return harness.cluster.node_by_id(node_id)
@@ -370,21 +377,13 @@ class TestDrain:
         assert harness.drain() != []
 
 
-def newer_epoch(leader: int) -> Any:
+def newer_epoch(leader: int) -> Cluster:
     """A view in which the only partition of ``t`` has this leader, elected since."""
     cluster = cluster_of({"t": [leader]})
     topic = cluster.topic("t")
     assert topic is not None
     info = topic.partitions[0]._replace(leader_epoch=2)
-
-    class View:
-        def partition(self, _: TopicPartition) -> Any:
-            return info
-
-        def node_by_id(self, node_id: int) -> Any:
-            return cluster.node_by_id(node_id)
-
-    return View()
+    return Cluster(cluster.nodes, {"t": topic.replace([info])})
 
 
 class TestPriority:

@@ -99,7 +99,7 @@ class TestLimitOfATopic:
         assert all(delivery.done() for delivery in deliveries)
         harness.check()
 
-    def test_what_was_sent_and_what_is_compressed_is_left_to_the_broker(self) -> None:
+    def test_sent_and_compressed_batches_are_left_to_the_broker(self) -> None:
         harness = Harness(batch_size=1_000)
         for number in range(10):
             harness.append_ok(b"%02d" % number * 20)
@@ -267,7 +267,7 @@ class TestExpiry:
         expired = harness.accumulator.expired_batches(1000.0 + 32)
         assert [values_of(batch)[0][:1] for batch in expired] == [b"0", b"1", b"2"]
         assert harness.accumulator.next_expiry_time() == 1000.0 + 33
-        # The last was open: what comes now does not go into a batch that is gone.
+        # The last was open: a new record does not go into a finished batch.
         harness.accumulator.expired_batches(1000.0 + 40)
         harness.append_ok(b"new")
         assert harness.accumulator.queue_sizes() == {T0: 1}

@@ -50,7 +50,7 @@ class TestAppend:
         batch, first = harness.accumulator.incomplete[-2:]
         assert batch.builder.expected == last.builder.records_size > 100_000
         assert first.builder.expected == 0
-        if _form.compiled:  # in few pieces, then; a bytearray gives back what it does not use
+        if _form.compiled:  # in few pieces, then; a bytearray gives back its unused bytes
             assert batch.memory >= 32 * KIB > 4 * first.memory
         harness.check()
 
@@ -209,7 +209,7 @@ class TestAppendMany:
         harness.check()
         assert self.append(harness, values)[0] == 0
 
-    def test_a_bad_record_stops_it_and_what_came_before_is_accepted(self) -> None:
+    def test_a_bad_record_stops_it_and_the_records_before_are_accepted(self) -> None:
         harness = Harness()
         values: list[Any] = [b"a", b"b", "text", b"c"]
         deliveries = DeliveryList(values, None, 1)
@@ -244,7 +244,7 @@ class TestMemory:
             delivery = harness.append(value, number % 2)
             harness.check()
             if delivery is None:
-                # Everything is ready at once for somebody who waits; when all is sent, there is room.
+                # Everything is ready at once while a caller waits; when all is sent, there is room.
                 batches = harness.drain_all()
                 assert batches
                 for batch in batches:
@@ -291,7 +291,7 @@ class TestMemory:
         del batch, delivery, result
         assert gone() is None
 
-    def test_a_full_pool_says_what_it_is_full_of(self) -> None:
+    def test_the_error_of_a_full_pool_says_which_bound_was_reached(self) -> None:
         harness = full_harness()
         text = str(harness.accumulator.appender.buffer_exhausted_error("t", 1))
         assert "'t'" in text
@@ -555,7 +555,7 @@ class TestWaiters:
 
 
 class History:
-    """Random steps on an accumulator, and what must come out of them."""
+    """Random steps on an accumulator, and their expected results."""
 
     def __init__(self, harness: Harness) -> None:
         self.harness = harness
@@ -610,7 +610,7 @@ class History:
         self.leave(0)
 
     def purge(self, argument: int) -> None:
-        """What was never sent in a partition is given up."""
+        """Unsent records of a partition are given up."""
         for batch in self.harness.accumulator.take_queued(lambda place: place.partition == argument % 2):
             self.lost.update(int(value[:6]) for value in values_of(batch))
             self.harness.fail(batch)

@@ -95,7 +95,7 @@ def test_it_follows_a_topic_whose_records_change() -> None:
     assert chooser.chosen == ZSTD_1
 
 
-def test_what_cannot_be_used_any_more_is_left() -> None:
+def test_a_codec_that_cannot_be_used_any_more_is_left() -> None:
     chooser = CodecChooser()
     chooser.measured(JSON)
     without_zstd = [NONE, LZ4]

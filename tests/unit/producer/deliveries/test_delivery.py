@@ -386,7 +386,7 @@ class TestMemory:
     async def test_failed_batches_leave_nothing_though_frames_in_tracebacks_hold_deliveries(
         self,
     ) -> None:
-        """A traceback that hung on what the result keeps would tie a knot which the collector cannot see."""
+        """A traceback on an error that the result keeps would make a cycle that the collector cannot see."""
         gone: list[weakref.ref[Any]] = []
         for _ in range(100):
             results = [result_of(1) for _ in range(100)]
@@ -406,13 +406,13 @@ class TestMemory:
 
 @pytest.fixture
 async def no_loop_errors() -> list[Any]:
-    """What the loop's exception handler was told."""
+    """The calls of the loop's exception handler."""
     errors: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
     return errors
 
 
-def test_a_topic_partition_is_what_it_says() -> None:
+def test_a_topic_partition_has_the_fields_that_it_shows() -> None:
     delivery = new_delivery(ProduceRequestResult(TopicPartition("other", 3)), 0, 1, -1, -1)
     assert delivery.topic_partition == TopicPartition("other", 3)
 

@@ -32,7 +32,7 @@ def test_it_is_aligned_with_its_input() -> None:
     listed.add_span(first, 3, 1)
     listed.add_span(second, 0, 2)
     assert len(listed) == 5
-    assert len(listed._spans) == 2
+    assert len(listed._results) == 2
     assert not listed.done()
     first.succeed(10, -1)
     second.succeed(20, -1)

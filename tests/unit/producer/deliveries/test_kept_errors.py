@@ -1,4 +1,4 @@
-"""What is kept of an error, and given out."""
+"""Kept errors, and the copies that are raised."""
 
 from __future__ import annotations
 

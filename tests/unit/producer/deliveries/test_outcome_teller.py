@@ -23,7 +23,7 @@ class FakeLoop:
         self.callbacks.append(callback)
 
     def turn(self) -> int:
-        """Run what is due; returns how many callbacks that were."""
+        """Run the due callbacks; returns how many callbacks that were."""
         due, self.callbacks = self.callbacks, []
         for callback in due:
             callback()  # type: ignore[operator]

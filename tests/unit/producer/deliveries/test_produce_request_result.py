@@ -179,7 +179,7 @@ class TestLooking:
         assert first.follow(3) == (third, 1)
         assert first.locate(3) == (second, 3)
 
-    def test_what_did_not_move_has_no_other_place(self) -> None:
+    def test_an_index_that_did_not_move_has_no_other_place(self) -> None:
         with pytest.raises(IllegalStateError, match="was not moved"):
             result_of().locate(0)
 
@@ -211,7 +211,7 @@ class TestSettlementCounter:
         counter.watch(result)
         assert counter.is_settled
 
-    def test_it_follows_what_moved_before_and_after(self) -> None:
+    def test_it_follows_moves_before_and_after(self) -> None:
         counter = SettlementCounter()
         result, halves = result_of(4), [result_of(2), result_of(2)]
         counter.watch(result)

@@ -1,4 +1,4 @@
-"""aiokafkapy.producer.deliveries.record_metadata: the shortcut gives what the constructor gives."""
+"""aiokafkapy.producer.deliveries.record_metadata: the shortcut and the constructor give the same."""
 
 from __future__ import annotations
 

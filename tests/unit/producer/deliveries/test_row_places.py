@@ -194,7 +194,7 @@ async def test_finding_many_failed_rows_gives_others_their_turn() -> None:
 
 @given(st.data())
 def test_every_row_is_found_with_all_lanes_and_batches(data: Any) -> None:
-    """Against the obvious: a list of what became of each row."""
+    """Against the obvious: a list of each row's outcome."""
     places = RowPlaces()
     expected: list[tuple[int, int] | None] = []  # partition and offset
     offsets = [0, 0, 0]

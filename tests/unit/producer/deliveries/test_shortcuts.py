@@ -1,4 +1,4 @@
-"""aiokafkapy.producer.deliveries.shortcuts: each gives what the standard library gives, over loops and threads."""
+"""aiokafkapy.producer.deliveries.shortcuts: each agrees with the standard library, over loops and threads."""
 
 from __future__ import annotations
 

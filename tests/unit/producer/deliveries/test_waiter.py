@@ -1,4 +1,4 @@
-"""``producer/waiter.py``: what a task awaits, in its compiled and its interpreted form."""
+"""``producer/waiter.py``: the object that a task awaits, in its compiled and its interpreted form."""
 
 from __future__ import annotations
 

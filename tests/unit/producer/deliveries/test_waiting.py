@@ -60,7 +60,7 @@ assert accumulator.accepted == accumulator.delivered + accumulator.failed == 4
 @pytest.mark.parametrize("form", ["", "1"], ids=["as it is", "interpreted"])
 def test_an_accumulator_needs_neither_an_event_loop_nor_asyncio(form: str) -> None:
     path = repr([entry for entry in sys.path if entry])
-    # Without ``site``, whose path files import what they like.
+    # Without ``site``, whose path files may import any module.
     program = f"import sys\nsys.path[:] = {path}\n{WITHOUT_ASYNCIO}"
     environment = os.environ | {INTERPRETED_VARIABLE: form}
     subprocess.run([sys.executable, "-S", "-c", program], check=True, env=environment, timeout=60)

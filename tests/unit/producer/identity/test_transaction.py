@@ -1,4 +1,4 @@
-"""The states of a transaction, and what errors mean for it: KIP-98, KIP-588 and KIP-890 as Java has them."""
+"""The states of a transaction, and the effects of errors on it: KIP-98, KIP-588 and KIP-890 as Java has them."""
 
 from __future__ import annotations
 

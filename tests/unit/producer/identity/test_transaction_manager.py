@@ -383,7 +383,7 @@ class TestErrors:
         assert manager.bump_epoch_if_needed(nothing_on_the_wire)
         assert second.base_sequence == 0
         assert fail(manager, second, UNKNOWN_ID, log_start_offset=50)
-        assert not manager.is_epoch_bump_required  # that was for what it had been before
+        assert not manager.is_epoch_bump_required  # that was for its earlier state
 
     def test_other_errors_are_as_retriable_as_they_say(self, manager: TransactionManager) -> None:
         batch = Batch()

@@ -1,4 +1,4 @@
-"""Arguments are checked at the call: the same error in both forms, which says what to write."""
+"""Arguments are checked at the call: the same error in both forms, with the remedy."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class TestPartition:
         assert chosen_partition("t", partition, 6) == 3
 
     @pytest.mark.parametrize("partition", [True, 0.7, 3.0, "1", b"1", Index(ValueError()), Index("3"), [], Decimal(3)])
-    def test_what_is_none_is_named_with_its_topic(self, partition: Any) -> None:
+    def test_an_invalid_value_is_named_with_its_topic(self, partition: Any) -> None:
         kind = type(partition).__name__
         with pytest.raises(TypeError, match=f"topic 't': partition is a {kind}, not an int"):
             partition_of("t", partition)
@@ -180,7 +180,7 @@ class TestHeaders:
             ([("\ud800", b"")], r"name of header '\\ud800' is not Unicode text"),
         ],
     )
-    def test_what_is_none_is_named_with_its_topic(self, headers: Any, message: str) -> None:
+    def test_an_invalid_value_is_named_with_its_topic(self, headers: Any, message: str) -> None:
         with pytest.raises(SerializationError, match=f"topic 't': .*{message}") as caught:
             headers_of("t", headers)
         assert caught.value.topic == "t"

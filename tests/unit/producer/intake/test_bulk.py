@@ -59,7 +59,7 @@ class Runtime:
         return self.is_bound and opening == self.opening
 
     async def deliver(self) -> None:
-        """What a Sender and a broker would do."""
+        """The part of a Sender and a broker."""
         while True:
             now, cluster = self.now(), self.metadata.cluster
             nodes = self.accumulator.ready(cluster, now, {}).ready_nodes
@@ -82,7 +82,7 @@ async def send(runtime: Runtime, items: Any, *, is_plain: bool = True) -> Outcom
 
 
 def delivered(outcomes: Outcomes) -> list[RecordMetadata]:
-    """All of them, none of which is an error."""
+    """All of them, without an error."""
     found = [outcome for outcome in outcomes if isinstance(outcome, RecordMetadata)]
     assert len(found) == len(outcomes)
     return found

@@ -18,7 +18,7 @@ def config(**options: Any) -> ProducerConfig:
 
 
 @pytest.mark.parametrize("overflow", ["wait", "raise", "drop_newest"])
-def test_a_call_may_choose_what_its_topic_might_have(overflow: str) -> None:
+def test_a_call_may_choose_any_policy_of_a_topic(overflow: str) -> None:
     check_overflow(config(), "t", overflow)
     check_overflow(config(), None, overflow)
 
@@ -41,7 +41,7 @@ def test_another_value_is_refused(overflow: Any, error: type[Exception], text: s
 @pytest.mark.parametrize(
     ("options", "overflow", "text"),
     [
-        ({"transactional_id": "a"}, "drop_newest", "transactional_id='a': what is dropped would be missing"),
+        ({"transactional_id": "a"}, "drop_newest", "transactional_id='a': dropped records would leave gaps"),
         ({"enable_gapless_guarantee": True}, "drop_newest", "enable_gapless_guarantee=True"),
         ({}, "drop_oldest", "no topic has overflow='drop_oldest'"),
         ({"manual_flush": True}, "wait", "manual_flush=True: nothing is sent"),

@@ -1,4 +1,4 @@
-"""What a cancelled call is told of its records."""
+"""The error of a cancelled call, and its records."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def records(count: int, *, done: bool = False) -> DeliveryList:
         (0, "3 records in a request: delivery goes on, and the outcome is unknown here", True),
     ],
 )
-def test_the_error_says_what_became_of_them(left: int, note: str, is_unknown: bool) -> None:
+def test_the_error_says_whether_the_records_were_taken_back(left: int, note: str, is_unknown: bool) -> None:
     runtime, error = Runtime(left), asyncio.CancelledError()
     take_back(runtime, [records(2), new_delivery(ProduceRequestResult(TopicPartition("t", 0)), 0, 1, -1, -1)], error)
     assert len(runtime.asked) == 1

@@ -1,4 +1,4 @@
-"""``deadline()``: which time holds where, and what ends first when it is over."""
+"""``deadline()``: the time that applies to each call, and the order of ends when it is over."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def test_when_it_is_over_records_have_their_outcome_before_anything_is_can
     assert not asyncio.current_task().cancelling()  # type: ignore[union-attr]
 
 
-async def test_what_goes_on_waiting_is_cancelled_as_asyncio_does_it() -> None:
+async def test_a_task_that_still_waits_is_cancelled_as_asyncio_does_it() -> None:
     delivery, result = pending()
     deadlines = RecordDeadlines(asyncio.get_running_loop(), lambda records: result.fail(ValueError()))
     block = deadline(0.01)
@@ -183,7 +183,7 @@ async def test_left_in_another_context_than_entered_it_is_not_in_force() -> None
 
 
 @pytest.mark.parametrize(("wrong", "error"), [("2", TypeError), (True, TypeError), (math.nan, ValueError)])
-def test_what_is_no_number_of_seconds_is_refused_at_once(wrong: Any, error: type[Exception]) -> None:
+def test_a_value_that_is_no_number_of_seconds_is_refused_at_once(wrong: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="deadline"):
         deadline(wrong)
 

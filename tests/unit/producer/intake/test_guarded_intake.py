@@ -30,7 +30,7 @@ class Runtime(IntakeRuntime):
 
 
 class Seen:
-    """An interceptor that keeps what it is told."""
+    """An interceptor that keeps its arguments."""
 
     def __init__(self) -> None:
         self.sent: list[ProducerRecord] = []
@@ -87,7 +87,7 @@ async def test_a_probe_with_a_wrong_argument_leaves_its_place_to_the_next() -> N
         assert isinstance(accept(taker), Delivery)
 
 
-async def test_what_no_producer_takes_is_refused_as_ever() -> None:
+async def test_an_argument_that_no_producer_takes_is_refused_as_ever() -> None:
     for taker in (guarded(), guarded(Seen())):
         with pytest.raises(ProducerNotStartedError):
             accept(taker)

@@ -1,4 +1,4 @@
-"""Interceptors before an intake: what they change is accepted, and they are told of every outcome once."""
+"""Interceptors before an intake: their changes are accepted, and their hooks get every outcome once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..intake_harness import IntakeRuntime, not_started
 
 
 class Interceptor:
-    """Changes what it is told to, and remembers."""
+    """Makes the given changes, and remembers its calls."""
 
     def __init__(self, **changes: Any) -> None:
         self.changes = changes

@@ -1,4 +1,4 @@
-"""What becomes of records without room, by topic: raised, dropped, or others dropped for them."""
+"""The fate of records without room, by topic: raised, dropped, or others dropped for them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from aiokafkapy.producer.intake.pending_record import PendingRecord
 
 
 class Line:
-    """What a record tells the line it waits in."""
+    """The calls of a record to its waiting line."""
 
     def __init__(self) -> None:
         self.cancelled: list[PendingRecord] = []

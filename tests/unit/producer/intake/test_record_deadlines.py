@@ -16,7 +16,7 @@ from ..sender_fakes import VirtualLoop
 
 
 class Harness:
-    """Deadlines on a virtual loop, and what was overdue at which time."""
+    """Deadlines on a virtual loop, and the overdue records with their times."""
 
     def __init__(self) -> None:
         clock = VirtualClock()

@@ -1,4 +1,4 @@
-"""What a record meets in its caller's step. Most of it is tested through the producer, in test_producer."""
+"""A record's way in its caller's step. Most of it is tested through the producer, in test_producer."""
 
 from __future__ import annotations
 

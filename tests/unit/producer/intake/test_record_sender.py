@@ -1,5 +1,5 @@
-"""Records sent one a call: by a RecordSender alone, and the calls as others see them. What becomes of a record in the
-whole producer is tested in test_producer.
+"""Records sent one a call: by a RecordSender alone, and the calls as others see them. A record's way through the whole
+producer is tested in test_producer.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class TestSendNowait:
         with pytest.raises(MetadataNotReadyError, match="cannot wait for metadata"):
             sender.send_nowait("orders", b"1", partition=6)
 
-    async def test_without_room_it_says_what_is_full(self) -> None:
+    async def test_without_room_the_error_says_which_bound_was_reached(self) -> None:
         runtime = IntakeRuntime(buffer_memory=40_000, max_request_size=39_000)
         sender: RecordSender[bytes, bytes] = RecordSender(new_intake(runtime))
         with pytest.raises(BufferExhaustedError, match="buffer_memory is full") as caught:
@@ -121,7 +121,7 @@ class TestEnqueue:
         runtime.learn({"orders": 6, "new": 1})
         assert runtime.values("new") == []
 
-    async def test_what_the_wait_ends_with_is_raised(self) -> None:
+    async def test_the_error_that_ends_the_wait_is_raised(self) -> None:
         runtime = IntakeRuntime()
         sender: RecordSender[bytes, bytes] = RecordSender(new_intake(runtime))
         call = asyncio.create_task(sender.enqueue("new", b"1"))
@@ -178,14 +178,14 @@ def test_a_call_tells_of_itself_in_both_forms(call: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("name", ["send", "enqueue"])
 def test_a_call_that_waits_is_a_coroutine_function(name: str) -> None:
-    """A web framework asks this of a background task, and gives what says no to a thread."""
+    """A web framework asks this of a background task, and runs other functions in a thread."""
     call = getattr(KafkaProducer(bootstrap_servers="host:1"), name)
     assert inspect.iscoroutinefunction(call)
     assert asyncio.iscoroutinefunction(call)
 
 
 def test_send_makes_one_of_pythons_own_coroutines() -> None:
-    """Who runs other people's coroutines asks them for their state, which a compiled one cannot tell."""
+    """A framework that runs coroutines asks for their state, which a compiled one does not have."""
     coroutine = KafkaProducer(bootstrap_servers="host:1").send("topic", b"value")
     assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
     coroutine.close()

@@ -1,4 +1,4 @@
-"""aiokafkapy.producer.intake.serializer_threads: which records go to a thread, and what comes back."""
+"""aiokafkapy.producer.intake.serializer_threads: the records that go to a thread, and their results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def in_thread(serializer: ThreadedSerializer, data: Any, topic: str = "t")
     ("data", "is_large"),
     [(b"x" * 100, False), (b"x" * 101, True), ("x" * 101, True), (bytearray(101), True), (Array(), True), ([1], False)],
 )
-async def test_what_tells_its_size_goes_to_a_thread_by_it(data: Any, is_large: bool) -> None:
+async def test_a_value_with_a_known_size_goes_to_a_thread_by_it(data: Any, is_large: bool) -> None:
     assert await in_thread(ThreadedSerializer(here, 100), data) is is_large
 
 
@@ -76,7 +76,7 @@ async def test_a_thread_sees_the_callers_context_and_begins_when_it_is_awaited()
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), asyncio.CancelledError(), SystemExit(3)])
-async def test_what_is_raised_in_a_thread_is_raised_here(error: BaseException) -> None:
+async def test_an_exception_in_a_thread_is_raised_here(error: BaseException) -> None:
     def serializer(_topic: str, data: Any) -> bytes:
         raise error
 

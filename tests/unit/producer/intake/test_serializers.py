@@ -134,7 +134,7 @@ async def test_a_failing_one_refuses_the_record_and_leaves_no_coroutine() -> Non
     assert isinstance(record.events[0], SerializationError)
 
 
-async def test_what_is_no_bytes_in_the_end_refuses_the_record() -> None:
+async def test_a_result_that_is_not_bytes_refuses_the_record() -> None:
     record = Record(None, give("text"))
     with pytest.raises(SerializationError, match="is a str"):
         await finish_serializing(record)  # type: ignore[arg-type]
@@ -149,7 +149,7 @@ async def test_a_future_that_was_cancelled_is_its_records_error_and_cancels_no_c
     assert isinstance(record.events[0], SerializationError)
 
 
-async def test_what_is_awaitable_again_is_refused_and_leaves_no_coroutine() -> None:
+async def test_a_result_that_is_awaitable_again_is_refused_and_leaves_no_coroutine() -> None:
     async def twice() -> Any:
         return give(b"x")
 
@@ -158,7 +158,7 @@ async def test_what_is_awaitable_again_is_refused_and_leaves_no_coroutine() -> N
         await finish_serializing(record)  # type: ignore[arg-type]
 
 
-async def test_what_may_be_changed_later_is_taken_as_it_is_now() -> None:
+async def test_a_mutable_value_is_copied_at_the_call() -> None:
     data = bytearray(b"now")
     record = Record(give(memoryview(data)), give(data))
     await finish_serializing(record)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Calls with a time of their own: how long their record has, and what is refused."""
+"""Calls with a time of their own: the time of their record, and refusals."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from aiokafkapy.errors import DeliveryTimeoutError
 from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.intake.pending_record import GivenRecord
 from aiokafkapy.producer.intake.record_deadlines import RecordDeadlines
 from aiokafkapy.producer.intake.record_sender import admitted
 from aiokafkapy.producer.intake.serializers import prepare
@@ -22,7 +23,7 @@ async def test_a_wrong_time_refuses_the_call_and_nothing_is_accepted(wrong: Any)
     runtime: Any = IntakeRuntime()
     intake = new_intake(runtime)
     with pytest.raises((TypeError, ValueError), match=r"'orders'.*delivery_timeout_ms"):
-        accept_within(intake, "orders", b"x", None, None, None, None, wrong)
+        accept_within(intake, GivenRecord("orders", b"x"), wrong)
     assert runtime.values() == []
     runtime.end()
     assert asyncio.get_running_loop() is runtime.loop
@@ -39,7 +40,7 @@ async def test_an_async_serializer_has_no_more_time_than_its_record() -> None:
         return b"never"
 
     intake = new_intake(runtime, value_serializer=prepare(serialize))
-    accepted: Any = accept_within(intake, "orders", "x", None, None, None, None, 20)
+    accepted: Any = accept_within(intake, GivenRecord("orders", "x"), 20)
     with pytest.raises(DeliveryTimeoutError, match="did not answer within the time of the call"):
         await admitted(accepted)
     runtime.deadlines.close()

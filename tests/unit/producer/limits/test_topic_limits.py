@@ -221,7 +221,7 @@ class TestLimitsBook:
         assert book.noticed({"t": TopicMetadata("t", [], second)}, 3.0) == ["t"]
         assert (book.known(), book.next_due()) == ({}, 3.0 + ASK_DELAY)
 
-    def test_what_is_never_to_be_old_is_still_read_once_a_second_at_most(self) -> None:
+    def test_limits_without_a_maximum_age_are_still_read_once_a_second_at_most(self) -> None:
         book = new_book(0.0)
         book.use("t", 0.0)
         ask(book, 1.0, "t")

@@ -268,7 +268,7 @@ class TestPartitions:
             assert (await producer.send("t", "v", key=b"k")).partition == 2
         assert seen == [("t", b"k", b"v", b"k", "v", 3)]
 
-    async def test_what_the_cluster_does_not_have_fails_at_once_with_the_producer_s_error(self) -> None:
+    async def test_a_topic_that_the_cluster_does_not_have_fails_at_once_with_the_producer_s_error(self) -> None:
         async with MockProducer(cluster={"t": 2}) as producer:
             for topic, partition in (("other", None), ("t", 2)):
                 with pytest.raises(MetadataTimeoutError, match=r"no such (topic|partition)"):
@@ -376,7 +376,7 @@ class TestItsLife:
         assert deliveries[0].result().offset == 0
         assert isinstance(deliveries[1].exception(), CloseTimeoutError)
 
-    async def test_what_looks_at_a_producer_finds_something(self) -> None:
+    async def test_a_mock_producer_has_the_attributes_of_a_producer(self) -> None:
         async with MockProducer() as producer:
             await producer.send("t", b"value")
             seen: list[Any] = []

@@ -77,7 +77,7 @@ def test_an_interrupt_passes() -> None:
         ({"attributes": {"a": 5}}, TypeError, "each a str"),
     ],
 )
-def test_what_is_wrong_is_told_at_once(arguments: dict[str, Any], error: type[Exception], said: str) -> None:
+def test_a_wrong_argument_is_an_error_at_once(arguments: dict[str, Any], error: type[Exception], said: str) -> None:
     given = {"name": "a", "value": lambda: 1, "is_total": False, "attributes": None, **arguments}
     with pytest.raises(error, match=said):
         register_metric({}, **given)

@@ -73,7 +73,7 @@ def constant(seconds: float) -> Callable[[int], float]:
 
 @pytest.mark.parametrize("distance", [0.0, 0.5, 1.0, 2.0, 3.0, 10.0, 100.0])
 def test_it_comes_to_the_full_rate_with_little_waiting(distance: float) -> None:
-    """Whatever the round trip is, in times of the broker's work for one request."""
+    """For any round trip, in multiples of the broker's work for one request."""
     fixed = Broker(distance * 0.010, constant(0.010), lambda: MOST).run(20.0)
     broker = Broker(distance * 0.010, constant(0.010))
     broker.run(5.0)  # some rounds
@@ -200,7 +200,7 @@ def test_the_bounds_leave_room_for_a_queue_that_keeps_a_broker_busy() -> None:
     ),
     st.integers(1, 16),
 )
-def test_whatever_happens_it_is_one_to_the_most(events: list[tuple[str, int, int, float, float]], most: int) -> None:
+def test_it_is_always_between_one_and_the_maximum(events: list[tuple[str, int, int, float, float]], most: int) -> None:
     pipelining, now = Pipelining(most), 0.0
     for kind, place, size, seconds, later in events:
         now += later

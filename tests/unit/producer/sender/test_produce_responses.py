@@ -188,7 +188,7 @@ def test_with_idempotence_the_transaction_manager_is_asked() -> None:
     assert outcome(29, manager=manager).outcome is Outcome.FAIL
 
 
-def test_an_unsupported_version_says_what_it_means() -> None:
+def test_the_error_for_an_unsupported_version_has_its_meaning() -> None:
     decision = outcome(35)
     assert isinstance(decision.error, UnsupportedVersionError)
     assert "version of Produce" in str(decision.error)
@@ -227,7 +227,7 @@ def test_leader_hints_are_those_of_partitions_that_failed() -> None:
     assert leader_hints(answers) == {A: (2, 9)}
 
 
-def test_what_stands_for_a_missing_answer_is_an_answer() -> None:
+def test_the_stand_in_for_a_missing_answer_is_an_answer() -> None:
     found = no_answer(A, 13, "gone")
     assert (found.topic, found.partition, found.error_code, found.error_message) == ("t", 3, 13, "gone")
     assert found.base_offset == -1

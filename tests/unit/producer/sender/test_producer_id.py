@@ -1,4 +1,4 @@
-"""InitProducerId: asked for early, repeated only for those who need it."""
+"""InitProducerId: requested early, repeated only while records need it."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_that_the_producer_is_closed_before_it_has_one_is_no_warning(
         ({"error": UnsupportedVersionError("no")}, UnsupportedVersionError, "enable_idempotence=False"),
     ],
 )
-def test_one_that_does_not_pass_fails_waiting_records_and_says_what_to_do(
+def test_a_lasting_error_fails_waiting_records_and_has_the_remedy(
     harness: SenderHarness, failure: dict[str, Any], error: type[KafkaError], remedy: str
 ) -> None:
     delivery = harness.append()

@@ -55,7 +55,7 @@ def plain(found: list[SpooledRecord | Damage]) -> list[tuple[Any, ...]]:
 
 
 @given(RECORDS)
-def test_what_is_written_is_read_back(records: list[Any]) -> None:
+def test_written_records_are_read_back(records: list[Any]) -> None:
     data, places = segment_of(records)
     assert salt_of(data) == SALT
     found = list(scan(data, SALT))

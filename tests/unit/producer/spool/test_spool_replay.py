@@ -275,7 +275,7 @@ async def test_older_records_in_memory_go_first(new: Callable[..., Runtime]) -> 
 
 
 @pytest.mark.parametrize("first", [None, DeliveryTimeoutError("late", outcome_unknown=True)])
-async def test_what_goes_again_goes_to_the_same_partitions_where_others_may_be_written(
+async def test_retried_records_go_to_the_same_partitions_where_others_may_be_written(
     new: Callable[..., Runtime], first: KafkaError | None
 ) -> None:
     """An older record would come behind a younger one otherwise."""
@@ -331,7 +331,7 @@ async def test_the_next_process_knows_the_partitions_too(new: Callable[..., Runt
     assert (after.sent, partitions) == ([[b"0", b"2"]], [1])
 
 
-async def test_a_partition_is_chosen_anew_for_what_was_not_written(new: Callable[..., Runtime]) -> None:
+async def test_a_partition_is_chosen_anew_for_records_that_were_not_written(new: Callable[..., Runtime]) -> None:
     class Next:
         asked = 0
 
@@ -362,7 +362,7 @@ class Unprintable(Exception):
 async def test_a_partitioner_that_fails_harms_its_record_alone(
     new: Callable[..., Runtime], error: BaseException, buffer_records: int | None
 ) -> None:
-    """With whatever error: the spool is one line, and would wait for it without end."""
+    """With any error: the spool is one line, and would wait for it without end."""
 
     class Odd:
         def partition(self, topic: str, key: Any, value: Any, *_: Any) -> int:

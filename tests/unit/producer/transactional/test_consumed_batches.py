@@ -38,7 +38,7 @@ class Record(NamedTuple):
 
 
 class Consumer:
-    """Gives its batches, then nothing for ever; writes down what it is asked for in the transactions' log."""
+    """Gives its batches, then nothing for ever; writes its calls into the transactions' log."""
 
     def __init__(self, log: list[str], *batches: dict[TopicPartition, list[Record]]) -> None:
         self.log = log
@@ -223,7 +223,7 @@ async def test_a_consumer_that_cannot_go_back_is_told_with_the_error() -> None:
                 raise LookupError
     assert caught.value.__cause__ is work.consumer.trouble
     assert caught.value.__notes__ == [
-        "the consumer is not back at what is committed, so begin with a new one: gone",
+        "the consumer is not back at its committed offsets, so begin with a new one: gone",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Other clients' consumers: where they go back to, and what a failed or cancelled read leaves behind.
+"""Other clients' consumers: the positions that they go back to, and the state after a failed or cancelled read.
 
 The clients themselves read in ``tests/system/test_transaction_loops.py``.
 """

@@ -1,4 +1,4 @@
-"""The requests to coordinators: their fields by version, what is tried again, and what each error becomes."""
+"""The requests to coordinators: their fields by version, retries, and the effect of each error."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class World:
 
     async def end(self, error: int = 0, *, committed: bool = True, **identity: int) -> None:
         self.will(ApiKey.END_TXN, SimpleNamespace(error_code=error, **identity))
-        await self.coordinator.end(committed, 60.0)
+        await self.coordinator.end(committed=committed, timeout=60.0)
 
 
 def found(node: Node) -> SimpleNamespace:
@@ -295,7 +295,7 @@ class TestAnswers:
         world = World()
         world.will(ApiKey.FIND_COORDINATOR, found(ONE), found(TWO))
         world.will(ApiKey.END_TXN, SimpleNamespace(error_code=code(NotCoordinatorError)), SimpleNamespace(error_code=0))
-        await world.coordinator.end(True, 60.0)
+        await world.coordinator.end(committed=True, timeout=60.0)
         assert world.client.places == [None, ONE, None, TWO]
         assert 0.079 < world.client.times[-1] - world.client.times[0] < 0.101
 
@@ -304,7 +304,7 @@ class TestAnswers:
         world = World()
         concurrent = SimpleNamespace(error_code=code(ConcurrentTransactionsError))
         world.will(ApiKey.END_TXN, concurrent, concurrent, SimpleNamespace(error_code=0))
-        await world.coordinator.end(True, 60.0)
+        await world.coordinator.end(committed=True, timeout=60.0)
         assert world.client.places == [None, ONE, ONE, ONE]
         assert world.client.times[-1] - world.client.times[0] == pytest.approx(0.04)
 
@@ -336,7 +336,7 @@ class TestAnswers:
         world = World()
         world.will(ApiKey.END_TXN, DisconnectedError("gone"))
         with pytest.raises(KafkaTimeoutError, match="'tx': EndTxn had no answer within 5 s: gone"):
-            await world.coordinator.end(False, 5.0)
+            await world.coordinator.end(committed=False, timeout=5.0)
 
     @on_virtual_time
     async def test_a_closed_client_asks_no_more(self) -> None:
@@ -371,7 +371,7 @@ class TestEndTxn:
         world = World()
         world.will(ApiKey.END_TXN, DisconnectedError("gone"))
         with pytest.raises(KafkaTimeoutError) as caught:
-            await world.coordinator.end(True, 5.0)
+            await world.coordinator.end(committed=True, timeout=5.0)
         assert caught.value.outcome_unknown
 
     @on_virtual_time
@@ -383,7 +383,7 @@ class TestEndTxn:
             SimpleNamespace(error_code=code(TransactionAbortableError)),
         )
         with pytest.raises(TransactionAbortableError) as caught:
-            await world.coordinator.end(True, 5.0)
+            await world.coordinator.end(committed=True, timeout=5.0)
         assert caught.value.outcome_unknown
 
     @on_virtual_time
@@ -397,7 +397,7 @@ class TestEndTxn:
         world = World()
         world.will(ApiKey.END_TXN, DisconnectedError("gone"))
         with pytest.raises(KafkaTimeoutError) as caught:
-            await world.coordinator.end(False, 5.0)
+            await world.coordinator.end(committed=False, timeout=5.0)
         assert not caught.value.outcome_unknown
 
     @on_virtual_time

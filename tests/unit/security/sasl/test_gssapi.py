@@ -157,7 +157,7 @@ def test_without_the_library_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPat
         mechanism_for(SaslOptions(sasl_mechanism="GSSAPI"))
 
 
-def test_what_kerberos_programs_say_is_told(realm: Realm) -> None:
+def test_the_output_of_kerberos_programs_is_in_the_error(realm: Realm) -> None:
     with pytest.raises(KdcError, match=r"kinit -k: .*nobody"):
         realm.kdc.tickets_of("nobody", realm.alice)
 

@@ -118,7 +118,7 @@ def test_no_layer_is_offered_and_another_name_counts_nothing(server: GssapiServe
     assert server.principal == "User:alice"
 
 
-def test_a_client_that_does_not_ask_who_the_broker_is_gets_the_offer_at_once(server: GssapiServerExchange) -> None:
+def test_a_client_without_mutual_authentication_gets_the_offer_at_once(server: GssapiServerExchange) -> None:
     client = Chooser(["integrity"])
     assert client.offered_by(server) == b"\1\0\0\0"
     assert server.respond(client.chosen(b"\1\0\0\0")) == b""

@@ -1,4 +1,4 @@
-"""Java's JAAS strings: those that are read, and those that are refused with what to write."""
+"""Java's JAAS strings: those that are read, and those that are refused with the remedy."""
 
 from __future__ import annotations
 

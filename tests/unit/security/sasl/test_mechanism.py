@@ -101,7 +101,7 @@ def test_settings_need_only_the_attributes_of_the_mechanisms_they_offer() -> Non
         ({"sasl_mechanism": object()}, "a object, which lacks name, blocks, prepare, exchange, close: write a name"),
     ],
 )
-def test_settings_that_mean_nothing_are_told_what_to_write(settings: dict[str, Any], words: str) -> None:
+def test_settings_without_an_effect_are_refused_with_the_remedy(settings: dict[str, Any], words: str) -> None:
     for check in (check_settings, mechanism_for):
         with pytest.raises(ConfigurationError, match=words) as caught:
             check(SaslOptions(**settings))

@@ -106,6 +106,6 @@ def test_a_password_that_saslprep_refuses_is_hashed_as_it_is() -> None:
     assert prepared_password(Secret("I\u00adX")).reveal() == b"IX"
 
 
-def test_another_mechanism_is_named_with_what_to_write() -> None:
+def test_another_mechanism_is_named_with_the_remedy() -> None:
     with pytest.raises(ConfigurationError, match="'SCRAM-SHA-1' is no SCRAM mechanism: write 'SCRAM-SHA-256'"):
         scram_hash("SCRAM-SHA-1")

@@ -59,7 +59,7 @@ def test_the_earliest_and_the_latest_offset_are_numbers_as_any() -> None:
         ('{"a": {"0": true}}', "true for partition 0 of 'a' is not a whole number"),
     ],
 )
-def test_offsets_that_cannot_be_read_say_what_is_wrong(text: str, told: str) -> None:
+def test_the_error_for_malformed_offsets_has_the_reason(text: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         parse_offsets(text)
 

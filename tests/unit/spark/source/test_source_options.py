@@ -122,11 +122,11 @@ def test_options_go_to_the_executors() -> None:
     assert pickle.loads(pickle.dumps(options)) == options
 
 
-def test_a_batch_passes_over_what_is_about_triggers() -> None:
+def test_a_batch_ignores_options_of_triggers() -> None:
     parse({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "2", "maxTriggerDelay": "1m"})
 
 
-def test_what_the_connector_takes_and_has_no_meaning_here_is_ignored_and_named(
+def test_options_of_the_connector_without_a_meaning_here_are_ignored_and_named(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     ours = {"topic": "u", "path": "/x", "groupIdPrefix": "g", "maxOffsetsPerTrigger": "5"}

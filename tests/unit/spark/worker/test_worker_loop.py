@@ -55,7 +55,7 @@ def test_a_coroutine_runs_on_a_thread_of_its_own_and_gives_its_outcome() -> None
         worker_loop.run(fails())
 
 
-def test_what_is_given_back_is_used_again_for_the_same_key_only() -> None:
+def test_a_returned_client_is_used_again_for_the_same_key_only() -> None:
     first = worker_loop.run(lease("a"))
     assert worker_loop.run(lease("a")) is first
     assert worker_loop.run(lease("b")) is not first
@@ -83,7 +83,7 @@ def test_two_at_once_have_one_each() -> None:
     assert first.closed == second.closed == 0
 
 
-def test_what_its_user_left_in_an_error_is_closed() -> None:
+def test_a_client_whose_user_failed_is_closed() -> None:
     with pytest.raises(LookupError) as caught:
         worker_loop.run(lease("a", LookupError()))
     (broken,) = caught.value.args
@@ -91,7 +91,7 @@ def test_what_its_user_left_in_an_error_is_closed() -> None:
     assert worker_loop.run(lease("a")) is not broken
 
 
-def test_what_is_no_longer_alive_is_closed_and_replaced() -> None:
+def test_a_dead_client_is_closed_and_replaced() -> None:
     first = worker_loop.run(lease("a"))
     first.is_alive = False
     assert worker_loop.run(lease("a")) is not first

@@ -316,7 +316,7 @@ async def test_leaving_ends_all_that_holds_connections_up(server: Server, connec
 # recordings
 
 
-async def test_a_recording_has_the_answers_that_the_client_got_and_who_ended_each_connection(
+async def test_a_recording_has_the_answers_that_the_client_got_and_the_side_that_ended_each_connection(
     broker: DevBroker, connect: Connect, tmp_path: Path
 ) -> None:
     file = tmp_path / "it.jsonl"

@@ -20,7 +20,7 @@ def lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def test_what_was_told_is_what_is_read(tmp_path: Path) -> None:
+def test_the_recorded_events_are_read_back(tmp_path: Path) -> None:
     file = tmp_path / "it.jsonl"
     recorder = Recorder(file)
     recorder.begin([PLACE, ("::1", 9093)])

@@ -37,7 +37,7 @@ def test_the_checksum_and_the_times_of_a_batch_do_not_count_and_its_records_do()
         (records(b"a") + records(b"b"), "records has 2 entries, and 1 in the recording"),
     ],
 )
-def test_batches_differ_by_what_is_in_them(other: bytes, reason: str) -> None:
+def test_batches_differ_by_their_records(other: bytes, reason: str) -> None:
     recorded = values(produce(records(b"a", b"b")))
     assert difference(recorded, values(produce(other))) == f"topic_data[0].partition_data[0].{reason}"
 
@@ -81,7 +81,7 @@ def test_records_that_cannot_be_read_are_compared_as_bytes() -> None:
         ),
     ],
 )
-def test_what_differs_from_run_to_run_does_not_count(
+def test_fields_that_differ_from_run_to_run_do_not_count(
     api_key: int, version: int, one: dict[str, Any], other: dict[str, Any]
 ) -> None:
     assert request(api_key, version, **one) != request(api_key, version, **other)
@@ -114,7 +114,7 @@ def test_what_differs_from_run_to_run_does_not_count(
         ),
     ],
 )
-def test_what_the_client_wants_counts_and_the_difference_is_named(
+def test_the_content_of_a_request_counts_and_the_difference_is_named(
     api_key: int, version: int, one: dict[str, Any], other: dict[str, Any], reason: str
 ) -> None:
     first, second = values(request(api_key, version, **one)), values(request(api_key, version, **other))

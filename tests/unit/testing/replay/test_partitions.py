@@ -86,3 +86,60 @@ def test_offsets_of_partitions_too() -> None:
     assert answer is not None
     _, found = decode_response(ApiKey.LIST_OFFSETS, 6, bytes(answer)[4:])
     assert [one.offset for each in found.topics for one in each.partitions] == [11]
+
+
+OFFSETS = {1: ("g", {0: 5, 1: 6}), 2: ("g", {2: 7}), 3: ("other", {0: 9})}
+
+
+def offsets_asked(version: int, group: str, numbers: list[int] | None) -> Any:
+    """The values of a request for a group's committed offsets; None: of all partitions."""
+    topics = None if numbers is None else [{"name": "t", "partition_indexes": numbers}]
+    fields: dict[str, Any] = {"group_id": group, "topics": topics}
+    if version >= 8:
+        fields = {"groups": [{**fields, "member_id": None, "member_epoch": -1}]}
+    body = build_request(ApiKey.OFFSET_FETCH, version, require_stable=False, **fields)
+    return comparable(offset_header(version), encode_request(body, 7, "it")[4:])
+
+
+def offset_header(version: int) -> RequestHeader:
+    return RequestHeader(ApiKey.OFFSET_FETCH, version, 7, "it")
+
+
+def offsets_told(version: int, group: str, offsets: dict[int, int], error_code: int = 0) -> bytes:
+    partitions = [
+        {"partition_index": number, "committed_offset": offset, "committed_leader_epoch": -1, "metadata": ""}
+        for number, offset in offsets.items()
+    ]
+    fields: dict[str, Any] = {"topics": [{"name": "t", "partitions": partitions}], "error_code": error_code}
+    if version >= 8:
+        fields = {"groups": [{"group_id": group, **fields}]}
+    return bytes(encode_response(build_response(ApiKey.OFFSET_FETCH, version, **fields), 1))
+
+
+@pytest.mark.parametrize("version", [7, 9])
+def test_committed_offsets_are_put_together_for_each_group_by_itself(version: int) -> None:
+    header = offset_header(version)
+    known = [
+        (offsets_asked(version, group, list(offsets)), offsets_told(version, group, offsets))
+        for group, offsets in OFFSETS.values()
+    ]
+    answer = put_together(header, offsets_asked(version, "g", [0, 2]), known)
+    assert answer is not None
+    correlation_id, body = decode_response(ApiKey.OFFSET_FETCH, version, bytes(answer)[4:])
+    topics = body.groups[0].topics if version >= 8 else body.topics
+    found = [(one.partition_index, one.committed_offset) for topic in topics for one in topic.partitions]
+    assert (correlation_id, found) == (7, [(0, 5), (2, 7)])
+    if version >= 8:
+        assert [group.group_id for group in body.groups] == ["g"]
+    assert put_together(header, offsets_asked(version, "other", [1]), known) is None
+    assert put_together(header, offsets_asked(version, "g", None), known) is None  # who knows whether these are all
+
+
+@pytest.mark.parametrize("version", [7, 9])
+def test_an_answer_for_all_of_a_groups_partitions_has_each_of_them_and_a_failed_one_none(version: int) -> None:
+    header = offset_header(version)
+    everything = offsets_asked(version, "g", None)
+    known = [(everything, offsets_told(version, "g", {0: 5, 1: 6}))]
+    assert put_together(header, offsets_asked(version, "g", [1]), known) is not None
+    failed = [(everything, offsets_told(version, "g", {0: 5, 1: 6}, error_code=16))]
+    assert put_together(header, offsets_asked(version, "g", [1]), failed) is None

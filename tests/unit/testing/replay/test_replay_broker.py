@@ -150,7 +150,7 @@ async def test_it_is_played_from_its_start_again_and_leaves_nothing(connect: Con
             await asyncio.open_connection("127.0.0.1", port)
 
 
-async def test_stopping_does_not_wait_for_what_is_to_come(connect: Connect) -> None:
+async def test_stopping_does_not_wait_for_delayed_answers(connect: Connect) -> None:
     async with ReplayBroker(Tape(step=HOUR).connected().request(FIRST).answer(produced(0)).closed().read()) as broker:
         client = await connect(broker)
         client.writer.write(FIRST)

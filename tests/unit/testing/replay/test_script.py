@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import decode_response
 from aiokafkapy.testing.replay.script import Part, ReplayMismatchError, Script
 
 from ..recordings import BROKER, SECOND, Tape, answer, heartbeat, produce, produced, records, request
@@ -253,3 +254,67 @@ def test_bytes_that_are_no_request_are_a_mismatch() -> None:
     part = Script(Tape().connected().request(FIRST).read()).connect(PLACE)
     with pytest.raises(ReplayMismatchError, match="and no request of Kafka's came"):
         part.ask(b"GET / HTTP/1.1")
+
+
+def fetch(*places: tuple[int, int], session_id: int = 0, epoch: int = 0, forgotten: tuple[int, ...] = ()) -> bytes:
+    """A request for these partitions of orders, each from an offset."""
+    partitions = [{"partition": number, "fetch_offset": offset} for number, offset in places]
+    return request(
+        ApiKey.FETCH,
+        12,
+        topics=[{"topic": "orders", "partitions": partitions}] if places else [],
+        forgotten_topics_data=[{"topic": "orders", "partitions": list(forgotten)}] if forgotten else [],
+        session_id=session_id,
+        session_epoch=epoch,
+    )
+
+
+def fetched(*places: tuple[int, bytes], session_id: int = 0, error_code: int = 0) -> bytes:
+    """An answer with these records."""
+    partitions = [{"partition_index": number, "records": data, "aborted_transactions": []} for number, data in places]
+    responses = [{"topic": "orders", "partitions": partitions}] if places else []
+    return answer(ApiKey.FETCH, 12, session_id=session_id, error_code=error_code, responses=responses)
+
+
+def records_in(frame: bytes | None) -> dict[int, bytes]:
+    assert frame is not None
+    _, body = decode_response(ApiKey.FETCH, 12, frame[4:])
+    assert (body.session_id, body.error_code) == (0, 0)
+    return {each.partition_index: bytes(each.records) for topic in body.responses for each in topic.partitions}
+
+
+def a_session() -> Part:
+    """Three answers of one: each time a partition is left out, which has nothing new."""
+    made = Tape().connected()
+    made.request(fetch((0, 0), (1, 0))).answer(fetched((0, b"a"), (1, b""), session_id=3))
+    made.request(fetch((0, 1), session_id=3, epoch=1)).answer(fetched((1, b"b"), session_id=3))
+    made.request(fetch((1, 1), (2, 0), session_id=3, epoch=2)).answer(fetched((0, b"c"), (2, b"d"), session_id=3))
+    return Script(made.read()).connect(PLACE)
+
+
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [
+        ([(1, 0)], {1: b"b"}),  # not its first answer, which was empty
+        ([(0, 1), (2, 0)], {0: b"c", 2: b"d"}),
+        ([(0, 0), (1, 1)], {0: b"a", 1: b""}),  # which no answer names
+    ],
+)
+def test_a_fetch_gets_what_a_session_was_told_in_another_combination(
+    places: list[tuple[int, int]], expected: dict[int, bytes]
+) -> None:
+    assert records_in(ask(a_session(), fetch(*places))) == expected
+
+
+def test_a_session_that_goes_another_way_is_ended_and_its_client_goes_on_without() -> None:
+    part = a_session()
+    assert ask(part, fetch((0, 0), (1, 0))) == fetched((0, b"a"), (1, b""), session_id=3)
+    assert ask(part, fetch(session_id=3, epoch=1, forgotten=(0,))) == fetched(error_code=70)
+    assert records_in(ask(part, fetch((1, 0), session_id=3))) == {1: b"b"}
+    assert records_in(ask(part, fetch((1, 1)))) == {1: b""}
+    with pytest.raises(ReplayMismatchError, match="FETCH v12 came"):
+        ask(part, fetch((1, 2)))
+
+
+def test_a_session_may_be_closed_that_was_left_open() -> None:
+    assert ask(a_session(), fetch(session_id=3, epoch=-1)) == fetched()

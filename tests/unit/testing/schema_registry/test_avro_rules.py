@@ -1,4 +1,4 @@
-"""aiokafkapy.testing.schema_registry.avro_rules: what a reader can read, compared with what fastavro reads."""
+"""aiokafkapy.testing.schema_registry.avro_rules: the data that a reader can read, compared with fastavro."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ TREE = record(field("next", ["null", "Tree"]), name="Tree")
         (TREE, TREE, []),
     ],
 )
-def test_what_keeps_a_reader_from_reading(reader: Any, writer: Any, kinds: list[str]) -> None:
+def test_each_incompatibility_is_named(reader: Any, writer: Any, kinds: list[str]) -> None:
     found = avro_problems(copy.deepcopy(reader), copy.deepcopy(writer))
     assert [problem.kind for problem in found] == kinds
 

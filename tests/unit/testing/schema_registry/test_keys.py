@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from aiokafkapy.common import JsonObject, JsonValue
 from aiokafkapy.testing.schema_registry.errors import RegistryRefusal
 from aiokafkapy.testing.schema_registry.keys import KeyStore
 
-KEK = {"name": "kek", "kmsType": "local-kms", "kmsKeyId": "id"}
+KEK: JsonObject = {"name": "kek", "kmsType": "local-kms", "kmsKeyId": "id"}
 
 
 def store() -> KeyStore:
@@ -29,7 +28,7 @@ def test_a_key_is_registered_once_and_the_same_again_is_the_same() -> None:
 
 
 @pytest.mark.parametrize("body", [None, {}, {"name": "kek"}, KEK | {"kmsType": 5}])
-def test_a_key_needs_its_names(body: Any) -> None:
+def test_a_key_needs_its_names(body: JsonValue) -> None:
     with pytest.raises(RegistryRefusal, match="Invalid key") as caught:
         KeyStore(lambda: 0.0).create_kek(body)
     assert caught.value.status == 422
@@ -48,6 +47,7 @@ def test_data_keys_have_versions_by_subject_and_algorithm() -> None:
         with pytest.raises(RegistryRefusal, match="not found") as caught:
             keys.dek(kek, "s", version, algorithm)
         assert caught.value.status == 404
-    for wrong in ({"algorithm": "ROT13"}, {"version": 0}, {"version": "1"}):
+    wrongs: tuple[JsonObject, ...] = ({"algorithm": "ROT13"}, {"version": 0}, {"version": "1"})
+    for wrong in wrongs:
         with pytest.raises(RegistryRefusal, match="Invalid key"):
             keys.create_dek("kek", "s", wrong)

@@ -46,5 +46,5 @@ B = (2, "b", STRING)
         (file(A, B, oneof=(2,)), file(A, B), []),
     ],
 )
-def test_what_keeps_a_reader_from_reading(reader: Any, writer: Any, kinds: list[str]) -> None:
+def test_each_incompatibility_is_named(reader: Any, writer: Any, kinds: list[str]) -> None:
     assert [problem.kind for problem in protobuf_problems(reader, writer)] == kinds

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from aiokafkapy.common import JsonObject, JsonValue
 from aiokafkapy.testing.schema_registry.errors import RegistryRefusal
 from aiokafkapy.testing.schema_registry.store import SchemaStore
 
@@ -86,7 +87,7 @@ def test_versions_are_deleted_twice_and_never_numbered_again(store: SchemaStore)
     assert register(store, "a", avro("x")) == (1, 2)
 
 
-def test_what_is_referred_to_is_not_deleted(store: SchemaStore) -> None:
+def test_a_referenced_schema_is_not_deleted(store: SchemaStore) -> None:
     register(store, "base", avro("x"))
     uses = {
         "schema": '{"type":"record","name":"S","fields":[{"name":"r","type":"R"}]}',
@@ -100,7 +101,7 @@ def test_what_is_referred_to_is_not_deleted(store: SchemaStore) -> None:
 
 
 def test_an_unreadable_input_is_refused(store: SchemaStore) -> None:
-    for body in (
+    bodies: tuple[JsonValue, ...] = (
         {},
         {"schema": "{"},
         {"schema": '{"type":"record"}'},
@@ -110,10 +111,35 @@ def test_an_unreadable_input_is_refused(store: SchemaStore) -> None:
             "schema": '{"type":"record","name":"S","fields":[{"name":"r","type":"R"}]}',
             "references": [{"name": "R", "subject": "nothing", "version": 1}],
         },
-    ):
+    )
+    for body in bodies:
         with pytest.raises(RegistryRefusal) as caught:
             store.parse(body)
         assert caught.value.code == 42201
+
+
+@pytest.mark.parametrize(
+    "references",
+    [
+        "R",
+        7,
+        ["R"],
+        [{"name": "R", "subject": "s"}],
+        [{"name": "R", "subject": "s", "version": None}],
+        [{"name": "R", "subject": "s", "version": "one"}],
+        [{"name": "R", "subject": "s", "version": float("inf")}],
+    ],
+)
+def test_references_that_are_none_are_refused(store: SchemaStore, references: JsonValue) -> None:
+    with pytest.raises(RegistryRefusal, match="a reference has a name") as caught:
+        store.parse({"schema": '"int"', "references": references})
+    assert caught.value.code == 422
+
+
+@pytest.mark.parametrize("name", ["ruleSet", "metadata"])
+def test_a_contract_that_is_no_object_is_refused(store: SchemaStore, name: str) -> None:
+    with pytest.raises(RegistryRefusal, match=f"a {name} is an object"):
+        store.parse({"schema": '"int"', name: [1]})
 
 
 def test_a_mode_forbids_writing(store: SchemaStore) -> None:
@@ -137,7 +163,7 @@ def test_a_mode_forbids_writing(store: SchemaStore) -> None:
 
 
 def test_a_normalized_schema_is_the_same_in_any_order_of_its_keys(store: SchemaStore) -> None:
-    one = {"schema": '{"type":"object","title":"T"}', "schemaType": "JSON"}
-    other = {"schema": '{"title":"T","type":"object"}', "schemaType": "JSON"}
+    one: JsonObject = {"schema": '{"type":"object","title":"T"}', "schemaType": "JSON"}
+    other: JsonObject = {"schema": '{"title":"T","type":"object"}', "schemaType": "JSON"}
     assert store.parse(one).identity != store.parse(other).identity
     assert store.parse(one, normalize=True).identity == store.parse(other, normalize=True).identity

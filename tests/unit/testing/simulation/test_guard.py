@@ -1,4 +1,4 @@
-"""What a simulation has not: each is refused with a word on what to do, at once, and the run has failed."""
+"""Calls that leave the simulation: each is refused at once, with the remedy, and the run has failed."""
 
 from __future__ import annotations
 

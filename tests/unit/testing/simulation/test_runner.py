@@ -36,7 +36,7 @@ async def place_orders(world: Simulation) -> None:
 
 
 async def place_orders_twice(world: Simulation) -> None:
-    """One that sends again what it was not told of, as if it were not sent."""
+    """A producer's user that sends records of unknown outcome again, as if they were not sent."""
     async with KafkaProducer(world.bootstrap_servers) as producer:
         for order in ORDERS:
             for _ in range(3):
@@ -271,7 +271,7 @@ def test_a_wrong_argument_is_an_error_at_once(options: dict[str, Any], message: 
         simulate(place_orders, **options)
 
 
-def test_what_is_no_coroutine_is_said_to_be_none() -> None:
+def test_an_argument_that_is_no_coroutine_function_is_refused() -> None:
     def scenario(world: Simulation) -> None:
         """Not async."""
 

@@ -12,7 +12,7 @@ from aiokafkapy.testing.simulation.shrinking import MOST_RUNS, smallest
 @pytest.mark.parametrize(
     ("needed", "expected"), [([], []), ([3], [3]), ([0, 9], [0, 9]), (list(range(10)), list(range(10)))]
 )
-def test_what_is_needed_is_left_in_its_order(needed: list[int], expected: list[int]) -> None:
+def test_the_needed_faults_stay_in_their_order(needed: list[int], expected: list[int]) -> None:
     assert smallest(range(10), lambda faults: set(needed) <= set(faults)) == expected
 
 

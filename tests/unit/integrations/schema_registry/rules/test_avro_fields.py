@@ -21,7 +21,7 @@ DISK: dict[str, Any] = {"label": "x", "radius": 1.0}
 
 
 def seen(schema: Any, data: Any) -> tuple[Any, list[tuple[str, str, Any]]]:
-    """What the walk made, upper-casing texts, and what it came to."""
+    """The result of a walk that upper-cases texts, and the visited fields."""
     named: dict[str, Any] = {}
     found: list[tuple[str, str, Any]] = []
 
@@ -72,6 +72,6 @@ def test_a_record_may_have_itself_in_it() -> None:
     assert made == {"text": "A", "next": {"text": "B", "next": None}}
 
 
-def test_what_is_missing_is_not_visited_and_data_without_a_record_has_no_field() -> None:
+def test_a_missing_field_is_not_visited_and_data_without_a_record_has_no_field() -> None:
     assert seen(record({"name": "a", "type": "string", "default": ""}), {}) == ({}, [])
     assert seen("string", "a") == ("a", [])

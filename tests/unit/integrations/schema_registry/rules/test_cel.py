@@ -1,4 +1,5 @@
-"""aiokafkapy.integrations.schema_registry.rules.cel: what expressions see, and what their results become."""
+"""aiokafkapy.integrations.schema_registry.rules.cel: the variables of expressions, and the conversion of their
+results."""
 
 from __future__ import annotations
 

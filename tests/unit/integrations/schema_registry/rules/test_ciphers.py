@@ -17,7 +17,7 @@ from aiokafkapy.integrations.schema_registry.rules.ciphers import (
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("text", [b"", b"a", b"hello" * 1000])
-def test_what_is_encrypted_comes_back_and_nothing_that_was_touched(algorithm: str, text: bytes) -> None:
+def test_encrypted_data_is_decrypted_and_altered_data_is_not(algorithm: str, text: bytes) -> None:
     cipher = Cipher(algorithm, Cipher.new_key(algorithm))
     written = cipher.encrypt(text)
     assert cipher.decrypt(written) == text

@@ -46,7 +46,7 @@ def seen(schema: Any, data: Any) -> tuple[Any, list[tuple[str, str]]]:
         ({}, "a", "a", []),
     ],
 )
-def test_a_property_is_visited_as_what_its_schema_says(kind: Any, data: Any, wanted: Any, kinds: list[str]) -> None:
+def test_a_property_is_visited_with_the_type_of_its_schema(kind: Any, data: Any, wanted: Any, kinds: list[str]) -> None:
     schema = {"type": "object", "properties": {"one": kind}, "definitions": {"text": TEXT}}
     before = {"one": data, "more": "left"}
     made, found = seen(schema, before)

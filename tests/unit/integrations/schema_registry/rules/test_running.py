@@ -25,7 +25,7 @@ REGISTRY = SchemaRegistryClient("http://localhost:1")
 
 
 class Adding:
-    """Adds the rule's name to a text, or raises what it is told to."""
+    """Adds the rule's name to a text, or raises the given error."""
 
     def __init__(self, error: BaseException | None = None, *, when: str = "run") -> None:
         self.error = error
@@ -75,7 +75,7 @@ async def test_a_failure_has_the_action_of_its_rule() -> None:
         await run(Rule("a", "ADD", expr="nothing"))
 
 
-async def test_what_cannot_be_prepared_is_a_failure_too_and_is_tried_again_later() -> None:
+async def test_a_failed_preparation_is_a_failure_too_and_is_tried_again_later() -> None:
     failing = Adding(ValueError("no"), when="prepare")
     with pytest.raises(RuleFailedError, match="it failed: ValueError"):
         await run(Rule("a", "ADD"), executor=failing)
@@ -86,13 +86,13 @@ async def test_what_cannot_be_prepared_is_a_failure_too_and_is_tried_again_later
 
 
 @pytest.mark.parametrize("when", ["prepare", "run"])
-async def test_what_would_work_later_is_no_actions_matter(when: str) -> None:
+async def test_no_action_ignores_an_error_that_may_pass(when: str) -> None:
     with pytest.raises(KeyManagementError):
         await run(Rule("a", "ADD", on_failure="NONE"), executor=Adding(KeyManagementError("away"), when=when))
 
 
 @pytest.mark.parametrize("rule", [Rule("a", "UNKNOWN"), Rule("a", "ADD", on_failure="RETRY")])
-async def test_what_nobody_runs_is_refused_before_any_data(rule: Rule) -> None:
+async def test_a_rule_without_an_executor_is_refused_before_any_data(rule: Rule) -> None:
     with pytest.raises(SchemaRulesError, match=r"'?a'?"):
         await run(rule)
 

@@ -1,0 +1,194 @@
+"""Groups with members that become groups of the other protocol, which nobody stops for (KIP-848's online migration).
+
+Owns when a classic group becomes a consumer group and the other way round, and what becomes of its members. A member
+keeps its protocol: ``classic_members`` serves those of the classic one in a consumer group. Kafka's counterparts are
+``ConsumerGroup.fromClassicGroup``, ``ClassicGroup.fromConsumerGroup`` and ``ConsumerGroupMigrationPolicy``.
+
+Rules, with Kafka's default, ``group.consumer.migration.policy=bidirectional``:
+
+- a classic group of the protocol type ``consumer`` becomes a consumer group when a member of that protocol joins. Every
+  member keeps its partitions; one that waits for a rebalance is told that there is another;
+- a consumer group becomes a classic one when only classic members are left, and rebalances. When a static member of
+  the classic protocol takes the place of the last other one, it keeps its place, and there is no rebalance;
+- nothing has changed until the type of the group is in the journal.
+
+Kafka fails to make a consumer group of one that has no generation yet; here it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ...common import TopicPartition
+from ...errors import GroupIdNotFoundError, MalformedFrameError, RebalanceInProgressError
+from ...protocol.consumer_protocol import (
+    PROTOCOL_TYPE,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    version_of,
+)
+from ..config import BrokerConfig
+from ..storage.topics import TopicRegistry
+from .assignors import Assignment, TopicIdPartition
+from .consumer_group import ClassicMembership, ConsumerGroup, ConsumerGroupMember
+from .group import Group, GroupState, JoinResult, Member, SyncResult, code_of
+from .modern_group import NOTHING
+from .rebalance import GroupRebalancer
+from .share_group import ShareGroup
+
+__all__ = ["GroupMigration", "assignment_for", "by_id"]
+
+UPGRADES: Final = frozenset({"bidirectional", "upgrade"})
+DOWNGRADES: Final = frozenset({"bidirectional", "downgrade"})
+
+
+class GroupMigration:
+    """Makes groups of one protocol from those of the other, in the directory that all groups share."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: TopicRegistry,
+        groups: dict[str, Group | ConsumerGroup | ShareGroup],
+        rebalancer: GroupRebalancer,
+        note_type: Callable[[str, bool], None],
+    ) -> None:
+        """``note_type(group_id, True)`` is called when a group becomes a consumer group, with False when it becomes a
+        classic one.
+        """
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._rebalancer = rebalancer
+        self._note_type = note_type
+
+    # upgrade
+
+    def upgraded(self, group: Group) -> ConsumerGroup:
+        """A consumer group with this one's members, which nobody knows of yet. Raises GroupIdNotFoundError."""
+        self._check_upgrade(group)
+        made = ConsumerGroup(group.group_id, self._config.group_consumer_assignors[0])
+        made.group_epoch = made.assignment_epoch = group.generation_id
+        try:
+            for member in group.members.values():
+                self._add_classic(made, group, member)
+        except MalformedFrameError:
+            raise _no_upgrade(group, "the embedded consumer protocol is malformed.") from None
+        made.see_topics(self._topics)
+        return made
+
+    def install(self, group: ConsumerGroup) -> None:
+        """Let a consumer group take the place of what is there of its name. Raises KafkaStorageError.
+
+        The members of a classic group whose JoinGroup or SyncGroup waits are told of a rebalance.
+        """
+        self._note_type(group.group_id, True)
+        before = self._groups.get(group.group_id)
+        self._groups[group.group_id] = group
+        if not isinstance(before, Group):
+            return
+        before.stop_timers()
+        rebalancing = code_of(RebalanceInProgressError())
+        for member in before.members.values():
+            member.answer_join(JoinResult(error_code=rebalancing, member_id=member.member_id))
+            member.answer_sync(SyncResult(error_code=rebalancing))
+
+    # downgrade
+
+    def may_downgrade(self, group: ConsumerGroup, leaving: Sequence[ConsumerGroupMember], joining: int = 0) -> bool:
+        """Whether the group becomes a classic one without these members, and with so many new classic ones."""
+        size = len(group.members) - len(leaving) + joining
+        return (
+            size > 0
+            and group.is_classic_without(leaving)
+            and self._config.group_consumer_migration_policy in DOWNGRADES
+            and size <= self._config.group_max_size
+        )
+
+    def downgrade(self, group: ConsumerGroup, leaving: Sequence[ConsumerGroupMember] = ()) -> None:
+        """Let a classic group of the members that stay take the place of this one, which rebalances if some leave.
+
+        Raises KafkaStorageError, and nothing has changed.
+        """
+        self._note_type(group.group_id, False)
+        made = Group(group.group_id, GroupState.STABLE)
+        made.generation_id = group.group_epoch
+        made.protocol_type = PROTOCOL_TYPE
+        for member in group.members.values():
+            member.stop_timers()
+            if member not in leaving and member.classic is not None:
+                made.add(_as_classic(member, member.classic))
+        made.protocol_name = made.select_protocol()
+        for each in made.members.values():
+            target = group.target.get(each.member_id, NOTHING)
+            each.assignment = assignment_for(each.metadata(made.protocol_name), target, self._topics)
+            self._rebalancer.rearm(made, each)
+        self._groups[group.group_id] = made
+        if leaving:
+            self._rebalancer.prepare(made)
+
+    # internals
+
+    def _check_upgrade(self, group: Group) -> None:
+        if self._config.group_consumer_migration_policy not in UPGRADES:
+            raise _no_upgrade(group, "online upgrade is disabled.")
+        if group.protocol_type != PROTOCOL_TYPE:
+            raise _no_upgrade(group, "the group does not use the consumer embedded protocol.")
+        if len(group.members) > self._config.group_consumer_max_size:
+            raise _no_upgrade(group, "the group size exceeds the consumer group maximum size.")
+
+    def _add_classic(self, made: ConsumerGroup, group: Group, old: Member) -> None:
+        partitions, user_data = decode_assignment(old.assignment) if old.assignment else ((), b"")
+        if user_data:
+            raise _no_upgrade(
+                group,
+                "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
+                "assignor before re-attempting the upgrade.",
+            )
+        subscription = decode_subscription(old.metadata(group.protocol_name or old.protocols[0][0]))
+        member = ConsumerGroupMember(old.member_id)
+        member.take_over(old.client_id, old.client_host, subscription.rack_id, subscription.topics)
+        member.instance_id = old.group_instance_id
+        member.rebalance_timeout = old.rebalance_timeout
+        member.classic = ClassicMembership(old.session_timeout, old.protocols)
+        # The leader assigned them, not we: a partition that it gave to two members is the first one's.
+        owned = {place for place, _ in made.owners()}
+        made.add_reconciled(member, group.generation_id, by_id(partitions, self._topics) - owned)
+
+
+def by_id(partitions: Sequence[TopicPartition], topics: TopicRegistry) -> Assignment:
+    """Partitions that classic members name; those of topics that do not exist are left out."""
+    found = ((topics.get(each.topic), each.partition) for each in partitions)
+    return frozenset(TopicIdPartition(topic.topic_id, partition) for topic, partition in found if topic is not None)
+
+
+def assignment_for(metadata: bytes, partitions: Assignment, topics: TopicRegistry) -> bytes:
+    """The assignment of a classic member with this metadata."""
+    try:
+        version = version_of(metadata)
+    except MalformedFrameError:  # of a protocol that it does not use: the one that it uses was read when it joined
+        version = 0
+    found = ((topics.by_id(each.topic_id), each.partition) for each in partitions)
+    return encode_assignment(
+        version, [TopicPartition(topic.name, partition) for topic, partition in found if topic is not None]
+    )
+
+
+def _as_classic(member: ConsumerGroupMember, classic: ClassicMembership) -> Member:
+    made = Member(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        classic.session_timeout,
+        member.rebalance_timeout,
+        classic.protocols,
+    )
+    made.is_new = False
+    return made
+
+
+def _no_upgrade(group: Group, reason: str) -> GroupIdNotFoundError:
+    return GroupIdNotFoundError(f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}")

@@ -1,0 +1,69 @@
+"""The configuration of a producer from what ``KafkaProducer(...)`` was given.
+
+Owns the choice: plain options are checked without pydantic, and all others, and every wrong one, by ``ProducerConfig``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ..errors import ConfigurationError
+from ..option_fields import checked, with_values
+from .config_fields import ProducerConfigFields
+
+if TYPE_CHECKING:
+    from .config import ProducerConfig
+
+__all__ = ["as_model", "make_config", "plain_config"]
+
+_BY_PYDANTIC: Final = ("ssl_", "sasl_", "security_protocol")
+"""Prefixes of options that may be changed later (``update_credentials``), which is a model's work."""
+
+
+def make_config(
+    bootstrap_servers: str | Sequence[str] | None, config: ProducerConfig | None, options: dict[str, Any]
+) -> ProducerConfig:
+    """The configuration that ``KafkaProducer(...)`` was given. Raises ConfigurationError when both forms were."""
+    given = {name: value for name, value in options.items() if value is not None or name == "linger_ms"}
+    if bootstrap_servers is not None:
+        given["bootstrap_servers"] = bootstrap_servers
+    if config is None:
+        # It has a model's fields and properties; the application gets ``as_model`` of it.
+        plain = cast("ProducerConfig | None", plain_config(given))
+        if plain is not None:
+            return plain
+    from .config import ProducerConfig
+
+    if config is None:
+        return ProducerConfig(**given)
+    if not isinstance(config, ProducerConfig):
+        raise ConfigurationError(f"config is a {type(config).__name__}: write config=ProducerConfig(…)")
+    if given:
+        raise ConfigurationError(
+            f"config and also {', '.join(sorted(given))} were given: put the options into ProducerConfig(…)"
+        )
+    return config
+
+
+def as_model(config: ProducerConfigFields) -> ProducerConfig:
+    """The configuration as a model, for the application: it may copy it, or look at its fields."""
+    from .config import ProducerConfig
+
+    if isinstance(config, ProducerConfig):
+        return config
+    return ProducerConfig(**{name: getattr(config, name) for name in config.model_fields_set})
+
+
+def plain_config(given: dict[str, Any]) -> ProducerConfigFields | None:
+    """The configuration, when pydantic need not be asked. Raises ConfigurationError for options in contradiction."""
+    if "bootstrap_servers" not in given or any(name.startswith(_BY_PYDANTIC) for name in given):
+        return None
+    normalized = ProducerConfigFields.normalized(ProducerConfigFields.normalized_for_producer(given))
+    values = checked(ProducerConfigFields, normalized)
+    if values is None:
+        return None
+    config = with_values(ProducerConfigFields, values)
+    config.check()
+    config.check_producer()
+    return config

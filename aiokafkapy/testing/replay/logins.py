@@ -1,0 +1,101 @@
+"""Who may log in to a replay, and the broker's half of it: SASL is not played from the recording, but carried out.
+
+Owns SASL's requests of a connection where a replay has users. A recording has no proofs of identity, and SCRAM's differ
+each time, since both sides add to them; so a client that is to log in as it did needs somebody at the other end who
+knows its password. Pure: frames come in, answers go out. Kafka's counterpart is ``SaslServerAuthenticator``.
+
+Rules: a user logs in by PLAIN or SCRAM, whichever was recorded; a wrong password is refused, as a broker would, and is
+no mismatch; a client may leave SASL out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from aiokafkapy.broker.security.sasl_session import SaslSession
+from aiokafkapy.errors import KafkaError, SaslAuthenticationFailedError
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import RequestHeader, decode_request, encode_response
+from aiokafkapy.protocol.messages import build_response
+from aiokafkapy.security.sasl.mechanism import SaslServerExchange
+from aiokafkapy.security.sasl.plain import PlainCredentialStore
+from aiokafkapy.security.sasl.scram_credential import ScramCredential, ScramCredentialStore
+from aiokafkapy.security.sasl.server import server_mechanism
+
+__all__ = ["Login", "Logins"]
+
+_SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+class Logins:
+    """The users of a replay, with their passwords. It is the settings of each connection's session."""
+
+    max_reauth_ms: Final = 0
+    failure_delay: Final = 0.0
+    max_receive_size: Final = 524_288
+    is_refusing: Final = False
+
+    def __init__(self, users: Mapping[str, str]) -> None:
+        """Hashes the passwords, which takes milliseconds for each. ValueError for an empty name or password."""
+        for user, password in users.items():
+            if not user or not password:
+                raise ValueError(f"sasl_users: {user!r} has to have a name and a password that are not empty")
+        plain = PlainCredentialStore()
+        for user, password in users.items():
+            plain[user] = password
+        self.mechanisms: dict[str, Callable[[], SaslServerExchange]] = {"PLAIN": server_mechanism("PLAIN", plain)}
+        for name in _SCRAM:
+            hashed = {user: ScramCredential.from_password(name, password) for user, password in users.items()}
+            self.mechanisms[name] = server_mechanism(name, ScramCredentialStore(hashed))
+
+
+class Login:
+    """SASL of one connection."""
+
+    def __init__(self, logins: Logins) -> None:
+        self._session = SaslSession(logins)
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether the connection is to be closed after its answer."""
+        return self._session.is_failed
+
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether the next frame is a bare token (before KIP-152)."""
+        return self._session.takes_tokens
+
+    def token(self, token: bytes, now: float) -> bytes:
+        """The answer to a bare token, with its size; empty when it is refused."""
+        try:
+            answer, _ = self._session.authenticate(token, now, 0)
+        except SaslAuthenticationFailedError:
+            return b""
+        return len(answer).to_bytes(4, "big") + answer
+
+    def answer(self, header: RequestHeader, frame: bytes, now: float) -> bytes | None:
+        """The answer to a request of SASL's, with its size; None for one of another API. MalformedFrameError."""
+        if header.api_key not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+            return None
+        _, body = decode_request(frame)
+        try:
+            self._session.admit(header.api_key, now)
+            fields = self._respond(header, body, now)
+        except KafkaError as error:
+            fields = {"error_code": error.code}
+            if header.api_key == ApiKey.SASL_HANDSHAKE:
+                fields["mechanisms"] = self._session.mechanism_names
+            else:
+                fields["error_message"] = str(error)
+        return encode_response(build_response(header.api_key, header.api_version, **fields), header.correlation_id)
+
+    # internals
+
+    def _respond(self, header: RequestHeader, body: Any, now: float) -> dict[str, Any]:
+        session = self._session
+        if header.api_key == ApiKey.SASL_HANDSHAKE:
+            session.handshake(body.mechanism, has_frames=header.api_version >= 1)
+            return {"error_code": 0, "mechanisms": session.mechanism_names}
+        answer, lifetime_ms = session.authenticate(bytes(body.auth_bytes), now, 0)
+        return {"error_code": 0, "auth_bytes": answer, "session_lifetime": lifetime_ms}

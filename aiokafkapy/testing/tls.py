@@ -1,0 +1,101 @@
+"""TLS of the servers for tests: of a proxy, on each of its two sides, and of a replay.
+
+Owns which options make which context, and the handshake of one connection, which ``TlsTransport`` carries out. It knows
+neither frames nor recordings. asyncio's own TLS would do but for uvloop, whose handshakes cannot be given up.
+
+Rule: after a handshake that failed, or was given up, its connection is never made, and nothing uses its socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from aiokafkapy.broker.listeners import check_tls_names, server_tls
+from aiokafkapy.client.config import ClientConfig
+from aiokafkapy.security.tls import TlsContexts
+from aiokafkapy.security.tls_transport import TlsTransport
+
+if TYPE_CHECKING:
+    from .certificates import TestCertificates
+
+__all__ = ["Given", "Handshake", "ServerTls", "cluster_contexts"]
+
+HANDSHAKE_TIMEOUT: Final = 10.0
+
+Given: TypeAlias = bool | Mapping[str, Any]
+"""Whether a server speaks TLS; True: with a certificate of its own, else by these of a broker's options of TLS."""
+
+
+class ServerTls:
+    """The TLS that a server for tests shows to its clients, if any.
+
+    With True it has ``certificates``, a throw-away CA and a server's certificate for loopback, as long as it is there.
+    """
+
+    def __init__(self, given: Given) -> None:
+        """Raises ConfigurationError for options and files that are of no use."""
+        self.certificates: TestCertificates | None = None
+        self.contexts: TlsContexts | None = None
+        if given is True:
+            from .certificates import TestCertificates  # trustme is needed for it alone
+
+            self.certificates = TestCertificates()
+            self.contexts = server_tls({"ssl_keystore_location": str(self.certificates.server_file)})
+        elif given is not False:
+            self.contexts = server_tls({name: value for name, value in given.items() if name != "security_protocol"})
+
+    def handshake(self, connection: asyncio.Protocol) -> Handshake | None:
+        """That of a new client's connection; None without TLS."""
+        return None if self.contexts is None else Handshake(self.contexts, connection)
+
+
+class Handshake:
+    """One of each connection; with the peer's ``host`` it is the client's half, else the server's."""
+
+    def __init__(self, contexts: TlsContexts, connection: asyncio.Protocol, host: str | None = None) -> None:
+        """The ``connection`` is made when it is done. Raises ConfigurationError, SSLError and ValueError."""
+        self._done: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+        self._transport = TlsTransport(contexts.context(), connection, HANDSHAKE_TIMEOUT, self._on_done, host)
+
+    @property
+    def protocol(self) -> asyncio.Protocol:
+        """The protocol of the socket's transport."""
+        return self._transport.protocol
+
+    async def wait(self) -> None:
+        """Return when it is done; raises OSError, SSLError among them, when it came to nothing."""
+        try:
+            error = await asyncio.shield(self._done)
+        except asyncio.CancelledError:
+            self.abort()
+            raise
+        if error is not None:
+            raise error
+
+    def abort(self) -> None:
+        """Give it up, or end the connection at once."""
+        self._transport.abort()
+        self._on_done(ConnectionAbortedError("the handshake was given up"))
+
+    @property
+    def future(self) -> asyncio.Future[OSError | None]:
+        """Done when it is, with the error, if any."""
+        return self._done
+
+    # callbacks
+
+    def _on_done(self, error: OSError | None) -> None:
+        if not self._done.done():
+            self._done.set_result(error)
+
+
+def cluster_contexts(options: Mapping[str, Any]) -> TlsContexts:
+    """Those towards a cluster, from a client's options of TLS. Raises ConfigurationError."""
+    check_tls_names(name for name in options if name != "security_protocol")
+    # The brokers' addresses are the proxy's business: a configuration has to have some.
+    config = ClientConfig(**{"bootstrap_servers": "localhost:9092", **options, "security_protocol": "SSL"})
+    contexts = config.new_tls_contexts()
+    assert contexts is not None  # its protocol is SSL
+    return contexts

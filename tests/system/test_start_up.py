@@ -1,0 +1,96 @@
+"""What a process imports before its first record or connection, and what an idle producer holds."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+
+import aiokafkapy
+from aiokafkapy.broker import DevBroker
+
+FIRST_RECORD = """\
+import asyncio, sys
+from aiokafkapy import KafkaProducer
+async def main():
+    async with KafkaProducer(sys.argv[1], linger_ms=1) as producer:
+        await producer.send("t", b"first")
+        print(*sys.modules)
+asyncio.run(main())
+"""
+
+IDLE = """\
+import asyncio, gc, sys, tracemalloc
+from aiokafkapy import KafkaProducer
+async def some(number):
+    producers = [KafkaProducer(sys.argv[1]) for _ in range(number)]
+    await asyncio.gather(*(producer.start() for producer in producers))
+    return producers
+async def main():
+    first = await some(2)
+    gc.collect()
+    tracemalloc.start(1)
+    more = await some(40)
+    gc.collect()
+    print(tracemalloc.get_traced_memory()[0] / 40)
+    tracemalloc.stop()
+    await asyncio.gather(*(producer.close() for producer in first + more))
+asyncio.run(main())
+"""
+
+BROKER = """\
+import os, signal, sys
+import aiokafkapy.cli.broker as command
+hello = command._say_hello
+def say(*arguments):
+    print(*sys.modules)
+    os.kill(os.getpid(), signal.SIGINT)
+command._say_hello = say
+sys.argv[:] = ["aiokafkapy", "broker", "--port", "0", "--topic", "t:3"]
+from aiokafkapy.cli import main
+main()
+"""
+
+# Path files of ``site`` may import anything.
+ALONE = "import sys\nsys.path[:] = {path}\n"
+
+
+def run_alone(program: str, *arguments: str) -> list[str]:
+    """The words that a program says which is run without ``site``."""
+    path = repr([entry for entry in sys.path if entry])
+    command = [sys.executable, "-S", "-c", ALONE.format(path=path) + program, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+async def test_a_first_record_is_sent_without_what_is_slow_to_import() -> None:
+    async with DevBroker() as broker:
+        modules = set(await asyncio.to_thread(run_alone, FIRST_RECORD, broker.bootstrap_servers))
+    slow = {
+        "pydantic", "annotated_types", "structlog", "hypothesis", "importlib.metadata", "email", "argparse", "tempfile",
+        "difflib", "crc32c", "aiokafkapy.producer.statistics", "aiokafkapy.security.sasl.mechanism",
+    }  # fmt: skip
+    assert modules & slow == set()
+    assert "aiokafkapy.producer.runtime" in modules
+    assert len(modules) < 385  # 365; with pydantic 120 more
+
+
+def test_the_broker_is_ready_without_what_is_slow_to_import() -> None:
+    modules = set(run_alone(BROKER))
+    slow = {
+        "pydantic", "annotated_types", "typer", "rich", "click", "structlog", "hypothesis", "importlib.metadata",
+        "email", "argparse", "tempfile", "shutil", "crc32c", "aiokafkapy.security.sasl.mechanism",
+        "aiokafkapy.security.tls", "aiokafkapy.broker.security.token_keys", "aiokafkapy.broker.fault_schedule",
+        "aiokafkapy.broker.handlers.fetch", "aiokafkapy.producer", "aiokafkapy.console", "aiokafkapy.protocol.otlp",
+    }  # fmt: skip
+    assert modules & slow == set()
+    assert "aiokafkapy.broker.dev_broker" in modules
+    assert len(modules) < 350  # 332; with pydantic, typer and all handlers 300 more
+
+
+@pytest.mark.skipif(not aiokafkapy.compiled, reason="the compiled core's objects are smaller")
+async def test_an_idle_producer_holds_little() -> None:
+    async with DevBroker() as broker:
+        (bytes_each,) = await asyncio.to_thread(run_alone, IDLE, broker.bootstrap_servers)
+    assert float(bytes_each) < 60_000  # 28,000
