@@ -13,6 +13,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -30,8 +31,10 @@ public class GroupOfTen {
         final KafkaConsumer<String, String> consumer;
         volatile int owned;
         volatile boolean isLeaving;
+        int uncommitted;
 
         Member(Properties properties) {
+            setDaemon(true);
             consumer = new KafkaConsumer<>(properties, new StringDeserializer(), new StringDeserializer());
         }
 
@@ -44,8 +47,8 @@ public class GroupOfTen {
                     synchronized (times) {
                         for (ConsumerRecord<String, String> record : records) times.merge(record.value(), 1, Integer::sum);
                     }
-                    if (!records.isEmpty()) consumer.commitSync();
-                    committed.addAndGet(records.count());
+                    uncommitted += records.count();
+                    commit();
                     owned = consumer.assignment().size();
                 }
             } catch (Throwable error) {
@@ -53,8 +56,22 @@ public class GroupOfTen {
             }
         }
 
+        /** Commits what was read. While members are given partitions anew a classic consumer may refuse to: it keeps
+         * its partitions, and commits after a later poll, at the latest when it has to give some of them up. */
+        void commit() {
+            if (uncommitted == 0) return;
+            try {
+                consumer.commitSync();
+            } catch (RebalanceInProgressException error) {
+                return;
+            }
+            committed.addAndGet(uncommitted);
+            uncommitted = 0;
+        }
+
         @Override
         public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+            commit();
         }
 
         @Override

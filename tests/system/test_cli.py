@@ -87,7 +87,7 @@ def read_line(stream: Any) -> bytes:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    process, servers = start_broker("--port", "0", "--nodes", "3", "--topic", "made:4")
+    process, servers = start_broker("--port", "0", "--nodes", "3", "--topic", "made:4", "--topic", "recorded:1")
     try:
         yield Cluster(servers)
     finally:
@@ -501,7 +501,7 @@ def test_a_recorded_conversation_is_replayed_to_the_same_command(cluster: Cluste
     process = cluster.start("record", str(file), "--port", "0", "--hash-payloads")
     try:
         through = Cluster(read_line(process.stdout).decode().strip())
-        through.run("produce", "made", "--partition", "0", given="a secret\n")
+        through.run("produce", "recorded", "--partition", "0", given="a secret\n")
     finally:
         _, err = stop(process)
     assert process.returncode == 0, err
@@ -510,7 +510,7 @@ def test_a_recorded_conversation_is_replayed_to_the_same_command(cluster: Cluste
     replaying = cluster.start("replay", str(file), "--port", "0", "--speed", "0")
     try:
         replayed = Cluster(read_line(replaying.stdout).decode().strip())
-        replayed.run("produce", "made", "--partition", "0", given="as large\n")
+        replayed.run("produce", "recorded", "--partition", "0", given="as large\n")
     finally:
         _, err = stop(replaying)
     assert replaying.returncode == 0, err
