@@ -317,8 +317,7 @@ class BrokerConfig(BaseModel):
         Field(
             ge=1,
             description="Milliseconds that a record is with a member of a share group that does not acknowledge it. "
-            "Kafka "
-            "takes 15000 to 60000.",
+            "Kafka takes 15000 to 60000.",
         ),
     ] = 30_000
     group_share_delivery_count_limit: Annotated[
@@ -336,8 +335,7 @@ class BrokerConfig(BaseModel):
         Literal[0, 1],
         Field(
             description="Kafka's feature share.version: 0 takes share groups (KIP-932) away, as Kafka 4.1 does until "
-            "they "
-            "are asked for."
+            "they are asked for."
         ),
     ] = 1
     transaction_max_timeout_ms: Annotated[

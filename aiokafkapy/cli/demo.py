@@ -13,9 +13,9 @@ from typing import Annotated
 import typer
 
 from .consoles import ConsoleAddress, ConsolePlace
-from .options import parse_pairs
 from .pipeline import AsJson, Data, Master, Nodes, Out, SparkConf
 from .progress import progress
+from .properties import parse_pairs
 from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, run, say
 
 __all__ = ["demo"]

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import ConfigurationError
-from .options import DEFAULT_SERVERS, ConfigEntries, parse_config
+from .options import DEFAULT_SERVERS, ConfigEntries
+from .properties import parse_config
 from .running import EXIT_OK, EXIT_USAGE, CommandError, Stop, run
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from .properties import parse_config, parse_pairs
+from .properties import parse_config
 
 __all__ = [
     "DEFAULT_SERVERS",
@@ -27,8 +27,6 @@ __all__ = [
     "Timeout",
     "Tls",
     "client_options",
-    "parse_config",
-    "parse_pairs",
     "parse_position",
     "parse_timestamp",
     "server_tls",

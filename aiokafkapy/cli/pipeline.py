@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from .options import parse_pairs
 from .progress import progress
+from .properties import parse_pairs
 from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, run
 
 __all__ = ["AsJson", "Data", "Master", "Nodes", "Out", "SparkConf", "pipeline"]

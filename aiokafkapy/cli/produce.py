@@ -35,10 +35,10 @@ from .options import (
     ConfigEntries,
     Timeout,
     client_options,
-    parse_pairs,
 )
 from .producing import started_producer
 from .progress import Progress, progress
+from .properties import parse_pairs
 from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, run, say
 from .sources import FORMATS, InputRecord, RecordShape, RejectedLine, format_of, read_records
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ..common import counted
-from .options import DEFAULT_SERVERS, BootstrapServers, Certificate, ConfigEntries, Tls, parse_config, server_tls
+from .options import DEFAULT_SERVERS, BootstrapServers, Certificate, ConfigEntries, Tls, server_tls
+from .properties import parse_config
 from .running import EXIT_OK, EXIT_USAGE, CommandError, Stop, free_port, run, say, say_client_tls
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ..common import counted
-from .options import Certificate, Tls, parse_pairs, server_tls
+from .options import Certificate, Tls, server_tls
+from .properties import parse_pairs
 from .running import EXIT_FAILED, EXIT_OK, EXIT_USAGE, CommandError, Stop, free_port, run, say, say_client_tls
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from .options import (
     ConfigEntries,
     Timeout,
     client_options,
-    parse_pairs,
 )
+from .properties import parse_pairs
 from .running import EXIT_OK, CommandError, Stop, run
 
 if TYPE_CHECKING:

@@ -26,7 +26,6 @@ from ...errors import FetchSessionIdNotFoundError, FetchSessionTopicIdError, Inv
 
 __all__ = ["FetchPlace", "FetchSession", "FetchSessions", "SessionPartition"]
 
-NO_SESSION: Final = 0
 OPENS: Final = 0
 ENDS: Final = -1
 LAST_EPOCH: Final = 2**31 - 1

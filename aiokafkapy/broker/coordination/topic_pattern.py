@@ -68,7 +68,6 @@ CATEGORIES: Final = frozenset(
     }.items()
     for minor in ["", *minors]
 )
-SETS: Final = frozenset(f"\\{letter}" for letter in "dDwWsSpP")
 OCTAL: Final = frozenset("01234567")
 CONTROLS: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 ASSERTIONS: Final = {"^": "start", "$": "end", "\\A": "start", "\\z": "end", "\\b": "boundary", "\\B": "no boundary"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from aiokafkapy.cli.options import Position, client_options, parse_pairs, parse_position, parse_timestamp
+from aiokafkapy.cli.options import Position, client_options, parse_position, parse_timestamp
 
 
 @pytest.mark.parametrize(
@@ -34,14 +34,6 @@ def test_any_other_position_is_an_error_that_names_the_existing_ones() -> None:
 
 def test_a_time_without_a_zone_is_utc() -> None:
     assert parse_timestamp("2013-01-01T00:00:00") == parse_timestamp("2013-01-01T00:00:00+00:00")
-
-
-def test_pairs_keep_everything_behind_the_first_equals_sign() -> None:
-    assert parse_pairs(["a=b=c", " d =", "a=x"], "--config") == {"a": "x", "d": ""}
-    assert parse_pairs(None, "--config") == {}
-    for wrong in ("novalue", "=x"):
-        with pytest.raises(typer.BadParameter, match="is not NAME=VALUE"):
-            parse_pairs([wrong], "--config")
 
 
 def test_servers_are_an_option_that_config_may_override() -> None:

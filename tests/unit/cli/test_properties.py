@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import typer
 
-from aiokafkapy.cli.properties import parse_properties
+from aiokafkapy.cli.properties import parse_pairs, parse_properties
 
 
 @pytest.mark.parametrize(
@@ -32,3 +33,11 @@ def test_names_and_values(text: str, found: dict[str, str]) -> None:
 def test_a_broken_escape_is_named_by_its_line_and_not_shown() -> None:
     with pytest.raises(ValueError, match=r"^line 3: \\u needs four hexadecimal digits; .* twice$"):
         parse_properties("a=b\nc=\\\n d\nsasl.password=\\user".replace("c=\\\n d\n", "\n"))
+
+
+def test_pairs_keep_everything_behind_the_first_equals_sign() -> None:
+    assert parse_pairs(["a=b=c", " d =", "a=x"], "--config") == {"a": "x", "d": ""}
+    assert parse_pairs(None, "--config") == {}
+    for wrong in ("novalue", "=x"):
+        with pytest.raises(typer.BadParameter, match="is not NAME=VALUE"):
+            parse_pairs([wrong], "--config")
