@@ -64,6 +64,7 @@ _EXTRAS: Final = {
     "pss_mb": ("PSS MB", 1),
     "modules": ("modules", 0),
     "kb_each": ("KB each", 0),
+    "answer_ms": ("first answer after ms", 0),
 }
 
 # The README's table: a line for each workload, a cell for each client that has it.

@@ -52,6 +52,8 @@ from .storage.topics import Partition, Topic, TopicRegistry
 from .telemetry import ClientTelemetry
 
 if TYPE_CHECKING:
+    import socket
+
     from ..console import Console
     from .network.client_connection import ClientConnection
     from .network.request_channel import Response
@@ -140,11 +142,15 @@ class DevBroker:
         """
         if self._state is not None:
             raise IllegalStateError("the broker is running already")
-        self._lock.acquire()
         try:
-            self._state = await self._open_state()
+            self._lock.acquire()
+            try:
+                self._state = await self._open_state()
+            except BaseException:
+                self._lock.release()
+                raise
         except BaseException:
-            self._lock.release()
+            self._release_ports()
             raise
         try:
             for node_id in self._node_ids:
@@ -166,7 +172,7 @@ class DevBroker:
             self.controls.playback.abandon()
         for node_id in list(self._running):
             self._stop_node(node_id, state)
-        self._held_ports.release_all()
+        self._release_ports()
         if self._expiry is not None:
             self._expiry.close()
         if self._logs is not None:
@@ -476,9 +482,17 @@ class DevBroker:
         node.server.is_stalled = node_id in self._stalled
         self._watch(node_id, node)
         self._held_ports.release(node_id)
-        self._ports[node_id] = node.start(self._ports[node_id])
+        given = {name: each.sockets.pop(node_id) for name, each in self._endpoints.items() if node_id in each.sockets}
+        self._ports[node_id] = node.start(self._ports[node_id], given)
         self._running[node_id] = node
         self._advertise(self.state, node_id)
+
+    def _release_ports(self) -> None:
+        self._held_ports.release_all()
+        for endpoint in self._endpoints.values():
+            for given in endpoint.sockets.values():
+                given.close()
+            endpoint.sockets.clear()
 
     def _advertise(self, state: BrokerState, node_id: int) -> None:
         for name, endpoint in reversed(self._endpoints.items()):
@@ -536,8 +550,8 @@ class _BrokerNode:
         self.server = SocketServer(state.config, self.channel, endpoints, new_session)
         self.handlers = KafkaRequestHandlerPool(node_id, state, self.channel)
 
-    def start(self, ports: Mapping[str, int]) -> dict[str, int]:
-        bound_ports = self.server.start(ports)
+    def start(self, ports: Mapping[str, int], sockets: Mapping[str, socket.socket]) -> dict[str, int]:
+        bound_ports = self.server.start(ports, sockets)
         self.handlers.start()
         return bound_ports
 

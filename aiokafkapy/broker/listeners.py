@@ -13,7 +13,7 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -25,6 +25,8 @@ from .config import BrokerConfig
 from .principals import PrincipalRules
 
 if TYPE_CHECKING:
+    import socket
+
     from ..security.tls import TlsContexts
 
 __all__ = ["DEFAULT_LISTENER", "Endpoint", "Listener", "Listeners", "endpoints_of"]
@@ -41,9 +43,13 @@ _OWN_OPTIONS: Final = re.compile(r"(ssl|sasl)_(?!users$)\w+|connections_max_reau
 
 
 class Listener:
-    """A listener as a user writes it; ``options`` are those of the broker's that are to be different here."""
+    """A listener as a user writes it; ``options`` are those of the broker's that are to be different here.
 
-    __slots__ = ("advertised_host", "host", "options", "port", "security_protocol")
+    ``sockets``: one for each node, node 1's first, which listen already, as a supervisor hands them over; they stand
+    in place of ``port``. The broker that has them closes them.
+    """
+
+    __slots__ = ("advertised_host", "host", "options", "port", "security_protocol", "sockets")
 
     def __init__(
         self,
@@ -52,12 +58,14 @@ class Listener:
         port: int = 0,
         *,
         advertised_host: str | None = None,
+        sockets: Sequence[socket.socket] = (),
         **options: object,
     ) -> None:
         self.security_protocol = security_protocol
         self.host = host
         self.port = port
         self.advertised_host = advertised_host
+        self.sockets = sockets
         self.options = options
 
     def __repr__(self) -> str:
@@ -71,7 +79,11 @@ Listeners: TypeAlias = Mapping[str, str | Listener]
 
 @dataclass(slots=True, eq=False)
 class Endpoint:
-    """A listener with its name and all of its options; the same one on every node. ``tls`` is None without TLS."""
+    """A listener with its name and all of its options; the same one on every node.
+
+    ``sockets``: those of nodes by number that listen already; a node that starts takes its own. ``tls`` is None without
+    TLS.
+    """
 
     name: str
     security_protocol: str
@@ -79,6 +91,7 @@ class Endpoint:
     port: int
     advertised_host: str
     config: BrokerConfig
+    sockets: dict[int, socket.socket] = field(default_factory=dict)
     tls: TlsContexts | None = None
     principal_rules: PrincipalRules = field(init=False)
 
@@ -110,6 +123,8 @@ class Endpoint:
 
     def port_of(self, node_id: int) -> int:
         """The port that a node is to listen on, 0 for a free one."""
+        if node_id in self.sockets:
+            return int(self.sockets[node_id].getsockname()[1])
         return self.port and self.port + node_id - 1
 
 
@@ -122,6 +137,10 @@ def endpoints_of(
     endpoints = {name: _endpoint(name, listener, config, advertised_host) for name, listener in listeners.items()}
     taken: dict[int, str] = {}
     for name, endpoint in endpoints.items():
+        if endpoint.sockets and len(endpoint.sockets) != nodes:
+            raise ConfigurationError(
+                f"listener {name!r}: sockets={len(endpoint.sockets)}, but there are {nodes} nodes: give one for each"
+            )
         if not endpoint.port:
             continue
         last = endpoint.port_of(nodes)
@@ -182,7 +201,10 @@ def _endpoint(name: str, given: str | Listener, config: BrokerConfig, advertised
     own = config.altered(**listener.options) if listener.options else config
     host = listener.host
     seen_as = listener.advertised_host or advertised_host or ("127.0.0.1" if host in ("", "0.0.0.0", "::") else host)
-    return Endpoint(name, listener.security_protocol, host, listener.port, seen_as, own)
+    if listener.sockets and listener.port:
+        raise ConfigurationError(f"listener {name!r}: port={listener.port}, but its sockets have ports of their own")
+    sockets = dict(enumerate(listener.sockets, 1))
+    return Endpoint(name, listener.security_protocol, host, listener.port, seen_as, own, sockets)
 
 
 def _parsed(name: str, text: str) -> Listener:

@@ -40,13 +40,9 @@ def _run_broker(words: list[str]) -> None:
 
     arguments = parsed(broker, words)
     if arguments is not None:
-        from .late_logging import configure_late
-
-        forget = configure_late()
         try:
             broker(**arguments)
         except Exception as error:
             typer = sys.modules.get("typer")
             if typer is None or not isinstance(error, typer.BadParameter):
-                raise
-            forget()  # typer reads it again, and says how it is used
+                raise  # else typer reads it again, and says how it is used

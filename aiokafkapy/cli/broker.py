@@ -3,18 +3,20 @@
 Owns the options and the output; ``DevBroker`` is the broker. When the broker is ready, its bootstrap servers are the
 only line on stdout, for scripts; further instructions, and the clients' options for TLS and SASL at each listener, go
 to stderr, without passwords.
+
+Rules: the ports are open before asyncio and the broker are imported, which take longer than all before them. Clients
+connect from then on; what they ask is answered when the broker is ready. So what is imported here at first is little:
+no asyncio, logging, inspect, dataclasses, random.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import shlex
-from dataclasses import dataclass
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from ..common import counted
 from ..security.protocols import has_sasl, has_tls
 from .consoles import (
     ConsoleAddress,
@@ -26,14 +28,17 @@ from .consoles import (
     SchemaRegistryUrl,
     https_options,
 )
+from .ending import EXIT_OK, EXIT_USAGE, CommandError, say
 from .plain import Option, bad_parameter
 from .properties import parse_config, parse_pairs
-from .running import EXIT_OK, EXIT_USAGE, CommandError, Stop, run, say
 
 if TYPE_CHECKING:
+    import socket
+
     from ..broker import DevBroker, Listener
     from ..broker.config import BrokerConfig
     from ..testing import TestCertificates
+    from .running import Stop
 
 __all__ = ["allow_connections", "broker"]
 
@@ -130,10 +135,18 @@ def broker(
     wanted = dict(_parse_topic(entry) for entry in topic or ())
     options = _broker_options(config, authorizer, super_user)
     users = parse_pairs(user, "--user")
-    places = _Places(host, port, nodes, _parse_listeners(listener), bool(users), tls)
+    places = _Places(host, port, nodes, _parse_listeners(listener), has_users=bool(users), has_tls=tls)
     https = https_options(console_certificate, console_key, console_key_password)
     page = ConsolePlace.of(console, console_address, console_token, schema_registry, https)
     allow_connections()
+    places.listen()
+
+    from .running import run
+
+    if "typer" not in sys.modules:  # its callback configures logging
+        from .late_logging import configure_late
+
+        configure_late()
 
     async def command(stop: Stop) -> int:
         from ..broker import DevBroker
@@ -191,16 +204,19 @@ def _broker_options(config: list[str] | None, authorizer: bool, super_users: lis
     return options
 
 
-@dataclass(frozen=True, slots=True)
 class _Places:
-    """The broker's listeners, from the options."""
+    """The broker's listeners, from the options; ``sockets`` are those that listen already."""
 
-    host: str
-    given_port: int | None
-    nodes: int
-    given_listeners: dict[str, str]
-    has_users: bool
-    has_tls: bool
+    def __init__(
+        self, host: str, port: int | None, nodes: int, given: dict[str, str], *, has_users: bool, has_tls: bool
+    ) -> None:
+        self.host = host
+        self.given_port = port
+        self.nodes = nodes
+        self.given_listeners = given
+        self.has_users = has_users
+        self.has_tls = has_tls
+        self.sockets: list[socket.socket] = []
 
     @property
     def port(self) -> int:
@@ -235,13 +251,30 @@ class _Places:
         if self.has_users and not any(map(has_sasl, self.protocols.values())):
             raise CommandError("--user: no --listener has SASL; write SASL_SSL:// or SASL_PLAINTEXT://", EXIT_USAGE)
 
+    def listen(self) -> None:
+        """Listen on --host and --port. A port that cannot be obtained is left to the broker, which says so."""
+        if self.given_listeners:
+            return
+        from ..broker.network.bound_socket import bound_socket
+
+        with contextlib.ExitStack() as opened:
+            with contextlib.suppress(OSError, OverflowError):
+                for number in range(self.nodes):
+                    one = opened.enter_context(bound_socket(self.host, self.port and self.port + number))
+                    one.listen()
+                    self.sockets.append(one)
+                opened.pop_all()
+                return
+            self.sockets.clear()
+
     def listeners(self) -> dict[str, str | Listener]:
         """The listeners as ``DevBroker`` takes them."""
         from ..broker import Listener
 
         if self.given_listeners:
             return dict(self.given_listeners)
-        return {self.protocol: Listener(self.protocol, self.host, self.port)}
+        port = 0 if self.sockets else self.port
+        return {self.protocol: Listener(self.protocol, self.host, port, sockets=self.sockets)}
 
 
 def _parse_listeners(entries: list[str] | None) -> dict[str, str]:
@@ -324,6 +357,10 @@ def _say_hello(
     user: str | None,
     certificates: TestCertificates | None,
 ) -> None:
+    import shlex
+
+    from ..common import counted
+
     print(dev_broker.bootstrap_servers, flush=True)
     needed = {
         name: _client_settings(protocol, dev_broker.config, user, certificates)

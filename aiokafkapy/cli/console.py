@@ -21,8 +21,9 @@ from .consoles import (
     registry_decoder,
     served,
 )
+from .ending import EXIT_OK, say
 from .options import DEFAULT_SERVERS, BootstrapServers, ConfigEntries, client_options
-from .running import EXIT_OK, Stop, run, say
+from .running import Stop, run
 
 __all__ = ["console"]
 

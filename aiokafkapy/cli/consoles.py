@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from .ending import CommandError, say
 from .plain import Option, bad_parameter
-from .running import CommandError, say
 
 if TYPE_CHECKING:
     from ..broker import DevBroker
@@ -75,14 +74,14 @@ SchemaRegistryUrl = Annotated[
 ]
 
 
-@dataclass(slots=True)
 class ConsolePlace:
     """Whether there is a console, and where."""
 
-    is_wanted: bool
-    options: dict[str, Any]
-    registry: str | None = None
-    console: Console | None = None
+    def __init__(self, is_wanted: bool, options: dict[str, Any], registry: str | None) -> None:
+        self.is_wanted = is_wanted
+        self.options = options
+        self.registry = registry
+        self.console: Console | None = None
 
     @classmethod
     def of(

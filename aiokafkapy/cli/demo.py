@@ -13,10 +13,11 @@ from typing import Annotated
 import typer
 
 from .consoles import ConsoleAddress, ConsolePlace
+from .ending import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, say
 from .pipeline import AsJson, Data, Master, Nodes, Out, SparkConf
 from .progress import progress
 from .properties import parse_pairs
-from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, run, say
+from .running import Stop, run
 
 __all__ = ["demo"]
 

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import ConfigurationError
+from .ending import EXIT_OK, EXIT_USAGE, CommandError
 from .options import DEFAULT_SERVERS, ConfigEntries
 from .properties import parse_config
-from .running import EXIT_OK, EXIT_USAGE, CommandError, Stop, run
+from .running import Stop, run
 
 if TYPE_CHECKING:
     from ..producer.explanation import Explanation

@@ -7,19 +7,13 @@ to import as the broker to start.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from functools import partial
 
 __all__ = ["configure_late"]
 
 
-def configure_late() -> Callable[[], None]:
-    """Configure logging, as the command line does without options, when something is first logged; returns a function
-    that does not.
-    """
-    first = _FirstRecord()
-    logging.getLogger().addHandler(first)
-    return partial(logging.getLogger().removeHandler, first)
+def configure_late() -> None:
+    """Configure logging, as the command line does without options, when something is first logged."""
+    logging.getLogger().addHandler(_FirstRecord())
 
 
 class _FirstRecord(logging.Handler):

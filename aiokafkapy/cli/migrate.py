@@ -14,7 +14,8 @@ from typing import Annotated
 import typer
 
 from ..common import counted
-from .running import EXIT_FAILED, EXIT_OK, Stop, run
+from .ending import EXIT_FAILED, EXIT_OK
+from .running import Stop, run
 
 __all__ = ["migrate"]
 

@@ -12,9 +12,10 @@ from typing import Annotated
 
 import typer
 
+from .ending import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from .progress import progress
 from .properties import parse_pairs
-from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, run
+from .running import Stop, run
 
 __all__ = ["AsJson", "Data", "Master", "Nodes", "Out", "SparkConf", "pipeline"]
 

@@ -10,7 +10,6 @@ reads from the start.
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -39,6 +38,8 @@ def bad_parameter(message: str, option: str) -> Exception:
 
 def for_typer(command: Callable[..., None]) -> Callable[..., None]:
     """The command as typer takes it: every option in its signature is typer's own."""
+    import inspect
+
     import typer
 
     def run(**arguments: Any) -> None:
@@ -61,7 +62,7 @@ def for_typer(command: Callable[..., None]) -> Callable[..., None]:
 def parsed(command: Callable[..., None], words: Sequence[str]) -> dict[str, Any] | None:
     """The arguments of ``command`` for these words of a command line; None when typer has to read them."""
     hints = get_type_hints(command, include_extras=True)
-    parameters = {name: _parts(hints[name]) for name in inspect.signature(command).parameters}
+    parameters = {name: _parts(hint) for name, hint in hints.items() if name != "return"}
     if any(os.environ.get(variable) for _, option in parameters.values() if (variable := _variable(option))):
         return None
     known = {flag: name for name, (_, option) in parameters.items() if option for flag in option.names}

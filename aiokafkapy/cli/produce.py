@@ -27,6 +27,7 @@ import typer
 
 from ..common import counted
 from ..errors import KafkaError
+from .ending import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, say
 from .feeding import feed, is_regular_file
 from .options import (
     DEFAULT_SERVERS,
@@ -39,7 +40,7 @@ from .options import (
 from .producing import started_producer
 from .progress import Progress, progress
 from .properties import parse_pairs
-from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, run, say
+from .running import Stop, run
 from .sources import FORMATS, InputRecord, RecordShape, RejectedLine, format_of, read_records
 
 if TYPE_CHECKING:

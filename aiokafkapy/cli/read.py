@@ -23,6 +23,7 @@ import typer
 
 from ..common import ConsumedRecord, TopicPartition, bytes_as_json, counted
 from ..errors import KafkaTimeoutError, UnknownTopicOrPartitionError
+from .ending import EXIT_INTERRUPTED, EXIT_OK, CommandError, say
 from .options import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT,
@@ -33,7 +34,7 @@ from .options import (
     client_options,
     parse_position,
 )
-from .running import EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, run, say
+from .running import Stop, run
 
 if TYPE_CHECKING:
     from ..reader import PartitionReader

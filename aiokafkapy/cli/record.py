@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ..common import counted
+from .ending import EXIT_OK, EXIT_USAGE, CommandError, say
 from .options import DEFAULT_SERVERS, BootstrapServers, Certificate, ConfigEntries, Tls, server_tls
 from .properties import parse_config
-from .running import EXIT_OK, EXIT_USAGE, CommandError, Stop, free_port, run, say, say_client_tls
+from .running import Stop, free_port, run, say_client_tls
 
 if TYPE_CHECKING:
     from ..testing import FaultProxy

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ..common import counted
+from .ending import EXIT_FAILED, EXIT_OK, EXIT_USAGE, CommandError, say
 from .options import Certificate, Tls, server_tls
 from .properties import parse_pairs
-from .running import EXIT_FAILED, EXIT_OK, EXIT_USAGE, CommandError, Stop, free_port, run, say, say_client_tls
+from .running import Stop, free_port, run, say_client_tls
 
 if TYPE_CHECKING:
     from ..testing import ReplayBroker

@@ -1,4 +1,4 @@
-"""Runs a command's coroutine: event loop, signals, errors, exit code.
+"""Runs a command's coroutine: event loop, signals, errors, exit code (``ending`` has the codes).
 
 Owns the event loop of our programs (uvloop if it is installed; a program may choose the loop, a library may not), the
 handling of SIGINT and SIGTERM, and the exit code. Knows no command.
@@ -23,27 +23,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from ..errors import ConfigurationError, KafkaConnectionError, KafkaError
+from .ending import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, CommandError, say
 
 if TYPE_CHECKING:
     from ..testing import TestCertificates
 
-__all__ = ["EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_OK", "EXIT_USAGE", "CommandError", "Stop", "run", "say"]
+__all__ = ["Stop", "free_port", "run", "say_client_tls"]
 
 NOTICE_AFTER: Final = 1.0
 """Seconds that a command may take to stop before the user is told how to end it."""
-EXIT_OK: Final = 0
-EXIT_FAILED: Final = 1
-EXIT_USAGE: Final = 2
-EXIT_INTERRUPTED: Final = 130
-"""128 + SIGINT, as in shells."""
-
-
-class CommandError(Exception):
-    """A command cannot do its work; the text is for the user and says what to do."""
-
-    def __init__(self, message: str, exit_code: int = EXIT_FAILED) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
 
 
 class Stop:
@@ -87,11 +75,6 @@ def run(command: Callable[[Stop], Awaitable[int]]) -> NoReturn:
         # Flushed here and not at exit, where a broken pipe could not be handled any more.
         sys.stdout.flush()
     raise _exit(code)
-
-
-def say(text: str) -> None:
-    """Print a line for the user to stderr; stdout is for results."""
-    print(text, file=sys.stderr, flush=True)
 
 
 # internals

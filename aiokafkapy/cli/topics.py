@@ -13,6 +13,7 @@ import typer
 
 from ..common import NO_LEADER, TopicPartition, counted
 from ..errors import InvalidPartitionsError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from .ending import EXIT_OK, CommandError
 from .options import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT,
@@ -22,7 +23,7 @@ from .options import (
     client_options,
 )
 from .properties import parse_pairs
-from .running import EXIT_OK, CommandError, Stop, run
+from .running import Stop, run
 
 if TYPE_CHECKING:
     from ..admin import TopicAdmin, TopicDescription

@@ -6,11 +6,11 @@ times one after the other:
 - ``import``: the import of the producer's class, and nothing else; "bare asyncio" is the floor.
 - ``first record``: import, start, and one record delivered to a broker that is warm.
 - ``idle producers``: as many started producers in one process, which then do nothing.
-- ``broker``: ``python -m aiokafkapy broker`` until it has accepted a connection.
+- ``broker``: ``python -m aiokafkapy broker`` until it has accepted a connection, and until it has answered there.
 
 Figures: ``p50_ms`` is the wall time from the process's start until it says that it is ready, ``cpu_us`` the CPU of the
 whole process, ``peak_rss_mb`` and ``pss_mb`` its memory when it is ready (medians), ``modules`` what it has imported,
-``kb_each`` the resident memory of one more idle producer.
+``kb_each`` the resident memory of one more idle producer, ``answer_ms`` the wall time until the broker's first answer.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import os
 import signal
 import socket
 import statistics
+import struct
 import subprocess
 import sys
 import time
@@ -36,6 +37,13 @@ PROCESSES: Final = 20
 IDLE: Final = 1_000
 IDLE_OF_PEERS: Final = 200
 KILOBYTE: Final = 1_024
+BROKER_TIMEOUT: Final = 30.0
+BETWEEN_TRIES: Final = 0.000_5
+"""Seconds from a refused connection to the next: the resolution of the broker's row."""
+
+_LOOPBACK: Final = "127.0.0.1"
+_API_VERSIONS: Final = struct.pack("!ihhih", 10, 18, 0, 1, -1)
+"""A request of version 0 without a client id, and its size before it."""
 
 _TELL: Final = """
 def tell(**more):
@@ -184,8 +192,8 @@ async def idle_producers(measurement: Measurement, bootstrap_servers: str, topic
 
 @entry("broker")
 async def broker(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
-    """The dev broker until it has accepted a connection."""
-    arguments = [sys.executable, "-m", "aiokafkapy", "broker", "--port", "0"]
+    """The dev broker until it has accepted a connection, and has answered there."""
+    arguments = [sys.executable, "-m", "aiokafkapy", "broker", "--port"]
     return await _repeated(measurement, arguments, written=0)
 
 
@@ -213,7 +221,7 @@ async def _repeated(measurement: Measurement, arguments: list[str], *, written: 
         "peak_rss_mb": statistics.median(each.said["rss"] for each in runs) * KILOBYTE / 1e6,
         "pss_mb": statistics.median(each.said["pss"] for each in runs) * KILOBYTE / 1e6,
     }
-    for name in ("modules", "kb_each"):
+    for name in ("modules", "kb_each", "answer_ms"):
         if name in runs[0].said:
             figures[name] = statistics.median(each.said[name] for each in runs)
     return figures
@@ -232,19 +240,39 @@ def _run(arguments: list[str]) -> _Run:
 
 
 def _run_broker(arguments: list[str]) -> _Run:
+    port = _free_port()
     started = time.perf_counter()
-    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen([*arguments, str(port)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
     try:
-        with process.stdout as output:
-            host, _, port = output.readline().strip().rpartition(":")
-        with socket.create_connection((host, int(port))):
+        with process.stdout, _connected(port, until=started + BROKER_TIMEOUT) as client:
             seconds = time.perf_counter() - started
-            said = _memory_of(process.pid)
+            client.sendall(_API_VERSIONS)
+            if not client.recv(1):
+                raise MeasurementError("the broker closed the connection without an answer")
+            answer_ms = (time.perf_counter() - started) * 1e3
+            said = {**_memory_of(process.pid), "answer_ms": answer_ms}
     finally:
         process.send_signal(signal.SIGINT)
         cpu_seconds = _ended(process)
     return _Run(seconds, cpu_seconds, said)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((_LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def _connected(port: int, until: float) -> socket.socket:
+    """A connection, asked for again and again as somebody who waits for a broker does."""
+    while True:
+        try:
+            return socket.create_connection((_LOOPBACK, port), timeout=BROKER_TIMEOUT)
+        except ConnectionRefusedError:
+            if time.perf_counter() > until:
+                raise MeasurementError(f"no broker accepts connections after {BROKER_TIMEOUT:g} s") from None
+            time.sleep(BETWEEN_TRIES)
 
 
 def _ended(process: subprocess.Popen[str]) -> float:

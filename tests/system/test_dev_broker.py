@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy.broker import DevBroker
+from aiokafkapy.broker import DevBroker, Listener
 from aiokafkapy.errors import (
     ConfigurationError,
     IllegalStateError,
@@ -97,6 +97,31 @@ async def test_a_taken_port_is_an_os_error_and_leaves_nothing() -> None:
         with pytest.raises(OSError, match="in use"):
             await DevBroker(port=taken.getsockname()[1]).start()
         assert asyncio.all_tasks() == tasks
+
+
+async def test_sockets_that_listen_already_are_taken_with_their_clients() -> None:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    ports = [each.getsockname()[1] for each in sockets]
+    before = await asyncio.to_thread(socket.create_connection, ("127.0.0.1", ports[1]))
+    before.sendall(struct.pack("!ihhih", 10, ApiKey.API_VERSIONS, 0, 5, -1))
+    async with DevBroker(2, listeners={"PLAINTEXT": Listener("PLAINTEXT", sockets=sockets)}) as broker:
+        assert [node.port for node in broker.nodes] == ports
+        with before:
+            answer = await asyncio.to_thread(before.recv, 8)
+            assert struct.unpack("!i", answer[4:]) == (5,)
+        broker.controls.stop_node(2)
+        broker.controls.start_node(2)
+        assert [node.port for node in broker.nodes] == ports
+    assert [each.fileno() for each in sockets] == [-1, -1]
+
+
+async def test_sockets_of_a_broker_that_cannot_start_are_closed(tmp_path: Path) -> None:
+    sockets = [socket.create_server(("127.0.0.1", 0))]
+    async with DevBroker(data_dir=tmp_path):
+        broker = DevBroker(data_dir=tmp_path, listeners={"PLAINTEXT": Listener("PLAINTEXT", sockets=sockets)})
+        with pytest.raises(IllegalStateError, match="in use"):
+            await broker.start()
+    assert [each.fileno() for each in sockets] == [-1]
 
 
 def test_wrong_options_are_refused_without_a_loop() -> None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import signal
+import socket
+import struct
 import subprocess
 import sys
+import time
 
 import pytest
 
 import aiokafkapy
 from aiokafkapy.broker import DevBroker
+from aiokafkapy.protocol.api import ApiKey
 
 FIRST_RECORD = """\
 import asyncio, sys
@@ -53,6 +59,19 @@ from aiokafkapy.cli import main
 main()
 """
 
+LISTENS = """\
+import os, sys
+import aiokafkapy.cli.broker as command
+def listen(places):
+    print(*sys.modules)
+    sys.stdout.flush()
+    os._exit(0)
+command._Places.listen = listen
+sys.argv[:] = ["aiokafkapy", "broker", "--port", "0", "--nodes", "3"]
+from aiokafkapy.cli import main
+main()
+"""
+
 # Path files of ``site`` may import anything.
 ALONE = "import sys\nsys.path[:] = {path}\n"
 
@@ -87,6 +106,37 @@ def test_the_broker_is_ready_without_what_is_slow_to_import() -> None:
     assert modules & slow == set()
     assert "aiokafkapy.broker.dev_broker" in modules
     assert len(modules) < 350  # 332; with pydantic, typer and all handlers 300 more
+
+
+def test_the_broker_listens_before_it_imports_what_takes_longer() -> None:
+    modules = set(run_alone(LISTENS))
+    slow = {"asyncio", "dataclasses", "inspect", "kio", "logging", "random", "ssl", "socket", "typer", "uvloop"}
+    assert modules & slow == set()
+    assert "aiokafkapy.cli.broker" in modules
+
+
+def test_a_client_that_connects_before_the_broker_is_ready_is_answered() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "aiokafkapy", "broker", "--port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            with accepted(port, process) as client:
+                client.settimeout(60)
+                client.sendall(struct.pack("!ihhih", 10, ApiKey.API_VERSIONS, 0, 5, -1))
+                assert struct.unpack("!4xi", client.recv(8)) == (5,)
+        finally:
+            process.send_signal(signal.SIGINT)
+
+
+def accepted(port: int, process: subprocess.Popen[bytes]) -> socket.socket:
+    """A connection, which is asked for until the process accepts it."""
+    while process.poll() is None:
+        with contextlib.suppress(ConnectionRefusedError):
+            return socket.create_connection(("127.0.0.1", port))
+        time.sleep(0.001)
+    raise AssertionError(f"the broker ended with exit code {process.returncode}")
 
 
 @pytest.mark.skipif(not aiokafkapy.compiled, reason="the compiled core's objects are smaller")

@@ -11,8 +11,9 @@ import socket
 from collections.abc import Iterable
 
 from ...sockets import current_network
+from .bound_socket import bound_socket
 
-__all__ = ["HeldPorts", "bound_socket"]
+__all__ = ["HeldPorts"]
 
 
 class HeldPorts:
@@ -38,21 +39,6 @@ class HeldPorts:
         """Let anybody have them."""
         for node_id in list(self._sockets):
             self.release(node_id)
-
-
-def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that has the port, also while connections of an earlier one are about to close. Raises OSError."""
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    bound = socket.socket(family, kind, protocol)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-    except BaseException:
-        bound.close()
-        raise
-    return bound
 
 
 def _held(address: tuple[str, int]) -> socket.socket | None:

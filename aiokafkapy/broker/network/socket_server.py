@@ -38,9 +38,9 @@ from ..context import ConnectionInfo
 from ..listeners import Endpoint
 from ..principals import distinguished_name
 from ..security.sasl_session import SaslSession
+from .bound_socket import bound_socket
 from .client_connection import ClientConnection
 from .connection_quotas import ConnectionQuotas, TooManyConnectionsError
-from .held_ports import bound_socket
 from .request_channel import Request, RequestChannel, Response, ResponseAction
 
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ class SocketServer:
         self._tasks: list[asyncio.Task[None]] = []
         self._client_errors = RateLimitedLogger(logger)
 
-    def start(self, ports: Mapping[str, int]) -> dict[str, int]:
-        """Listen on these ports (0: a free one) by listener, and return them.
+    def start(self, ports: Mapping[str, int], sockets: Mapping[str, socket.socket]) -> dict[str, int]:
+        """Listen on these ports (0: a free one) by listener, and return them. ``sockets`` listen already.
 
         Raises OSError when one cannot be obtained, and ConfigurationError when a certificate cannot be read; nothing is
         left behind then.
@@ -118,9 +118,10 @@ class SocketServer:
             for each in self._endpoints:
                 if each.tls is not None:
                     each.tls.context()
-                listening[each.name] = _listening_socket(each.host, ports[each.name], each.config)
+                given = sockets.get(each.name)
+                listening[each.name] = _listening_socket(each.host, ports[each.name], each.config, given)
         except BaseException:
-            for listener in listening.values():
+            for listener in (*listening.values(), *sockets.values()):
                 listener.close()
             raise
         for each, listener in zip(self._endpoints, listening.values(), strict=True):
@@ -527,11 +528,11 @@ class Processor:
                 connection.send(response)
 
 
-def _listening_socket(host: str, port: int, config: BrokerConfig) -> socket.socket:
+def _listening_socket(host: str, port: int, config: BrokerConfig, given: socket.socket | None) -> socket.socket:
     network = current_network()
     if network is not None:
         return cast("socket.socket", network.listener(host, port))
-    listener = bound_socket(host, port)
+    listener = bound_socket(host, port) if given is None else given
     try:
         listener.setblocking(False)
         if config.socket_receive_buffer_bytes != -1:

@@ -9,6 +9,7 @@ import pytest
 
 from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.listeners import Endpoint, Listener, Listeners, endpoints_of
+from aiokafkapy.broker.network.bound_socket import bound_socket
 from aiokafkapy.errors import ConfigurationError
 
 
@@ -59,6 +60,18 @@ def test_a_wrong_listener_is_refused_with_the_remedy(listeners: Listeners, words
 def test_ports_follow_the_first_nodes_and_free_ones_stay_free() -> None:
     assert [one("PLAINTEXT", "h:9092").port_of(node_id) for node_id in (1, 2, 3)] == [9092, 9093, 9094]
     assert [one("PLAINTEXT", "h:0").port_of(node_id) for node_id in (1, 2, 3)] == [0, 0, 0]
+
+
+def test_sockets_that_listen_already_give_nodes_their_ports() -> None:
+    with bound_socket("127.0.0.1", 0) as first, bound_socket("127.0.0.1", 0) as second:
+        listener = Listener("PLAINTEXT", sockets=[first, second])
+        (endpoint,) = endpoints_of({"PLAINTEXT": listener}, BrokerConfig(), nodes=2).values()
+        assert [endpoint.port_of(1), endpoint.port_of(2)] == [first.getsockname()[1], second.getsockname()[1]]
+        with pytest.raises(ConfigurationError, match="sockets=2, but there are 3 nodes: give one for each"):
+            endpoints_of({"PLAINTEXT": listener}, BrokerConfig(), nodes=3)
+        with_port = Listener("PLAINTEXT", port=9092, sockets=[first, second])
+        with pytest.raises(ConfigurationError, match="port=9092, but its sockets have ports of their own"):
+            endpoints_of({"PLAINTEXT": with_port}, BrokerConfig(), nodes=2)
 
 
 def test_clients_are_told_the_listeners_own_name_then_the_brokers_then_the_address() -> None:
