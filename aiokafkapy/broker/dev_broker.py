@@ -17,7 +17,7 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Self
 
 from ..common import ConsumedRecord, Node
 from ..errors import ConfigurationError, IllegalStateError, UnknownTopicOrPartitionError
+from .broker_node import BrokerNode
 from .clock import WallClock
 from .config import BrokerConfig
 from .context import BrokerState
@@ -37,11 +38,8 @@ from .coordination.transaction_markers import TransactionMarkers
 from .coordination.transactions import TransactionCoordinator
 from .emulation import emulation_of
 from .features import Features, config_as
-from .listeners import DEFAULT_LISTENER, Endpoint, Listener, Listeners, endpoints_of
+from .listeners import DEFAULT_LISTENER, Listener, Listeners, endpoints_of
 from .network.held_ports import HeldPorts
-from .network.request_channel import RequestChannel
-from .network.request_handler import KafkaRequestHandlerPool
-from .network.socket_server import NewSession, SocketServer
 from .security.authentication import Authentication, ListenerAuthentication
 from .security.authorizer import Authorizer
 from .security.files import AclFile
@@ -52,8 +50,6 @@ from .storage.topics import Partition, Topic, TopicRegistry
 from .telemetry import ClientTelemetry
 
 if TYPE_CHECKING:
-    import socket
-
     from ..console import Console
     from .network.client_connection import ClientConnection
     from .network.request_channel import Response
@@ -120,8 +116,8 @@ class DevBroker:
             for node_id in self._node_ids
         }
         self._held_ports = HeldPorts()
-        self._running: dict[int, _BrokerNode] = {}
-        self._stopping: list[_BrokerNode] = []
+        self._running: dict[int, BrokerNode] = {}
+        self._stopping: list[BrokerNode] = []
         self._stalled: set[int] = set()
         self._authentications: dict[str, ListenerAuthentication] = {}
         self._state: BrokerState | None = None
@@ -478,7 +474,7 @@ class DevBroker:
         return None if settings is None else settings.new_session()
 
     def _start_node(self, node_id: int) -> None:
-        node = _BrokerNode(node_id, self.state, list(self._endpoints.values()), self._new_session)
+        node = BrokerNode(node_id, self.state, list(self._endpoints.values()), self._new_session)
         node.server.is_stalled = node_id in self._stalled
         self._watch(node_id, node)
         self._held_ports.release(node_id)
@@ -502,7 +498,7 @@ class DevBroker:
             state.advertised.setdefault(name, {})[node_id] = address
             state.all_nodes[node_id] = state.running_nodes[node_id] = address  # at the end the first listener's
 
-    def _watch(self, node_id: int, node: _BrokerNode) -> None:
+    def _watch(self, node_id: int, node: BrokerNode) -> None:
         watcher = self._request_watcher
         node.channel.metrics.watcher = None if watcher is None else partial(watcher, node_id)
 
@@ -515,7 +511,7 @@ class DevBroker:
         if self._state is not None:  # else the whole cluster stops: no node takes over
             state.topics.node_stopped(node_id)
 
-    def _chosen(self, node_id: int | None) -> list[_BrokerNode]:
+    def _chosen(self, node_id: int | None) -> list[BrokerNode]:
         if node_id is None:
             return list(self._running.values())
         self._check_node(node_id)
@@ -536,52 +532,6 @@ class DevBroker:
         if partition is None:
             raise UnknownTopicOrPartitionError(f"there is no partition {topic}-{index}", topic=topic, partition=index)
         return list(partition.log.records())
-
-
-class _BrokerNode:
-    """One node: a SocketServer and its request handlers around one RequestChannel."""
-
-    __slots__ = ("channel", "handlers", "server")
-
-    def __init__(
-        self, node_id: int, state: BrokerState, endpoints: Sequence[Endpoint], new_session: NewSession
-    ) -> None:
-        self.channel = RequestChannel(state.config.queued_max_requests)
-        self.server = SocketServer(state.config, self.channel, endpoints, new_session)
-        self.handlers = KafkaRequestHandlerPool(node_id, state, self.channel)
-
-    def start(self, ports: Mapping[str, int], sockets: Mapping[str, socket.socket]) -> dict[str, int]:
-        bound_ports = self.server.start(ports, sockets)
-        self.handlers.start()
-        return bound_ports
-
-    def stop(self) -> None:
-        self.server.stop()
-        self.handlers.stop()
-
-    @property
-    def is_stopped(self) -> bool:
-        return self.server.is_stopped and self.handlers.is_stopped
-
-    async def wait_stopped(self) -> None:
-        await self.server.wait_stopped()
-        await self.handlers.wait_stopped()
-
-    def metrics(self) -> dict[str, float]:
-        connections, requests = self.server.metrics, self.channel.metrics.by_api.values()
-        found: dict[str, float] = {
-            "connections": len(self.server.connections),
-            "connections_accepted": connections.accepted,
-            "connections_refused": connections.refused,
-            "connections_disconnected": connections.disconnected,
-            "connections_expired": connections.expired,
-            "connections_invalid": connections.invalid,
-            "requests": sum(times.count for times in requests),
-            "request_queue_size": len(self.channel),
-        }
-        for stage in ("queue", "local", "remote", "throttle", "response_queue", "send"):
-            found[f"{stage}_time"] = sum(getattr(times, stage) for times in requests)
-        return found
 
 
 def _new_console(broker: DevBroker, address: bool | str) -> Console:

@@ -14,8 +14,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 from ..security.protocols import has_sasl, has_tls
 from .consoles import (
@@ -141,28 +142,15 @@ def broker(
     allow_connections()
     places.listen()
 
-    from .running import run
-
-    if "typer" not in sys.modules:  # its callback configures logging
-        from .late_logging import configure_late
-
-        configure_late()
-
     async def command(stop: Stop) -> int:
         from ..broker import DevBroker
 
         places.check(has_keystore=any(name.startswith("ssl_keystore_") for name in options))
         with contextlib.ExitStack() as clean_up:
             certificates = clean_up.enter_context(_certificates(places, data_dir, advertised_host)) if tls else None
-            options.update(_tls_options(certificates))
+            options.update(_tls_options(certificates), sasl_users=users, version=emulate)
             dev_broker = DevBroker(
-                nodes,
-                data_dir,
-                advertised_host=advertised_host,
-                listeners=places.listeners(),
-                sasl_users=users,
-                version=emulate,
-                **options,
+                nodes, data_dir, advertised_host=advertised_host, listeners=places.listeners(), **options
             )
             await _start(dev_broker, places)
             try:
@@ -176,7 +164,7 @@ def broker(
                 await dev_broker.stop()
             return EXIT_OK
 
-    run(command)
+    _run(command)
 
 
 def allow_connections() -> None:
@@ -193,6 +181,17 @@ def allow_connections() -> None:
 
 
 # internals
+
+
+def _run(command: Callable[[Stop], Awaitable[int]]) -> NoReturn:
+    """Import what runs a command, and run it."""
+    from .running import run
+
+    if "typer" not in sys.modules:  # its callback configures logging
+        from .late_logging import configure_late
+
+        configure_late()
+    run(command)
 
 
 def _broker_options(config: list[str] | None, authorizer: bool, super_users: list[str] | None) -> dict[str, Any]:
