@@ -140,12 +140,9 @@ class DevBroker:
             raise IllegalStateError("the broker is running already")
         try:
             self._lock.acquire()
-            try:
-                self._state = await self._open_state()
-            except BaseException:
-                self._lock.release()
-                raise
+            self._state = await self._open_state()
         except BaseException:
+            self._lock.release()
             self._release_ports()
             raise
         try:
@@ -478,7 +475,7 @@ class DevBroker:
         node.server.is_stalled = node_id in self._stalled
         self._watch(node_id, node)
         self._held_ports.release(node_id)
-        given = {name: each.sockets.pop(node_id) for name, each in self._endpoints.items() if node_id in each.sockets}
+        given = {name: taken for name, each in self._endpoints.items() if (taken := each.sockets.pop(node_id, None))}
         self._ports[node_id] = node.start(self._ports[node_id], given)
         self._running[node_id] = node
         self._advertise(self.state, node_id)

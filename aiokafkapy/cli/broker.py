@@ -256,14 +256,13 @@ class _Places:
             return
         from ..broker.network.bound_socket import bound_socket
 
-        with contextlib.ExitStack() as opened:
-            with contextlib.suppress(OSError, OverflowError):
-                for number in range(self.nodes):
-                    one = opened.enter_context(bound_socket(self.host, self.port and self.port + number))
-                    one.listen()
-                    self.sockets.append(one)
-                opened.pop_all()
-                return
+        try:
+            for number in range(self.nodes):
+                self.sockets.append(bound_socket(self.host, self.port and self.port + number))
+                self.sockets[-1].listen()
+        except (OSError, OverflowError):
+            for opened in self.sockets:
+                opened.close()
             self.sockets.clear()
 
     def listeners(self) -> dict[str, str | Listener]:

@@ -1,6 +1,6 @@
 """How a command ends, and what it tells on the way: its exit codes, its error, and lines for the user.
 
-It imports nothing: what reads a command line needs no event loop.
+It imports no event loop: a command line is read without one.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ import os
 import signal
 import socket
 import statistics
-import struct
 import subprocess
 import sys
 import time
@@ -29,6 +28,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import encode_request
+from aiokafkapy.protocol.messages import build_request
+from aiokafkapy.testing.ports import LOOPBACK, free_port
 from benchmarks.measurement import Figures, Measurement, MeasurementError, entry
 
 __all__ = ["measurements"]
@@ -40,10 +43,6 @@ KILOBYTE: Final = 1_024
 BROKER_TIMEOUT: Final = 30.0
 BETWEEN_TRIES: Final = 0.000_5
 """Seconds from a refused connection to the next: the resolution of the broker's row."""
-
-_LOOPBACK: Final = "127.0.0.1"
-_API_VERSIONS: Final = struct.pack("!ihhih", 10, 18, 0, 1, -1)
-"""A request of version 0 without a client id, and its size before it."""
 
 _TELL: Final = """
 def tell(**more):
@@ -193,7 +192,7 @@ async def idle_producers(measurement: Measurement, bootstrap_servers: str, topic
 @entry("broker")
 async def broker(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
     """The dev broker until it has accepted a connection, and has answered there."""
-    arguments = [sys.executable, "-m", "aiokafkapy", "broker", "--port"]
+    arguments = [sys.executable, "-m", "aiokafkapy", "broker"]
     return await _repeated(measurement, arguments, written=0)
 
 
@@ -240,14 +239,16 @@ def _run(arguments: list[str]) -> _Run:
 
 
 def _run_broker(arguments: list[str]) -> _Run:
-    port = _free_port()
+    port = free_port()
+    request = encode_request(build_request(ApiKey.API_VERSIONS, 0), 1, None)
     started = time.perf_counter()
-    process = subprocess.Popen([*arguments, str(port)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert process.stdout is not None
+    process = subprocess.Popen(
+        [*arguments, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
+    )
     try:
-        with process.stdout, _connected(port, until=started + BROKER_TIMEOUT) as client:
+        with _connected(port, until=started + BROKER_TIMEOUT) as client:
             seconds = time.perf_counter() - started
-            client.sendall(_API_VERSIONS)
+            client.sendall(request)
             if not client.recv(1):
                 raise MeasurementError("the broker closed the connection without an answer")
             answer_ms = (time.perf_counter() - started) * 1e3
@@ -258,17 +259,11 @@ def _run_broker(arguments: list[str]) -> _Run:
     return _Run(seconds, cpu_seconds, said)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_LOOPBACK, 0))
-        return int(probe.getsockname()[1])
-
-
 def _connected(port: int, until: float) -> socket.socket:
     """A connection, asked for again and again as somebody who waits for a broker does."""
     while True:
         try:
-            return socket.create_connection((_LOOPBACK, port), timeout=BROKER_TIMEOUT)
+            return socket.create_connection((LOOPBACK, port), timeout=BROKER_TIMEOUT)
         except ConnectionRefusedError:
             if time.perf_counter() > until:
                 raise MeasurementError(f"no broker accepts connections after {BROKER_TIMEOUT:g} s") from None

@@ -16,6 +16,7 @@ import pytest
 import aiokafkapy
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.testing.ports import free_port
 
 FIRST_RECORD = """\
 import asyncio, sys
@@ -116,9 +117,7 @@ def test_the_broker_listens_before_it_imports_what_takes_longer() -> None:
 
 
 def test_a_client_that_connects_before_the_broker_is_ready_is_answered() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "aiokafkapy", "broker", "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:

@@ -26,3 +26,23 @@ def test_the_first_line_of_the_log_configures_it() -> None:
     for line, words in zip(lines, expected, strict=True):
         assert "[warning" in line
         assert all(word in line for word in words)
+
+
+def test_it_is_left_to_typer_s_callback_where_typer_reads_the_command_line() -> None:
+    assert _handlers_of_a_run("broker", "--port", "0") == ["_FirstRecord"]
+    assert "_FirstRecord" not in _handlers_of_a_run("--log-level", "error", "broker", "--port", "0")
+
+
+def _handlers_of_a_run(*words: str) -> list[str]:
+    program = f"""\
+import logging, sys
+from aiokafkapy.cli import main, running
+def run(command):
+    print(*(type(handler).__name__ for handler in logging.getLogger().handlers))
+    sys.exit()
+running.run = run
+sys.argv[:] = ["aiokafkapy", *{words!r}]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return done.stdout.split()
