@@ -38,7 +38,7 @@ DIRECTIVES = {
     "language_level": 3,
     # Types are in the `.pxd` alone: an annotation that says `int` means Python's, of any size.
     "annotation_typing": False,
-    # What threads share is in `record/builder.pyx`, `deliveries/shortcuts.pyx` and `protocol/produce.py`: see there.
+    # What threads share is in `record/builder.pyx`, `deliveries/shortcuts.pyx` and `protocol/produce_*.py`: see there.
     "freethreading_compatible": True,
 }
 """What Cython is told of every module; a byte kernel says in its `.pyx` what it leaves unchecked beside that."""

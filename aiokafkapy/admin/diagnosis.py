@@ -191,7 +191,7 @@ def is_loopback(host: str) -> bool:
 
 
 def advertised_finding(
-    node_id: int, address: str, failure: Finding | None, round_trip_ms: float | None, is_odd_loopback: bool
+    node_id: int, address: str, failure: Finding | None, round_trip_ms: float | None, *, is_odd_loopback: bool
 ) -> Finding:
     """Whether a broker is reached where the cluster says that it is: its ``advertised.listeners``.
 

@@ -179,7 +179,9 @@ class Doctor:
         for broker, found in zip(brokers, (task.result() for task in visits), strict=True):
             address = format_address(broker.host, broker.port)
             is_odd = is_direct and is_remote and is_loopback(broker.host)
-            self._note(advertised_finding(broker.node_id, address, found.failure, found.round_trip_ms, is_odd))
+            self._note(
+                advertised_finding(broker.node_id, address, found.failure, found.round_trip_ms, is_odd_loopback=is_odd)
+            )
 
     def _look_at_topic(self, body: Any, name: str) -> None:
         for topic in body.topics:

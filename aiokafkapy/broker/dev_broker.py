@@ -125,7 +125,7 @@ class DevBroker:
         self._logs: LogManager | None = None
         self._lock = DataDirLock(self._data_dir)
         self._request_watcher: RequestWatcher | None = None
-        self._console = _new_console(self, console) if console else None
+        self._console = _new_console(self, address=console) if console else None
 
     # starting and stopping
 
@@ -531,7 +531,7 @@ class DevBroker:
         return list(partition.log.records())
 
 
-def _new_console(broker: DevBroker, address: bool | str) -> Console:
+def _new_console(broker: DevBroker, *, address: bool | str) -> Console:
     # The one import that points up: the console stands on the broker, which knows it by this name only.
     from ..console import Console
 

@@ -118,11 +118,13 @@ class Faults:
 
     def take_drop(self, request: FaultyRequest, *, after: bool) -> bool:
         """Whether the connection is to be closed instead of an answer; uses the fault up."""
-        return self._take(request, after, lambda fault: fault.code is None) is not None
+        return self._take(request, after=after, fits=lambda fault: fault.code is None) is not None
 
     def request_error(self, request: FaultyRequest, *, after: bool = False) -> int:
         """The code the whole request is to be answered with, 0 for none; uses the fault up."""
-        return _code(self._take(request, after, lambda fault: fault.code is not None and not fault.is_partial))
+        return _code(
+            self._take(request, after=after, fits=lambda fault: fault.code is not None and not fault.is_partial)
+        )
 
     def topic_error(self, request: FaultyRequest, topic: str, partition: int | None, *, after: bool = False) -> int:
         """The code for one partition of the request, 0 for none; uses the fault up, once per request."""
@@ -130,7 +132,7 @@ class Faults:
         def fits(fault: Fault) -> bool:
             return fault.code is not None and fault.is_partial and fault.matches(topic, partition)
 
-        return _code(self._take(request, after, fits))
+        return _code(self._take(request, after=after, fits=fits))
 
     def delay_of(self, request: FaultyRequest) -> float:
         """Seconds for which the response is held back."""
@@ -142,7 +144,7 @@ class Faults:
 
     # internals
 
-    def _take(self, request: FaultyRequest, after: bool, fits: Callable[[Fault], bool]) -> Fault | None:
+    def _take(self, request: FaultyRequest, *, after: bool, fits: Callable[[Fault], bool]) -> Fault | None:
         """The first fault that fits, used up unless this request has used it already."""
         for fault in self.armed:
             if fault.api_key != request.api_key or fault.after != after or not fits(fault):

@@ -144,6 +144,7 @@ class ClientTelemetry:
         client_instance_id: UUID | None,
         client_id: str,
         subscription_id: int,
+        *,
         terminating: bool,
         compression_type: int,
         data: bytes,

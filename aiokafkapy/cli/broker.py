@@ -134,11 +134,13 @@ def broker(
 ) -> None:
     """Run an embedded Kafka broker until Ctrl-C: the real protocol, for clients in any language, without a JVM."""
     wanted = dict(_parse_topic(entry) for entry in topic or ())
-    options = _broker_options(config, authorizer, super_user)
+    options = _broker_options(config, authorizer=authorizer, super_users=super_user)
     users = parse_pairs(user, "--user")
     places = _Places(host, port, nodes, _parse_listeners(listener), has_users=bool(users), has_tls=tls)
     https = https_options(console_certificate, console_key, console_key_password)
-    page = ConsolePlace.of(console, console_address, console_token, schema_registry, https)
+    page = ConsolePlace.of(
+        is_wanted=console, address=console_address, token=console_token, registry=schema_registry, tls=https
+    )
     allow_connections()
     places.listen()
 
@@ -194,7 +196,7 @@ def _run(command: Callable[[Stop], Awaitable[int]]) -> NoReturn:
     run(command)
 
 
-def _broker_options(config: list[str] | None, authorizer: bool, super_users: list[str] | None) -> dict[str, Any]:
+def _broker_options(config: list[str] | None, *, authorizer: bool, super_users: list[str] | None) -> dict[str, Any]:
     given = parse_config(config).items()
     options: dict[str, Any] = {name.replace(".", "_"): _as_option(text) for name, text in given}
     if authorizer or super_users:

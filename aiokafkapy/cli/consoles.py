@@ -77,7 +77,7 @@ SchemaRegistryUrl = Annotated[
 class ConsolePlace:
     """Whether there is a console, and where."""
 
-    def __init__(self, is_wanted: bool, options: dict[str, Any], registry: str | None) -> None:
+    def __init__(self, *, is_wanted: bool, options: dict[str, Any], registry: str | None) -> None:
         self.is_wanted = is_wanted
         self.options = options
         self.registry = registry
@@ -86,6 +86,7 @@ class ConsolePlace:
     @classmethod
     def of(
         cls,
+        *,
         is_wanted: bool,
         address: str | None,
         token: str | None,
@@ -97,7 +98,8 @@ class ConsolePlace:
         for option, value in given.items():
             if value is not None and not is_wanted:
                 raise bad_parameter("it has no effect without --console", option)
-        return cls(is_wanted, {"address": address or CONSOLE_ADDRESS, "token": token, "tls": tls}, registry)
+        options = {"address": address or CONSOLE_ADDRESS, "token": token, "tls": tls}
+        return cls(is_wanted=is_wanted, options=options, registry=registry)
 
     @property
     def address(self) -> str | None:

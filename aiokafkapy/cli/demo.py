@@ -66,7 +66,7 @@ def demo(
     code 1 when a check fails.
     """
 
-    place = ConsolePlace.of(console, console_address, None)
+    place = ConsolePlace.of(is_wanted=console, address=console_address, token=None)
 
     async def command(stop: Stop) -> int:
         from ..demo.report import render

@@ -51,7 +51,7 @@ def explain(
         if as_json:
             typer.echo(json.dumps(explanation.as_json(), indent=2))
         else:
-            _print(explanation, show_all)
+            _print(explanation, show_all=show_all)
         return EXIT_OK
 
     run(command)
@@ -106,7 +106,7 @@ def _plain(properties: Mapping[str, object]) -> dict[str, object]:
     )
 
 
-def _print(explanation: Explanation, show_all: bool) -> None:
+def _print(explanation: Explanation, *, show_all: bool) -> None:
     options = [one for one in explanation.options if show_all or one.origin != "default"]
     names = max((len(one.name) for one in options), default=0)
     values = max((len(_text(one.value)) for one in options), default=0)

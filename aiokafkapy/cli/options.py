@@ -82,7 +82,7 @@ def client_options(servers: str, entries: Sequence[str] | None) -> dict[str, Any
     return properties
 
 
-def server_tls(is_wanted: bool, certificate: Path | None) -> bool | dict[str, str]:
+def server_tls(*, is_wanted: bool, certificate: Path | None) -> bool | dict[str, str]:
     """``--tls`` and ``--certificate`` as servers for tests take them."""
     return is_wanted if certificate is None else {"ssl_keystore_location": str(certificate)}
 

@@ -95,7 +95,7 @@ def parsed(command: Callable[..., None], words: Sequence[str]) -> dict[str, Any]
 _WORDS: Final = {int: int, str: str, Path: Path}
 
 
-def _parts(hint: Any) -> tuple[Any, Option | None]:
+def _parts(hint: object) -> tuple[Any, Option | None]:
     if get_origin(hint) is not Annotated:
         return hint, None
     kind, *notes = get_args(hint)
@@ -106,15 +106,15 @@ def _variable(option: Option | None) -> str | None:
     return None if option is None else option.settings.get("envvar")
 
 
-def _is_list(kind: Any) -> bool:
+def _is_list(kind: object) -> bool:
     return any(get_origin(one) is list for one in (kind, *_of_union(kind)))
 
 
-def _of_union(kind: Any) -> tuple[Any, ...]:
+def _of_union(kind: object) -> tuple[Any, ...]:
     return get_args(kind) if isinstance(kind, UnionType) else (kind,)
 
 
-def _converted(kind: Any, text: str, option: Option) -> Any:
+def _converted(kind: object, text: str, option: Option) -> Any:
     """The value that the text stands for. ValueError when that is not plain."""
     if not text or text.startswith("-"):
         raise ValueError(text)

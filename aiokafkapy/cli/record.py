@@ -70,8 +70,8 @@ def record(
     are reached without it, or with --cluster-tls; its SASL passes through. SASL's bytes, tokens and passwords are never
     written; records are, unless --hash-payloads is given.
     """
-    towards_clients = server_tls(tls, certificate)
-    towards_cluster = _cluster_options(cluster_tls, ca, config)
+    towards_clients = server_tls(is_wanted=tls, certificate=certificate)
+    towards_cluster = _cluster_options(is_wanted=cluster_tls, ca=ca, entries=config)
 
     async def command(stop: Stop) -> int:
         from ..testing import FaultProxy
@@ -99,13 +99,13 @@ def record(
             await stop.wait()
         finally:
             await proxy.__aexit__()
-        _say_result(proxy, file, hash_payloads)
+        _say_result(proxy, file, hash_payloads=hash_payloads)
         return EXIT_OK
 
     run(command)
 
 
-def _cluster_options(is_wanted: bool, ca: Path | None, entries: list[str] | None) -> dict[str, str] | None:
+def _cluster_options(*, is_wanted: bool, ca: Path | None, entries: list[str] | None) -> dict[str, str] | None:
     """A client's options of TLS towards the cluster; None without TLS. Exits with code 2 for those of no effect."""
     options = {name.replace(".", "_"): text for name, text in parse_config(entries).items()}
     if ca is not None:
@@ -117,7 +117,7 @@ def _cluster_options(is_wanted: bool, ca: Path | None, entries: list[str] | None
     return options
 
 
-def _say_result(proxy: FaultProxy, file: Path, hash_payloads: bool) -> None:
+def _say_result(proxy: FaultProxy, file: Path, *, hash_payloads: bool) -> None:
     recorder = proxy.recorder
     if recorder is None:
         return

@@ -52,7 +52,7 @@ def replay(
 
     The exit code is 1 when a request came that is not in the recording; the expected and the received one are printed.
     """
-    users, shown = parse_pairs(user, "--user"), server_tls(tls, certificate)
+    users, shown = parse_pairs(user, "--user"), server_tls(is_wanted=tls, certificate=certificate)
 
     async def command(stop: Stop) -> int:
         from ..testing import ReplayBroker

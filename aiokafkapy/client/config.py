@@ -136,7 +136,7 @@ class ClientConfig(_Base):
             raise ConfigurationError(f"{error} ({origins})") from None
         return config
 
-    def _validate(self, values: dict[str, Any], strict: bool) -> None:
+    def _validate(self, values: dict[str, Any], *, strict: bool) -> None:
         _check_names(type(self), values)
         try:
             self.__pydantic_validator__.validate_python(values, self_instance=self, strict=strict)

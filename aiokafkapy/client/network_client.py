@@ -431,7 +431,7 @@ class NetworkClient(SenderClient):
         else:
             self._handshake.handle_response(connection, entry, body, now)
 
-    def _handle_disconnection(self, node_id: int, now: float, error: KafkaError, is_idle: bool = False) -> None:
+    def _handle_disconnection(self, node_id: int, now: float, error: KafkaError, *, is_idle: bool = False) -> None:
         """Step 5: forget the connection or attempt; its requests in flight complete, in order, as disconnected.
 
         The metadata updater is told, since our view may be stale, unless the connection was closed as idle.

@@ -120,10 +120,10 @@ def _hidden(value: Any, payloads: bool, name: str = "") -> Any:
         parts = [_hidden(each, payloads, name) for each in value]
         is_same = all(part is each for part, each in zip(parts, value, strict=True))
         return value if is_same else type(value)(parts)
-    return _hidden_message(value, payloads) if dataclasses.is_dataclass(value) else value
+    return _hidden_message(value, payloads=payloads) if dataclasses.is_dataclass(value) else value
 
 
-def _hidden_message(message: Any, payloads: bool) -> Any:
+def _hidden_message(message: Any, *, payloads: bool) -> Any:
     changed = {}
     for field in dataclasses.fields(message):
         value = getattr(message, field.name)
@@ -185,7 +185,7 @@ def _cover_record(data: bytearray, position: int, end: int, cover: Cover) -> int
     return stop
 
 
-def _cover_part(data: bytearray, position: int, stop: int, cover: Cover, is_name: bool = False) -> int:
+def _cover_part(data: bytearray, position: int, stop: int, cover: Cover, *, is_name: bool = False) -> int:
     size, position = _varint(data, position)
     if size == -1:  # null
         return position

@@ -211,7 +211,7 @@ class RequestPipeline:
         self._correlation_id = correlation_id = (self._correlation_id + 1) & _MAX_CORRELATION_ID
         buffers = self._encode(request, version, correlation_id)
         deadline = now + min(_PROBE_TIMEOUT, self._request_timeout)
-        entry = InFlightRequest(request, version, correlation_id, None, now, deadline, True)
+        entry = InFlightRequest(request, version, correlation_id, None, now, deadline, is_internal=True)
         self._in_flight.add(entry)
         if self.watch is not None:
             self.watch.sent(entry, buffers, 1)

@@ -195,7 +195,7 @@ class WireTap:
         if self.is_closed or self._capture is None:
             return
         try:
-            packets = packets_of(entry, frame, client, self._payloads)
+            packets = packets_of(entry, frame, client, payloads=self._payloads)
             self._room -= len(packets)
             if self._room < 0:
                 self._end("max_bytes is reached")
@@ -250,14 +250,14 @@ class CaptureFile:
         self._packets: PacketWriter = PacketWriter(os.getpid())
         self.write(self._packets.header())
 
-    def request(self, entry: InFlightRequest, frame: bytes, client: int, payloads: bool) -> bytes:
+    def request(self, entry: InFlightRequest, frame: bytes, client: int, *, payloads: bool) -> bytes:
         """The packets of a request's whole frame."""
         from .redaction import redacted_request
 
         data = redacted_request(frame, payloads, MOST_DECODED)
         return self._packets.frame(entry.request.node_id, client, True, data, time.time_ns())
 
-    def response(self, entry: InFlightRequest, frame: bytes, client: int, payloads: bool) -> bytes:
+    def response(self, entry: InFlightRequest, frame: bytes, client: int, *, payloads: bool) -> bytes:
         """The packets of an answer's frame, which has no size yet."""
         from .redaction import redacted_response
 
@@ -291,9 +291,9 @@ def described(value: Any, payloads: bool = False, name: str = "") -> Any:
     if value is not None and (name in PROOF_FIELDS or is_secret_name(name)):
         return "<hidden>"
     if dataclasses.is_dataclass(value):
-        return _described_message(value, payloads)
+        return _described_message(value, payloads=payloads)
     if isinstance(value, bytes | bytearray | memoryview):
-        return _described_bytes(bytes(value), payloads)
+        return _described_bytes(bytes(value), payloads=payloads)
     if isinstance(value, tuple | list | frozenset | set):
         items = list(value)
         shown = [described(item, payloads) for item in items[:MOST_ITEMS]]
@@ -310,7 +310,7 @@ def described(value: Any, payloads: bool = False, name: str = "") -> Any:
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
 
 
-def _described_message(message: Any, payloads: bool) -> Mapping[str, Any]:
+def _described_message(message: Any, *, payloads: bool) -> Mapping[str, Any]:
     found = {}
     for field in dataclasses.fields(message):
         found[field.name] = described(getattr(message, field.name), payloads, field.name)
@@ -321,7 +321,7 @@ def _described_message(message: Any, payloads: bool) -> Mapping[str, Any]:
     return found
 
 
-def _described_bytes(value: bytes, payloads: bool) -> str:
+def _described_bytes(value: bytes, *, payloads: bool) -> str:
     if not payloads:
         return f"<{len(value)} bytes>"
     text = base64.b64encode(value[: MOST_CHARACTERS * 3 // 4]).decode()

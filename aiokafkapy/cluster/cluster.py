@@ -176,6 +176,7 @@ class TopicMetadata:
         name: str,
         partitions: Iterable[PartitionInfo],
         topic_id: UUID | None = None,
+        *,
         is_internal: bool = False,
     ) -> None:
         rows = [(number, *rest) for _, number, *rest in sorted(partitions, key=_number)]
@@ -247,7 +248,7 @@ class TopicMetadata:
     def replace(self, changed: Iterable[PartitionInfo]) -> TopicMetadata:
         """This topic with some partitions replaced."""
         by_number = {partition.partition: partition for partition in (*self.made_partitions(), *changed)}
-        return TopicMetadata(self.name, by_number.values(), self.topic_id, self.is_internal)
+        return TopicMetadata(self.name, by_number.values(), self.topic_id, is_internal=self.is_internal)
 
     def __repr__(self) -> str:
         return f"<TopicMetadata {self.name}, partitions={len(self._leaders)}, id={self.topic_id}>"
@@ -279,7 +280,7 @@ def topic_of_columns(name: str, topic_id: UUID | None, is_internal: bool, column
     """From a response's columns, which are kept when they are in order, as they are as a rule."""
     if columns.numbers != _first(len(columns.numbers)):
         rows = zip(*columns[:5], columns.offline or [()] * len(columns.numbers), strict=True)
-        return TopicMetadata(name, [PartitionInfo(name, *row) for row in rows], topic_id, is_internal)
+        return TopicMetadata(name, [PartitionInfo(name, *row) for row in rows], topic_id, is_internal=is_internal)
     found = TopicMetadata.__new__(TopicMetadata)
     found._take(
         name, topic_id, is_internal, columns.numbers, columns.leaders, columns.leader_epochs, columns.replicas,

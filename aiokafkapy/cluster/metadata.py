@@ -117,13 +117,17 @@ class Metadata:
 
     # topics: overridden by subclasses
 
-    def retain_topic(self, topic: str, is_internal: bool, now: float) -> bool:
+    def retain_topic(self, topic: str, *, is_internal: bool, now: float) -> bool:
         """True when the topic is still wanted; others are dropped from the view."""
         return True
 
     def retain_topics(self, topics: Mapping[str, TopicMetadata], now: float) -> dict[str, TopicMetadata]:
         """Those of ``topics`` for which ``retain_topic`` is True; a subclass may do it faster."""
-        return {name: topic for name, topic in topics.items() if self.retain_topic(name, topic.is_internal, now)}
+        return {
+            name: topic
+            for name, topic in topics.items()
+            if self.retain_topic(name, is_internal=topic.is_internal, now=now)
+        }
 
     def topics_to_request(self, partial: bool) -> Collection[str] | None:
         """Names to request; None requests every topic, an empty collection only the brokers. ``partial``: only topics
@@ -235,7 +239,7 @@ class Metadata:
         answer = MetadataAnswer.of(response)
         if self._apart:
             self._apart.settle((*self._asked_apart, *answer.topics, *answer.errors))
-        self._handle_metadata_response(answer, is_partial, now)
+        self._handle_metadata_response(answer, is_partial=is_partial, now=now)
         self._note_expiry()
         if self.need_partial_update or self._apart.next_at <= now:
             # A topic was added while this request was in flight, or is requested separately: no need for the back-off.
@@ -384,7 +388,7 @@ class Metadata:
         asked = ", ".join(f"{node.host}:{node.port}" for node in self._bootstrap_nodes)
         return f"no answer came yet from {asked}" if asked else "no broker has answered yet"
 
-    def _handle_metadata_response(self, answer: MetadataAnswer, is_partial: bool, now: float) -> None:
+    def _handle_metadata_response(self, answer: MetadataAnswer, *, is_partial: bool, now: float) -> None:
         """Select the part of the response that counts, then replace the view or merge into it.
 
         For the sake of ten thousand topics, each line here concerns only a few of them or is one call for all.
@@ -405,7 +409,7 @@ class Metadata:
         invalid: set[str] = set()
         unauthorized: set[str] = set()
         for name, code in answer.errors.items():
-            if self.retain_topic(name, False, now):
+            if self.retain_topic(name, is_internal=False, now=now):
                 self._note_topic_error(name, code, invalid, unauthorized)
         update = MetadataCache(
             nodes=answer.nodes,
@@ -423,7 +427,9 @@ class Metadata:
                 update,
                 kept,
                 lambda name: (
-                    name not in answer.topics and name not in answer.errors and self.retain_topic(name, False, now)
+                    name not in answer.topics
+                    and name not in answer.errors
+                    and self.retain_topic(name, is_internal=False, now=now)
                 ),
             )
         self._replace_cache(update)
@@ -491,7 +497,7 @@ class Metadata:
         told = topic.made_partitions()
         partitions = [self._newer(partition, epochs, previous) for partition in told]
         if any(newer is not own for newer, own in zip(partitions, told, strict=True)):
-            topic = TopicMetadata(name, partitions, topic.topic_id, topic.is_internal)
+            topic = TopicMetadata(name, partitions, topic.topic_id, is_internal=topic.is_internal)
         # Share the topic's own dict if possible: it lets the next response be compared as a whole.
         self._leader_epochs[name] = topic.leader_epochs if topic.leader_epochs == epochs else epochs
         return topic
@@ -516,9 +522,9 @@ class Metadata:
         known = self._cache.topics
         if len(self._leader_epochs) != len(known):  # else nothing was dropped: every known topic has epochs
             for name in [name for name in self._leader_epochs if name not in known]:
-                if not self.retain_topic(name, False, now):
+                if not self.retain_topic(name, is_internal=False, now=now):
                     del self._leader_epochs[name]
-        for name in [name for name in self._topic_errors if not self.retain_topic(name, False, now)]:
+        for name in [name for name in self._topic_errors if not self.retain_topic(name, is_internal=False, now=now)]:
             del self._topic_errors[name]
 
     def _replace_cache(self, cache: MetadataCache) -> None:

@@ -159,7 +159,7 @@ def _topic_metadata(topic: Any, version: int, stale: set[str], shared: Replicas)
             )
         )
     topic_id = _usable_id(getattr(topic, "topic_id", None))
-    return TopicMetadata(name, partitions, topic_id, getattr(topic, "is_internal", False))
+    return TopicMetadata(name, partitions, topic_id, is_internal=getattr(topic, "is_internal", False))
 
 
 def _is_newer(topic: TopicMetadata, before: TopicMetadata | None) -> bool:

@@ -86,7 +86,7 @@ class ClientLog:
                 outcome,
             )
 
-        self._log.note(api, total_ms, outcome != "ok", sent, row)
+        self._log.note(api, total_ms, is_error=outcome != "ok", now=sent, row=row)
 
     def forget_all_but(self, connection_ids: Collection[str]) -> None:
         """Forget connections that are gone."""

@@ -47,10 +47,10 @@ class RegistryDecoder:
         kind = registered.schema.type
         deserializer = self._deserializers.get((kind, is_key))
         if deserializer is None:
-            deserializer = self._deserializers[kind, is_key] = self._new(kind, is_key)
+            deserializer = self._deserializers[kind, is_key] = self._new(kind, is_key=is_key)
         return kind.lower(), _plain(await deserializer(data, headers))
 
-    def _new(self, kind: str, is_key: bool) -> Any:
+    def _new(self, kind: str, *, is_key: bool) -> Any:
         from ..integrations import schema_registry as formats
 
         if kind == "AVRO":

@@ -46,7 +46,7 @@ class RequestLog:
         self._second = -1
         self._in_second = self._errors_in_second = 0
 
-    def note(self, api: str, total_ms: float, is_error: bool, now: float, row: Callable[[int], RequestRow]) -> None:
+    def note(self, api: str, total_ms: float, *, is_error: bool, now: float, row: Callable[[int], RequestRow]) -> None:
         """Count a request, and keep its row, made from its number, unless there are too many."""
         self.requests += 1
         found = self._apis.get(api)

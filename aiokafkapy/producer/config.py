@@ -45,7 +45,7 @@ class ProducerConfig(_Base):
 
     @model_validator(mode="before")
     @classmethod
-    def _normalize_producer(cls, values: Any) -> Any:
+    def _normalize_producer(cls, values: object) -> Any:
         return cls.normalized_for_producer(values) if isinstance(values, dict) else values
 
     @model_validator(mode="after")

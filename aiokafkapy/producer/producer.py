@@ -597,7 +597,7 @@ class KafkaProducer(RecordSender[K, V]):
         """
         from .observation.application_metrics import register_metric
 
-        register_metric(self._registered, name, value, is_total, attributes)
+        register_metric(self._registered, name, value, is_total=is_total, attributes=attributes)
 
     def unregister_metric_from_subscription(self, name: str, *, attributes: Mapping[str, str] | None = None) -> bool:
         """Push such a metric no more; False when there was none."""

@@ -82,7 +82,7 @@ class ProducerMetadata(Metadata):
         """The new topics for a partial request, else all in use."""
         return set(self._new_topics) if partial else self._expiry_by_topic.keys()
 
-    def retain_topic(self, topic: str, is_internal: bool, now: float) -> bool:
+    def retain_topic(self, topic: str, *, is_internal: bool, now: float) -> bool:
         """True while the topic is in use; one whose time is over is dropped here."""
         expiry = self._expiry_by_topic.get(topic)
         if expiry is None:
@@ -97,7 +97,7 @@ class ProducerMetadata(Metadata):
         expiry_by_topic = self._expiry_by_topic
         if self._next_expiry <= now:
             for name in [name for name, expiry in expiry_by_topic.items() if expiry <= now and name in topics]:
-                self.retain_topic(name, topics[name].is_internal, now)
+                self.retain_topic(name, is_internal=topics[name].is_internal, now=now)
             self._next_expiry = min(expiry_by_topic.values(), default=math.inf)
         if topics.keys() <= expiry_by_topic.keys():
             return dict(topics)

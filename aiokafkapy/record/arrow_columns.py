@@ -74,15 +74,15 @@ def _headers_type() -> Any:
     return pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
 
-def _buffer(memory: Any) -> Any:
+def _buffer(memory: object) -> Any:
     return None if memory is None else _pyarrow().py_buffer(memory)
 
 
-def _numbers(memory: Any, kind: Any, count: int) -> Any:
+def _numbers(memory: object, kind: object, count: int) -> Any:
     return _pyarrow().Array.from_buffers(kind, count, [None, _buffer(memory)], 0)
 
 
-def _strings(read: ReadStrings, kind: Any, count: int) -> Any:
+def _strings(read: ReadStrings, kind: object, count: int) -> Any:
     buffers = [_buffer(read.validity), _buffer(read.offsets), _buffer(read.data)]
     return _pyarrow().Array.from_buffers(kind, count, buffers, read.null_count)
 

@@ -452,14 +452,14 @@ def _headers(column: HeadersColumn) -> Callable[[int], Headers | None]:
     return read
 
 
-def _nulls(validity: Any, offset: int, rows: int) -> Callable[[int], bool] | None:
+def _nulls(validity: object, offset: int, rows: int) -> Callable[[int], bool] | None:
     if validity is None:
         return None
     bits = _checked(validity, (rows + 7) // 8)
     return lambda row: not bits[(offset + row) >> 3] >> ((offset + row) & 7) & 1
 
 
-def _integers(buffer: Any, width: int, count: int) -> memoryview:
+def _integers(buffer: object, width: int, count: int) -> memoryview:
     data = _checked(buffer, count * width)
     return data[: len(data) // width * width].cast("i" if width == 4 else "q") if width else data
 

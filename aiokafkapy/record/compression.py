@@ -239,7 +239,9 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
     for start in range(0, len(view), block_size):
         block = view[start : start + block_size]
         compressed = memoryview(
-            _cramjam().lz4.compress_block(block, store_size=False) if fast else _lz4_high(block, level, is_quick)
+            _cramjam().lz4.compress_block(block, store_size=False)
+            if fast
+            else _lz4_high(block, level, is_quick=is_quick)
         )
         if len(compressed) < len(block):
             parts += (len(compressed).to_bytes(4, "little"), compressed)
@@ -254,7 +256,7 @@ def _lz4_header(size: int) -> tuple[int, bytes]:
     return next((found for found in LZ4_HEADERS if size <= found[0]), LZ4_HEADERS[-1])
 
 
-def _lz4_high(block: memoryview, level: int, is_quick: bool) -> memoryview:
+def _lz4_high(block: memoryview, level: int, *, is_quick: bool) -> memoryview:
     # The library has the high compressor for frames only: so each block is compressed as a frame of its own, and cut
     # out of it. Its plain function costs some 100 µs more than its stream compressor (it adds a checksum, too), but
     # releases the GIL. It links the blocks of a frame, which is why Java's 64 KiB is all that it is given.

@@ -30,14 +30,14 @@ def explain_failure(error: BaseException, host: str, port: int, *, is_plaintext:
     """
     if isinstance(error, KafkaError):
         return error
-    words, is_final = _meaning(error, host, is_plaintext)
+    words, is_final = _meaning(error, host, is_plaintext=is_plaintext)
     kind = SslAuthenticationFailedError if is_final else KafkaConnectionError
     explained = kind(f"TLS handshake with {host}:{port} failed: {words}")
     explained.__cause__ = error
     return explained
 
 
-def _meaning(error: BaseException, host: str, is_plaintext: bool) -> tuple[str, bool]:
+def _meaning(error: BaseException, host: str, *, is_plaintext: bool) -> tuple[str, bool]:
     """Words, and whether trying again cannot help."""
     said = str(getattr(error, "verify_message", "") or getattr(error, "reason", "") or error) or type(error).__name__
     if isinstance(error, ssl.SSLCertVerificationError):

@@ -96,9 +96,9 @@ def check_settings(settings: TlsSettings, *, server_side: bool = False, client_a
     """
     _check_choices(settings)
     if settings.ssl_context is not None:
-        _check_ready_context(settings, settings.ssl_context, server_side)
+        _check_ready_context(settings, settings.ssl_context, server_side=server_side)
     else:
-        _Builder(settings, server_side, client_auth).build(with_system_store=False)
+        _Builder(settings, server_side=server_side, client_auth=client_auth).build(with_system_store=False)
 
 
 class TlsContexts:
@@ -106,7 +106,7 @@ class TlsContexts:
 
     def __init__(self, settings: TlsSettings, *, server_side: bool = False, client_auth: ClientAuth = "none") -> None:
         self._settings = settings
-        self._builder = _Builder(settings, server_side, client_auth)
+        self._builder = _Builder(settings, server_side=server_side, client_auth=client_auth)
         self._context = settings.ssl_context
         self._built_from: _Fingerprint = ()
         self._refused: _Fingerprint | None = None
@@ -220,7 +220,7 @@ def _check_store_type(settings: TlsSettings, store: str) -> None:
     raise _java_store(f"ssl_{store}_type={kind!r}", option, location or f"{store}.{kind.lower()}", kind.upper())
 
 
-def _check_ready_context(settings: TlsSettings, context: object, server_side: bool) -> None:
+def _check_ready_context(settings: TlsSettings, context: object, *, server_side: bool) -> None:
     if not isinstance(context, ssl.SSLContext):
         raise ConfigurationError(
             f"ssl_context={context!r} is no ssl.SSLContext: ssl.create_default_context() makes one"
@@ -266,7 +266,7 @@ class _Block(NamedTuple):
 class _Builder:
     """Makes a context of settings, each step with the words for the faults of its option."""
 
-    def __init__(self, settings: TlsSettings, server_side: bool, client_auth: ClientAuth) -> None:
+    def __init__(self, settings: TlsSettings, *, server_side: bool, client_auth: ClientAuth) -> None:
         self.settings = settings
         self.server_side = server_side
         self.client_auth = client_auth
@@ -285,7 +285,7 @@ class _Builder:
             context.check_hostname = bool(self.settings.ssl_endpoint_identification_algorithm)
             context.verify_mode = ssl.CERT_REQUIRED
         self._load_own_chain(context)
-        self._load_trusted(context, with_system_store)
+        self._load_trusted(context, with_system_store=with_system_store)
         self._load_revocation_lists(context)
         return context
 
@@ -316,7 +316,7 @@ class _Builder:
             raise ConfigurationError(f"{name}: the key is encrypted: write its password as ssl_key_password")
         _load_chain(context, name, keys[0], chain, settings.ssl_key_password)
 
-    def _load_trusted(self, context: ssl.SSLContext, with_system_store: bool) -> None:
+    def _load_trusted(self, context: ssl.SSLContext, *, with_system_store: bool) -> None:
         location, text = self.settings.ssl_truststore_location, self.settings.ssl_truststore_certificates
         if location is None and text is None:
             if self.server_side and self.client_auth != "none":

@@ -68,13 +68,13 @@ class KafkaDataSource(DataSource):
         """Checks columns and options, on the driver; raises OptionError and ColumnError, and for ``overwrite``."""
         from .sink.writer import KafkaWriter
 
-        return _settled(KafkaWriter.plan(schema, self.options, overwrite))
+        return _settled(KafkaWriter.plan(schema, self.options, overwrite=overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaStreamWriter:  # noqa: N802
         """As ``writer``, for each micro-batch and its commit. ``overwrite``, the mode complete, is as any other."""
         from .sink.stream_writer import KafkaStreamWriter
 
-        return _settled(KafkaStreamWriter.plan(schema, self.options, overwrite))
+        return _settled(KafkaStreamWriter.plan(schema, self.options, overwrite=overwrite))
 
     def reader(self, schema: StructType) -> KafkaReader:
         """Checks options and columns, on the driver; raises OptionError and SchemaError."""

@@ -119,7 +119,7 @@ class Options(Mapping[str, str]):
             raise OptionError(self._spelled(name), self[name], "a value, or leave the option out")
         return value
 
-    def flag(self, name: str, default: bool = False) -> bool:
+    def flag(self, name: str, *, default: bool = False) -> bool:
         """True or false. Raises OptionError for anything else."""
         value = self.get(name)
         return default if value is None else parse_flag(self._spelled(name), value)

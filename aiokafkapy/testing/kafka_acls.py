@@ -117,7 +117,7 @@ def remove_acls(admin: Admin, addresses: Sequence[Address], acls: Sequence[Acl],
     _wait(admin, addresses, acls, timeout, present=False)
 
 
-def _wait(admin: Admin, addresses: Sequence[Address], acls: Sequence[Acl], timeout: float, present: bool) -> None:
+def _wait(admin: Admin, addresses: Sequence[Address], acls: Sequence[Acl], timeout: float, *, present: bool) -> None:
     """Wait for each broker by itself: brokers learn of new ACLs a moment after the controller."""
 
     def are_known() -> bool:

@@ -135,7 +135,8 @@ def gather_jars(
             gathered = Path(scratch, "jars")
             gathered.mkdir()
             command = _maven if shutil.which("mvn") else _ivy
-            _run(command(artifacts, with_dependencies, Path(scratch), gathered), title)
+            words = command(artifacts, with_dependencies=with_dependencies, scratch=Path(scratch), target=gathered)
+            _run(words, title)
             first = f"{artifacts[0].name}-{artifacts[0].version}.jar"
             if not (gathered / first).exists():
                 raise KafkaUnavailableError(f"{title}: the jars were fetched, but {first} is not there")
@@ -155,7 +156,7 @@ def _jars_path(version: str) -> Path:
     return cache_directory() / f"kafka-{version}"
 
 
-def _maven(artifacts: Sequence[Artifact], with_dependencies: bool, scratch: Path, target: Path) -> list[str]:
+def _maven(artifacts: Sequence[Artifact], *, with_dependencies: bool, scratch: Path, target: Path) -> list[str]:
     # Excluded here, a dependency is not even resolved: some are published nowhere.
     none = "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
     excluded = "" if with_dependencies else f"<exclusions>{none}</exclusions>"
@@ -173,7 +174,7 @@ def _maven(artifacts: Sequence[Artifact], with_dependencies: bool, scratch: Path
     return [*command, "-DincludeScope=runtime", f"-DoutputDirectory={target}"]
 
 
-def _ivy(artifacts: Sequence[Artifact], with_dependencies: bool, scratch: Path, target: Path) -> list[str]:
+def _ivy(artifacts: Sequence[Artifact], *, with_dependencies: bool, scratch: Path, target: Path) -> list[str]:
     transitive = str(with_dependencies).lower()
     dependencies = "".join(
         f'<dependency org="{group}" name="{name}" rev="{version}" conf="default->default" transitive="{transitive}"/>'

@@ -170,7 +170,7 @@ async def _topics(producer: KafkaProducer[bytes, bytes], measurement: Measuremen
     await producer.send(TOPIC.format(0), b"first")
     with (learning := Stopwatch()):
         if known in ("all", "used"):
-            await _use_all(producer, topics, known == "used")
+            await _use_all(producer, topics, is_sent_to=known == "used")
     figures = await _send_cost(producer, measurement)
     return figures | {
         "learn_seconds": learning.figures["seconds"],
@@ -179,7 +179,7 @@ async def _topics(producer: KafkaProducer[bytes, bytes], measurement: Measuremen
     }
 
 
-async def _use_all(producer: KafkaProducer[bytes, bytes], topics: int, is_sent_to: bool) -> None:
+async def _use_all(producer: KafkaProducer[bytes, bytes], topics: int, *, is_sent_to: bool) -> None:
     """Ask for, or send to, every topic but the first."""
     names = [TOPIC.format(number) for number in range(1, topics)]
     for start in range(0, len(names), BATCH_OF_TASKS):

@@ -26,7 +26,8 @@ from aiokafkapy.protocol.api import ApiKey, client_versions
 from aiokafkapy.protocol.codec import decode_response, encode_request
 from aiokafkapy.protocol.framing import FrameDecoder
 from aiokafkapy.protocol.messages import build_request
-from aiokafkapy.protocol.produce import decode_produce_response, encode_produce_request
+from aiokafkapy.protocol.produce_request import encode_produce_request
+from aiokafkapy.protocol.produce_response import decode_produce_response
 from aiokafkapy.record.builder import RecordBatchBuilder
 from aiokafkapy.record.compression import Compression, compress
 
@@ -165,7 +166,7 @@ BENCHMARKS: dict[str, Timed] = dict(_all())
 class _EveryTopic(Metadata):
     """Metadata to which every topic matters."""
 
-    def retain_topic(self, topic: str, is_internal: bool, now: float) -> bool:
+    def retain_topic(self, topic: str, *, is_internal: bool, now: float) -> bool:
         return True
 
 

@@ -33,7 +33,7 @@ from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import decode_response, encode_request, encode_response
 from aiokafkapy.protocol.framing import FrameDecoder
 from aiokafkapy.protocol.messages import build_request
-from aiokafkapy.protocol.produce import decode_produce_response
+from aiokafkapy.protocol.produce_response import decode_produce_response
 from aiokafkapy.record.batch import iter_batches
 from aiokafkapy.record.compression import Compression, compress, decompress
 from tests.forms import plain_form

@@ -52,7 +52,7 @@ def killed_source(folder: Path) -> type[KafkaDataSource]:
             return "killed"
 
         def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaStreamWriter:  # noqa: N802
-            planned = KilledWriter.plan(schema, self.options, overwrite)
+            planned = KilledWriter.plan(schema, self.options, overwrite=overwrite)
             planned.folder = folder
             return planned
 

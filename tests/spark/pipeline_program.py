@@ -103,7 +103,7 @@ def halting_source(folder: Path) -> type[KafkaDataSource]:
             return f"halting-{folder.name}"
 
         def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaStreamWriter:  # noqa: N802
-            return HaltingWriter.plan(schema, self.options, overwrite)
+            return HaltingWriter.plan(schema, self.options, overwrite=overwrite)
 
     return Halting
 

@@ -198,7 +198,7 @@ def test_a_worker_that_is_killed_loses_no_row(spark: SparkSession, broker: Broke
             return "torn"
 
         def writer(self, schema: StructType, overwrite: bool) -> KafkaWriter:
-            planned = TornWriter.plan(schema, self.options, overwrite)
+            planned = TornWriter.plan(schema, self.options, overwrite=overwrite)
             planned.told = tmp_path / "killed"
             return planned
 

@@ -114,7 +114,7 @@ def test_the_driver_is_told_of_each_micro_batch(
             return "told"
 
         def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaStreamWriter:  # noqa: N802
-            planned = ToldWriter.plan(schema, self.options, overwrite)
+            planned = ToldWriter.plan(schema, self.options, overwrite=overwrite)
             planned.told = tmp_path / "told"
             return planned
 

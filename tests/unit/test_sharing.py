@@ -28,7 +28,8 @@ KEPT: Final = {
     "record/builder.pyx": {"kept_blocks", "kept_bytes", "checked_headers", "checked_size", "_crc32c", "NO_SIZES"},
     # Not used, where there is no GIL; but for ``_LONE_TAIL``, which is made at import
     "producer/deliveries/shortcuts.pyx": {"last_found", "last_loop", "last_version", "SYSTEM_TIME"},
-    "protocol/produce.pxd": {"_last_topic_id", "_last_lone_head", "_LONE_TAIL"},
+    "protocol/produce_request.pxd": {"_last_lone_head", "_LONE_TAIL"},
+    "protocol/produce_response.pxd": {"_last_topic_id"},
     # Made at import, and the same ever after
     "producer/deliveries/waiter.pyx": {"DONE", "CALL_SOON", "CONTEXT"},
     "producer/deliveries/waiting.pxd": {"_installed"},

@@ -108,7 +108,7 @@ class FetchSessions:
         if epoch in (OPENS, ENDS):
             self._sessions.pop(session_id, None)
             found = list(partitions)
-            session = self._open(found, now, uses_topic_ids) if epoch == OPENS else None
+            session = self._open(found, now, uses_topic_ids=uses_topic_ids) if epoch == OPENS else None
             return session, found
         session = self._sessions.get(session_id)
         if session is None:
@@ -136,7 +136,7 @@ class FetchSessions:
 
     # internals
 
-    def _open(self, partitions: list[SessionPartition], now: float, uses_topic_ids: bool) -> FetchSession | None:
+    def _open(self, partitions: list[SessionPartition], now: float, *, uses_topic_ids: bool) -> FetchSession | None:
         if len(self._sessions) >= self._slots and not self._evict(now):
             return None
         session_id = self._new_number()

@@ -63,7 +63,7 @@ class OffsetStore:
         changed.
         """
         if is_consumer != (group_id in self.consumer_groups):
-            self._journal.append(_type_document(group_id, is_consumer))
+            self._journal.append(_type_document(group_id, is_consumer=is_consumer))
             (self.consumer_groups.add if is_consumer else self.consumer_groups.discard)(group_id)
 
     def get(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
@@ -94,7 +94,7 @@ class OffsetStore:
 
     def delete(self, group_id: str) -> None:
         """Forget all offsets of a group, and its protocol. Raises KafkaStorageError."""
-        self.note_type(group_id, False)
+        self.note_type(group_id, is_consumer=False)
         if group_id in self._groups:
             self._write(group_id, {})
             del self._groups[group_id]
@@ -140,7 +140,7 @@ class OffsetStore:
 
     def _documents(self) -> Iterator[dict[str, Any]]:
         for group_id in self.consumer_groups:
-            yield _type_document(group_id, True)
+            yield _type_document(group_id, is_consumer=True)
         for group_id, offsets in self._groups.items():
             yield _document(group_id, offsets)
         for (group_id, producer_id), offsets in self._pending.items():
@@ -178,5 +178,5 @@ def _document(group_id: str, offsets: Offsets) -> dict[str, object]:
     return {"group": group_id, "offsets": entries}
 
 
-def _type_document(group_id: str, is_consumer: bool) -> dict[str, object]:
+def _type_document(group_id: str, *, is_consumer: bool) -> dict[str, object]:
     return {"group": group_id, "is_consumer_group": is_consumer}

@@ -337,7 +337,7 @@ class GroupCoordinator:
             or request.group_instance_id in group.static_members
         ):
             raise GroupMaxSizeReachedError
-        self.offsets.note_type(request.group_id, False)
+        self.offsets.note_type(request.group_id, is_consumer=False)
         self._groups[request.group_id] = group
         return group
 

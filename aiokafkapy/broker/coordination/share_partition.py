@@ -229,7 +229,9 @@ class SharePartition:
         for batch in batches:
             self._check_range(batch)
             for offset in range(max(batch.first_offset, self.start_offset), batch.last_offset + 1):
-                self._check_owner(member_id, self._records[offset - self.start_offset], offset in outcomes)
+                self._check_owner(
+                    member_id, self._records[offset - self.start_offset], is_named_twice=offset in outcomes
+                )
                 outcomes[offset] = _OUTCOMES[batch.type_of(offset)]
         for offset, outcome in outcomes.items():
             record = self._records[offset - self.start_offset]
@@ -305,7 +307,7 @@ class SharePartition:
             raise InvalidRequestError("Batch record not found. The last offset in request is past acquired records.")
 
     @staticmethod
-    def _check_owner(member_id: str, record: _Record, is_named_twice: bool) -> None:
+    def _check_owner(member_id: str, record: _Record, *, is_named_twice: bool) -> None:
         if record.state is not RecordState.ACQUIRED or is_named_twice:
             raise InvalidRecordStateError("The batch cannot be acknowledged. The offset is not acquired.")
         if record.member_id != member_id:

@@ -36,10 +36,10 @@ def handle(context: RequestContext, body: Body) -> Body:
             if (topic := topics.get(requested.name)) is not None
         )
     )
-    return context.respond(results=[_grow(context, topic, body.validate_only) for topic in body.topics])
+    return context.respond(results=[_grow(context, topic, validate_only=body.validate_only) for topic in body.topics])
 
 
-def _grow(context: RequestContext, requested: Any, validate_only: bool) -> dict[str, Any]:
+def _grow(context: RequestContext, requested: Any, *, validate_only: bool) -> dict[str, Any]:
     assignments = None
     if requested.assignments is not None:
         assignments = [list(assignment.broker_ids) for assignment in requested.assignments]

@@ -46,13 +46,13 @@ def handle(context: RequestContext, body: Body) -> Body:
         try:
             if occurrences[requested.name] > 1:
                 raise InvalidRequestError(f"Duplicate topic name: {requested.name}")
-            results[requested.name] = _created(context, _create(context, requested, body.validate_only))
+            results[requested.name] = _created(context, _create(context, requested, validate_only=body.validate_only))
         except KafkaError as error:
             results[requested.name] = _failed(requested.name, error)
     return context.respond(topics=list(results.values()))
 
 
-def _create(context: RequestContext, requested: Any, validate_only: bool) -> Topic:
+def _create(context: RequestContext, requested: Any, *, validate_only: bool) -> Topic:
     if not context.may(Operation.CREATE, ResourceType.CLUSTER):
         context.check_right(Operation.CREATE, ResourceType.TOPIC, requested.name)
     context.check_topic(requested.name)

@@ -40,5 +40,5 @@ def handle(context: RequestContext, body: Body) -> Body:
             }
             for node in map(context.node, sorted(shown))
         ],
-        cluster_authorized_operations=cluster_operations(context, body.include_cluster_authorized_operations),
+        cluster_authorized_operations=cluster_operations(context, is_wanted=body.include_cluster_authorized_operations),
     )

@@ -74,7 +74,7 @@ def _answer(context: RequestContext, body: Body, name: str, requested: Any, occu
         check_leader(context, partition, getattr(requested, "current_leader_epoch", -1))
         is_committed = getattr(body, "isolation_level", 0) == READ_COMMITTED
         look_up = _look_up if is_special else _look_up_time
-        timestamp_ms, offset, epoch = look_up(partition, requested.timestamp, is_committed)
+        timestamp_ms, offset, epoch = look_up(partition, requested.timestamp, is_committed=is_committed)
     except KafkaError as error:
         return _failed(requested, error)
     return {
@@ -97,30 +97,30 @@ def _is_special(context: RequestContext, timestamp_ms: int) -> bool:
     return True
 
 
-def _look_up(partition: Partition, timestamp_ms: int, is_committed: bool) -> tuple[int, int, int]:
+def _look_up(partition: Partition, timestamp_ms: int, *, is_committed: bool) -> tuple[int, int, int]:
     log = partition.log
     if timestamp_ms == LATEST:
-        return -1, _end(partition, is_committed), partition.leader_epoch
+        return -1, _end(partition, is_committed=is_committed), partition.leader_epoch
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
         # A leader notes its epoch as soon as it leads, so an empty log has the present one.
         epoch = log.epoch_at(log.start_offset) if log.start_offset < log.end_offset else partition.leader_epoch
         return -1, log.start_offset, epoch
     if timestamp_ms == LATEST_TIERED:
         return -1, -1, -1
-    return _before_the_end(log.max_timestamp(), partition, is_committed)
+    return _before_the_end(log.max_timestamp(), partition, is_committed=is_committed)
 
 
-def _look_up_time(partition: Partition, timestamp_ms: int, is_committed: bool) -> tuple[int, int, int]:
-    return _before_the_end(partition.log.offset_for_time(timestamp_ms), partition, is_committed)
+def _look_up_time(partition: Partition, timestamp_ms: int, *, is_committed: bool) -> tuple[int, int, int]:
+    return _before_the_end(partition.log.offset_for_time(timestamp_ms), partition, is_committed=is_committed)
 
 
-def _before_the_end(found: TimestampOffset | None, partition: Partition, is_committed: bool) -> tuple[int, int, int]:
-    if found is None or found.offset >= _end(partition, is_committed):
+def _before_the_end(found: TimestampOffset | None, partition: Partition, *, is_committed: bool) -> tuple[int, int, int]:
+    if found is None or found.offset >= _end(partition, is_committed=is_committed):
         return -1, -1, -1
     return found.timestamp_ms, found.offset, found.leader_epoch
 
 
-def _end(partition: Partition, is_committed: bool) -> int:
+def _end(partition: Partition, *, is_committed: bool) -> int:
     return partition.log.last_stable_offset if is_committed else partition.log.high_watermark
 
 

@@ -51,13 +51,13 @@ def handle(context: RequestContext, body: Body) -> Body:
         if context.api_version < 12 and any(requested.name is None for requested in body.topics):
             raise InvalidRequestError("Topics are asked for by id from version 12 on.")
         may_create = context.state.config.auto_create_topics_enable and getattr(body, "allow_auto_topic_creation", True)
-        topics = [_requested_topic(context, body, requested, may_create) for requested in body.topics]
+        topics = [_requested_topic(context, body, requested, may_create=may_create) for requested in body.topics]
     wants_operations = getattr(body, "include_cluster_authorized_operations", False)
-    operations = cluster_operations(context, wants_operations)
+    operations = cluster_operations(context, is_wanted=wants_operations)
     return context.respond(**_cluster(context), topics=topics, cluster_authorized_operations=operations)
 
 
-def cluster_operations(context: RequestContext, is_wanted: bool) -> int:
+def cluster_operations(context: RequestContext, *, is_wanted: bool) -> int:
     """The operations that the client may do with the cluster: a bit field, 0 when it may not even ask."""
     if not is_wanted:
         return NOT_ASKED
@@ -81,17 +81,19 @@ def _may_see(context: RequestContext, name: str) -> bool:
     return context.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
 
 
-def _requested_topic(context: RequestContext, body: Body, requested: Any, may_create: bool) -> dict[str, Any] | bytes:
+def _requested_topic(
+    context: RequestContext, body: Body, requested: Any, *, may_create: bool
+) -> dict[str, Any] | bytes:
     topic_id = getattr(requested, "topic_id", None)
     try:
-        topic = _find(context, requested.name, topic_id, may_create)
+        topic = _find(context, requested.name, topic_id, may_create=may_create)
         context.check_topic(topic.name)
     except KafkaError as error:
         return _failed(requested.name, topic_id, error)
     return _topic(context, body, topic)
 
 
-def _find(context: RequestContext, name: str | None, topic_id: Any, may_create: bool) -> Topic:
+def _find(context: RequestContext, name: str | None, topic_id: Any, *, may_create: bool) -> Topic:
     topics = context.state.topics
     if name is None:
         by_id = topics.by_id(topic_id)

@@ -22,8 +22,8 @@ def handle(context: RequestContext, body: Body) -> Body:
         body.client_instance_id,
         context.client_id,
         body.subscription_id,
-        body.terminating,
-        int(body.compression_type),
-        body.metrics,
+        terminating=body.terminating,
+        compression_type=int(body.compression_type),
+        data=body.metrics,
     )
     return context.respond()

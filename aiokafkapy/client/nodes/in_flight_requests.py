@@ -129,6 +129,7 @@ class InFlightRequest:
         future: ResponseFuture | None,
         sent_at: float,
         deadline: float,
+        *,
         is_internal: bool = False,
     ) -> None:
         self.request = request

@@ -105,7 +105,7 @@ class KafkaTracing:
             batch.add_link(span.get_span_context())
         if not has_context:
             record = self._carrying(record, span)
-        self._describe(span, record.key, record.value is None, record.partition)
+        self._describe(span, record.key, is_tombstone=record.value is None, partition=record.partition)
         return record, lambda metadata, error: _end_with_outcome(span, metadata, error)
 
     # many records
@@ -170,7 +170,7 @@ class KafkaTracing:
                 span.set_attribute(_COUNT, len(records))
             else:
                 _describe_place(span, records[0].partition, records[0].offset)
-                self._describe(span, records[0].key, records[0].is_tombstone, None)
+                self._describe(span, records[0].key, is_tombstone=records[0].is_tombstone, partition=None)
         with _attached(parent), _used(span):
             yield span
 
@@ -203,7 +203,7 @@ class KafkaTracing:
         )
         return [Link(found) for found in contexts if found.is_valid]
 
-    def _describe(self, span: Span, key: object, is_tombstone: bool, partition: object) -> None:
+    def _describe(self, span: Span, key: object, *, is_tombstone: bool, partition: object) -> None:
         """The attributes of a record before it is sent, or when it is processed."""
         text = _text_of(key) if self._with_keys else None
         if text is not None:

@@ -86,7 +86,7 @@ class AvroSerializer(RegistrySerializer[T]):
     def _record_name(self) -> str | None:
         return self._name
 
-    async def _ruled_form(self, registered: RegisteredSchema, is_own: bool) -> RuledForm:
+    async def _ruled_form(self, registered: RegisteredSchema, *, is_own: bool) -> RuledForm:
         from .rules.avro_fields import avro_walk
 
         parsed, named = await _parsed_with_names(self._registry, registered.schema)
@@ -98,7 +98,7 @@ class AvroSerializer(RegistrySerializer[T]):
 
         return RuledForm(message, avro_walk(parsed, named), lambda one: write(one, b""))
 
-    async def _encoder_for(self, schema: Schema, is_own: bool) -> Encoder:
+    async def _encoder_for(self, schema: Schema, *, is_own: bool) -> Encoder:
         return _writer(await _parsed(self._registry, schema), self._to_dict)
 
 

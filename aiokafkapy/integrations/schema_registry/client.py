@@ -101,11 +101,11 @@ class SchemaRegistryClient:
 
         Raises IncompatibleSchemaError with the fields that break the subject's compatibility, InvalidSchemaError.
         """
-        return await self._identified("register", subject, schema, normalize)
+        return await self._identified("register", subject, schema, normalize=normalize)
 
     async def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
         """The id and version of a schema that is registered. Raises SubjectNotFoundError, SchemaNotFoundError."""
-        return await self._identified("lookup", subject, schema, normalize)
+        return await self._identified("lookup", subject, schema, normalize=normalize)
 
     async def schema_by_id(self, schema_id: int, *, format: str | None = None) -> RegisteredSchema:  # noqa: A002
         """The schema of an id. ``format="serialized"`` gives Protobuf's as a file descriptor. SchemaNotFoundError."""
@@ -146,7 +146,7 @@ class SchemaRegistryClient:
             return known
 
         async def ask() -> RegisteredSchema:
-            found = await self._version(subject, version, format, deleted)
+            found = await self._version(subject, version, format, deleted=deleted)
             self._versions.put(key, found)
             return found
 
@@ -221,20 +221,20 @@ class SchemaRegistryClient:
 
     # internals
 
-    async def _identified(self, kind: str, subject: str, schema: Schema, normalize: bool) -> RegisteredSchema:
+    async def _identified(self, kind: str, subject: str, schema: Schema, *, normalize: bool) -> RegisteredSchema:
         key = (subject, schema, normalize)
         known = self._ids.get(key)
         if known is not None and (kind == "register" or known.version is not None):
             return known
 
         async def ask() -> RegisteredSchema:
-            found = await self._ask_for_id(kind, subject, schema, normalize)
+            found = await self._ask_for_id(kind, subject, schema, normalize=normalize)
             self._ids.put(key, found)
             return found
 
         return await self._once((kind, *key), ask)
 
-    async def _ask_for_id(self, kind: str, subject: str, schema: Schema, normalize: bool) -> RegisteredSchema:
+    async def _ask_for_id(self, kind: str, subject: str, schema: Schema, *, normalize: bool) -> RegisteredSchema:
         is_new = kind == "register"
         path = f"{_path(subject)}/versions" if is_new else _path(subject)
         doing = f"{'registering' if is_new else 'looking up'} a schema under subject {subject!r}"
@@ -289,6 +289,7 @@ class SchemaRegistryClient:
         subject: str,
         version: int | str,
         format: str | None = None,  # noqa: A002
+        *,
         deleted: bool = False,
     ) -> RegisteredSchema:
         doing = f"reading version {version} of subject {subject!r}"

@@ -110,7 +110,7 @@ class JsonSchemaSerializer(RegistrySerializer[T]):
     def _record_name(self) -> str | None:
         return None if self._schema is None else _title_of(self._schema)
 
-    async def _encoder_for(self, schema: Schema, is_own: bool) -> Encoder:
+    async def _encoder_for(self, schema: Schema, *, is_own: bool) -> Encoder:
         trusts_models = self._adapter is not None and self._to_dict is None and is_own
         validates = not trusts_models if self._validates is None else self._validates
         check = await _checker(self._registry, schema) if validates else None
@@ -123,7 +123,7 @@ class JsonSchemaSerializer(RegistrySerializer[T]):
 
         return encode
 
-    async def _ruled_form(self, registered: RegisteredSchema, is_own: bool) -> RuledForm:
+    async def _ruled_form(self, registered: RegisteredSchema, *, is_own: bool) -> RuledForm:
         # A rule may turn a model's data into a value that the model cannot have: it is checked unless that was said.
         check, walk = await _checker_and_walk(self._registry, registered.schema)
         validates = self._validates is not False

@@ -82,7 +82,7 @@ class ProtobufSerializer(RegistrySerializer[M]):
             found.append(SchemaReference(imported.name, imported.name, registered.version or 1))
         return tuple(found)
 
-    async def _encoder_for(self, schema: Schema, is_own: bool) -> Encoder:
+    async def _encoder_for(self, schema: Schema, *, is_own: bool) -> Encoder:
         message_type = self._message_type
 
         def encode(data: object, prefix: bytes) -> bytes:
@@ -92,7 +92,7 @@ class ProtobufSerializer(RegistrySerializer[M]):
 
         return encode
 
-    async def _ruled_form(self, registered: RegisteredSchema, is_own: bool) -> RuledForm:
+    async def _ruled_form(self, registered: RegisteredSchema, *, is_own: bool) -> RuledForm:
         from .rules.protobuf_fields import protobuf_walk
 
         descriptor: Any = self._message_type.DESCRIPTOR

@@ -154,11 +154,11 @@ class RegistrySerializer(ABC, Generic[T_contra]):
         """The name of the schema's type, for subjects that have it."""
 
     @abstractmethod
-    async def _encoder_for(self, schema: Schema, is_own: bool) -> Encoder:
+    async def _encoder_for(self, schema: Schema, *, is_own: bool) -> Encoder:
         """The writer of data by this schema. ``is_own`` is False for a version that the registry chose."""
 
     @abstractmethod
-    async def _ruled_form(self, registered: RegisteredSchema, is_own: bool) -> RuledForm:
+    async def _ruled_form(self, registered: RegisteredSchema, *, is_own: bool) -> RuledForm:
         """The same in steps, for a schema that has rules."""
 
     def _indexes(self) -> Sequence[int] | None:
@@ -240,9 +240,9 @@ class RegistrySerializer(ABC, Generic[T_contra]):
         encoding = () if rule_set is None or self._ignores_rules else rule_set.encoding("WRITE")
         if not domain and not encoding:
             self._hiding[topic] = None
-            return await self._encoder_for(registered.schema, is_own), math.inf
+            return await self._encoder_for(registered.schema, is_own=is_own), math.inf
         subject, schema = registered.subject or "", registered.schema
-        form = await self._ruled_form(registered, is_own)
+        form = await self._ruled_form(registered, is_own=is_own)
         self._hiding[topic] = _hiding(form, schema)  # before a rule or a key can be missing
         self._rules.check((*domain, *encoding), "WRITE", subject)
         for_data = await self._rules.prepare(domain, "WRITE", subject, schema, self._registry)

@@ -56,7 +56,7 @@ def credit_step(config: AccumulatorConfig) -> int:
     return max(1, config.buffer_records // DROPPED_AT_ONCE)
 
 
-def new_pool(config: AccumulatorConfig, has_codec: bool) -> BufferPool:
+def new_pool(config: AccumulatorConfig, *, has_codec: bool) -> BufferPool:
     """The memory of a producer's records."""
     reserve = min(config.buffer_memory // 8, COMPRESSION_RESERVE) if has_codec else 0
     kept = config.priority_reserve_percent if config.priority_topics else 0

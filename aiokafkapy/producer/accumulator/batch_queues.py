@@ -95,7 +95,9 @@ class BatchQueues:
         info = self._topics.get(topic)
         if info is None:
             settings = self._settings_by_topic.get(topic, self._settings)
-            info = self._topics[topic] = TopicInfo(topic, BuiltInPartitioner(topic, self._is_adaptive), settings)
+            info = self._topics[topic] = TopicInfo(
+                topic, BuiltInPartitioner(topic, is_adaptive=self._is_adaptive), settings
+            )
         return info
 
     def queue(self, topic_partition: TopicPartition) -> PartitionQueue:

@@ -51,7 +51,7 @@ class BuiltInPartitioner:
         "topic",
     )
 
-    def __init__(self, topic: str, is_adaptive: bool = True, random_source: random.Random | None = None) -> None:
+    def __init__(self, topic: str, *, is_adaptive: bool = True, random_source: random.Random | None = None) -> None:
         self.topic = topic
         self.is_adaptive = is_adaptive
         self._random = random_source or random.Random()

@@ -47,7 +47,9 @@ class PartitionQueue:
         "topic_partition",
     )
 
-    def __init__(self, topic_partition: TopicPartition, linger: float = NO_LINGER, has_priority: bool = False) -> None:
+    def __init__(
+        self, topic_partition: TopicPartition, linger: float = NO_LINGER, *, has_priority: bool = False
+    ) -> None:
         self.topic_partition = topic_partition
         self.linger = linger
         self.has_priority = has_priority
@@ -157,7 +159,7 @@ class TopicInfo:
         queue = self.queues[partition]
         if queue is None:
             place = TopicPartition(self.topic, partition)
-            queue = self.queues[partition] = PartitionQueue(place, self.linger, self.has_priority)
+            queue = self.queues[partition] = PartitionQueue(place, self.linger, has_priority=self.has_priority)
         return queue
 
     def queue_sizes(self, partitions: list[int]) -> list[int]:

@@ -87,7 +87,7 @@ class RecordAccumulator:
         self._backoff = ExponentialBackoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
         self._flushes = 0
         # Parts
-        self._pool = buffer_pool if buffer_pool is not None else new_pool(config, has_codec)
+        self._pool = buffer_pool if buffer_pool is not None else new_pool(config, has_codec=has_codec)
         self._incomplete = IncompleteBatches()
         self._incomplete.teller = teller
         self._sealer = BatchSealer(self._pool)

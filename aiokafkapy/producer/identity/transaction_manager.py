@@ -311,7 +311,9 @@ class TransactionManager:
         entry.remove(batch)
         return lost_from
 
-    def handle_failed_batch(self, batch: SequencedBatch, error: BaseException, adjust_sequence_numbers: bool) -> None:
+    def handle_failed_batch(
+        self, batch: SequencedBatch, error: BaseException, *, adjust_sequence_numbers: bool
+    ) -> None:
         """``batch`` failed for good. ``adjust_sequence_numbers``: it is known to be on no broker, so it left a gap."""
         self.remove_in_flight_batch(batch)
         if self.transaction is not None:

@@ -150,7 +150,7 @@ class BulkSend:
                 position += 1
             values, sizes = values[position:], sizes[position:]
 
-    async def _send_one(self, item: Any) -> None:
+    async def _send_one(self, item: object) -> None:
         topic, key, partition, timestamp_ms, headers = self._topic, None, None, None, None
         value = item
         intake = self._intake

@@ -29,7 +29,7 @@ POLICIES: Final = get_args(CallOverflow)
 
 
 def accept_specially(
-    intake: RecordIntake, given: GivenRecord, delivery_timeout_ms: Any, overflow: Any
+    intake: RecordIntake, given: GivenRecord, delivery_timeout_ms: object, overflow: object
 ) -> Delivery | PendingRecord:
     """As ``accept_by_deadline``, of a record that may have an ``overflow`` of its own. Raises as ``check_overflow``."""
     if overflow is not None:
@@ -44,7 +44,7 @@ def with_overflow(accepted: Delivery | PendingRecord, overflow: Any) -> Delivery
     return accepted
 
 
-def check_overflow(config: ProducerConfig, topic: Any, overflow: Any) -> None:
+def check_overflow(config: ProducerConfig, topic: object, overflow: object) -> None:
     """Raise TypeError or ValueError for a policy that there is not, IllegalStateError for one that contradicts an
     option. ``topic`` None is not known yet.
     """
@@ -58,7 +58,7 @@ def check_overflow(config: ProducerConfig, topic: Any, overflow: Any) -> None:
         raise IllegalStateError(f"topic {topic!r}: overflow={overflow!r} of a call contradicts {why}")
 
 
-def _contradiction(config: ProducerConfig, topic: Any, overflow: str) -> str:
+def _contradiction(config: ProducerConfig, topic: object, overflow: str) -> str:
     if overflow.startswith("drop"):
         for name in ("transactional_id", "enable_gapless_guarantee"):
             if getattr(config, name):

@@ -9,7 +9,7 @@ Rule: while no circuit is open a record pays for one look.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...errors import CircuitOpenError, KafkaError
 from ..deliveries.delivery import Delivery
@@ -53,7 +53,7 @@ class GuardedIntake(RecordIntake):
         return self._circuits is None or self._circuits.lets_through(topic)
 
     def accept(
-        self, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
+        self, topic: object, value: object, key: object, partition: object, timestamp_ms: object, headers: object
     ) -> Delivery | PendingRecord:
         """As ``RecordIntake.accept``; raises CircuitOpenError too."""
         return _accept(self, self._circuits, topic, value, key, partition, timestamp_ms, headers)
@@ -81,7 +81,7 @@ class GuardedInterceptedIntake(InterceptedIntake):
         RecordIntake.bind(self, runtime)
 
     def accept_intercepted(
-        self, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
+        self, topic: object, value: object, key: object, partition: object, timestamp_ms: object, headers: object
     ) -> Delivery | PendingRecord:
         """As ``RecordIntake.accept``; raises CircuitOpenError too."""
         return _accept(self, self._circuits, topic, value, key, partition, timestamp_ms, headers)
@@ -90,12 +90,12 @@ class GuardedInterceptedIntake(InterceptedIntake):
 def _accept(
     intake: RecordIntake,
     circuits: Circuits | None,
-    topic: Any,
-    value: Any,
-    key: Any,
-    partition: Any,
-    timestamp_ms: Any,
-    headers: Any,
+    topic: object,
+    value: object,
+    key: object,
+    partition: object,
+    timestamp_ms: object,
+    headers: object,
 ) -> Delivery | PendingRecord:
     """As ``RecordIntake.accept``, when the topic's circuit lets the record through."""
     if circuits is None or not circuits.is_alert:
@@ -108,7 +108,7 @@ def _accept(
         raise
 
 
-def _let_through(intake: RecordIntake, circuits: Circuits, topic: Any) -> str:
+def _let_through(intake: RecordIntake, circuits: Circuits, topic: object) -> str:
     """Ask the topic's circuit; returns the topic's name. Raises the error of a call that cannot be served."""
     runtime = intake.accepting_runtime()
     name = topic_name(topic)

@@ -68,7 +68,7 @@ def new_partitioner(config: ProducerConfig) -> Partitioner:
         from ..hash_partitioners import named_partitioner
 
         chosen = named_partitioner(chosen)
-    return partitioner_for(chosen, config.partitioner_ignore_keys)
+    return partitioner_for(chosen, ignore_keys=config.partitioner_ignore_keys)
 
 
 def new_interceptors(config: ProducerConfig) -> ProducerInterceptors:

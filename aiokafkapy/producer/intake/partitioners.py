@@ -96,7 +96,7 @@ class CallablePartitioner:
         return None if chosen is None else chosen_partition(topic, chosen, cluster.partition_count(topic))
 
 
-def partitioner_for(partitioner: Any, ignore_keys: bool = False) -> Partitioner:
+def partitioner_for(partitioner: Any, *, ignore_keys: bool = False) -> Partitioner:
     """The partitioner for an option: for None, an object with ``partition``, a class of such objects, or a function."""
     if partitioner is None:
         return DefaultPartitioner(ignore_keys)

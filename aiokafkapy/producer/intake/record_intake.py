@@ -217,7 +217,7 @@ class RecordIntake:
 
     # internals
 
-    def _state_of(self, topic: Any) -> TopicState:
+    def _state_of(self, topic: object) -> TopicState:
         """All that there is to know of a topic, up to date; the next record's is looked for in the same place first."""
         name = topic if type(topic) is str else topic_name(topic)
         state = self._topics.get(name)
@@ -258,7 +258,7 @@ class RecordIntake:
         record.is_serialized = is_serialized
         return record
 
-    def _serialize(self, topic: str, key: Any, value: Any) -> tuple[Any, Any]:
+    def _serialize(self, topic: str, key: object, value: object) -> tuple[Any, Any]:
         if key is not None and self._key_serializer is not None:
             key = serialize("key", self._key_serializer, topic, key)
         if value is not None and self._value_serializer is not None:
@@ -269,7 +269,7 @@ class RecordIntake:
                 raise
         return key, value
 
-    def _partition_for(self, state: TopicState, key: Any, value: Any, original: tuple[Any, Any] | None) -> int:
+    def _partition_for(self, state: TopicState, key: Any, value: object, original: tuple[Any, Any] | None) -> int:
         if self._goes_by_key:
             return (murmur2(key) & 0x7FFFFFFF) % state.partition_count  # as ``partition_for_key``, without its call
         original_key, original_value = original or (key, value)

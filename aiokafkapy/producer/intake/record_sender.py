@@ -11,7 +11,7 @@ only Python's own coroutines have.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, Generic, cast
+from typing import TYPE_CHECKING, Final, Generic, cast
 
 from ...errors import IllegalStateError, KafkaError
 from ..deliveries.delivery import Delivery
@@ -86,14 +86,14 @@ class RecordSender(IntakeHolder, Generic[K, V]):
     @cython.locals(self=IntakeHolder, intake=RecordIntake)
     def _accept(
         self,
-        topic: Any,
-        value: Any,
-        key: Any,
-        partition: Any,
-        timestamp_ms: Any,
-        headers: Any,
-        own_timeout_ms: Any,
-        overflow: Any,
+        topic: object,
+        value: object,
+        key: object,
+        partition: object,
+        timestamp_ms: object,
+        headers: object,
+        own_timeout_ms: object,
+        overflow: object,
         /,
     ) -> Delivery | PendingRecord:
         """For ``send``: one call of compiled code, where it would have to find the intake and ask for deadlines. By

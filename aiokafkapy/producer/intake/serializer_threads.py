@@ -44,7 +44,7 @@ class ThreadedSerializer:
         self._limit = limit
         self._sizes: dict[str, float] = {}
 
-    def __call__(self, topic: str, data: Any) -> Any:
+    def __call__(self, topic: str, data: object) -> Any:
         """The bytes, or an awaitable of them."""
         known = _size_of(data)
         if (self._sizes.get(topic, 0.0) if known is None else known) > self._limit:
@@ -53,7 +53,7 @@ class ThreadedSerializer:
         self._note(topic, written)
         return written
 
-    def _note(self, topic: str, written: Any) -> None:
+    def _note(self, topic: str, written: object) -> None:
         """Remember how large a topic's records are."""
         if not isinstance(written, (bytes, bytearray, memoryview)):
             return
@@ -69,7 +69,7 @@ class _InThread:
 
     __slots__ = ("_data", "_note", "_serializer", "_topic")
 
-    def __init__(self, serializer: SyncSerializer, topic: str, data: Any, note: Callable[[str, Any], None]) -> None:
+    def __init__(self, serializer: SyncSerializer, topic: str, data: object, note: Callable[[str, Any], None]) -> None:
         self._serializer = serializer
         self._topic = topic
         self._data = data
@@ -100,7 +100,7 @@ def _size_of(data: Any) -> int | None:
     return size if type(size) is int else None
 
 
-def _outcome(serializer: SyncSerializer, topic: str, data: Any) -> tuple[Any, BaseException | None]:
+def _outcome(serializer: SyncSerializer, topic: str, data: object) -> tuple[Any, BaseException | None]:
     try:
         return serializer(topic, data), None
     except BaseException as error:

@@ -74,7 +74,7 @@ def string_serializer(data: str) -> bytes:
     return data.encode()
 
 
-def json_serializer(data: Any) -> bytes:
+def json_serializer(data: object) -> bytes:
     """Compact JSON in UTF-8."""
     return _json_encoder().encode(data).encode()
 
@@ -99,7 +99,7 @@ def prepare(serializer: Serializer[Any] | None) -> SyncSerializer | None:
     return without_topic
 
 
-def serialize(part: str, serializer: SyncSerializer, topic: str, data: Any) -> Any:
+def serialize(part: str, serializer: SyncSerializer, topic: str, data: object) -> Any:
     """Call a prepared serializer for ``part``, key or value; may return an awaitable. Raises SerializationError."""
     try:
         return serializer(topic, data)
@@ -139,7 +139,7 @@ async def finish_serializing(record: PendingRecord) -> None:
         discard(key, value)
 
 
-def with_own_headers(topic: str, headers: Headers | None, key: Any, value: Any) -> Headers | None:
+def with_own_headers(topic: str, headers: Headers | None, key: object, value: object) -> Headers | None:
     """The caller's headers, then those that the serializers of key and value gave (``BytesWithHeaders``)."""
     for data in (key, value):
         if isinstance(data, BytesWithHeaders):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...errors import DeliveryTimeoutError, IllegalStateError
 from ..deliveries.delivery import Delivery
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["accept_by_deadline", "accept_until", "accept_within", "enclosing_end"]
 
 
-def accept_within(intake: RecordIntake, given: GivenRecord, delivery_timeout_ms: Any) -> Delivery | PendingRecord:
+def accept_within(intake: RecordIntake, given: GivenRecord, delivery_timeout_ms: object) -> Delivery | PendingRecord:
     """As ``RecordIntake.accept``, for a record that must have its outcome within ``delivery_timeout_ms``.
 
     Raises for a wrong time as for any wrong argument, and IllegalStateError with ``enable_gapless_guarantee``.
@@ -39,7 +39,9 @@ def accept_within(intake: RecordIntake, given: GivenRecord, delivery_timeout_ms:
     return _ending_at(runtime.deadlines, intake.accept(*given), runtime.now() + seconds)
 
 
-def accept_by_deadline(intake: RecordIntake, given: GivenRecord, delivery_timeout_ms: Any) -> Delivery | PendingRecord:
+def accept_by_deadline(
+    intake: RecordIntake, given: GivenRecord, delivery_timeout_ms: object
+) -> Delivery | PendingRecord:
     """As ``accept_within``, with the time of the enclosing ``deadline()`` when that is the shorter one.
 
     Raises DeliveryTimeoutError when that is over. With ``enable_gapless_guarantee`` it is not the record's.
@@ -54,7 +56,7 @@ def accept_by_deadline(intake: RecordIntake, given: GivenRecord, delivery_timeou
 
 
 def accept_until(
-    intake: RecordIntake, given: GivenRecord, delivery_timeout_ms: Any, ends_at: float
+    intake: RecordIntake, given: GivenRecord, delivery_timeout_ms: object, ends_at: float
 ) -> Delivery | PendingRecord:
     """As ``accept_by_deadline``, where the enclosing one is over at ``ends_at``, in the time of the intake's loop."""
     if ends_at < math.inf and intake.accepting_runtime().config.enable_gapless_guarantee:
@@ -75,7 +77,7 @@ def accept_until(
     return _ending_at(runtime.deadlines, intake.accept(*given), deadline)
 
 
-def enclosing_end(topic: Any, loop: asyncio.AbstractEventLoop) -> float:
+def enclosing_end(topic: object, loop: asyncio.AbstractEventLoop) -> float:
     """When the enclosing ``deadline()`` is over, in the time of ``loop``, for a record that crosses to it from another
     thread; infinity without one. Raises DeliveryTimeoutError when it is over already.
     """
@@ -99,6 +101,6 @@ def _ending_at(
     return accepted
 
 
-def _too_late(topic: Any) -> DeliveryTimeoutError:
+def _too_late(topic: object) -> DeliveryTimeoutError:
     name = topic if isinstance(topic, str) else None
     return DeliveryTimeoutError(f"topic {name!r}: the deadline() of this call is over: not sent", topic=name)

@@ -262,7 +262,13 @@ class MockProducer(KafkaProducer[K, V]):
 
     def _new_runtime(self, loop: asyncio.AbstractEventLoop) -> ProducerRuntime:
         runtime = MockRuntime(
-            self._config, self._intake.partitioner, loop, self._topics, self.failures, self._auto_complete, self._log
+            self._config,
+            self._intake.partitioner,
+            loop,
+            self._topics,
+            self.failures,
+            auto_complete=self._auto_complete,
+            log=self._log,
         )
         return cast("ProducerRuntime", runtime)
 

@@ -146,6 +146,7 @@ class MockRuntime:
         loop: asyncio.AbstractEventLoop,
         topics: MockTopics,
         failures: MockFailures,
+        *,
         auto_complete: bool,
         log: MockLog,
     ) -> None:

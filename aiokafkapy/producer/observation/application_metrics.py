@@ -46,6 +46,7 @@ def register_metric(
     registered: Registered,
     name: str,
     value: Callable[[], float],
+    *,
     is_total: bool,
     attributes: Mapping[str, str] | None,
 ) -> None:
@@ -77,7 +78,7 @@ def application_points(registered: Registered) -> Iterable[MetricPoint]:
         yield MetricPoint(name, number, metric.is_total, dict(attributes))
 
 
-def _key(name: Any, attributes: Any) -> Key:
+def _key(name: object, attributes: Any) -> Key:
     if not isinstance(name, str):
         raise TypeError(f"the name of a metric is a {type(name).__name__}, not a str")
     if not 0 < len(name) <= LONGEST_NAME:

@@ -6,7 +6,7 @@ from aiokafkapy.producer.metrics cimport SenderMetrics
 from aiokafkapy.producer.accumulator.producer_batch cimport ProducerBatch
 from aiokafkapy.producer.accumulator.record_accumulator cimport RecordAccumulator
 from aiokafkapy.producer.identity.transaction_manager cimport TransactionManager
-from aiokafkapy.protocol.produce cimport PartitionProduceResponse
+from aiokafkapy.protocol.produce_response cimport PartitionProduceResponse
 
 cdef int NO_ERROR
 cdef double _NEVER

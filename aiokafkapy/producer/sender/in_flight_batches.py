@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 from ...common import TopicPartition
 from ...errors import DeliveryTimeoutError, KafkaError, NetworkError, PurgedError
 from ...observability import RateLimitedLogger, get_logger
-from ...protocol.produce import PartitionProduceResponse
+from ...protocol.produce_response import PartitionProduceResponse
 from ..accumulator.producer_batch import BatchState, ProducerBatch
 from ..accumulator.record_accumulator import RecordAccumulator
 from ..deliveries.produce_request_result import ProduceRequestResult
@@ -163,7 +163,7 @@ class InFlightBatches:
         """
         manager = self._transaction_manager
         if manager is not None:
-            manager.handle_failed_batch(batch, error, adjust_sequence_numbers)
+            manager.handle_failed_batch(batch, error, adjust_sequence_numbers=adjust_sequence_numbers)
             if batch.has_sequence and not adjust_sequence_numbers and not batch.is_done:
                 manager.mark_sequence_unresolved(batch)
         if self.watch is not None and not batch.is_done:
@@ -290,7 +290,7 @@ class InFlightBatches:
             self._fail_behind(follower, error, now, is_in_doubt=follower.is_in_doubt)
 
     def _fail_behind(self, batch: ProducerBatch, gap: BaseException, now: float, *, is_in_doubt: bool) -> None:
-        error = gapless_error(batch.topic_partition, batch.record_count, is_in_doubt, gap)
+        error = gapless_error(batch.topic_partition, batch.record_count, outcome_unknown=is_in_doubt, cause=gap)
         self.fail(batch, error, now, adjust_sequence_numbers=batch.has_sequence and not is_in_doubt)
 
     def _complete(self, batch: ProducerBatch, answer: PartitionProduceResponse, now: float) -> None:
@@ -347,7 +347,7 @@ class InFlightBatches:
             cause = self._why_not_sent(batch.topic_partition)
         is_unknown = not is_over or batch.is_in_doubt
         error = delivery_timeout_error(
-            batch.topic_partition, batch.record_count, self._delivery_timeout, is_unknown, cause
+            batch.topic_partition, batch.record_count, self._delivery_timeout, outcome_unknown=is_unknown, cause=cause
         )
         self.fail(batch, error, now, is_over=is_over)
 

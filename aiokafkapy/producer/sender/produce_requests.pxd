@@ -10,10 +10,8 @@ from aiokafkapy.producer.metrics cimport SenderMetrics
 from aiokafkapy.producer.accumulator.producer_batch cimport ProducerBatch
 from aiokafkapy.producer.accumulator.ready_batches cimport ReadyCheckResult
 from aiokafkapy.producer.accumulator.record_accumulator cimport RecordAccumulator
-from aiokafkapy.protocol.produce cimport (
-    PartitionProduceResponse, ProduceResponse, decode_produce_response, encode_lone_produce_request,
-    encode_produce_request
-)
+from aiokafkapy.protocol.produce_request cimport encode_lone_produce_request, encode_produce_request
+from aiokafkapy.protocol.produce_response cimport PartitionProduceResponse, ProduceResponse, decode_produce_response
 
 cdef Py_ssize_t BATCH_HEADER_SIZE
 cdef double _NEVER

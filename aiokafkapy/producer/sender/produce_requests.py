@@ -24,13 +24,8 @@ from ...cluster.cluster import Cluster
 from ...common import TopicPartition
 from ...errors import NetworkError, RequestTimedOutError, UnknownServerError
 from ...protocol.api import ApiKey
-from ...protocol.produce import (
-    PartitionProduceResponse,
-    ProduceResponse,
-    decode_produce_response,
-    encode_lone_produce_request,
-    encode_produce_request,
-)
+from ...protocol.produce_request import encode_lone_produce_request, encode_produce_request
+from ...protocol.produce_response import PartitionProduceResponse, ProduceResponse, decode_produce_response
 from ...record.compression import Compression
 from ...record.encoding import BATCH_HEADER_SIZE
 from ..accumulator.producer_batch import ProducerBatch

@@ -40,7 +40,7 @@ from ...errors import (
     for_code,
     make,
 )
-from ...protocol.produce import PartitionProduceResponse
+from ...protocol.produce_response import PartitionProduceResponse
 from ..identity.transaction_manager import TransactionManager
 
 if TYPE_CHECKING:
@@ -155,7 +155,9 @@ def decide(
     unknown = in_doubt or was_in_doubt
     error.outcome_unknown = unknown
     if is_retriable and out_of_time:
-        error = delivery_timeout_error(batch.topic_partition, batch.record_count, delivery_timeout, unknown, error)
+        error = delivery_timeout_error(
+            batch.topic_partition, batch.record_count, delivery_timeout, outcome_unknown=unknown, cause=error
+        )
     # A gap can be closed only when it is known to be one; otherwise the records may be there, under these sequences.
     return Decision(Outcome.FAIL, error, refresh, has_tries_left and not unknown, in_doubt, named)
 
@@ -164,6 +166,7 @@ def delivery_timeout_error(
     topic_partition: TopicPartition,
     record_count: int,
     delivery_timeout: float,
+    *,
     outcome_unknown: bool,
     cause: BaseException | str | None,
 ) -> DeliveryTimeoutError:
@@ -202,7 +205,7 @@ def taken_back_error(topic_partition: TopicPartition, is_in_request: bool) -> Pu
 
 
 def gapless_error(
-    topic_partition: TopicPartition, record_count: int, outcome_unknown: bool, cause: BaseException
+    topic_partition: TopicPartition, record_count: int, *, outcome_unknown: bool, cause: BaseException
 ) -> GaplessGuaranteeError:
     """The error of a batch behind one that failed, which left a gap; ``cause`` is that one's."""
     records = f"{record_count} record" + ("" if record_count == 1 else "s")

@@ -167,7 +167,7 @@ class ArrowSend:
             columns, topics = reader.window(start, self._window_rows())
             topics = [self._topic] if topics is None else topics
             start += columns.row_count
-            rows = ArrowRows(columns, self._hashes_keys)
+            rows = ArrowRows(columns, hashes_keys=self._hashes_keys)
             if self._is_plain:
                 await self._send_window(rows, columns.row_count, topics)
             else:

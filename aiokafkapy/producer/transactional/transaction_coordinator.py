@@ -139,13 +139,13 @@ class TransactionCoordinator:
             body = await self._send(
                 node,
                 ApiKey.INIT_PRODUCER_ID,
-                **self._phases(node, keeps_prepared),
+                **self._phases(node, keeps_prepared=keeps_prepared),
                 transactional_id=self._transaction.transactional_id,
                 transaction_timeout=self._timeout_ms,
                 producer_id=identity.producer_id,
                 producer_epoch=identity.epoch,
             )
-            self._check_initialized(body.error_code, keeps_prepared)
+            self._check_initialized(body.error_code, keeps_prepared=keeps_prepared)
             self._manager.use_identity(body.producer_id, body.producer_epoch)
             self._transaction.version = self._version(node)
             _logger.debug(
@@ -285,7 +285,7 @@ class TransactionCoordinator:
         for topic, partition, code in sorted(answers, key=lambda answer: answer[2] == OperationNotAttemptedError.code):
             self._check(code, topic=topic, partition=partition)
 
-    def _phases(self, node: Node, keeps_prepared: bool) -> dict[str, Any]:
+    def _phases(self, node: Node, *, keeps_prepared: bool) -> dict[str, Any]:
         """The fields of InitProducerId for two-phase commit, whose version is used for nothing else."""
         if not self._has_two_phases:
             return {"max_version": INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT}
@@ -303,7 +303,7 @@ class TransactionCoordinator:
             )
         return {"enable2_pc": True, "keep_prepared_txn": keeps_prepared}
 
-    def _check_initialized(self, code: int, keeps_prepared: bool) -> None:
+    def _check_initialized(self, code: int, *, keeps_prepared: bool) -> None:
         if keeps_prepared and code == UnsupportedVersionError.code:
             raise UnsupportedVersionError(
                 "the cluster's two-phase commit cannot keep the transaction that an earlier producer has prepared: "

@@ -209,7 +209,7 @@ class ClientCredentials:
                 "sasl_oauthbearer_client_credentials_client_id and sasl_oauthbearer_client_credentials_client_secret"
             )
         self._endpoint = endpoint or TokenEndpoint(options)
-        self._authorization = _basic(client_id, client_secret, options.sasl_oauthbearer_header_urlencode)
+        self._authorization = _basic(client_id, client_secret, is_encoded=options.sasl_oauthbearer_header_urlencode)
         self._form = {"grant_type": Secret("client_credentials")}
         if options.sasl_oauthbearer_scope:
             self._form["scope"] = Secret(options.sasl_oauthbearer_scope)
@@ -278,7 +278,7 @@ def _seconds(milliseconds: int | None) -> float:
     return _DEFAULT_TIMEOUT if milliseconds is None else milliseconds / 1_000
 
 
-def _basic(client_id: str, client_secret: Secret[str], is_encoded: bool) -> Secret[str]:
+def _basic(client_id: str, client_secret: Secret[str], *, is_encoded: bool) -> Secret[str]:
     """RFC 6749, section 2.3.1, wants both encoded as in a form; many servers do not (KAFKA-16345)."""
     encode: Callable[[str], str] = urllib.parse.quote_plus if is_encoded else str
     pair = Secret(f"{encode(client_id)}:{encode(client_secret.reveal())}".encode())

@@ -315,7 +315,9 @@ class ScramServerExchange:
         if found is None:
             raise self._refused()
         username = _name(found["name"])
-        credential = self._credential_of(username, b"tokenauth=true" in found["extensions"].lower().split(b","))
+        credential = self._credential_of(
+            username, is_token=b"tokenauth=true" in found["extensions"].lower().split(b",")
+        )
         if found["authzid"] is not None and _name(found["authzid"]) != username:
             raise SaslAuthenticationFailedError(
                 "Authentication failed: Client requested an authorization id that is different from username"
@@ -330,7 +332,7 @@ class ScramServerExchange:
         self._state = SCRAM_SERVER_STATES.transition(self._state, _S.RECEIVE_CLIENT_FINAL_MESSAGE)
         return self._server_first
 
-    def _credential_of(self, username: str, is_token: bool) -> ScramCredential | None:
+    def _credential_of(self, username: str, *, is_token: bool) -> ScramCredential | None:
         if not is_token:
             self._owner = f"User:{username}"
             return self._users.get(username)

@@ -42,7 +42,7 @@ _LONGEST_TIMER_MS: Final = 24 * 3_600_000
 logger = get_logger(__name__)
 
 
-def provider_of(option: Any) -> TokenProvider:
+def provider_of(option: object) -> TokenProvider:
     """The provider that ``sasl_oauthbearer_token_provider`` means; raises ConfigurationError for any other object."""
     call: Any = getattr(option, "token", option)
     if isinstance(option, type) or not callable(call):
@@ -240,7 +240,7 @@ def _end_of(token: OAuthBearerToken) -> int | None:
     return int(expires * 1_000)
 
 
-async def _awaited(given: Any) -> Any:
+async def _awaited(given: object) -> Any:
     if not inspect.isawaitable(given):
         raise ConfigurationError(
             f"the token provider returned a {type(given).__name__}, not an awaitable: write `async def`, so that "

@@ -34,7 +34,7 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     @classmethod
-    def plan(cls, schema: StructType, options: Mapping[str, str], overwrite: bool) -> Self:
+    def plan(cls, schema: StructType, options: Mapping[str, str], *, overwrite: bool) -> Self:
         """Check everything that is known before there are rows. Raises OptionError, ColumnError."""
         return cls(SinkOptions.parse(options, is_stream=True).for_columns(schema))
 

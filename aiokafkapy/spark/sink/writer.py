@@ -38,7 +38,7 @@ class KafkaWriter(DataSourceArrowWriter):
         self._options = options
 
     @classmethod
-    def plan(cls, schema: StructType, options: Mapping[str, str], overwrite: bool) -> Self:
+    def plan(cls, schema: StructType, options: Mapping[str, str], *, overwrite: bool) -> Self:
         """Check everything that is known before there are rows. Raises OptionError, ColumnError."""
         if overwrite:
             raise OptionError("mode", "overwrite", "'append': records in Kafka cannot be overwritten, .mode('append')")

@@ -87,7 +87,7 @@ class Pruning:
 
     # internals
 
-    def _with(self, column: str, kind: str, value: Any) -> Pruning:
+    def _with(self, column: str, kind: str, value: object) -> Pruning:
         if column == "topic":
             names = _values(kind, value, str)
             if names is not None:
@@ -104,7 +104,7 @@ class Pruning:
         return self
 
 
-def _values(kind: str, value: Any, wanted: type) -> frozenset[Any] | None:
+def _values(kind: str, value: object, wanted: type) -> frozenset[Any] | None:
     """The values, one of which a column must equal; None when the filter says something else."""
     if kind == "In" and isinstance(value, list | tuple):
         # A null among the values of IN matches no row.
@@ -115,7 +115,7 @@ def _values(kind: str, value: Any, wanted: type) -> frozenset[Any] | None:
     return frozenset(found) if is_known else None
 
 
-def _bounds(kind: str, value: Any) -> Bounds:
+def _bounds(kind: str, value: object) -> Bounds:
     numbers = _values(kind, value, int)
     if numbers is not None:
         return Bounds(min(numbers), max(numbers), numbers)
@@ -127,7 +127,7 @@ def _bounds(kind: str, value: Any) -> Bounds:
     return Bounds()
 
 
-def _earliest_ms(kind: str, value: Any) -> int | None:
+def _earliest_ms(kind: str, value: object) -> int | None:
     if kind == "In" and isinstance(value, list | tuple) and value:
         times = [_earliest_ms("EqualTo", one) for one in value]
         known = [one for one in times if one is not None]

@@ -164,7 +164,7 @@ class SourceOptions:
     def parse(cls, given: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
         """Read the options of a query, in any case. Raises OptionError."""
         options = Options(given, _KNOWN, _MEANINGLESS)
-        properties = _properties(options, is_stream)
+        properties = _properties(options, is_stream=is_stream)
         subscription = _subscription(options)
         starting = _limit(options, "starting", LATEST if is_stream else EARLIEST)
         ending = _limit(options, "ending", LATEST)
@@ -184,7 +184,7 @@ class SourceOptions:
             max_offsets_per_trigger=options.number("maxOffsetsPerTrigger", minimum=1),
             min_offsets_per_trigger=options.number("minOffsetsPerTrigger", minimum=1),
             max_trigger_delay_ms=parse_duration_ms("maxTriggerDelay", options.text("maxTriggerDelay") or "15m"),
-            fail_on_data_loss=options.flag("failOnDataLoss", True),
+            fail_on_data_loss=options.flag("failOnDataLoss", default=True),
             include_headers=options.flag("includeHeaders"),
             commit_group=options.text("commitGroup"),
             offset_retries=options.number("fetchOffset.numRetries", 3, 1) or 3,
@@ -333,7 +333,7 @@ def _check_portions(options: Options, found: SourceOptions) -> None:
         raise OptionError("maxPartitions", options["maxPartitions"], expected)
 
 
-def _properties(options: Options, is_stream: bool) -> dict[str, Any]:
+def _properties(options: Options, *, is_stream: bool) -> dict[str, Any]:
     properties = kafka_properties(options, REFUSED)
     used = used_properties(ReaderConfig, properties)
     triggers = () if is_stream else (name for name in _TRIGGERS if name in options)

@@ -79,7 +79,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else UNLIMITED
         is_all_wanted = isinstance(limit, ReadAllAvailable)
-        end = worker_loop.run(self._on_driver().advance(offsets_from_json(start), most, is_all_wanted))
+        end = worker_loop.run(self._on_driver().advance(offsets_from_json(start), most, is_all_wanted=is_all_wanted))
         return offsets_to_json(end)
 
     def reportLatestOffset(self) -> JsonOffsets | None:  # noqa: N802
@@ -155,7 +155,7 @@ class StreamDriver:
         offsets = await self._connected()
         self._target = await offsets.latest(await offsets.partitions(must_exist=False))
 
-    async def advance(self, start: PartitionOffsets, most: int, is_all_wanted: bool) -> dict[TopicPartition, int]:
+    async def advance(self, start: PartitionOffsets, most: int, *, is_all_wanted: bool) -> dict[TopicPartition, int]:
         """The end of the next micro-batch."""
         is_first, self._has_advanced = not self._has_advanced, True
         offsets = await self._connected()

@@ -23,7 +23,8 @@ from aiokafkapy.protocol.codec import (
     encode_response,
 )
 from aiokafkapy.protocol.messages import build_response
-from aiokafkapy.protocol.produce import FIRST_FLEXIBLE, LOWEST_VERSION
+from aiokafkapy.protocol.produce_request import LOWEST_VERSION
+from aiokafkapy.protocol.produce_response import FIRST_FLEXIBLE
 from aiokafkapy.protocol.reader import Cursor
 from aiokafkapy.record.batch import RecordBatch
 

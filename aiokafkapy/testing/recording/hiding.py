@@ -84,7 +84,7 @@ class Hiding:
             end, body = _decoded(frame)
         except Exception:  # kio has several errors for "no such schema"
             data = self._bytes(data)
-            return _undecoded(data, _known_header(data[4:]), is_bare_sasl)
+            return _undecoded(data, _known_header(data[4:]), is_bare_sasl=is_bare_sasl)
         if header.client_id is not None:
             header = header._replace(client_id=self.text(header.client_id))
         if header.api_key == ApiKey.SASL_AUTHENTICATE:
@@ -204,7 +204,7 @@ def _decoded(frame: bytes) -> tuple[int, Any]:
     return cursor.position, body
 
 
-def _undecoded(data: bytes, header: RequestHeader, is_bare_sasl: bool) -> HiddenFrame:
+def _undecoded(data: bytes, header: RequestHeader, *, is_bare_sasl: bool) -> HiddenFrame:
     """The recorded form of a request that cannot be decoded."""
     if is_bare_sasl or header is NO_HEADER or header.api_key == ApiKey.SASL_AUTHENTICATE:
         return HiddenFrame(_blank(data, 4), NO_HEADER, None, len(data) > 4)

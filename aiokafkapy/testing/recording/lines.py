@@ -88,7 +88,7 @@ class Line:
         """One of some words."""
         return str(self._checked(name, f"one of {', '.join(words)}", lambda value: value in words))
 
-    def flag(self, name: str, default: bool) -> bool:
+    def flag(self, name: str, *, default: bool) -> bool:
         """True or false."""
         if name not in self._fields:
             return default

@@ -140,7 +140,7 @@ class _Reader:
             raise line.error(f"connection {number} was closed at {conversation.closed_at}")
         if event == "closed":
             conversation.is_closed_by_client = line.word("by", ("client", "cluster")) == "client"
-            conversation.is_reset = line.flag("reset", False)
+            conversation.is_reset = line.flag("reset", default=False)
             conversation.closed_at = at
             return
         conversation.last_at = at
@@ -171,7 +171,9 @@ class _Reader:
         if line.integer("api_key", -1) >= 0:
             header = _header(line, wire)
         conversation.exchanges.append(
-            Exchange(conversation.number, number, header, wire, at, line.number, is_hidden=line.flag("hidden", False))
+            Exchange(
+                conversation.number, number, header, wire, at, line.number, is_hidden=line.flag("hidden", default=False)
+            )
         )
 
     @staticmethod
@@ -188,7 +190,7 @@ class _Reader:
             raise line.error(f"request {number} of connection {conversation.number} was answered before")
         exchange.answer = wire
         exchange.answered_at = at
-        exchange.is_answer_hidden = line.flag("hidden", False)
+        exchange.is_answer_hidden = line.flag("hidden", default=False)
 
 
 def _header(line: Line, wire: bytes) -> RequestHeader:

@@ -46,10 +46,10 @@ def comparable(header: RequestHeader, frame: bytes, *, is_hashed: bool = False, 
     except Exception:  # no schema, or no request
         # Behind the API, the version and the correlation id.
         return {"bytes": None if is_hidden or header.api_key < 0 else frame[8:]}
-    return _message(body, _NEVER_COMPARED | _NOT_COMPARED.get(header.api_key, frozenset()), is_hashed)
+    return _message(body, _NEVER_COMPARED | _NOT_COMPARED.get(header.api_key, frozenset()), is_hashed=is_hashed)
 
 
-def difference(recorded: Any, came: Any, place: str = "") -> str:
+def difference(recorded: object, came: object, place: str = "") -> str:
     """Where two are not the same, and how, in words; empty for the same."""
     if isinstance(recorded, dict) and isinstance(came, dict):
         for name in recorded:
@@ -70,11 +70,11 @@ def difference(recorded: Any, came: Any, place: str = "") -> str:
 # internals
 
 
-def _message(message: Any, left_out: frozenset[str], is_hashed: bool) -> dict[str, Any]:
+def _message(message: Any, left_out: frozenset[str], *, is_hashed: bool) -> dict[str, Any]:
     found = {}
     for field in dataclasses.fields(message):
         if field.name not in left_out and field.name not in PROOF_FIELDS and not is_secret_name(field.name):
-            found[field.name] = _value(getattr(message, field.name), field.name, left_out, is_hashed)
+            found[field.name] = _value(getattr(message, field.name), field.name, left_out, is_hashed=is_hashed)
     # A pair of a configuration, whose name says that its value is secret.
     of_what = getattr(message, "name", None)
     if "value" in found and isinstance(of_what, str) and is_secret_name(of_what):
@@ -82,29 +82,29 @@ def _message(message: Any, left_out: frozenset[str], is_hashed: bool) -> dict[st
     return found
 
 
-def _value(value: Any, name: str, left_out: frozenset[str], is_hashed: bool) -> Any:
+def _value(value: object, name: str, left_out: frozenset[str], *, is_hashed: bool) -> Any:
     if name == "records" and isinstance(value, bytes | bytearray | memoryview):
-        return _batches(bytes(value), is_hashed)
+        return _batches(bytes(value), is_hashed=is_hashed)
     if dataclasses.is_dataclass(value):
-        return _message(value, left_out, is_hashed)
+        return _message(value, left_out, is_hashed=is_hashed)
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     if isinstance(value, tuple | list):
         # In any order: clients keep topics and partitions in sets.
-        return sorted((_value(each, name, left_out, is_hashed) for each in value), key=repr)
+        return sorted((_value(each, name, left_out, is_hashed=is_hashed) for each in value), key=repr)
     return value
 
 
-def _batches(data: bytes, is_hashed: bool) -> Any:
+def _batches(data: bytes, *, is_hashed: bool) -> Any:
     try:
-        return [_batch(batch, is_hashed) for batch in iter_batches(data)]
+        return [_batch(batch, is_hashed=is_hashed) for batch in iter_batches(data)]
     except KafkaError:
         return len(data) if is_hashed else data
 
 
-def _batch(batch: RecordBatch, is_hashed: bool) -> dict[str, Any]:
+def _batch(batch: RecordBatch, *, is_hashed: bool) -> dict[str, Any]:
     found = batch.records(max_decompressed_size=_MOST_DECOMPRESSED)
-    records = [_record(each.key, each.value, each.headers, is_hashed) for each in found]
+    records = [_record(each.key, each.value, each.headers, is_hashed=is_hashed) for each in found]
     return {
         "producer_id": batch.producer_id,
         "producer_epoch": batch.producer_epoch,
@@ -116,7 +116,7 @@ def _batch(batch: RecordBatch, is_hashed: bool) -> dict[str, Any]:
 
 
 def _record(
-    key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]], is_hashed: bool
+    key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]], *, is_hashed: bool
 ) -> dict[str, Any]:
     def shown(part: bytes | None) -> Any:
         return part if part is None or not is_hashed else f"{len(part)} bytes"
@@ -128,6 +128,6 @@ def _record(
     }
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"

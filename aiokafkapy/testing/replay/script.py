@@ -392,7 +392,7 @@ class Part:
                 return Reply(exchange, answer, exchange.delay)
         return None
 
-    def _put_together(self, header: RequestHeader, values: Any) -> Reply | None:
+    def _put_together(self, header: RequestHeader, values: object) -> Reply | None:
         """The answer for partitions that were not asked for together in the recording; None if it has not all."""
         known = [
             each
@@ -410,7 +410,7 @@ class Part:
     def _again(self, api_key: int, print_: bytes) -> Exchange | None:
         return self._script.again(api_key, print_) if api_key in _REPEATABLE else None
 
-    def _mismatch(self, header: RequestHeader, values: Any) -> ReplayMismatchError:
+    def _mismatch(self, header: RequestHeader, values: object) -> ReplayMismatchError:
         came = f"{api_name(header.api_key)} v{header.api_version}" if header.api_key >= 0 else "no request of Kafka's"
         own = self.conversation.exchanges if self.conversation is not None else []
         left = [each for each in own if not self._script.is_played(each)]
@@ -433,7 +433,7 @@ class Part:
         return found
 
 
-def _print(header: RequestHeader, values: Any) -> bytes:
+def _print(header: RequestHeader, values: object) -> bytes:
     text = repr((header.api_key, header.api_version, values))
     return hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=16).digest()
 

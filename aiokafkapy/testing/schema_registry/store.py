@@ -163,7 +163,7 @@ class SchemaStore:
             self._check_unreferenced(version)
         numbers = [one.number for one in chosen]
         for version in list(chosen):
-            self._drop(owner, version, permanent)
+            self._drop(owner, version, permanent=permanent)
         return numbers
 
     def delete_version(self, subject: str, number: str, *, permanent: bool = False) -> int:
@@ -176,7 +176,7 @@ class SchemaStore:
                 f"Subject '{subject}' Version {version.number} was not deleted first before being permanently deleted",
             )
         self._check_unreferenced(version)
-        self._drop(self._subjects[subject], version, permanent)
+        self._drop(self._subjects[subject], version, permanent=permanent)
         return version.number
 
     def referenced_by(self, version: Version) -> list[int]:
@@ -326,7 +326,7 @@ class SchemaStore:
             self._schemas[found] = schema
         return found
 
-    def _drop(self, owner: _Subject, version: Version, permanent: bool) -> None:
+    def _drop(self, owner: _Subject, version: Version, *, permanent: bool) -> None:
         if permanent:
             owner.versions.remove(version)
         else:

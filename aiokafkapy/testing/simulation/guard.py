@@ -99,6 +99,6 @@ class Guard:
 _NO_SOCKETS = "there is no real network; only the simulated brokers can be reached, by asyncio; use a fake of the rest"
 
 
-def _is_ours(function: Any) -> bool:
+def _is_ours(function: object) -> bool:
     owner = type(getattr(function, "__self__", None)).__module__
     return any(str(name or "").startswith(_PACKAGE) for name in (getattr(function, "__module__", ""), owner))

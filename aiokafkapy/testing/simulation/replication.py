@@ -53,7 +53,7 @@ class Replication:
         self._held: list[_Held] = []
         self._safe: dict[Partition, int] = {}
 
-    def handle_produce(self, context: RequestContext, body: Any) -> Any:
+    def handle_produce(self, context: RequestContext, body: object) -> Any:
         """Append, and answer when it is replicated."""
         answer = produce.handle(context, body)
         if self.twice > 0:  # the network, or a proxy in between, delivered the request a second time
@@ -138,7 +138,7 @@ def _batches(log: PartitionLog) -> list[RecordBatch]:
     return [batch for segment in log.segments() for batch in segment]
 
 
-def topic_of(context: RequestContext, requested: Any) -> Topic:
+def topic_of(context: RequestContext, requested: object) -> Topic:
     """The topic of a part of a Produce request; raises KafkaError."""
     name, topic_id = getattr(requested, "name", None), getattr(requested, "topic_id", None)
     return find_topic(context, Operation.WRITE, name, topic_id)

@@ -173,7 +173,7 @@ class SimulatedCluster:
     def _move_leader(self, partition: Partition, node_id: int | None) -> None:
         self.controls.set_leader(partition.topic_name, partition.index, self._running(node_id))
 
-    def _on_produce(self, context: RequestContext, body: Any) -> Any:
+    def _on_produce(self, context: RequestContext, body: object) -> Any:
         # Those of the request before this one that nobody asked for: they must not hit another batch.
         armed = self.controls.faults.armed
         self.controls.faults.armed = [fault for fault in armed if fault not in self._armed]

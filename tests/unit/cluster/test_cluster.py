@@ -114,7 +114,7 @@ def test_a_topic_of_columns_is_that_of_its_partitions(numbers: tuple[int, ...]) 
         PartitionInfo("t", numbers[0], 1, 5, (1, 2), (1,), (2,)),
         PartitionInfo("t", numbers[1], 2, 6, (2, 1), (2,), ()),
     ]
-    wanted = TopicMetadata("t", partitions, TOPIC_ID, True)
+    wanted = TopicMetadata("t", partitions, TOPIC_ID, is_internal=True)
     assert found.partitions == wanted.partitions == tuple(sorted(partitions, key=lambda one: one.partition))
     assert found.leader_epochs == wanted.leader_epochs == dict(zip(numbers, (5, 6), strict=True))
     assert (found.name, found.topic_id, found.is_internal) == ("t", TOPIC_ID, True)

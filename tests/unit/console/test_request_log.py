@@ -10,7 +10,7 @@ def note(log: RequestLog, now: float, *, api: str = "PRODUCE", ms: float = 1.0, 
     def row(number: int) -> RequestRow:
         return RequestRow(number, 0, 1, "c", "h:1", api, 9, 1, 1, 0, 0, 0, 0, 0, ms, outcome)
 
-    log.note(api, ms, outcome != "ok", now, row)
+    log.note(api, ms, is_error=outcome != "ok", now=now, row=row)
 
 
 def test_rows_come_oldest_first_behind_the_one_that_was_seen() -> None:

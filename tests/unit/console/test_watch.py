@@ -109,7 +109,7 @@ async def test_requests_come_once_each() -> None:
 
     def note(number: int) -> None:
         row = RequestRow(number, 0, 1, "c", "h:1", "FETCH", 9, 1, 1, 0, 0, 0, 0, 0, 1.0, "ok")
-        log.note("FETCH", 1.0, False, float(number), lambda count: row)
+        log.note("FETCH", 1.0, is_error=False, now=float(number), row=lambda count: row)
 
     note(1)
     note(2)

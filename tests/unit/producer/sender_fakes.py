@@ -22,7 +22,7 @@ from aiokafkapy.producer.sender.produce_requests import ProduceRequest
 from aiokafkapy.producer.sender.sender import Sender
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.messages import build_response
-from aiokafkapy.protocol.produce import PartitionProduceResponse, ProduceResponse
+from aiokafkapy.protocol.produce_response import PartitionProduceResponse, ProduceResponse
 from aiokafkapy.testing.clock import VirtualClock
 
 NODES = [Node(1, "one", 9092), Node(2, "two", 9092)]

@@ -39,7 +39,7 @@ async def test_a_new_topic_is_waited_for_over_answers_that_do_not_have_it(runtim
     waits = waits_of(runtime)
     waiting = asyncio.create_task(waits.partitions_for("new"))
     await asyncio.sleep(0)
-    assert runtime.metadata.retain_topic("new", False, runtime.now())
+    assert runtime.metadata.retain_topic("new", is_internal=False, now=runtime.now())
     waits.wake()
     for _ in range(5):
         await asyncio.sleep(0)
@@ -54,7 +54,7 @@ async def test_a_topic_that_does_not_come_is_named_with_the_limit_and_not_asked_
 ) -> None:
     with pytest.raises(MetadataTimeoutError, match=r"topic 'new': no metadata within max_block_ms=5"):
         await waits_of(runtime, max_block_ms=5).partitions_for("new")
-    assert not runtime.metadata.retain_topic("new", False, runtime.now())
+    assert not runtime.metadata.retain_topic("new", is_internal=False, now=runtime.now())
 
 
 async def test_a_topic_without_rights_is_asked_for_once_more_before_it_is_refused(runtime: IntakeRuntime) -> None:

@@ -69,8 +69,8 @@ def test_a_topic_in_use_is_kept_and_an_idle_one_dropped(metadata: ProducerMetada
 
 def test_a_new_topic_is_kept_at_any_age(metadata: ProducerMetadata) -> None:
     metadata.add("a", 0.0)
-    assert metadata.retain_topic("a", False, 100.0)
-    assert not metadata.retain_topic("never used", False, 0.0)
+    assert metadata.retain_topic("a", is_internal=False, now=100.0)
+    assert not metadata.retain_topic("never used", is_internal=False, now=0.0)
 
 
 def test_many_are_kept_as_each_is(metadata: ProducerMetadata) -> None:

@@ -45,7 +45,7 @@ def schema_of(given: str | None = "t", names: ColumnNames | None = None, **kinds
 
 
 def values_of(columns: Any) -> list[bytes | None]:
-    rows = ArrowRows(columns, False)
+    rows = ArrowRows(columns, hashes_keys=False)
     return [rows.record(row)[2] for row in range(columns.row_count)]
 
 
@@ -197,13 +197,13 @@ class TestColumns:
         runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array([b"a", None]))
         batch = pa.record_batch({"value": runs, "key": pa.array(["{}", None, "[]"], pa.json_())})
         columns, _ = columns_of(batch)
-        rows = ArrowRows(columns, True)
+        rows = ArrowRows(columns, hashes_keys=True)
         assert [rows.record(row)[1:3] for row in range(3)] == [(b"{}", b"a"), (None, b"a"), (b"[]", None)]
 
     @pytest.mark.parametrize("kind", [pa.int8(), pa.uint8(), pa.int16(), pa.int32(), pa.uint32(), pa.int64()])
     def test_partitions_may_be_integers_of_another_size(self, kind: Any) -> None:
         batch = pa.record_batch({"value": [b"x"] * 3, "partition": pa.array([7, None, 100], kind)})
-        rows = ArrowRows(columns_of(batch)[0], True)
+        rows = ArrowRows(columns_of(batch)[0], hashes_keys=True)
         assert [rows.partition_of(row) for row in range(3)] == [7, None, 100]
 
     def test_columns_of_nulls_are_columns_without_anything(self) -> None:
@@ -211,7 +211,7 @@ class TestColumns:
         batch = pa.record_batch(
             {"value": nothing, "key": nothing, "headers": nothing, "partition": nothing, "timestamp": nothing}
         )
-        rows = ArrowRows(columns_of(batch)[0], True)
+        rows = ArrowRows(columns_of(batch)[0], hashes_keys=True)
         rows.now_ms = 5
         rows.plan(0, 2, [Route(1, 3, 0)], PLENTY)
         assert rows.refused == 0
@@ -228,7 +228,7 @@ class TestColumns:
         else:
             array = pa.array(wanted, kind)
         columns, names = columns_of(pa.record_batch({"value": [b"x"] * 4, "topic": array}), None)
-        rows = ArrowRows(columns, True)
+        rows = ArrowRows(columns, hashes_keys=True)
         numbers = [rows.topic_of(row) for row in range(4)]
         assert [None if number < 0 else names[number] for number in numbers] == wanted
 
@@ -258,7 +258,7 @@ class TestColumns:
         )
         for start, stop in ((0, 7), (1, 4), (3, 7), (6, 7)):
             columns, names = columns_of(batch[start:stop], None)
-            rows = ArrowRows(columns, True)
+            rows = ArrowRows(columns, hashes_keys=True)
             wanted = [(b"a", [("n", b"1")], "t"), (b"a", [("n", b"1")], None), (None, [], None)]
             wanted += [(b"b", [], "u")] * 4
             found = []
@@ -280,7 +280,7 @@ class TestColumns:
         reader = BatchReader(batch[1:], TableSchema(batch.schema, ColumnNames(), "t"))
         assert reader.row_count == 9
         columns, names = reader.window(6, 100)
-        rows = ArrowRows(columns, True)
+        rows = ArrowRows(columns, hashes_keys=True)
         assert (columns.row_count, names) == (3, None)
         assert [rows.record(row) for row in range(3)] == [
             (n, None, b"%d" % n, [("n", b"%d" % n)] * (n % 3)) for n in (7, 8, 9)

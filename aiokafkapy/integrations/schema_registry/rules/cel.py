@@ -51,8 +51,10 @@ class CelRules:
         guard, expression = _compiled(context)
         is_condition = context.rule.kind == "CONDITION"
 
-        def apply(message: Any, walk: Walk | None) -> object:
-            found = _evaluated(guard, expression, {"message": to_cel(message)}, is_condition, message)
+        def apply(message: object, walk: Walk | None) -> object:
+            found = _evaluated(
+                guard, expression, {"message": to_cel(message)}, is_condition=is_condition, otherwise=message
+            )
             if is_condition or found is message or not _is_protobuf(message):
                 return found
             from .protobuf_fields import message_of
@@ -84,12 +86,12 @@ class CelFieldRules:
                 "tags": celtypes.ListType([celtypes.StringType(tag) for tag in sorted(field.tags)]),
                 "message": to_cel(field.message),
             }
-            return _evaluated(guard, expression, seen, is_condition, value)
+            return _evaluated(guard, expression, seen, is_condition=is_condition, otherwise=value)
 
         return on_fields(context, change)
 
 
-def to_cel(data: Any) -> Any:
+def to_cel(data: object) -> Any:
     """Data as CEL's own values. A value without a CEL type, such as a ``Decimal``, stays as it is."""
     if isinstance(data, Mapping):
         return celtypes.MapType({to_cel(name): to_cel(one) for name, one in data.items()})
@@ -164,7 +166,7 @@ def _program(text: str) -> celpy.Runner:
 
 
 def _evaluated(
-    guard: celpy.Runner | None, expression: celpy.Runner, seen: dict[str, Any], is_condition: bool, otherwise: object
+    guard: celpy.Runner | None, expression: celpy.Runner, seen: dict[str, Any], *, is_condition: bool, otherwise: object
 ) -> object:
     """The expression's result for these variables."""
     seen["now"] = celtypes.TimestampType(datetime.datetime.now(tz=datetime.UTC))

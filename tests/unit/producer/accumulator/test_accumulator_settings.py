@@ -46,7 +46,7 @@ def test_a_chosen_codec_begins_with_none_and_its_memory_is_kept_for_compression(
     assert not is_codec_chosen(given)
     found = settings_of(given, has_own_linger=False)
     assert (found.compression, found.compression_level) == (Compression.GZIP, 3)
-    plain, compressing = (new_pool(given, has_codec) for has_codec in (False, True))
+    plain, compressing = (new_pool(given, has_codec=has_codec) for has_codec in (False, True))
     assert compressing.reserve - plain.reserve == min(given.buffer_memory // 8, 8 * 1024 * 1024)
 
 

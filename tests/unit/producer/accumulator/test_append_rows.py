@@ -25,7 +25,7 @@ ROUTE = Route(1, 2)
 def rows_of(columns: dict[str, Any], hashes_keys: bool = True) -> Any:
     batch = pa.record_batch(columns)
     window, _ = BatchReader(batch, TableSchema(batch.schema, ColumnNames(), "t")).window(0, batch.num_rows)
-    rows = ArrowRows(window, hashes_keys)
+    rows = ArrowRows(window, hashes_keys=hashes_keys)
     rows.now_ms = NOW_MS
     rows.plan(0, batch.num_rows, [ROUTE], PLENTY)
     return rows

@@ -212,7 +212,7 @@ def test_a_batch_that_fails_makes_it_abortable_and_needs_another_epoch() -> None
     harness.transaction.begin()
     harness.transaction.added({A})
     batch = harness.stamped()
-    harness.manager.handle_failed_batch(batch, MessageTooLargeError(), True)
+    harness.manager.handle_failed_batch(batch, MessageTooLargeError(), adjust_sequence_numbers=True)
     assert harness.transaction.state is S.ABORTABLE_ERROR
     assert harness.transaction.needs_new_epoch
     assert not harness.manager.wants_attention(), "nothing is bumped or settled within a transaction"
@@ -314,13 +314,13 @@ def test_a_late_event_of_a_batch_that_had_its_outcome_harms_no_later_transaction
     transaction = harness.transaction
     transaction.begin()
     batch = harness.stamped()
-    harness.manager.handle_failed_batch(batch, KafkaError("too late"), False)
+    harness.manager.handle_failed_batch(batch, KafkaError("too late"), adjust_sequence_numbers=False)
     batch.is_done = True
     assert transaction.state is TransactionState.ABORTABLE_ERROR
     transaction.start_abort()
     transaction.ended()
     transaction.begin()
-    harness.manager.handle_failed_batch(batch, KafkaError("no answer"), False)
+    harness.manager.handle_failed_batch(batch, KafkaError("no answer"), adjust_sequence_numbers=False)
     assert transaction.is_open
     assert not transaction.needs_new_epoch
 

@@ -238,7 +238,7 @@ class TestFirstBatch:
     def test_a_late_answer_from_before_a_bump_is_no_acknowledgement(self, manager: TransactionManager) -> None:
         old, first = Batch(), Batch()
         drain(manager, old)
-        manager.handle_failed_batch(old, TimeoutError(), True)
+        manager.handle_failed_batch(old, TimeoutError(), adjust_sequence_numbers=True)
         assert manager.bump_epoch_if_needed(nothing_on_the_wire)
         drain(manager, first)
         manager.handle_completed_batch(old, 0)
@@ -247,7 +247,7 @@ class TestFirstBatch:
     def test_when_it_fails_the_next_is_the_first(self, manager: TransactionManager) -> None:
         failed, first = Batch(), Batch()
         drain(manager, failed)
-        manager.handle_failed_batch(failed, TopicAuthorizationFailedError(), True)
+        manager.handle_failed_batch(failed, TopicAuthorizationFailedError(), adjust_sequence_numbers=True)
         assert manager.bump_epoch_if_needed(nothing_on_the_wire)
         drain(manager, first)
         assert (first.producer_epoch, first.base_sequence) == (1, 0)
@@ -395,13 +395,13 @@ class TestErrors:
         prime(manager)
         failed, behind = Batch(), Batch()
         drain(manager, failed, behind)
-        manager.handle_failed_batch(failed, TopicAuthorizationFailedError(), True)
+        manager.handle_failed_batch(failed, TopicAuthorizationFailedError(), adjust_sequence_numbers=True)
         assert fail(manager, behind, OUT_OF_ORDER)
         assert manager.bump_epoch_if_needed(nothing_on_the_wire)
         assert (behind.producer_epoch, behind.base_sequence) == (1, 0)
 
     def test_a_batch_without_a_sequence_leaves_no_gap(self, manager: TransactionManager) -> None:
-        manager.handle_failed_batch(Batch(), TopicAuthorizationFailedError(), True)
+        manager.handle_failed_batch(Batch(), TopicAuthorizationFailedError(), adjust_sequence_numbers=True)
         assert not manager.is_epoch_bump_required
 
 
@@ -410,7 +410,7 @@ class TestUnresolved:
         prime(manager)
         expired, behind = Batch(), Batch()
         drain(manager, expired, behind)
-        manager.handle_failed_batch(expired, TimeoutError(), False)
+        manager.handle_failed_batch(expired, TimeoutError(), adjust_sequence_numbers=False)
         manager.mark_sequence_unresolved(expired)
         assert manager.should_stop_drain_batches_for_partition(A, Batch())
         manager.maybe_resolve_sequences(nothing_on_the_wire)
@@ -424,7 +424,7 @@ class TestUnresolved:
         prime(manager)
         expired, behind, last = Batch(), Batch(), Batch()
         drain(manager, expired, behind, last)
-        manager.handle_failed_batch(expired, TimeoutError(), False)
+        manager.handle_failed_batch(expired, TimeoutError(), adjust_sequence_numbers=False)
         manager.mark_sequence_unresolved(expired)
         assert fail(manager, last, OUT_OF_ORDER)
         assert not manager.is_epoch_bump_required  # not yet known: the one before it may have arrived
@@ -436,7 +436,7 @@ class TestUnresolved:
     def test_when_all_expired_the_epoch_is_bumped_once_the_wire_is_silent(self, manager: TransactionManager) -> None:
         expired = Batch()
         drain(manager, expired)
-        manager.handle_failed_batch(expired, TimeoutError(), False)
+        manager.handle_failed_batch(expired, TimeoutError(), adjust_sequence_numbers=False)
         manager.mark_sequence_unresolved(expired)
         manager.maybe_resolve_sequences(lambda _: True)
         assert manager.has_unresolved_sequence(A)
@@ -446,7 +446,7 @@ class TestUnresolved:
     def test_a_late_answer_settles_it(self, manager: TransactionManager) -> None:
         expired = Batch()
         drain(manager, expired)
-        manager.handle_failed_batch(expired, TimeoutError(), False)
+        manager.handle_failed_batch(expired, TimeoutError(), adjust_sequence_numbers=False)
         manager.mark_sequence_unresolved(expired)
         manager.handle_completed_batch(expired, 0)
         manager.maybe_resolve_sequences(nothing_on_the_wire)
@@ -455,7 +455,7 @@ class TestUnresolved:
     def test_a_late_answer_from_before_a_bump_counts_for_nothing(self, manager: TransactionManager) -> None:
         old = Batch()
         drain(manager, old)
-        manager.handle_failed_batch(old, TimeoutError(), True)
+        manager.handle_failed_batch(old, TimeoutError(), adjust_sequence_numbers=True)
         manager.bump_epoch_if_needed(nothing_on_the_wire)
         manager.handle_completed_batch(old, 0)
         new = Batch()

@@ -428,7 +428,7 @@ def test_a_topic_in_use_is_renewed_but_not_at_every_record() -> None:
     for _ in range(100):
         harness.clock.advance(1)
         harness.admission.refresh("t", harness.clock.time())
-    assert metadata.retain_topic("t", False, harness.clock.time() + 0.8 * metadata.max_idle)
+    assert metadata.retain_topic("t", is_internal=False, now=harness.clock.time() + 0.8 * metadata.max_idle)
     assert 3 <= len(calls) <= 5
 
 

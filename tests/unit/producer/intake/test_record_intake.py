@@ -197,7 +197,7 @@ async def test_asks_the_clock_where_a_batch_is_opened_and_renews_the_topic_there
     at += 0.9 * life.metadata.max_idle
     taker.accept("orders", b"value", None, 1, None, None)
     assert len(asked) == before + 1
-    assert life.metadata.retain_topic("orders", False, at + 0.9 * life.metadata.max_idle)
+    assert life.metadata.retain_topic("orders", is_internal=False, now=at + 0.9 * life.metadata.max_idle)
 
 
 async def test_counts_the_records_it_took() -> None:

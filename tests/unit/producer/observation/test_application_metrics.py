@@ -18,8 +18,8 @@ from aiokafkapy.protocol.otlp import MetricPoint
 def test_values_are_asked_for_each_time() -> None:
     registered: Registered = {}
     numbers = iter(range(5, 100))
-    register_metric(registered, "shop.orders", lambda: next(numbers), True, {"kind": "book"})
-    register_metric(registered, "shop.orders", lambda: 1.5, False, None)
+    register_metric(registered, "shop.orders", lambda: next(numbers), is_total=True, attributes={"kind": "book"})
+    register_metric(registered, "shop.orders", lambda: 1.5, is_total=False, attributes=None)
     for expected in (5.0, 6.0):
         assert list(application_points(registered)) == [
             MetricPoint("shop.orders", expected, True, {"kind": "book"}),
@@ -29,8 +29,8 @@ def test_values_are_asked_for_each_time() -> None:
 
 def test_the_same_again_takes_its_place_and_can_be_taken_out() -> None:
     registered: Registered = {}
-    register_metric(registered, "a", lambda: 1, False, {"x": "1", "y": "2"})
-    register_metric(registered, "a", lambda: 2, False, {"y": "2", "x": "1"})
+    register_metric(registered, "a", lambda: 1, is_total=False, attributes={"x": "1", "y": "2"})
+    register_metric(registered, "a", lambda: 2, is_total=False, attributes={"y": "2", "x": "1"})
     assert [point.value for point in application_points(registered)] == [2]
     assert not unregister_metric(registered, "a", None)
     assert unregister_metric(registered, "a", {"x": "1", "y": "2"})
@@ -49,8 +49,8 @@ class Odd:
 def test_one_without_a_value_is_left_out_and_told(value: Any, caplog: pytest.LogCaptureFixture) -> None:
     registered: Registered = {}
     name = f"odd-{id(value)}"  # it is told once in a while
-    register_metric(registered, name, value, False, None)
-    register_metric(registered, "good", lambda: 1, False, None)
+    register_metric(registered, name, value, is_total=False, attributes=None)
+    register_metric(registered, "good", lambda: 1, is_total=False, attributes=None)
     assert [point.name for point in application_points(registered)] == ["good"]
     assert "telemetry.metric_failed" in caplog.text
     assert name in caplog.text
@@ -61,7 +61,7 @@ def test_an_interrupt_passes() -> None:
         raise KeyboardInterrupt
 
     registered: Registered = {}
-    register_metric(registered, "a", interrupted, False, None)
+    register_metric(registered, "a", interrupted, is_total=False, attributes=None)
     with pytest.raises(KeyboardInterrupt):
         list(application_points(registered))
 

@@ -196,16 +196,16 @@ def test_the_error_for_an_unsupported_version_has_its_meaning() -> None:
 
 def test_the_delivery_timeout_names_count_and_cause() -> None:
     cause = TopicAuthorizationFailedError("no")
-    error = delivery_timeout_error(A, 1, 1.5, True, cause)
+    error = delivery_timeout_error(A, 1, 1.5, outcome_unknown=True, cause=cause)
     assert str(error) == (
         "t-3: 1 record had no outcome within delivery_timeout_ms=1500, may or may not have been written; last error: no"
     )
     assert error.outcome_unknown
     assert error.__cause__ is cause
-    text = str(delivery_timeout_error(A, 2, 1.5, False, "no leader"))
+    text = str(delivery_timeout_error(A, 2, 1.5, outcome_unknown=False, cause="no leader"))
     assert "2 records" in text
     assert text.endswith("not written; last error: no leader")
-    assert "last error" not in str(delivery_timeout_error(A, 2, 1.5, False, None))
+    assert "last error" not in str(delivery_timeout_error(A, 2, 1.5, outcome_unknown=False, cause=None))
 
 
 def test_answers_are_found_by_name_or_by_topic_id() -> None:

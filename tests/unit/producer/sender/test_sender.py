@@ -22,7 +22,7 @@ from aiokafkapy.errors import (
 from aiokafkapy.producer.metrics import SenderMetrics
 from aiokafkapy.producer.sender.sender import Sender
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.protocol.produce import ProduceResponse
+from aiokafkapy.protocol.produce_response import ProduceResponse
 
 from ..sender_fakes import NODES, SenderHarness, answer_of, batches_of, response
 

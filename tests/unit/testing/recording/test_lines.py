@@ -44,7 +44,7 @@ def test_bytes_that_are_no_text_are_an_error() -> None:
         (lambda it: it.text("a"), '{"a": 1}', "a text is expected"),
         (lambda it: it.word("a", ("b", "c")), '{"a": "d"}', "one of b, c is expected"),
         (lambda it: it.word("a", ("b", "c")), '{"a": []}', "one of b, c is expected"),
-        (lambda it: it.flag("a", False), '{"a": 0}', "true or false is expected"),
+        (lambda it: it.flag("a", default=False), '{"a": 0}', "true or false is expected"),
         (lambda it: it.seconds("a"), '{"a": NaN}', "a number of seconds is expected"),
         (lambda it: it.seconds("a"), '{"a": -1}', "a number of seconds is expected"),
         (lambda it: it.seconds("a"), '{"a": 1' + "0" * 400 + "}", "a number of seconds is expected"),
@@ -69,8 +69,13 @@ def test_a_long_value_is_cut_in_the_error() -> None:
 
 def test_fields_are_read_by_their_types() -> None:
     it = line('{"i": 3, "n": null, "t": "x", "f": true, "s": 1.5, "a": "[::1]:1", "l": ["a:1", "b:2"], "w": "AAEC"}')
-    assert (it.integer("i", 0), it.optional_integer("n", 0), it.text("t"), it.flag("f", False)) == (3, None, "x", True)
-    assert (it.flag("none", True), it.seconds("s"), it.address("a")) == (True, 1.5, ("::1", 1))
+    assert (it.integer("i", 0), it.optional_integer("n", 0), it.text("t"), it.flag("f", default=False)) == (
+        3,
+        None,
+        "x",
+        True,
+    )
+    assert (it.flag("none", default=True), it.seconds("s"), it.address("a")) == (True, 1.5, ("::1", 1))
     assert (it.addresses("l"), it.wire("w")) == ([("a", 1), ("b", 2)], b"\0\1\2")
 
 

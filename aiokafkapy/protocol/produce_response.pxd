@@ -1,14 +1,13 @@
-# Types of produce.py for its compiled form. See there for what they mean.
+# Types of produce_response.py for its compiled form. See there for what they mean.
 
 cimport cython
 
 from aiokafkapy.protocol.framing cimport int32_at
 
 cdef long long _TWO_TO_32
-cdef tuple _last_topic_id, _last_lone_head
-cdef Py_ssize_t _CORRELATION_ID, _LONE_ANSWER_SIZE, _LONE_TAIL_SIZE, _INT32_SIZE, _BEHIND_PARTITION, _SMALL_BUFFER
+cdef tuple _last_topic_id
+cdef Py_ssize_t _LONE_ANSWER_SIZE
 cdef int _HIGHEST_VERSION
-cdef bytes _LONE_TAIL
 
 
 @cython.final
@@ -40,31 +39,12 @@ cdef PartitionProduceResponse _plain_answer(
 )
 
 
-@cython.locals(head=bytearray, pieces=list, flexible=bint, size=Py_ssize_t, partition=int)
-cpdef list encode_produce_request(
-    int version, int correlation_id, object client_id, object transactional_id, int acks, int timeout_ms, object topics
-)
-cpdef list encode_lone_produce_request(
-    int version, int correlation_id, object client_id, object transactional_id, int acks, int timeout_ms, object topic,
-    object topic_id, int partition, tuple buffers
-)
-@cython.locals(size=Py_ssize_t, rest=Py_ssize_t, end=Py_ssize_t, head=bytearray)
-cdef list _encode_lone_request(
-    int correlation_id, object client_id, int acks, int timeout_ms, object topic_id, int partition, tuple buffers
-)
-cdef Py_ssize_t _put_long_size(bytearray head, Py_ssize_t size) except -1
-cdef _put_int32(bytearray target, Py_ssize_t position, long long value)
 @cython.locals(answer=PartitionProduceResponse, response=ProduceResponse)
 cdef ProduceResponse _decode_lone_answer(bytes data)
 @cython.locals(raw=bytes)
 cdef object _topic_id_at_6(bytes data)
-@cython.locals(last_acks=int, last_timeout_ms=int, head=bytearray)
-cdef bytearray _new_lone_head(object client_id, int acks, int timeout_ms, object topic_id)
 @cython.locals(low="long long")
 cdef long long _int64_at(bytes data, Py_ssize_t position) except? -1
-cdef bytes _partition_head(long long partition, long long size, bint flexible)
-@cython.locals(gathered=list, small=list, size=Py_ssize_t, total=Py_ssize_t)
-cdef list _gathered(list pieces)
 @cython.locals(start=Py_ssize_t, most=Py_ssize_t, found=Py_ssize_t, plain=tuple)
 cdef Py_ssize_t _read_plain_partitions(
     object cursor, Py_ssize_t count, object topic, object topic_id, list partitions
