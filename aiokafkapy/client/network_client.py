@@ -450,11 +450,13 @@ class NetworkClient(SenderClient):
             self._states.authentication_failed(node_id, now, error)
             self._log.refused_authentication(node_id, error, now)
         else:
-            self._states.disconnected(node_id, now, bool(entries), None if is_idle else error)
+            self._states.disconnected(node_id, now, is_unanswered=bool(entries), error=None if is_idle else error)
             if is_idle or self._state is not ACTIVE or (was_ready and not entries):
                 self._log.closed(node_id, address, error)
             else:
-                self._log.lost(node_id, address, error, connection is not None, len(entries), now)
+                self._log.lost(
+                    node_id, address, error, was_connected=connection is not None, in_flight=len(entries), now=now
+                )
         for entry in entries:
             if entry.is_internal:
                 if entry.request.api_key == ApiKey.METADATA:

@@ -46,7 +46,7 @@ class PacketWriter:
         interface = struct.pack("<HHI", _LINKTYPE_RAW, 0, 0) + _option(9, b"\x09") + _option(0, b"")
         return _block(_SECTION, section) + _block(_INTERFACE, interface)
 
-    def frame(self, node_id: int, client: int, is_request: bool, data: bytes, time_ns: int) -> bytes:
+    def frame(self, node_id: int, client: int, *, is_request: bool, data: bytes, time_ns: int) -> bytes:
         """The blocks of a whole frame, its size included, that ``client`` sent to a node, or the node to it."""
         blocks = []
         conversation = self._conversations.get((node_id, client))

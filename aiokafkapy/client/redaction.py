@@ -43,28 +43,28 @@ _BATCH_HEADER_SIZE: Final = 61
 _CRC_AT, _ATTRIBUTES_AT, _COUNT_AT = 17, 21, 57
 
 
-def redacted_request(data: bytes, payloads: bool, most_decoded: int) -> bytes:
+def redacted_request(data: bytes, *, payloads: bool, most_decoded: int) -> bytes:
     """A whole request, its size included, without the hidden parts; a larger one is not taken apart."""
     if len(data) > most_decoded:
         is_harmless = payloads and int.from_bytes(data[4:6]) in _WITHOUT_PROOFS
         return data if is_harmless else _blank(data, 4 + _request_header_size(data))
     with suppress(Exception):  # after any error: it is blank then
         header, body = decode_request(data[4:])
-        hidden = _hidden(body, payloads)
+        hidden = _hidden(body, payloads=payloads)
         again = data if hidden is body else encode_request(hidden, header.correlation_id, header.client_id)
         if len(again) == len(data):
             return again
     return _blank(data, 4 + _request_header_size(data))
 
 
-def redacted_response(api_key: int, version: int, data: bytes, payloads: bool, most_decoded: int) -> bytes:
+def redacted_response(api_key: int, version: int, data: bytes, *, payloads: bool, most_decoded: int) -> bytes:
     """A whole response, its size included, without the hidden parts; a larger one is not taken apart."""
     if len(data) > most_decoded:
         is_harmless = payloads and api_key in _WITHOUT_PROOFS
         return data if is_harmless else _blank(data, 8)  # size and correlation id
     with suppress(Exception):
         correlation_id, body = decode_response(api_key, version, data[4:])
-        hidden = _hidden(body, payloads)
+        hidden = _hidden(body, payloads=payloads)
         again = data if hidden is body else encode_response(hidden, correlation_id)
         if len(again) == len(data):
             return again
@@ -106,7 +106,7 @@ def _blank(data: bytes, kept: int) -> bytes:
     return data[:kept] + bytes(max(0, len(data) - kept))
 
 
-def _hidden(value: Any, payloads: bool, name: str = "") -> Any:
+def _hidden(value: Any, *, payloads: bool, name: str = "") -> Any:
     """A message, or a part of one, without the hidden parts; the very same where there is nothing."""
     if value is None:
         return None
@@ -117,7 +117,7 @@ def _hidden(value: Any, payloads: bool, name: str = "") -> Any:
     if isinstance(value, str):
         return "*" * len(value.encode()) if _is_proof(name) else value
     if isinstance(value, tuple | list):
-        parts = [_hidden(each, payloads, name) for each in value]
+        parts = [_hidden(each, payloads=payloads, name=name) for each in value]
         is_same = all(part is each for part, each in zip(parts, value, strict=True))
         return value if is_same else type(value)(parts)
     return _hidden_message(value, payloads=payloads) if dataclasses.is_dataclass(value) else value
@@ -127,7 +127,7 @@ def _hidden_message(message: Any, *, payloads: bool) -> Any:
     changed = {}
     for field in dataclasses.fields(message):
         value = getattr(message, field.name)
-        hidden = _hidden(value, payloads, field.name)
+        hidden = _hidden(value, payloads=payloads, name=field.name)
         if hidden is not value:
             changed[field.name] = hidden
     # A pair of a broker's or a topic's configuration, whose name says that its value is secret.

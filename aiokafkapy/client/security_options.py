@@ -138,8 +138,8 @@ class SecurityOptions(SaslOptionFields):
             raise ConfigurationError(
                 f"security_protocol={protocol!r} is unknown: write one of {', '.join(SECURITY_PROTOCOLS)}"
             )
-        self._refuse_unused("ssl_", self.uses_tls, "SASL_SSL" if self.uses_sasl else "SSL")
-        self._refuse_unused("sasl_", self.uses_sasl, "SASL_SSL")
+        self._refuse_unused("ssl_", is_used=self.uses_tls, protocol="SASL_SSL" if self.uses_sasl else "SSL")
+        self._refuse_unused("sasl_", is_used=self.uses_sasl, protocol="SASL_SSL")
         if self.uses_tls:
             from ..security import tls
 
@@ -149,7 +149,7 @@ class SecurityOptions(SaslOptionFields):
 
             mechanism.check_settings(self)
 
-    def _refuse_unused(self, prefix: str, is_used: bool, protocol: str) -> None:
+    def _refuse_unused(self, prefix: str, *, is_used: bool, protocol: str) -> None:
         given = sorted(name for name in self.model_fields_set if name.startswith(prefix))
         given = [name for name in given if getattr(self, name) != default_of(type(self), name)]
         if given and not is_used:

@@ -210,7 +210,7 @@ class WireTap:
         if size > MOST_DECODED:
             return {"undecoded": f"{size} bytes"}
         try:
-            return described(decode(), self._payloads)
+            return described(decode(), payloads=self._payloads)
         except Exception as error:
             return {"undecoded": describe_error(error)}
 
@@ -254,16 +254,18 @@ class CaptureFile:
         """The packets of a request's whole frame."""
         from .redaction import redacted_request
 
-        data = redacted_request(frame, payloads, MOST_DECODED)
-        return self._packets.frame(entry.request.node_id, client, True, data, time.time_ns())
+        data = redacted_request(frame, payloads=payloads, most_decoded=MOST_DECODED)
+        return self._packets.frame(entry.request.node_id, client, is_request=True, data=data, time_ns=time.time_ns())
 
     def response(self, entry: InFlightRequest, frame: bytes, client: int, *, payloads: bool) -> bytes:
         """The packets of an answer's frame, which has no size yet."""
         from .redaction import redacted_response
 
         whole = struct.pack(">i", len(frame)) + frame
-        data = redacted_response(entry.request.api_key, entry.version, whole, payloads, MOST_DECODED)
-        return self._packets.frame(entry.request.node_id, client, False, data, time.time_ns())
+        data = redacted_response(
+            entry.request.api_key, entry.version, whole, payloads=payloads, most_decoded=MOST_DECODED
+        )
+        return self._packets.frame(entry.request.node_id, client, is_request=False, data=data, time_ns=time.time_ns())
 
     def write(self, packets: bytes) -> None:
         """Append. Raises OSError, also for a file that takes only a part: lines after it could not be read."""
@@ -286,7 +288,7 @@ def _is_capture(target: TapTarget | None, wanted: str | None) -> bool:
     return wanted == "pcapng" if wanted is not None else os.fsdecode(target).endswith(_CAPTURES)
 
 
-def described(value: Any, payloads: bool = False, name: str = "") -> Any:
+def described(value: Any, *, payloads: bool = False, name: str = "") -> Any:
     """A message, or a part of one, as JSON has it: bounded, and without the hidden parts."""
     if value is not None and (name in PROOF_FIELDS or is_secret_name(name)):
         return "<hidden>"
@@ -296,7 +298,7 @@ def described(value: Any, payloads: bool = False, name: str = "") -> Any:
         return _described_bytes(bytes(value), payloads=payloads)
     if isinstance(value, tuple | list | frozenset | set):
         items = list(value)
-        shown = [described(item, payloads) for item in items[:MOST_ITEMS]]
+        shown = [described(item, payloads=payloads) for item in items[:MOST_ITEMS]]
         return shown if len(items) <= MOST_ITEMS else [*shown, f"… {len(items) - MOST_ITEMS} more"]
     if isinstance(value, datetime.timedelta):
         return round(value.total_seconds() * 1000)
@@ -313,7 +315,7 @@ def described(value: Any, payloads: bool = False, name: str = "") -> Any:
 def _described_message(message: Any, *, payloads: bool) -> Mapping[str, Any]:
     found = {}
     for field in dataclasses.fields(message):
-        found[field.name] = described(getattr(message, field.name), payloads, field.name)
+        found[field.name] = described(getattr(message, field.name), payloads=payloads, name=field.name)
     # A pair of a broker's or a topic's configuration, whose name says that its value is secret.
     of_what = getattr(message, "name", None)
     if "value" in found and isinstance(of_what, str) and is_secret_name(of_what.replace(".", "_")):

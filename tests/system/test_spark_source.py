@@ -298,12 +298,12 @@ async def test_a_stream_is_planned_from_end_to_end(broker: DevBroker, driver_of:
     driver = driver_of(startingOffsets="earliest")
     start = await driver.begin()
     assert start == {T0: 0, T1: 0, T2: 0}
-    end = await driver.advance(start, UNLIMITED, False)
+    end = await driver.advance(start, UNLIMITED, is_all_wanted=False)
     assert end == {T0: 5, T1: 0, T2: 0}
     assert await plan(driver, start, end) == {T0: (0, 5)}
-    assert await driver.advance(end, UNLIMITED, False) == end
+    assert await driver.advance(end, UNLIMITED, is_all_wanted=False) == end
     await send(broker, 1, 2)
-    assert await plan(driver, end, await driver.advance(end, UNLIMITED, False)) == {T1: (0, 2)}
+    assert await plan(driver, end, await driver.advance(end, UNLIMITED, is_all_wanted=False)) == {T1: (0, 2)}
     assert driver.latest == {T0: 5, T1: 2, T2: 0}
 
 
@@ -316,7 +316,7 @@ async def test_a_stream_of_new_records_has_its_start_in_the_checkpoint_before_an
     assert start[T0] == 5
     await send(broker, 0, 3)
     # The first micro-batch is empty, though records came meanwhile: Spark writes its end, which is the start, down.
-    first = await driver.advance(start, UNLIMITED, False)
+    first = await driver.advance(start, UNLIMITED, is_all_wanted=False)
     assert first == start
     assert await plan(driver, start, first) == {}
     # The query dies in it, and is started again later: it begins where it began.
@@ -324,21 +324,21 @@ async def test_a_stream_of_new_records_has_its_start_in_the_checkpoint_before_an
     again = driver_of()
     assert (await again.begin())[T0] == 12
     assert await again.plan(await again.begin(), first) == []
-    assert await plan(again, first, await again.advance(first, UNLIMITED, False)) == {T0: (5, 12)}
+    assert await plan(again, first, await again.advance(first, UNLIMITED, is_all_wanted=False)) == {T0: (5, 12)}
 
 
 async def test_all_that_is_available_is_all_also_at_the_start(broker: DevBroker, driver_of: Any) -> None:
     driver = driver_of(maxOffsetsPerTrigger="1")
     start = await driver.begin()
     await send(broker, 0, 5)
-    assert (await driver.advance(start, UNLIMITED, True))[T0] == 5
+    assert (await driver.advance(start, UNLIMITED, is_all_wanted=True))[T0] == 5
 
 
 async def test_a_limit_is_shared_also_by_partitions_that_are_new(broker: DevBroker, driver_of: Any) -> None:
     await send(broker, 0, 30)
     await send(broker, 1, 10)
     driver = driver_of(startingOffsets="earliest")
-    assert await driver.advance({T0: 0, T2: 0}, 20, False) == {T0: 15, T1: 5, T2: 0}
+    assert await driver.advance({T0: 0, T2: 0}, 20, is_all_wanted=False) == {T0: 15, T1: 5, T2: 0}
 
 
 async def test_new_partitions_and_topics_are_read_from_their_first_record(broker: DevBroker, driver_of: Any) -> None:
@@ -349,8 +349,8 @@ async def test_new_partitions_and_topics_are_read_from_their_first_record(broker
         await admin.create_partitions("t", 4)
     await send(broker, 0, 3, "new")
     await send(broker, 3, 4)
-    start = await driver.advance(start, UNLIMITED, False)
-    end = await driver.advance(start, UNLIMITED, False)
+    start = await driver.advance(start, UNLIMITED, is_all_wanted=False)
+    end = await driver.advance(start, UNLIMITED, is_all_wanted=False)
     assert await plan(driver, start, end) == {NEW: (0, 3), TopicPartition("t", 3): (0, 4)}
 
 
@@ -358,21 +358,21 @@ async def test_a_new_partition_that_has_lost_its_first_records_is_a_loss(broker:
     await send(broker, 2, 10)
     delete_before(broker, T2, 6)
     with pytest.raises(DataLossError, match="t-2: is new, but begins at 6"):
-        await driver_of().advance({T0: 0, T1: 0}, UNLIMITED, False)
+        await driver_of().advance({T0: 0, T1: 0}, UNLIMITED, is_all_wanted=False)
     lenient = driver_of(failOnDataLoss="false")
-    end = await lenient.advance({T0: 0, T1: 0}, UNLIMITED, False)
+    end = await lenient.advance({T0: 0, T1: 0}, UNLIMITED, is_all_wanted=False)
     assert await plan(lenient, {T0: 0, T1: 0}, end) == {T2: (6, 10)}
 
 
 async def test_a_partition_that_is_gone_is_a_loss(broker: DevBroker, driver_of: Any) -> None:
     start = {T0: 0, T1: 0, T2: 0, NEW: 7}
     with pytest.raises(DataLossError, match="new-0: there is no such partition any more, read to 7"):
-        await driver_of(subscribePattern="t|new").advance(start, UNLIMITED, False)
+        await driver_of(subscribePattern="t|new").advance(start, UNLIMITED, is_all_wanted=False)
     lenient = driver_of(subscribe="t,new", failOnDataLoss="false")
-    end = await lenient.advance(start, UNLIMITED, False)
+    end = await lenient.advance(start, UNLIMITED, is_all_wanted=False)
     assert end == {T0: 0, T1: 0, T2: 0}
     assert await plan(lenient, start, end) == {}
-    assert await lenient.advance(end, UNLIMITED, False) == end
+    assert await lenient.advance(end, UNLIMITED, is_all_wanted=False) == end
 
 
 async def test_a_topic_that_was_made_anew_is_a_loss_and_read_from_its_first_record(
@@ -381,9 +381,9 @@ async def test_a_topic_that_was_made_anew_is_a_loss_and_read_from_its_first_reco
     await send(broker, 0, 5)
     start = {T0: 100, T1: 0, T2: 0}
     with pytest.raises(DataLossError, match="t-0: was read to 100, but the log ends at 5"):
-        await driver_of().advance(start, UNLIMITED, False)
+        await driver_of().advance(start, UNLIMITED, is_all_wanted=False)
     lenient = driver_of(failOnDataLoss="false")
-    end = await lenient.advance(start, UNLIMITED, False)
+    end = await lenient.advance(start, UNLIMITED, is_all_wanted=False)
     assert await plan(lenient, start, end) == {T0: (0, 5)}
 
 
@@ -399,13 +399,13 @@ async def test_a_micro_batch_waits_for_enough_or_for_long_enough(broker: DevBrok
     driver = driver_of(startingOffsets="earliest", minOffsetsPerTrigger="5")
     start = await driver.begin()
     # The first goes at once, as with the connector: nothing was ever triggered.
-    assert await driver.advance(start, UNLIMITED, False) == start
+    assert await driver.advance(start, UNLIMITED, is_all_wanted=False) == start
     await send(broker, 0, 4)
-    assert await driver.advance(start, UNLIMITED, False) == start
+    assert await driver.advance(start, UNLIMITED, is_all_wanted=False) == start
     await send(broker, 0, 1)
-    assert (await driver.advance(start, UNLIMITED, False))[T0] == 5
+    assert (await driver.advance(start, UNLIMITED, is_all_wanted=False))[T0] == 5
     hasty = driver_of(startingOffsets="earliest", minOffsetsPerTrigger="50", maxTriggerDelay="0s")
-    assert (await hasty.advance(start, UNLIMITED, False))[T0] == 5
+    assert (await hasty.advance(start, UNLIMITED, is_all_wanted=False))[T0] == 5
 
 
 async def test_available_now_reads_to_the_ends_at_the_start(broker: DevBroker, driver_of: Any) -> None:
@@ -416,7 +416,7 @@ async def test_available_now_reads_to_the_ends_at_the_start(broker: DevBroker, d
     start = await driver.begin()
     ends = [start]
     while len(ends) < 2 or ends[-1] != ends[-2]:
-        ends.append(await driver.advance(ends[-1], 4, False))
+        ends.append(await driver.advance(ends[-1], 4, is_all_wanted=False))
     assert [end[T0] for end in ends] == [0, 4, 8, 10, 10]
 
 
@@ -427,8 +427,8 @@ async def test_available_now_may_begin_behind_its_end(broker: DevBroker, driver_
     broker.create_topic("new")
     start = await driver.begin()
     assert start == {T0: 10, T1: 0, T2: 0, NEW: 0}
-    assert await driver.advance(start, UNLIMITED, False) == start
-    assert await driver.advance(start, UNLIMITED, False) == start
+    assert await driver.advance(start, UNLIMITED, is_all_wanted=False) == start
+    assert await driver.advance(start, UNLIMITED, is_all_wanted=False) == start
 
 
 async def test_a_group_sees_how_far_the_query_is(broker: DevBroker, driver_of: Any) -> None:
@@ -438,7 +438,7 @@ async def test_a_group_sees_how_far_the_query_is(broker: DevBroker, driver_of: A
     await send(broker, 0, 5)
     driver = driver_of(commitGroup="watched", startingOffsets="earliest")
     for done in (0, 2, 3):
-        await driver.advance({T0: done, T1: 0, T2: 0}, UNLIMITED, False)
+        await driver.advance({T0: done, T1: 0, T2: 0}, UNLIMITED, is_all_wanted=False)
     await driver.close()
 
     def committed() -> list[int]:
@@ -459,7 +459,7 @@ async def test_a_commit_that_fails_does_not_fail_the_query(
 
     driver = driver_of(commitGroup="watched")
     broker.controls.fail_next(ApiKey.OFFSET_COMMIT, GroupAuthorizationFailedError)
-    end = await driver.advance({T0: 0, T1: 0, T2: 0}, UNLIMITED, False)
+    end = await driver.advance({T0: 0, T1: 0, T2: 0}, UNLIMITED, is_all_wanted=False)
     assert end == {T0: 0, T1: 0, T2: 0}
     await driver.close()
     assert "source.commit_failed" in caplog.text

@@ -6,6 +6,7 @@ import ast
 import importlib
 import inspect
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -225,6 +226,47 @@ def test_functions_stay_short() -> None:
                 if lines > 60:
                     long.append(f"{name}:{node.lineno} {node.name}: {lines} lines")
     assert long == []
+
+
+# Handed over as callbacks, whose callers give no names; Spark's own calls; `flexible` and the like of the codecs, where
+# a name costs.
+MAY_BE_POSITIONAL = {
+    "aiokafkapy/broker/coordination/group_offsets.py": {"note_type"},
+    "aiokafkapy/broker/handlers/alter_configs.py": {"_replace"},
+    "aiokafkapy/broker/handlers/incremental_alter_configs.py": {"_alter_broker", "_change"},
+    "aiokafkapy/client/redaction.py": {"_cover_part", "_zeros"},
+    "aiokafkapy/console/registry.py": {"__call__"},
+    "aiokafkapy/integrations/schema_registry/subjects.py": {
+        "record_name_strategy",
+        "topic_name_strategy",
+        "topic_record_name_strategy",
+    },
+    "aiokafkapy/producer/given_up.py": {"purged_batch"},
+    "aiokafkapy/producer/sender/produce_responses.py": {"record_timeout_error", "taken_back_error"},
+    "aiokafkapy/record/arrow_rows.py": {"__init__"},
+    "aiokafkapy/spark/data_source.py": {"streamWriter", "writer"},
+    "aiokafkapy/testing/recording/hiding.py": {"_digest"},
+}
+
+
+def test_a_boolean_after_other_arguments_is_given_by_name() -> None:
+    """``f(x, True)`` says nothing to who reads the call. C, which calls what a .pxd declares, knows no names."""
+    found = []
+    for name, tree in _sources("aiokafkapy"):
+        if name.startswith("aiokafkapy/protocol/"):
+            continue
+        declarations = (ROOT / name).with_suffix(".pxd")
+        called_by_c = set(re.findall(r"(\w+)\(", declarations.read_text())) if declarations.exists() else set()
+        free = called_by_c | MAY_BE_POSITIONAL.get(name, set())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name not in free:
+                given = [arg for arg in node.args.posonlyargs + node.args.args if arg.arg not in ("self", "cls")]
+                found += [
+                    f"{name}:{node.lineno} {node.name}: {arg.arg}"
+                    for arg in given[1:]
+                    if isinstance(arg.annotation, ast.Name) and arg.annotation.id == "bool"
+                ]
+    assert found == []
 
 
 def test_no_unit_test_waits_by_sleeping() -> None:

@@ -205,7 +205,7 @@ class ClusterConnectionStates:
             state.is_known_without_sasl = True
 
     def disconnected(
-        self, node_id: int, now: float, is_unanswered: bool = False, error: BaseException | None = None
+        self, node_id: int, now: float, *, is_unanswered: bool = False, error: BaseException | None = None
     ) -> None:
         """The attempt failed or the connection is lost, with requests unanswered or not: the back-off begins."""
         state = self._states.get(node_id)

@@ -33,7 +33,7 @@ class ConnectionLog:
         _logger.log(level, "connection.ready", {"node_id": node_id, "address": address, "suppressed": outage or 0})
 
     def lost(
-        self, node_id: int, address: str, error: BaseException, was_connected: bool, in_flight: int, now: float
+        self, node_id: int, address: str, error: BaseException, *, was_connected: bool, in_flight: int, now: float
     ) -> None:
         """An attempt to connect failed, or a connection ended with requests in flight."""
         if was_connected:

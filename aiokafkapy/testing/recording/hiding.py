@@ -96,8 +96,10 @@ class Hiding:
             if covered is not body or self._names:
                 kept, body = encode_request(covered, header.correlation_id, header.client_id), covered
         except Exception:
-            return HiddenFrame(redacted_request(self._bytes(data), False, 0), header, None, True)
-        wire = kept if header.api_key in _WITHOUT_PROOFS else redacted_request(kept, True, _LARGEST)
+            return HiddenFrame(redacted_request(self._bytes(data), payloads=False, most_decoded=0), header, None, True)
+        wire = (
+            kept if header.api_key in _WITHOUT_PROOFS else redacted_request(kept, payloads=True, most_decoded=_LARGEST)
+        )
         return HiddenFrame(wire, header, body, wire != data)
 
     def answer(self, header: RequestHeader, data: bytes, *, is_bare_sasl: bool = False) -> HiddenFrame:
@@ -123,7 +125,7 @@ class Hiding:
             return HiddenFrame(_blank(data, 8), header, None, True)
         body, wire = covered, kept
         if header.api_key not in _WITHOUT_PROOFS:
-            wire = redacted_response(header.api_key, header.api_version, kept, True, _LARGEST)
+            wire = redacted_response(header.api_key, header.api_version, kept, payloads=True, most_decoded=_LARGEST)
         return HiddenFrame(wire, header, body, wire != data)
 
     # internals
@@ -210,7 +212,7 @@ def _undecoded(data: bytes, header: RequestHeader, *, is_bare_sasl: bool) -> Hid
         return HiddenFrame(_blank(data, 4), NO_HEADER, None, len(data) > 4)
     if header.api_key == ApiKey.API_VERSIONS:  # of a version to come (KIP-511), and without secrets
         return HiddenFrame(data, header, None, False)
-    hidden = redacted_request(data, False, 0)
+    hidden = redacted_request(data, payloads=False, most_decoded=0)
     return HiddenFrame(hidden, header, None, hidden != data)
 
 

@@ -217,6 +217,6 @@ def test_a_connection_that_ended_when_it_was_used_is_noted_until_the_node_has_an
     states.ready(1)
     if has_answered:
         states.answered(1)
-    states.disconnected(1, clock.time(), is_unanswered)
+    states.disconnected(1, clock.time(), is_unanswered=is_unanswered)
     assert state.was_closed_at_request is expected
     assert not state.was_closed_unanswered

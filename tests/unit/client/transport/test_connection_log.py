@@ -18,7 +18,7 @@ def test_an_outage_of_a_minute_writes_about_ten_lines_a_broker(
 ) -> None:
     for tick in range(600):
         for node_id in (1, 2):
-            log.lost(node_id, f"h:{node_id}", OSError("refused"), False, 0, tick / 10)
+            log.lost(node_id, f"h:{node_id}", OSError("refused"), was_connected=False, in_flight=0, now=tick / 10)
     lines = [record for record in caplog.records if record.levelno == logging.WARNING]
     for node_id in (1, 2):
         mine = [line for line in lines if line.fields["node_id"] == node_id]  # type: ignore[attr-defined]
@@ -33,7 +33,7 @@ def test_the_end_of_an_outage_is_told_with_the_lines_left_out(
     log.ready(1, "h:1")
     assert caplog.records[-1].levelno == logging.DEBUG
     for _ in range(10):
-        log.lost(1, "h:1", OSError("refused"), True, 4, 0.0)
+        log.lost(1, "h:1", OSError("refused"), was_connected=True, in_flight=4, now=0.0)
     log.ready(1, "h:1")
     assert caplog.records[-1].levelno == logging.INFO
     assert caplog.records[-1].event == "connection.ready"  # type: ignore[attr-defined]
@@ -44,8 +44,8 @@ def test_the_end_of_an_outage_is_told_with_the_lines_left_out(
 
 def test_every_event_has_its_name_and_level(log: ConnectionLog, caplog: pytest.LogCaptureFixture) -> None:
     error = OSError("e")
-    log.lost(1, "h", error, False, 0, 0.0)
-    log.lost(2, "h", error, True, 3, 0.0)
+    log.lost(1, "h", error, was_connected=False, in_flight=0, now=0.0)
+    log.lost(2, "h", error, was_connected=True, in_flight=3, now=0.0)
     log.closed(3, "h", error)
     log.timed_out(4, "h", "METADATA", 5.0, 0.0)
     log.refused_api_versions(5, error, 0.0)
