@@ -4,6 +4,10 @@ Owns the settings that every Spark of the tests has, also those in programs that
 driver needs 6 seconds of CPU to start and to do a first job, 10 without. ``python -m tests.spark.jvms`` makes it, once
 for an environment: 36 seconds of CPU. It lies in the environment, as the jars do that it was made from.
 
+Spark has its Python workers import PySpark from a zip file, from which Python compiles each module anew in each process:
+0.6 of their 0.8 seconds of CPU until they can begin. So SPARK_HOME is a folder that has all of Spark but this file, and
+the workers import the installed PySpark.
+
 Rules: the archive fits one class path, of which Java takes an empty folder, but no other. So the settings are not in
 Spark's folder for them, and the connector's jars are no part of the path. Without an archive, or with one that does not
 fit, Java loads the classes as ever.
@@ -30,6 +34,7 @@ __all__ = ["environment"]
 
 FOLDER: Final = Path(sys.prefix) / ".spark-classes"
 EMPTY: Final = FOLDER / "conf"
+HOME: Final = FOLDER / "home"
 TIMEOUT: Final = 600
 
 # Half of the time of a short Spark program goes into compiling: Java's second compiler pays off later than these tests
@@ -57,7 +62,8 @@ def environment(scratch: Path, more: Sequence[str] | None = None) -> dict[str, s
     settings = SETTINGS | {"spark.driver.extraJavaOptions": options, "spark.executor.extraJavaOptions": options}
     properties = scratch / "spark.properties"
     properties.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
-    return {
+    home = {"SPARK_HOME": str(HOME)} if HOME.exists() else {}
+    return home | {
         "SPARK_CONF_DIR": str(EMPTY if EMPTY.exists() else scratch / "no-settings"),
         "PYSPARK_SUBMIT_ARGS": f"--properties-file {properties} pyspark-shell",
         "SPARK_LAUNCHER_OPTS": " ".join(JAVA_OPTIONS),
@@ -74,6 +80,11 @@ def _archive() -> Path:
 
 def _make() -> None:
     EMPTY.mkdir(parents=True, exist_ok=True)
+    HOME.mkdir(exist_ok=True)
+    for part in ("bin", "jars", "sbin"):
+        place = HOME / part
+        place.unlink(missing_ok=True)
+        place.symlink_to(Path(pyspark.__file__).parent / part)
     archive = _archive()
 
     def run(options: Sequence[str]) -> None:
