@@ -4,9 +4,9 @@ Owns the settings that every Spark of the tests has, also those in programs that
 driver needs 6 seconds of CPU to start and to do a first job, 10 without. ``python -m tests.spark.jvms`` makes it, once
 for an environment: 36 seconds of CPU. It lies in the environment, as the jars do that it was made from.
 
-Spark has its Python workers import PySpark from a zip file, from which Python compiles each module anew in each process:
-0.6 of their 0.8 seconds of CPU until they can begin. So SPARK_HOME is a folder that has all of Spark but this file, and
-the workers import the installed PySpark.
+Spark's Python workers import PySpark from a zip file, whose modules Python compiles anew in each process: 0.6 of their
+0.8 seconds of CPU until they can begin. So SPARK_HOME is a folder that has all of Spark but this file, and the workers
+import the installed PySpark.
 
 Rules: the archive fits one class path, of which Java takes an empty folder, but no other. So the settings are not in
 Spark's folder for them, and the connector's jars are no part of the path. Without an archive, or with one that does not
