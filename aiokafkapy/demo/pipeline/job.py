@@ -109,7 +109,8 @@ def run_job(job: Job, tell: Tell) -> Outcome:
         spark.stop()
         if job.master.startswith("local-cluster"):
             # Its executors' directories are beside Spark's own jars, with all that was unpacked there.
-            shutil.rmtree(Path(pyspark.__file__).parent / "work" / application, ignore_errors=True)
+            home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
+            shutil.rmtree(Path(home, "work", application), ignore_errors=True)
     return outcome
 
 
@@ -145,6 +146,8 @@ def _session(job: Job) -> SparkSession:
         # Results are small: more partitions would be more tasks, and no more speed.
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.parquet.compression.codec": "zstd",
+        # Of several executors, the first to be there would do the first job alone, which asks each for its package.
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     }
     # Threads of this process have the package; executors that are processes of their own may not.
     shipped = {} if re.match(r"local(\[|$)", job.master) else shipping_conf(Path(job.out, "shipped"))

@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import InvalidProducerEpochError, ProducerFencedError
+from ...errors import InvalidProducerEpochError, InvalidTxnStateError, ProducerFencedError
 from ...producer.config import ProducerConfig
 from ...producer.producer import KafkaProducer
 from ..worker.feed import Feed
@@ -122,6 +122,8 @@ class _Attempt:
         return written
 
 
+_FENCED: Final = (ProducerFencedError, InvalidProducerEpochError, InvalidTxnStateError)
+
 MOST_SECONDS_TO_READ: Final = 120.0
 """Twice the time after which a broker aborts a transaction whose owner is gone, by default."""
 
@@ -146,5 +148,9 @@ def _seconds(producer: KafkaProducer) -> float:
 
 
 def _is_fenced(error: BaseException) -> bool:
-    """Whether another attempt has taken the transactional id; a row's failure has the reason as its cause."""
-    return any(isinstance(each, ProducerFencedError | InvalidProducerEpochError) for each in (error, error.__cause__))
+    """Whether another attempt has taken the transactional id; a row's failure has the reason as its cause.
+
+    A Produce that a broker has verified with the coordinator before the other attempt ended its transaction, and appends
+    after it, is answered with InvalidTxnStateError (Kafka's ``UnifiedLog.batchMissingRequiredVerification``).
+    """
+    return any(isinstance(each, _FENCED) for each in (error, error.__cause__))
