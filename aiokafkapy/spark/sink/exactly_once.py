@@ -150,7 +150,7 @@ def _seconds(producer: KafkaProducer) -> float:
 def _is_fenced(error: BaseException) -> bool:
     """Whether another attempt has taken the transactional id; a row's failure has the reason as its cause.
 
-    A Produce that a broker has verified with the coordinator before the other attempt ended its transaction, and appends
-    after it, is answered with InvalidTxnStateError (Kafka's ``UnifiedLog.batchMissingRequiredVerification``).
+    InvalidTxnStateError is one: a broker verified the Produce with the coordinator before the other attempt ended its
+    transaction, and appends it after (Kafka's ``UnifiedLog.batchMissingRequiredVerification``).
     """
     return any(isinstance(each, _FENCED) for each in (error, error.__cause__))
