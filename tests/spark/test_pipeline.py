@@ -76,7 +76,7 @@ class Watched:
                 said.append(line)
                 if line.startswith("Console: "):
                     url = line.split()[1]
-                    looking += [threading.Thread(target=look, args=(url,)) for look in (self._topics, self._clients)]
+                    looking += [threading.Thread(target=look, args=(url,)) for look in (self._topics, self._requests)]
                     for thread in looking:
                         thread.start()
             too_long.cancel()
@@ -88,21 +88,24 @@ class Watched:
             return report
 
     def _topics(self, url: str) -> None:
-        for row in rows_of(url, "topics"):
-            self.records[row["name"]] = row["records"]
-            self.highest_rate = max(self.highest_rate, row["records_per_second"])
+        for view in views_of(url, "topics"):
+            for row in view["rows"]:
+                self.records[row["name"]] = row["records"]
+                self.highest_rate = max(self.highest_rate, row["records_per_second"])
 
-    def _clients(self, url: str) -> None:
-        for row in rows_of(url, "clients"):
-            self.apis.update(row["versions"])
+    def _requests(self, url: str) -> None:
+        # Not the view of clients: one that is connected for less than a second may not be seen there.
+        for view in views_of(url, "requests"):
+            self.apis.update(one["api"] for one in view["times"])
 
 
-def rows_of(url: str, view: str) -> Iterator[dict[str, Any]]:
-    """The rows of a view of a console, until it ends."""
+def views_of(url: str, view: str) -> Iterator[dict[str, Any]]:
+    """What a view of a console shows, each second, until the console ends."""
     with urllib.request.urlopen(f"{url}api/live?view={view}", timeout=LONGEST_PROGRAM) as stream:
         for line in stream:
             message = json.loads(line.removeprefix(b"data: ")) if line.startswith(b"data: ") else {}
-            yield from (message.get("view") or {}).get("rows", ())
+            if "rows" in (message.get("view") or {}):
+                yield message["view"]
 
 
 @pytest.mark.usefixtures("_java")
