@@ -32,6 +32,10 @@ CONFIG: Final = {
     "log.segment.bytes": 1024**3,
     "log.retention.bytes": -1,
     "log.cleaner.enable": "false",
+    # Fewer than Kafka's 3 and 8, for there are two cores.
+    "num.network.threads": 2,
+    "num.io.threads": 4,
+    "metadata.max.idle.interval.ms": 500,
 }
 TLS_LISTENER: Final = "SSL"
 KEPT_FROM: Final = 100

@@ -12,12 +12,13 @@ from typing import Annotated
 import typer
 
 from .._form import compiled
-from ..observability.programs import LogFormat, LogLevel, configure_logging
+from ..observability.programs import LogFormat, LogLevel
 from .broker import broker
 from .console import console
 from .demo import demo
 from .doctor import doctor
 from .explain import explain
+from .late_logging import configure_late
 from .migrate import migrate
 from .perf import perf
 from .pipeline import pipeline
@@ -61,7 +62,7 @@ def common(
     ] = False,
 ) -> None:
     """Kafka from the command line: a broker for your laptop, producing, reading, topics, and a speed test."""
-    context.call_on_close(configure_logging(log_format, log_level))
+    context.call_on_close(configure_late(log_format, log_level))
 
 
 app.command()(for_typer(broker))

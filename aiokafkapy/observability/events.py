@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from .secret_names import without_secrets
 
-__all__ = ["EventLogger", "describe_error", "get_logger"]
+__all__ = ["EventLogger", "before_first_event", "describe_error", "get_logger"]
 
 _ROOT: Final = "aiokafkapy"
 _METHODS: Final = {
@@ -24,6 +24,14 @@ _METHODS: Final = {
     logging.WARNING: "warning",
     logging.ERROR: "error",
 }
+
+_before_first_event: Callable[[], object] | None = None
+
+
+def before_first_event(configure: Callable[[], object] | None) -> None:
+    """For a program of ours: have this called before an event is logged, to configure logging; None ends that."""
+    global _before_first_event
+    _before_first_event = configure
 
 
 def get_logger(name: str = _ROOT, **context: object) -> EventLogger:
@@ -65,6 +73,8 @@ class EventLogger:
         if not self._logger.isEnabledFor(level) and not _has_structlog_configured():
             return
         try:
+            if _before_first_event is not None:
+                _before_first_event()
             from .rendering import logger_for
 
             shown = without_secrets(self._context | dict(fields))

@@ -7,7 +7,8 @@ Rules:
 
 - the log goes to stderr; stdout is the program's result;
 - ``console`` is coloured on a terminal (unless ``NO_COLOR`` is set) and plain elsewhere, ``json`` is one object a line;
-- the level is that of our events; of every other library warnings and errors are shown, in the same form.
+- the level is that of our events; of every other library warnings and errors are shown, in the same form;
+- structlog is imported where it is used, for a program that logs nothing need not wait for it (``cli.late_logging``).
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import os
 import sys
 from collections.abc import Callable
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-import structlog
-from structlog.typing import Processor
+if TYPE_CHECKING:
+    from structlog.typing import Processor
 
 __all__ = ["LogFormat", "LogLevel", "configure_logging"]
 
@@ -46,6 +48,8 @@ def configure_logging(log_format: str = LogFormat.CONSOLE, level: str = LogLevel
     Raises ValueError for an unknown format or level.
     """
     chosen, threshold = LogFormat(log_format), LogLevel(level).upper()
+    import structlog
+
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -96,6 +100,8 @@ class _StandardError(logging.Handler):
 
 
 def _renderers(log_format: LogFormat) -> list[Processor]:
+    import structlog
+
     if log_format is LogFormat.JSON:
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     has_colors = sys.stderr.isatty() and not os.environ.get("NO_COLOR")

@@ -1,7 +1,15 @@
 from __future__ import annotations
 
+import json
+import logging
 import subprocess
 import sys
+import threading
+
+import pytest
+
+from aiokafkapy.cli.late_logging import configure_late
+from aiokafkapy.observability import get_logger
 
 PROGRAM = """\
 import logging, sys
@@ -28,9 +36,51 @@ def test_the_first_line_of_the_log_configures_it() -> None:
         assert all(word in line for word in words)
 
 
-def test_it_is_left_to_typer_s_callback_where_typer_reads_the_command_line() -> None:
+def test_a_first_event_has_its_fields_in_json_and_its_level() -> None:
+    program = PROGRAM.replace("configure_late()", 'configure_late("json", "info")')
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [line["event"] for line in lines] == ["broker.strange", "of another library", "broker.quiet", "broker.again"]
+    assert [line.get("node") for line in lines] == [3, None, None, 4]
+
+
+@pytest.mark.parametrize("logs", [False, True])
+def test_it_can_be_taken_back(logs: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    root, ours = logging.getLogger(), logging.getLogger("aiokafkapy")
+    before = list(root.handlers), ours.level
+    restore = configure_late(level="debug")
+    if logs:
+        get_logger().debug("a.first")
+    restore()
+    assert (list(root.handlers), ours.level) == before
+    get_logger().debug("a.second")
+    assert ("a.first" in capsys.readouterr().err) is logs
+
+
+def test_threads_that_log_first_at_the_same_time_configure_it_once() -> None:
+    root = logging.getLogger()
+    before = list(root.handlers)
+    restore = configure_late()
+    together = threading.Barrier(8)
+
+    def log(number: int) -> None:
+        together.wait()
+        logging.getLogger("other" if number % 2 else "aiokafkapy.broker").warning("of thread %s", number)
+
+    threads = [threading.Thread(target=log, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    added = [type(handler).__name__ for handler in root.handlers if handler not in before]
+    restore()
+    assert added == ["_StandardError"]
+    assert root.handlers == before
+
+
+def test_it_is_set_up_once_whoever_reads_the_command_line() -> None:
     assert _handlers_of_a_run("broker", "--port", "0") == ["_FirstRecord"]
-    assert "_FirstRecord" not in _handlers_of_a_run("--log-level", "error", "broker", "--port", "0")
+    assert _handlers_of_a_run("--log-level", "error", "broker", "--port", "0") == ["_FirstRecord"]
 
 
 def _handlers_of_a_run(*words: str) -> list[str]:
