@@ -20,7 +20,6 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from ..worker import worker_loop
 from ..worker.worker_log import show_warnings
 from .filters import Pruning
-from .offset_reader import KafkaOffsetReader
 from .offsets import OffsetRange, pack_ranges, split_ranges
 from .source_options import SourceOptions
 
@@ -57,6 +56,9 @@ class KafkaReader(DataSourceReader):
     # internals
 
     async def _ranges(self) -> list[OffsetRange]:
+        # Here: a task, which is given this reader, plans nothing.
+        from .offset_reader import KafkaOffsetReader
+
         async with KafkaOffsetReader(self._options) as offsets:
             return await offsets.batch_ranges(self._pruning)
 
