@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 from pathlib import Path
 
@@ -52,6 +53,8 @@ def main() -> int:
     old = Results.read(arguments.compare) if arguments.compare else None
     rounds = arguments.rounds or (1 if arguments.quick else ROUNDS)
     runner = Runner(measurements, rounds, uncounted=0 if arguments.quick else 1)
+    # As Ctrl-C: else the worker of the measurement under way would outlive this process.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         results = asyncio.run(runner.run())
     except KeyboardInterrupt:

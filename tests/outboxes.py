@@ -42,7 +42,7 @@ class TestOutbox:
         self.table = outbox_table(self.metadata, name, **options)
         self.orders = sa.Table(f"{name}_orders", self.metadata, sa.Column("value", sa.LargeBinary, primary_key=True))
         self.outbox = Outbox(self.table)
-        # SQLite's lock knows no order: of several writers on a slow disk one may wait for more than Python's five seconds.
+        # SQLite's lock knows no order: of many writers on a slow disk one may wait for more than Python's five seconds.
         more: dict[str, Any] = {"connect_args": {"timeout": 30}} if url.startswith("sqlite") else {}
         self.engine: AsyncEngine = create_async_engine(url, **more)
 

@@ -20,7 +20,13 @@ from .watchdog import Watchdog
 __all__ = ["QUICK_JVM", "KafkaToolError", "KafkaTools"]
 
 # A test's JVM is short-lived: start-up time matters more than peak speed.
-QUICK_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.awt.headless=true")
+QUICK_JVM = (
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "-Xshare:auto",
+    "-Djava.awt.headless=true",
+)
 
 
 class KafkaToolError(RuntimeError):
