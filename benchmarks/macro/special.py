@@ -2,11 +2,12 @@
 
 Owns their rows (``measurements``) and the entries that the rows' workloads name. ``request`` is in ``web.load``; the
 others are modules that run in processes of their own: ``heartbeat`` (group "loop"), ``memory``, ``flat``. The group
-"round trip" is an ordinary workload behind a ``proxy``.
+"round trip" is an ordinary workload behind a ``proxy``, and "processes" one in several workers at a time.
 """
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ CODECS: Final = ("gzip", "lz4", "zstd")
 
 def measurements() -> list[Measurement]:
     """All rows, by group."""
-    return [*_web(), *_round_trip(), *_flat(), *_memory(), *_loop()]
+    return [*_web(), *_round_trip(), *_processes(), *_flat(), *_memory(), *_loop()]
 
 
 # how a row is measured
@@ -35,6 +36,27 @@ async def over_a_long_line(measurement: Measurement, bootstrap_servers: str, top
     async with helper("benchmarks.macro.proxy", bootstrap_servers, ONE_WAY_MS) as proxy:
         pipelined = replace(measurement, workload="pipelined")
         return await run_in_process(pipelined, proxy.hello["bootstrap_servers"], topic)
+
+
+@entry("side by side")
+async def side_by_side(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
+    """The workload ``pipelined`` in several processes at a time, each with its part of the records; the rate is that of
+    all until the slowest has ended.
+    """
+    processes = int(measurement.options["processes"])
+    options = {name: value for name, value in measurement.options.items() if name != "processes"}
+    part = replace(measurement, workload="pipelined", count=measurement.count // processes, options=options)
+    parts = await asyncio.gather(*[run_in_process(part, bootstrap_servers, topic) for _ in range(processes)])
+    messages = sum(figures["messages"] for figures in parts)
+    seconds = max(figures["seconds"] for figures in parts)
+    return {
+        "messages": messages,
+        "written": sum(figures["written"] for figures in parts),
+        "seconds": seconds,
+        "rate": messages / seconds,
+        "cpu_us": sum(figures["cpu_us"] * figures["messages"] for figures in parts) / messages,
+        "peak_rss_mb": sum(figures["peak_rss_mb"] for figures in parts),
+    }
 
 
 @entry("bulk")
@@ -123,6 +145,27 @@ def _round_trip() -> list[Measurement]:
         row("confluent-kafka", 600_000, "1 MB batches"),
         row("confluent-kafka", 300_000, "128 KiB batches", **{"batch.size": 131_072}),
     ]
+
+
+def _processes() -> list[Measurement]:
+    def row(processes: int, client: str, count: int, **options: Any) -> Measurement:
+        return Measurement(
+            group="processes",
+            workload="side by side",
+            client=client,
+            count=count * processes,
+            variant=f"{processes} of them",
+            options={"processes": processes, **options},
+        )
+
+    found = []
+    for number in (1, 2, 4):
+        found += [
+            row(number, "aiokafkapy", 1_500_000),
+            row(number, "aiokafka", 150_000, producer={"max_batch_size": 131_072}),
+            row(number, "confluent-kafka", 800_000),
+        ]
+    return found
 
 
 def _flat() -> list[Measurement]:

@@ -1,3 +1,5 @@
+"""``python -m benchmarks`` leaves no process behind when it is ended."""
+
 from __future__ import annotations
 
 import os
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 WORKER = """\
 import os, pathlib, time
 pathlib.Path("starting").write_text(str(os.getpid()))
