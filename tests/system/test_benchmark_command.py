@@ -19,7 +19,8 @@ os.rename("starting", "started")
 time.sleep(60)
 """
 PROGRAM = """\
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job, as this may be, ignores it
 from benchmarks import __main__ as command
 from benchmarks.measurement import Measurement, figures_of
 
@@ -38,7 +39,8 @@ sys.exit(command.main())
 def test_the_worker_ends_with_the_command(number: signal.Signals, tmp_path: Path) -> None:
     (tmp_path / "worker.py").write_text(WORKER)
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
-    with subprocess.Popen([sys.executable, "-c", PROGRAM], cwd=tmp_path, env=environment) as command:
+    program = PROGRAM if number is signal.SIGINT else PROGRAM.replace("default_int_handler", "SIG_IGN")
+    with subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, env=environment) as command:
         while not (tmp_path / "started").exists():
             assert command.poll() is None
             time.sleep(0.01)
