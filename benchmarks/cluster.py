@@ -35,7 +35,6 @@ CONFIG: Final = {
     # Fewer than Kafka's 3 and 8, for there are two cores.
     "num.network.threads": 2,
     "num.io.threads": 4,
-    "metadata.max.idle.interval.ms": 500,
 }
 TLS_LISTENER: Final = "SSL"
 KEPT_FROM: Final = 100

@@ -479,11 +479,10 @@ def _server_properties(node: _Node, voters: str, voter_count: int) -> dict[str, 
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "inter.broker.listener.name": "PLAINTEXT",
         "log.dirs": node.data,
-        # An idle node costs a fiftieth of a processor, which its threads and its records of no content would double.
+        # An idle node costs a fiftieth of a processor, and wakes each thread several times a second.
         "num.network.threads": 1,
         "num.io.threads": 2,
         "background.threads": 2,
-        "metadata.max.idle.interval.ms": 0,
         # Memory: segments and indexes are small, and the cleaner's 128 MiB buffer would not fit into the heap.
         "log.segment.bytes": 32 * 1024 * 1024,
         "log.retention.bytes": 512 * 1024 * 1024,

@@ -113,6 +113,8 @@ async def join(client: RawClient, group: str, member: str, *topics: str) -> tupl
     assert body.error_code == 0, body
     async with asyncio.timeout(30):
         while not (found := partitions_of(body)):
+            # Each is an event of the thread that is to make the group's state, and its topic, for the first member.
+            await asyncio.sleep(0.05)
             epoch = body.member_epoch
             body = await beat(client, group, member, epoch, subscribed_topic_names=list(topics))
             assert body.error_code == 0, body
