@@ -42,9 +42,7 @@ class TestOutbox:
         self.table = outbox_table(self.metadata, name, **options)
         self.orders = sa.Table(f"{name}_orders", self.metadata, sa.Column("value", sa.LargeBinary, primary_key=True))
         self.outbox = Outbox(self.table)
-        # SQLite's lock knows no order: of many writers on a slow disk one may wait for more than Python's five seconds.
-        more: dict[str, Any] = {"connect_args": {"timeout": 30}} if url.startswith("sqlite") else {}
-        self.engine: AsyncEngine = create_async_engine(url, **more)
+        self.engine: AsyncEngine = create_async_engine(url)
 
     @property
     def is_postgresql(self) -> bool:
@@ -90,7 +88,10 @@ async def opened_outbox(where: PostgreSQL | Path, **options: Any) -> AsyncIterat
 
 
 def _url(where: PostgreSQL | Path) -> str:
-    return where.url("asyncpg") if isinstance(where, PostgreSQL) else f"sqlite+aiosqlite:///{where}/service.db"
+    if isinstance(where, PostgreSQL):
+        return where.url("asyncpg")
+    # SQLite's lock knows no order: of many writers on a slow disk one may wait for more than Python's five seconds.
+    return f"sqlite+aiosqlite:///{where}/service.db?timeout=30"
 
 
 async def eventually(condition: Callable[[], Any | Awaitable[Any]], seconds: float = 30.0) -> None:

@@ -49,8 +49,8 @@ class _FirstRecord(logging.Handler):
         assert self.lock is not None
         with self.lock:
             if self._restore is None:
-                self._leave()
                 self._restore = configure_logging(self.log_format, self.threshold)
+                self._leave()  # only now: what other threads log meanwhile waits here
 
     def end(self) -> None:
         """Put back what there was."""

@@ -73,8 +73,9 @@ class EventLogger:
         if not self._logger.isEnabledFor(level) and not _has_structlog_configured():
             return
         try:
-            if _before_first_event is not None:
-                _before_first_event()
+            configure = _before_first_event  # another thread may take it away
+            if configure is not None:
+                configure()
             from .rendering import logger_for
 
             shown = without_secrets(self._context | dict(fields))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from statistics import fmean
 from typing import Any, Final
 
 from benchmarks.macro.processes import helper
@@ -47,15 +48,11 @@ async def side_by_side(measurement: Measurement, bootstrap_servers: str, topic: 
     options = {name: value for name, value in measurement.options.items() if name != "processes"}
     part = replace(measurement, workload="pipelined", count=measurement.count // processes, options=options)
     parts = await asyncio.gather(*[run_in_process(part, bootstrap_servers, topic) for _ in range(processes)])
-    messages = sum(figures["messages"] for figures in parts)
-    seconds = max(figures["seconds"] for figures in parts)
+    sums = {name: sum(figures[name] for figures in parts) for name in ("messages", "written", "peak_rss_mb")}
     return {
-        "messages": messages,
-        "written": sum(figures["written"] for figures in parts),
-        "seconds": seconds,
-        "rate": messages / seconds,
-        "cpu_us": sum(figures["cpu_us"] * figures["messages"] for figures in parts) / messages,
-        "peak_rss_mb": sum(figures["peak_rss_mb"] for figures in parts),
+        **sums,
+        "seconds": max(figures["seconds"] for figures in parts),
+        "cpu_us": fmean(figures["cpu_us"] for figures in parts),
     }
 
 

@@ -20,7 +20,7 @@ time.sleep(60)
 """
 PROGRAM = """\
 import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job, as this may be, ignores it
+signal.signal(signal.SIGINT, getattr(signal, sys.argv[1]))
 from benchmarks import __main__ as command
 from benchmarks.measurement import Measurement, figures_of
 
@@ -35,12 +35,12 @@ sys.exit(command.main())
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_worker_ends_with_the_command(number: signal.Signals, tmp_path: Path) -> None:
+# A shell's background job, as this run may be one, ignores SIGINT.
+@pytest.mark.parametrize(("number", "on_sigint"), [(signal.SIGINT, "default_int_handler"), (signal.SIGTERM, "SIG_IGN")])
+def test_the_worker_ends_with_the_command(number: signal.Signals, on_sigint: str, tmp_path: Path) -> None:
     (tmp_path / "worker.py").write_text(WORKER)
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
-    program = PROGRAM if number is signal.SIGINT else PROGRAM.replace("default_int_handler", "SIG_IGN")
-    with subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, env=environment) as command:
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, on_sigint], cwd=tmp_path, env=environment) as command:
         while not (tmp_path / "started").exists():
             assert command.poll() is None
             time.sleep(0.01)

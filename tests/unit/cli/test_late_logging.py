@@ -5,11 +5,13 @@ import logging
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 import pytest
 
 from aiokafkapy.cli.late_logging import configure_late
 from aiokafkapy.observability import get_logger
+from aiokafkapy.observability.programs import configure_logging
 
 PROGRAM = """\
 import logging, sys
@@ -76,6 +78,27 @@ def test_threads_that_log_first_at_the_same_time_configure_it_once() -> None:
     restore()
     assert added == ["_StandardError"]
     assert root.handlers == before
+
+
+def test_what_another_thread_logs_meanwhile_waits_for_the_form(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logger = get_logger("aiokafkapy.broker")
+    other = threading.Thread(target=lambda: logger.warning("broker.again", node=4))
+
+    def configure_slowly(log_format: str, level: str) -> Callable[[], None]:
+        other.start()
+        other.join(0.2)
+        return configure_logging(log_format, level)
+
+    monkeypatch.setattr("aiokafkapy.cli.late_logging.configure_logging", configure_slowly)
+    restore = configure_late("json")
+    logger.warning("broker.strange", node=3)
+    other.join()
+    restore()
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert {(line["event"], line["node"]) for line in lines} == {("broker.strange", 3), ("broker.again", 4)}
+    assert len(lines) == 2
 
 
 def test_it_is_set_up_once_whoever_reads_the_command_line() -> None:
