@@ -6,12 +6,20 @@ import inspect
 import subprocess
 import sys
 import typing
-from pathlib import Path
+from typing import assert_type
 
 import pytest
 
 import aiokafkapy
-from aiokafkapy import KafkaProducer, ProducerConfig, ProducerRecord, RecordMetadata, TopicPartition, errors
+from aiokafkapy import (
+    KafkaProducer,
+    ProducerConfig,
+    ProducerRecord,
+    RecordMetadata,
+    TopicPartition,
+    errors,
+    string_serializer,
+)
 
 NAMES = {
     "BlockingProducer", "BytesWithHeaders", "CircuitBreaker", "ConsumedRecord", "DefaultPartitioner", "Delivery",
@@ -120,29 +128,14 @@ def test_importing_the_producer_does_without_slow_modules_of_the_standard_librar
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == []
 
 
-TYPED_PROGRAM = """\
-from aiokafkapy import KafkaProducer, string_serializer
-plain = KafkaProducer("h:1")
-reveal_type(plain)
-typed = KafkaProducer("h:1", key_serializer=string_serializer)
-reveal_type(typed)
-async def use() -> None:
+async def seen_by_a_type_checker() -> None:
+    """Checked, not run: the types follow the serializers, and mypy reports a ``type: ignore`` that is not needed."""
+    plain = KafkaProducer("h:1")
+    assert_type(plain, KafkaProducer[bytes, bytes])
+    keyed = KafkaProducer("h:1", key_serializer=string_serializer)
+    assert_type(keyed, KafkaProducer[str, bytes])
     await plain.send("t", b"v", key=b"k")
-    await typed.send("t", b"v", key="k")
-    await typed.send("t", b"v", key=5)
-    await plain.send("t", "text")
-    reveal_type(await (await plain.enqueue("t", b"v")))
-"""
-
-
-def test_types_follow_the_serializers(tmp_path: Path) -> None:
-    program = tmp_path / "typed.py"
-    program.write_text(TYPED_PROGRAM)
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(program)]
-    lines = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
-    revealed = [line.partition("Revealed type is ")[2] for line in lines if "Revealed" in line]
-    wrong = [int(line.split(":")[1]) for line in lines if "error:" in line]
-    assert wrong == [9, 10], lines
-    assert "KafkaProducer[bytes, bytes]" in revealed[0].replace("builtins.", "")
-    assert "KafkaProducer[str, bytes]" in revealed[1].replace("builtins.", "")
-    assert "RecordMetadata" in revealed[2]
+    await keyed.send("t", b"v", key="k")
+    await keyed.send("t", b"v", key=5)  # type: ignore[arg-type]
+    await plain.send("t", "text")  # type: ignore[arg-type]
+    assert_type(await (await plain.enqueue("t", b"v")), RecordMetadata)

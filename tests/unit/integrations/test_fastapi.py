@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import httpx
 import pytest
 from fastapi import FastAPI
 
 from aiokafkapy import KafkaProducer
 from aiokafkapy.integrations.fastapi import ProducerDep, get_producer
-
-TYPED_PROGRAM = """\
-from aiokafkapy.integrations.fastapi import ProducerDep
-class Order: ...
-async def typed(producer: ProducerDep[str, Order]) -> None:
-    await producer.send("orders", Order(), key="ann")
-    await producer.send("orders", b"bytes", key="ann")
-    await producer.send("orders", Order(), key=b"ann")
-async def untyped(producer: ProducerDep) -> None:
-    await producer.send("orders", Order(), key=5)
-"""
 
 
 class Order:
@@ -47,9 +32,9 @@ async def test_the_dependency_is_the_application_s_producer_with_types_and_witho
     assert app.openapi()["paths"]["/"]["get"].get("parameters", []) == []
 
 
-def test_a_type_checker_knows_the_types_of_keys_and_values(tmp_path: Path) -> None:
-    program = tmp_path / "typed.py"
-    program.write_text(TYPED_PROGRAM)
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(program)]
-    lines = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
-    assert [int(line.split(":")[1]) for line in lines if "error:" in line] == [5, 6], lines
+async def seen_by_a_type_checker(typed: ProducerDep[str, Order], untyped: ProducerDep) -> None:
+    """Checked, not run: mypy, which reads the tests too, reports an error that is wanted here and does not come."""
+    await typed.send("orders", Order(), key="ann")
+    await typed.send("orders", b"bytes", key="ann")  # type: ignore[arg-type]
+    await typed.send("orders", Order(), key=b"ann")  # type: ignore[arg-type]
+    await untyped.send("orders", Order(), key=5)

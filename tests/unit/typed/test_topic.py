@@ -2,62 +2,33 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from pydantic import BaseModel
 
-from aiokafkapy import typed
+from aiokafkapy import KafkaProducer, typed
 from aiokafkapy.errors import ConfigurationError, InvalidTopicError, SerializationError
-from aiokafkapy.typed import Topic
-
-ROOT = Path(__file__).parents[3]
-
-PROGRAM = """
-from dataclasses import dataclass
-
-from aiokafkapy import KafkaProducer
-from aiokafkapy.typed import BoundTopic, CloudEvents, DeadLetters, Topic
 from aiokafkapy.integrations.schema_registry import AvroSerializer, SchemaRegistryClient
-
-
-@dataclass
-class Order:
-    id: int
-
-
-orders = Topic[Order]("orders", key=lambda order: order.id, cloud_events=CloudEvents("/shop"))
-
-
-async def main(producer: KafkaProducer, registry: SchemaRegistryClient) -> None:
-    bound: BoundTopic[Order] = orders.bind(DeadLetters(producer).guard(producer))
-    await bound.send(Order(1))
-    await orders.send(producer, Order(1))
-    Topic("orders", Order, serializer=AvroSerializer(registry, Order))
-    await bound.send("an order")
-    await orders.send(producer, 7)
-    Topic[Order]("orders", key=lambda order: order.number)
-    Topic("orders", Order, serializer=AvroSerializer(registry, int))
-    (await bound.send(Order(1))).nonsense
-"""
+from aiokafkapy.typed import BoundTopic, CloudEvents, DeadLetters, Topic
 
 
 class Order(BaseModel):
     id: int
 
 
-def test_a_type_checker_knows_the_type_of_a_topic(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    command = (sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(program))
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    errors = [line.partition("program.py:")[2] for line in done.stdout.splitlines() if "error:" in line]
-    first = PROGRAM.splitlines().index('    await bound.send("an order")') + 1
-    lines = {int(error.partition(":")[0]) for error in errors}
-    assert lines == set(range(first, first + 5)), done.stdout + done.stderr
+async def seen_by_a_type_checker(producer: KafkaProducer, registry: SchemaRegistryClient) -> None:
+    """Checked, not run: mypy, which reads the tests too, reports an error that is wanted here and does not come."""
+    orders = Topic[Order]("orders", key=lambda order: order.id, cloud_events=CloudEvents("/shop"))
+    bound: BoundTopic[Order] = orders.bind(DeadLetters(producer).guard(producer))
+    await bound.send(Order(id=1))
+    await orders.send(producer, Order(id=1))
+    Topic("orders", Order, serializer=AvroSerializer(registry, Order))
+    await bound.send("an order")  # type: ignore[arg-type]
+    await orders.send(producer, 7)  # type: ignore[arg-type]
+    Topic[Order]("orders", key=lambda order: order.number)  # type: ignore[attr-defined]
+    Topic("orders", Order, serializer=AvroSerializer(registry, int))  # type: ignore[misc]
+    (await bound.send(Order(id=1))).nonsense  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_a_record_has_its_topic_key_and_headers() -> None:
