@@ -12,7 +12,7 @@ Rules:
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -29,12 +29,12 @@ else:
 __all__ = ["BrokerConfig", "config_model"]
 
 
-def _split_list(value: object) -> Any:
+def _split_list(value: object) -> object:
     """Kafka's lists are text with commas, as the command line gives them."""
     return [entry.strip() for entry in value.split(",") if entry.strip()] if isinstance(value, str) else value
 
 
-def _split_super_users(value: Any) -> Any:
+def _split_super_users(value: str | Iterable[object]) -> Iterable[object]:
     users = [user.strip() for user in value.split(";") if user.strip()] if isinstance(value, str) else value
     for user in users:
         if ":" not in str(user):
@@ -370,11 +370,11 @@ class BrokerConfig(BaseModel):
 
     if not TYPE_CHECKING:  # checkers know the constructor from the fields
 
-        def __init__(self, **options: Any) -> None:
+        def __init__(self, **options: object) -> None:
             vars(self).update(vars(self.of(**options)))
 
     @classmethod
-    def of(cls, **options: Any) -> Self:
+    def of(cls, **options: object) -> Self:
         """The configuration for these options; ConfigurationError, naming the nearest option, when one is unknown."""
         known = names_of(cls)
         for name in options:
@@ -410,7 +410,7 @@ def config_model() -> type[BaseModel]:
     return BrokerConfigModel
 
 
-def _by_pydantic(options: dict[str, Any]) -> dict[str, Any]:
+def _by_pydantic(options: dict[str, object]) -> dict[str, object]:
     from pydantic import ValidationError
 
     try:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..common import Node
 from ..errors import (
@@ -235,7 +235,7 @@ class RequestContext:
         """Loop time in seconds."""
         return self.state.now()
 
-    def respond(self, **fields: object) -> Any:
+    def respond(self, **fields: object) -> PlainMessage:
         """The response body of this request's API and version; fields that the version does not have are dropped."""
         return PlainMessage(self.api_key, self.api_version, fields)
 

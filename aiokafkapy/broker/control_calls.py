@@ -16,13 +16,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from .. import errors
 from ..errors import KafkaError
 from ..protocol.api import ApiKey
 
-__all__ = ["CONTROLS", "ControlCall", "ControlSpec", "Kind", "Parameter", "error_names"]
+__all__ = ["CONTROLS", "Argument", "ControlCall", "ControlSpec", "Kind", "Parameter", "error_names"]
+
+
+Argument: TypeAlias = str | int | float | bool | None
+"""An argument as JSON has it."""
 
 
 class Kind(Enum):
@@ -47,7 +51,7 @@ class Parameter:
 
     name: str
     kind: Kind
-    default: Any = None
+    default: Argument = None
     is_required: bool = False
     none: str = ""
 
@@ -196,7 +200,7 @@ class ControlCall:
     fault: str | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, control: str, arguments: Mapping[str, Any] | None = None) -> ControlCall:
+    def of(cls, control: str, arguments: Mapping[str, object] | None = None) -> ControlCall:
         """The call with its defaults filled in. Raises ValueError, with the value and its limit, for an invalid
         argument."""
         spec = CONTROLS.get(control)
@@ -210,7 +214,7 @@ class ControlCall:
         return cls(control, {each.name: _checked(control, each, given) for each in spec.parameters})
 
     @classmethod
-    def of_python(cls, control: str, arguments: Mapping[str, Any]) -> ControlCall:
+    def of_python(cls, control: str, arguments: Mapping[str, object]) -> ControlCall:
         """The call that a program made: APIs may be numbers, and errors classes."""
         kinds = {each.name: each.kind for each in CONTROLS[control].parameters}
         return cls(control, {name: _as_json(kinds[name], value) for name, value in arguments.items()})
@@ -256,13 +260,13 @@ def _broker_errors() -> dict[str, type[KafkaError]]:
 _ERRORS: Final = _broker_errors()
 
 
-def _checked(control: str, parameter: Parameter, given: Mapping[str, Any]) -> Any:
+def _checked(control: str, parameter: Parameter, given: Mapping[str, Any]) -> Argument:
     where = f"{control}: {parameter.name}"
     if parameter.name not in given:
         if parameter.is_required:
             raise ValueError(f"{where} is missing")
         return parameter.default
-    value = given[parameter.name]
+    value: Argument = given[parameter.name]
     if value is None:
         if parameter.takes_none:
             return None
@@ -304,7 +308,7 @@ _RANGES: Final = {
 }
 
 
-def _as_json(kind: Kind, value: Any) -> Any:
+def _as_json(kind: Kind, value: Any) -> Argument:
     if kind is Kind.API:
         return ApiKey(value).name if value in ApiKey.__members__.values() else int(value)
     if kind is Kind.ERROR and isinstance(value, type):
@@ -312,7 +316,7 @@ def _as_json(kind: Kind, value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def _as_python(kind: Kind, value: Any) -> Any:
+def _as_python(kind: Kind, value: Argument) -> Argument | type[KafkaError]:
     if value is None:
         return None
     if kind is Kind.API and isinstance(value, str):

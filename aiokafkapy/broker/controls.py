@@ -28,6 +28,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from ..errors import KafkaError
+from ..protocol.codec import Struct
 from .context import RequestContext
 from .faults import Fault, Faults, checked_times, error_code
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Controls", "OnRequest"]
 
-OnRequest = Callable[[RequestContext, Any], Any]
+OnRequest = Callable[[RequestContext, Struct], Any]
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -85,7 +85,7 @@ class FaultSchedule:
         return cls(seconds, tuple(sorted(drawn, key=lambda fault: fault.at)), seed)
 
     @classmethod
-    def from_json(cls, document: Any) -> FaultSchedule:
+    def from_json(cls, document: object) -> FaultSchedule:
         """The opposite of ``to_json``; faults may be in any order. Raises ValueError for any other document."""
         if not isinstance(document, Mapping) or not isinstance(document.get("faults"), list):
             raise ValueError('a schedule is an object with "seconds" and a list "faults"')
@@ -222,5 +222,5 @@ class _Draw:
         return True
 
 
-def _fault(at: float, control: str, **arguments: Any) -> ScheduledFault:
+def _fault(at: float, control: str, **arguments: object) -> ScheduledFault:
     return ScheduledFault(round(at, 3), ControlCall.of(control, arguments))

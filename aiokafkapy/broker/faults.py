@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from ..errors import BrokerError, KafkaError, for_code
+from ..protocol.codec import Struct
 
 __all__ = ["Fault", "FaultyRequest", "Faults", "broker_error", "checked_times", "error_code"]
 
@@ -67,7 +68,7 @@ class Faults:
     armed: list[Fault] = field(default_factory=list)
     delays: dict[int, float] = field(default_factory=dict)  # by API key, in seconds
     throttles: dict[str | None, float] = field(default_factory=dict)  # by client id (None: every other), in seconds
-    interceptors: dict[int, Callable[[Any, Any], Any]] = field(default_factory=dict)
+    interceptors: dict[int, Callable[[Any, Struct], Any]] = field(default_factory=dict)
     counts: Counter[tuple[int, int]] = field(default_factory=Counter)  # (API key, node id)
     numbered: int = 0  # faults that were given a name, which ``clear`` does not forget
     named: set[str] = field(default_factory=set)  # names that faults came with
@@ -111,7 +112,7 @@ class Faults:
         """Count a request."""
         self.counts[api_key, node_id] += 1
 
-    def intercept(self, request: FaultyRequest, body: object) -> Any:
+    def intercept(self, request: FaultyRequest, body: Struct) -> Any:
         """The answer of the function given to ``on_request``; None when there is none or it lets the request pass."""
         function = self.interceptors.get(request.api_key)
         return None if function is None else function(request, body)

@@ -8,11 +8,12 @@ MalformedFrameError.
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import struct
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from kio.serial import entity_writer
 
@@ -23,6 +24,7 @@ from .reader import Cursor, FieldReader, RequestCursor, entity_reader
 
 __all__ = [
     "Buffer",
+    "Struct",
     "Message",
     "RequestHeader",
     "decode_request",
@@ -50,6 +52,26 @@ class Message(Protocol):
 
     @property
     def __version__(self) -> int: ...
+
+
+class Struct(Protocol):
+    """One of kio's messages as it was read or built, or a part of one, such as a topic in it.
+
+    kio has a class for each version and no common base: which fields there are is known with the version only, so that
+    a type checker lets every name be read, and its value be anything. That there is an entity at all it does check.
+    """
+
+    if TYPE_CHECKING:
+        # Of a whole message; a part of one has no key.
+        @property
+        def __api_key__(self) -> int: ...
+
+        @property
+        def __version__(self) -> int: ...
+
+        __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
 class RequestHeader(NamedTuple):
@@ -105,7 +127,10 @@ def response_header_size(api_key: int, version: int) -> int:
 
 
 def decode_response(api_key: int, version: int, frame: bytes) -> tuple[int, Any]:
-    """The correlation id and body of a response frame (without its size). Bytes after the body are an error."""
+    """The correlation id and body of a response frame (without its size). Bytes after the body are an error.
+
+    The body is a ``Struct``, or what the caller knows better of this API, such as a protocol of its own.
+    """
     entity: Any = response_class(api_key, version)
     return read_response(api_key, version, frame, entity_reader(entity))
 
@@ -140,16 +165,17 @@ def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
     return header, cursor.position
 
 
-def decode_request_body(header: RequestHeader, frame: bytes, position: int) -> Any:
+def decode_request_body(header: RequestHeader, frame: bytes, position: int) -> Struct:
     """The body at ``position`` of a request frame.
 
     Bytes after it are ignored, as Java's broker does: librdkafka sends some after a Metadata request for all topics.
     """
     entity: Any = request_class(header.api_key, header.api_version)
-    return entity_reader(entity)(RequestCursor(frame, position))
+    body: Struct = entity_reader(entity)(RequestCursor(frame, position))
+    return body
 
 
-def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
+def decode_request(frame: bytes) -> tuple[RequestHeader, Struct]:
     """A request frame's header and body."""
     header, position = decode_request_header(frame)
     return header, decode_request_body(header, frame, position)

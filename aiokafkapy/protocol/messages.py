@@ -20,7 +20,7 @@ from kio.serial._introspect import EntityField, EntityTupleField, classify_field
 
 from ..common import TopicPartition
 from .api import request_class, response_class
-from .codec import Message
+from .codec import Struct
 from .reader import error_code
 
 __all__ = ["build", "build_request", "build_response", "by_topic", "check_names", "default_of", "milliseconds"]
@@ -40,9 +40,9 @@ _ZEROS: Final[Mapping[str, Any]] = {
 }
 
 
-def build_request(api_key: int, version: int, **fields: object) -> Message:
+def build_request(api_key: int, version: int, **fields: object) -> Struct:
     """A request's body in one version; raises TypeError for a field that no version of it has."""
-    request: Message = build(request_class(api_key, version), fields)
+    request: Struct = build(request_class(api_key, version), fields)
     return request
 
 

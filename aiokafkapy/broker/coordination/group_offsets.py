@@ -138,7 +138,7 @@ class OffsetStore:
         if self._journal.is_stale(len(self._groups) + len(self._pending) + len(self.consumer_groups)):
             self._journal.rewrite(self._documents())
 
-    def _documents(self) -> Iterator[dict[str, Any]]:
+    def _documents(self) -> Iterator[dict[str, object]]:
         for group_id in self.consumer_groups:
             yield _type_document(group_id, is_consumer=True)
         for group_id, offsets in self._groups.items():

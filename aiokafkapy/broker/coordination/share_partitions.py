@@ -274,7 +274,7 @@ class SharePartitionManager:
         if self._journal.is_stale(sum(1 + len(places) for places in self._groups.values())):
             self._journal.rewrite(self._documents())
 
-    def _documents(self) -> Iterator[dict[str, Any]]:
+    def _documents(self) -> Iterator[dict[str, object]]:
         for group_id in self._groups:
             yield {"group": group_id, "exists": True}
             for place, state in self.offsets(group_id).items():

@@ -177,7 +177,7 @@ class TransactionMetadata:
 
     # disk
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """Everything that a restart needs."""
         document = asdict(self)
         del document["deadline"]

@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...errors import UnknownServerError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
+from ...protocol.writer import PlainMessage
 
 if TYPE_CHECKING:
     from ...errors import KafkaError
@@ -40,6 +42,7 @@ __all__ = [
     "Body",
     "ErrorResponse",
     "Handler",
+    "Response",
     "dispatch_table",
     "error_message",
     "register",
@@ -65,11 +68,13 @@ class _Sentinel:
 NO_RESPONSE: Final = _Sentinel("NO_RESPONSE")
 CLOSE_CONNECTION: Final = _Sentinel("CLOSE_CONNECTION")
 
-# kio has one class per API and version and no common base worth naming.
-Body: TypeAlias = Any
-Answer: TypeAlias = Body | asyncio.Future[Body]
+Body: TypeAlias = Struct
+"""A request, of the version that the context says."""
+Response: TypeAlias = PlainMessage | Struct
+Answer: TypeAlias = Response | _Sentinel | asyncio.Future[Any]
+"""A future is of one of the others."""
 Handle = Callable[["RequestContext", Body], Answer]
-ErrorResponse = Callable[["RequestContext", Body, "KafkaError"], Body]
+ErrorResponse = Callable[["RequestContext", Body, "KafkaError"], Answer]
 
 
 @dataclass(slots=True, frozen=True)
@@ -140,5 +145,5 @@ def error_message(error: KafkaError) -> str:
     return text
 
 
-def _top_level_error(context: RequestContext, body: object, error: KafkaError) -> Body:
+def _top_level_error(context: RequestContext, body: object, error: KafkaError) -> Response:
     return context.respond(error_code=error.code)

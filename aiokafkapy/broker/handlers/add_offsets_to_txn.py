@@ -15,7 +15,7 @@ from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, register
+from . import Body, Response, register
 from .coordination import check_transactional_id, fencing_code
 
 __all__ = ["handle"]
@@ -23,13 +23,13 @@ __all__ = ["handle"]
 FENCED_FROM_VERSION: Final = 2
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error at the top."""
     return context.respond(error_code=fencing_code(context, error, FENCED_FROM_VERSION))
 
 
 @register(ApiKey.ADD_OFFSETS_TO_TXN, versions=(0, 4), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Whether there is such a group shows when the offsets come."""
     check_transactional_id(context, Operation.WRITE, body.transactional_id)
     context.check_right(Operation.READ, ResourceType.GROUP, body.group_id)

@@ -9,15 +9,16 @@ notes: v4+ needs the right CLUSTER_ACTION. A partition that may not be written, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from ...common import TopicPartition
 from ...errors import KafkaError, OperationNotAttemptedError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, register
+from . import Body, Response, register
 from .coordination import check_transactional_id, fencing_code
 from .leadership import find_partition, find_topic, find_topic_by_name
 
@@ -29,7 +30,7 @@ FENCED_FROM_VERSION: Final = 2
 Codes = Mapping[TopicPartition, int]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """At the top from v4 on, before on every partition."""
     code = fencing_code(context, error, FENCED_FROM_VERSION)
     if context.api_version >= BATCHED_FROM_VERSION:
@@ -39,7 +40,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Bo
 
 
 @register(ApiKey.ADD_PARTITIONS_TO_TXN, versions=(0, 5), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each transaction by itself; of one all partitions or none are added."""
     if context.api_version >= BATCHED_FROM_VERSION:
         context.check_right(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
@@ -59,7 +60,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     return context.respond(results_by_topic_v3_and_below=_results(topics, codes))
 
 
-def _answer(context: RequestContext, requested: Any) -> Codes:
+def _answer(context: RequestContext, requested: Struct) -> Codes:
     producer = requested.producer_id, requested.producer_epoch
     try:
         if not requested.verify_only:
@@ -77,7 +78,7 @@ def _answer(context: RequestContext, requested: Any) -> Codes:
     return codes
 
 
-def _add(context: RequestContext, transactional_id: str, producer: tuple[int, int], topics: Any) -> Codes:
+def _add(context: RequestContext, transactional_id: str, producer: tuple[int, int], topics: Iterable[Struct]) -> Codes:
     check_transactional_id(context, Operation.WRITE, transactional_id)
     places = _places(topics)
     refused = {place: code for place in places if (code := _refusal(context, place))}
@@ -104,11 +105,11 @@ def _refusal(context: RequestContext, place: TopicPartition) -> int:
     return 0
 
 
-def _places(topics: Any) -> list[TopicPartition]:
+def _places(topics: Iterable[Struct]) -> list[TopicPartition]:
     return [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
 
 
-def _results(topics: Any, codes: Codes) -> list[dict[str, Any]]:
+def _results(topics: Iterable[Struct], codes: Codes) -> list[dict[str, object]]:
     return [
         {
             "name": topic.name,

@@ -8,24 +8,23 @@ notes: they count at once, and are forgotten in a restart. All changes of an ent
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import InvalidRequestError, KafkaError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every entity."""
     return context.respond(entries=[_result(entry, error) for entry in body.entries])
 
 
 @register(ApiKey.ALTER_CLIENT_QUOTAS, versions=(0, 1), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each entity by itself."""
     context.check_right(Operation.ALTER_CONFIGS, ResourceType.CLUSTER)
     return context.respond(
@@ -33,7 +32,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     )
 
 
-def _alter(context: RequestContext, entry: Any, *, validate_only: bool) -> KafkaError | None:
+def _alter(context: RequestContext, entry: Struct, *, validate_only: bool) -> KafkaError | None:
     try:
         parts = [(part.entity_type, part.entity_name) for part in entry.entity]
         if len({kind for kind, _ in parts}) != len(parts):
@@ -45,7 +44,7 @@ def _alter(context: RequestContext, entry: Any, *, validate_only: bool) -> Kafka
     return None
 
 
-def _result(entry: Any, error: KafkaError | None) -> dict[str, Any]:
+def _result(entry: Struct, error: KafkaError | None) -> dict[str, object]:
     return {
         "error_code": 0 if error is None else error.code,
         "error_message": None if error is None else error_message(error),

@@ -8,29 +8,28 @@ notes: all changes of one resource are made, or none.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import InvalidConfigError, InvalidRequestError, KafkaError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ..context import RequestContext
-from . import Body, register
+from . import Body, Response, register
 from .incremental_alter_configs import changeable, respond_each
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every resource."""
     return respond_each(context, body, error)
 
 
 @register(ApiKey.ALTER_CONFIGS, versions=(0, 2), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each resource by itself."""
     return respond_each(context, body, None, _replace)
 
 
-def _replace(context: RequestContext, resource: Any, validate_only: bool) -> None:
+def _replace(context: RequestContext, resource: Struct, validate_only: bool) -> None:
     options = changeable(context, resource)
     given: dict[str, str | None] = {}
     for entry in resource.configs:

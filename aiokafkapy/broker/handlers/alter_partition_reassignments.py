@@ -8,8 +8,6 @@ notes: there is never one to cancel (null replicas): NO_REASSIGNMENT_IN_PROGRESS
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import (
     InvalidReplicationFactorError,
     KafkaError,
@@ -17,20 +15,21 @@ from ...errors import (
     UnknownTopicOrPartitionError,
 )
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error at the top, and no topics."""
     return context.respond(error_code=error.code, error_message=error_message(error), responses=[])
 
 
 @register(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 1), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each partition by itself."""
     context.check_right(Operation.ALTER, ResourceType.CLUSTER)
     may_change = getattr(body, "allow_replication_factor_change", True)
@@ -47,7 +46,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     )
 
 
-def _answer(context: RequestContext, name: str, requested: Any, *, may_change: bool) -> dict[str, Any]:
+def _answer(context: RequestContext, name: str, requested: Struct, *, may_change: bool) -> dict[str, object]:
     answer = {"partition_index": requested.partition_index, "error_code": 0, "error_message": None}
     try:
         _reassign(context, name, requested, may_change=may_change)
@@ -56,7 +55,7 @@ def _answer(context: RequestContext, name: str, requested: Any, *, may_change: b
     return answer
 
 
-def _reassign(context: RequestContext, name: str, requested: Any, *, may_change: bool) -> None:
+def _reassign(context: RequestContext, name: str, requested: Struct, *, may_change: bool) -> None:
     context.check_topic(name, requested.partition_index)
     partition = context.state.topics.partition(name, requested.partition_index)
     if partition is None:

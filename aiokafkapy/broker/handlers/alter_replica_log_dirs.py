@@ -8,25 +8,25 @@ notes: a replica that is in this directory already is no error, as in Kafka.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from ...errors import KafkaError, LogDirNotFoundError, ReplicaNotAvailableError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, register
+from . import Body, Response, register
 from .describe_log_dirs import log_dir
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every partition."""
     return _respond(context, body, lambda path, name, index: error.code)
 
 
 @register(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=(1, 2), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each replica by itself."""
     context.check_right(Operation.ALTER, ResourceType.CLUSTER)
     return _respond(context, body, lambda path, name, index: _move(context, path, name, index))
@@ -41,7 +41,7 @@ def _move(context: RequestContext, path: str, name: str, index: int) -> int | No
     return 0
 
 
-def _respond(context: RequestContext, body: Body, code_of: Any) -> Body:
+def _respond(context: RequestContext, body: Body, code_of: Callable[[str, str, int], int | None]) -> Response:
     results = [
         {
             "topic_name": topic.name,

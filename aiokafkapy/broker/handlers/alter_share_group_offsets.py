@@ -8,14 +8,13 @@ notes: the states of single records are forgotten with it.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import KafkaError, NonEmptyGroupError, UnknownTopicOrPartitionError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..coordination.assignors import TopicIdPartition
 from ..security.acls import Operation
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 from .coordination import check_group
 from .leadership import find_partition, find_topic
 from .share_group_heartbeat import check_share_version
@@ -23,13 +22,13 @@ from .share_group_heartbeat import check_share_version
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error, with its text."""
     return context.respond(error_code=error.code, error_message=error_message(error))
 
 
 @register(ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions=(0, 0), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each partition by itself."""
     check_share_version(context)
     check_group(context, Operation.READ, body.group_id)
@@ -42,7 +41,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     return context.respond(error_code=0, responses=responses)
 
 
-def _alter(context: RequestContext, requested: Any, starts: dict[TopicIdPartition, int]) -> dict[str, Any]:
+def _alter(context: RequestContext, requested: Struct, starts: dict[TopicIdPartition, int]) -> dict[str, object]:
     partitions = []
     topic_id = None
     for each in requested.partitions:

@@ -8,26 +8,25 @@ notes: each user by itself, and each at most once in a request. Connections that
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import DuplicateResourceError, KafkaError, ResourceNotFoundError, UnacceptableCredentialError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ...security.sasl.scram_credential import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..security.authentication import SCRAM_CODES, ScramChange
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every user."""
     return context.respond(results=[_result(name, error) for name in _by_user(body)])
 
 
 @register(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions=(0, 0), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """All that pass the checks, at once."""
     context.check_right(Operation.ALTER, ResourceType.CLUSTER)
     changes: list[ScramChange] = []
@@ -43,14 +42,14 @@ def handle(context: RequestContext, body: Body) -> Body:
     return context.respond(results=results)
 
 
-def _by_user(body: Body) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
+def _by_user(body: Body) -> dict[str, list[Struct]]:
+    found: dict[str, list[Struct]] = {}
     for requested in (*body.deletions, *body.upsertions):
         found.setdefault(requested.name, []).append(requested)
     return found
 
 
-def _checked(context: RequestContext, user: str, changes: list[Any]) -> ScramChange:
+def _checked(context: RequestContext, user: str, changes: list[Struct]) -> ScramChange:
     if len(changes) > 1:
         raise DuplicateResourceError("A user credential cannot be altered twice in the same request")
     (change,) = changes

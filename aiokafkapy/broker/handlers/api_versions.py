@@ -22,7 +22,7 @@ from ...protocol.api import ApiKey
 from ...protocol.writer import PlainMessage
 from ..context import BrokerState, RequestContext
 from ..emulation import UnknownApiVersions
-from . import Body, register, served
+from . import Body, Response, register, served
 
 __all__ = ["handle", "unsupported_version_response"]
 
@@ -32,7 +32,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 @register(ApiKey.API_VERSIONS, versions=(0, 4))
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """The ranges of every handler that is served."""
     if context.api_version >= 3:
         name, release = body.client_software_name, body.client_software_version
@@ -58,7 +58,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     )
 
 
-def unsupported_version_response(state: BrokerState, version: int) -> Body | None:
+def unsupported_version_response(state: BrokerState, version: int) -> Response | None:
     """The answer to an ApiVersions request of an unknown version, in version 0; None: there is none.
 
     It has the versions of this one API, and with an emulation those that the emulated broker tells.

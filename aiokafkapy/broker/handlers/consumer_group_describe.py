@@ -10,14 +10,14 @@ notes: a classic group is GROUP_ID_NOT_FOUND, as a group that does not exist; cl
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from ...errors import GroupIdNotFoundError, KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.consumer_group import ConsumerGroup, ConsumerGroupMember
 from ..security.acls import Operation
-from . import Body, register
+from . import Body, Response, register
 from .consumer_group_heartbeat import check_group_version
 from .coordination import check_group
 from .modern_groups import assignment_of, described_group, described_member, error_of_every_group, failed_group
@@ -29,13 +29,13 @@ CONSUMER_MEMBER: Final = 1
 
 
 @register(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=(0, 1), error=error_of_every_group)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each group by itself."""
     check_group_version(context)
     return context.respond(groups=[_describe(context, body, group_id) for group_id in body.group_ids])
 
 
-def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, Any]:
+def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, object]:
     try:
         check_group(context, Operation.DESCRIBE, group_id)
         group = context.state.groups.get(group_id)
@@ -49,7 +49,7 @@ def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, A
         return failed_group(group_id, error)
 
 
-def _member(context: RequestContext, group: ConsumerGroup, member: ConsumerGroupMember) -> dict[str, Any]:
+def _member(context: RequestContext, group: ConsumerGroup, member: ConsumerGroupMember) -> dict[str, object]:
     return {
         **described_member(context, member),
         "instance_id": member.instance_id,

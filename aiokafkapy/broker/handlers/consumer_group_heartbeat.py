@@ -9,18 +9,19 @@ notes: from v1 on the member makes its id itself (KIP-1082). A client needs the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
-from typing import Any
 
 from ...errors import UnsupportedVersionError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ...protocol.messages import milliseconds
 from ..context import RequestContext
 from ..coordination.assignors import Assignment, TopicIdPartition
 from ..coordination.consumer_groups import ConsumerGroupHeartbeat
 from ..features import GROUP_VERSION
 from ..security.acls import Operation
-from . import Body, register
+from . import Body, Response, register
 from .coordination import check_group, seconds
 from .modern_groups import check_topics, heartbeat_error, heartbeat_response, may_describe
 
@@ -30,7 +31,7 @@ IDS_OF_MEMBERS_FROM_VERSION = 1
 
 
 @register(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), error=heartbeat_error)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """The member's epoch, and its partitions where they are others than before."""
     check_group_version(context)
     check_group(context, Operation.READ, body.group_id)
@@ -62,7 +63,7 @@ def check_group_version(context: RequestContext) -> None:
         raise UnsupportedVersionError
 
 
-def _owned(topic_partitions: Any) -> Assignment | None:
+def _owned(topic_partitions: Iterable[Struct] | None) -> Assignment | None:
     if topic_partitions is None:
         return None
     return frozenset(TopicIdPartition(topic.topic_id, each) for topic in topic_partitions for each in topic.partitions)

@@ -8,25 +8,24 @@ notes: each ACL by itself; one that is there already is no error. Any node answe
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import KafkaError, SecurityDisabledError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import AclBinding, Operation, ResourceType, check_binding
 from ..security.authorizer import Authorizer
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 
 __all__ = ["handle", "required_authorizer"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every ACL."""
     return context.respond(results=[_result(error) for _ in body.creations])
 
 
 @register(ApiKey.CREATE_ACLS, versions=(1, 3), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """All that pass the checks, at once."""
     context.check_right(Operation.ALTER, ResourceType.CLUSTER)
     authorizer = required_authorizer(context)
@@ -50,7 +49,7 @@ def required_authorizer(context: RequestContext) -> Authorizer:
     return authorizer
 
 
-def _binding(creation: Any) -> AclBinding:
+def _binding(creation: Struct) -> AclBinding:
     return check_binding(
         creation.resource_type,
         creation.resource_name,

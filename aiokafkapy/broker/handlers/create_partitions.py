@@ -8,25 +8,24 @@ notes: keyed records go elsewhere afterwards, as in Kafka. Any node answers.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.replica_placer import check_new_partitions
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every topic."""
     return context.respond(results=[_result(requested.name, error) for requested in body.topics])
 
 
 @register(ApiKey.CREATE_PARTITIONS, versions=(0, 3), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each topic by itself. Too many partitions in all fail every topic."""
     topics = context.state.topics
     check_new_partitions(
@@ -39,7 +38,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     return context.respond(results=[_grow(context, topic, validate_only=body.validate_only) for topic in body.topics])
 
 
-def _grow(context: RequestContext, requested: Any, *, validate_only: bool) -> dict[str, Any]:
+def _grow(context: RequestContext, requested: Struct, *, validate_only: bool) -> dict[str, object]:
     assignments = None
     if requested.assignments is not None:
         assignments = [list(assignment.broker_ids) for assignment in requested.assignments]
@@ -52,7 +51,7 @@ def _grow(context: RequestContext, requested: Any, *, validate_only: bool) -> di
     return _result(requested.name, None)
 
 
-def _result(name: str, error: KafkaError | None) -> dict[str, Any]:
+def _result(name: str, error: KafkaError | None) -> dict[str, object]:
     return {
         "name": name,
         "error_code": error.code if error else 0,

@@ -10,27 +10,27 @@ notes: a name that occurs twice fails, all its occurrences as one, as in Kafka. 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from ...errors import InvalidPartitionsError, InvalidRequestError, KafkaError, TopicAuthorizationFailedError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.replica_placer import check_new_partitions
 from ..storage.topics import Topic
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 from .describe_configs import topic_configs
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every topic."""
     return context.respond(topics=[_failed(requested.name, error) for requested in body.topics])
 
 
 @register(ApiKey.CREATE_TOPICS, versions=(2, 7), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each topic by itself: one that fails does not stop the others. Too many partitions in all fail every topic."""
     default = context.state.config.num_partitions
     check_new_partitions(
@@ -52,7 +52,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     return context.respond(topics=list(results.values()))
 
 
-def _create(context: RequestContext, requested: Any, *, validate_only: bool) -> Topic:
+def _create(context: RequestContext, requested: Struct, *, validate_only: bool) -> Topic:
     if not context.may(Operation.CREATE, ResourceType.CLUSTER):
         context.check_right(Operation.CREATE, ResourceType.TOPIC, requested.name)
     context.check_topic(requested.name)

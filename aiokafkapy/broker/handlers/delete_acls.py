@@ -8,25 +8,24 @@ notes: an ACL that several filters match is in the answer to each of them. A fil
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import AclBinding, AclFilter, Operation, ResourceType, check_filter
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 from .create_acls import required_authorizer
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every filter."""
     return context.respond(filter_results=[_failed(error) for _ in body.filters])
 
 
 @register(ApiKey.DELETE_ACLS, versions=(1, 3), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """The ACLs that any of the filters matches, at once."""
     context.check_right(Operation.ALTER, ResourceType.CLUSTER)
     authorizer = required_authorizer(context)
@@ -37,7 +36,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     )
 
 
-def _checked(requested: Any) -> AclFilter | KafkaError:
+def _checked(requested: Struct) -> AclFilter | KafkaError:
     try:
         return check_filter(
             requested.resource_type_filter,

@@ -12,19 +12,19 @@ from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation
-from . import Body, register
+from . import Body, Response, register
 from .coordination import check_group
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every group."""
     return context.respond(results=[{"group_id": group_id, "error_code": error.code} for group_id in body.groups_names])
 
 
 @register(ApiKey.DELETE_GROUPS, versions=(0, 2), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each group by itself."""
     return context.respond(
         results=[{"group_id": group_id, "error_code": _delete(context, group_id)} for group_id in body.groups_names]

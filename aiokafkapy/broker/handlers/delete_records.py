@@ -8,19 +8,18 @@ notes: bytes are given back by whole batches in memory and by whole segments on 
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation
-from . import Body, register
+from . import Body, Response, register
 from .leadership import check_leader, find_partition, find_topic
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every partition."""
     return context.respond(
         topics=[
@@ -31,7 +30,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Bo
 
 
 @register(ApiKey.DELETE_RECORDS, versions=(0, 2), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each partition by itself."""
     return context.respond(
         topics=[
@@ -41,7 +40,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     )
 
 
-def _delete(context: RequestContext, name: str, requested: Any) -> dict[str, Any]:
+def _delete(context: RequestContext, name: str, requested: Struct) -> dict[str, object]:
     try:
         partition = find_partition(find_topic(context, Operation.DELETE, name), requested.partition_index)
         context.check_topic(name, partition.index)
@@ -53,5 +52,5 @@ def _delete(context: RequestContext, name: str, requested: Any) -> dict[str, Any
     return {"partition_index": partition.index, "low_watermark": start, "error_code": 0}
 
 
-def _failed(requested: Any, error: KafkaError) -> dict[str, Any]:
+def _failed(requested: Struct, error: KafkaError) -> dict[str, object]:
     return {"partition_index": requested.partition_index, "low_watermark": -1, "error_code": error.code}

@@ -8,13 +8,11 @@ notes: the group begins in such a topic where share.auto.offset.reset says, when
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import KafkaError, NonEmptyGroupError, UnknownTopicOrPartitionError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 from .coordination import check_group
 from .leadership import find_topic
 from .share_group_heartbeat import check_share_version
@@ -22,13 +20,13 @@ from .share_group_heartbeat import check_share_version
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error, with its text."""
     return context.respond(error_code=error.code, error_message=error_message(error))
 
 
 @register(ApiKey.DELETE_SHARE_GROUP_OFFSETS, versions=(0, 0), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each topic by itself."""
     check_share_version(context)
     check_group(context, Operation.DELETE, body.group_id)
@@ -38,7 +36,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     return context.respond(error_code=0, responses=[_delete(context, body, topic.topic_name) for topic in body.topics])
 
 
-def _delete(context: RequestContext, body: Body, name: str) -> dict[str, Any]:
+def _delete(context: RequestContext, body: Body, name: str) -> dict[str, object]:
     topic_id = None
     error: KafkaError | None = None
     try:

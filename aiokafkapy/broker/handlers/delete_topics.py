@@ -14,18 +14,18 @@ from ...errors import KafkaError, TopicDeletionDisabledError, UnknownTopicIdErro
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every topic."""
     return context.respond(responses=[_result(name, topic_id, error) for name, topic_id in _requested(body)])
 
 
 @register(ApiKey.DELETE_TOPICS, versions=(1, 6), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each topic by itself."""
     return context.respond(responses=[_delete(context, name, topic_id) for name, topic_id in _requested(body)])
 

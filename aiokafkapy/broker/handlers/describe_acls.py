@@ -12,19 +12,19 @@ from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import AclBinding, Operation, ResourceType, check_filter
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 from .create_acls import required_authorizer
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error, and no ACLs."""
     return context.respond(error_code=error.code, error_message=error_message(error), resources=[])
 
 
 @register(ApiKey.DESCRIBE_ACLS, versions=(1, 3), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """The ACLs, those of one resource together."""
     context.check_right(Operation.DESCRIBE, ResourceType.CLUSTER)
     wanted = check_filter(

@@ -8,27 +8,25 @@ notes: the quotas of the dev broker's own options are not among them: they are i
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import InvalidRequestError, KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..entity_quotas import Entity
 from ..security.acls import Operation, ResourceType
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 
 __all__ = ["handle"]
 
 EXACT, DEFAULT, ANY = range(3)
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error at the top."""
     return context.respond(error_code=error.code, error_message=error_message(error), entries=None)
 
 
 @register(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=(0, 1), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """The entities that fit."""
     context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
     types = [component.entity_type for component in body.components]
@@ -48,7 +46,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     )
 
 
-def _fits(entity: Entity, body: Any) -> bool:
+def _fits(entity: Entity, body: Body) -> bool:
     names = dict(entity)
     if body.strict and len(names) != len(body.components):
         return False

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ...errors import MismatchedEndpointTypeError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from . import Body, register
+from . import Body, Response, register
 from .metadata import cluster_operations
 
 __all__ = ["handle"]
@@ -20,7 +20,7 @@ _BROKERS = 1
 
 
 @register(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2))
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """The running nodes."""
     state = context.state
     if getattr(body, "endpoint_type", _BROKERS) != _BROKERS:

@@ -9,17 +9,19 @@ notes: any node answers for any; Kafka insists that a broker's options are asked
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from ...errors import InvalidRequestError, KafkaError, UnknownTopicOrPartitionError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ..config import BrokerConfig
 from ..context import RequestContext
 from ..coordination.group_configs import GROUP_OPTIONS
 from ..security.acls import Operation, ResourceType
 from ..storage.topic_config import TOPIC_OPTIONS, TopicConfig
 from ..telemetry import SUBSCRIPTION_OPTIONS
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 
 __all__ = ["BROKER", "BROKER_LOGGER", "CLIENT_METRICS", "GROUP", "TOPIC", "handle", "topic_configs"]
 
@@ -34,18 +36,18 @@ _DYNAMIC_TOPIC, _STATIC_BROKER, _DEFAULT, _CLIENT_METRICS, _GROUP = 1, 4, 5, 7, 
 _STRING, _INT, _LIST = 2, 3, 7
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every resource."""
     return context.respond(results=[_result(resource, error, ()) for resource in body.resources])
 
 
 @register(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each resource by itself."""
     return context.respond(results=[_describe(context, resource) for resource in body.resources])
 
 
-def topic_configs(config: TopicConfig) -> list[dict[str, Any]]:
+def topic_configs(config: TopicConfig) -> list[dict[str, object]]:
     """All options of a topic, as DescribeConfigs writes them (CreateTopics takes less of each)."""
     entries = []
     for option in TOPIC_OPTIONS.values():
@@ -55,7 +57,7 @@ def topic_configs(config: TopicConfig) -> list[dict[str, Any]]:
     return entries
 
 
-def _describe(context: RequestContext, resource: Any) -> dict[str, Any]:
+def _describe(context: RequestContext, resource: Struct) -> dict[str, object]:
     try:
         if resource.resource_type == TOPIC:
             context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, resource.resource_name)
@@ -82,14 +84,14 @@ def _describe(context: RequestContext, resource: Any) -> dict[str, Any]:
     return _result(resource, None, [entry for entry in entries if wanted is None or entry["name"] in wanted])
 
 
-def _of_topic(context: RequestContext, name: str) -> list[dict[str, Any]]:
+def _of_topic(context: RequestContext, name: str) -> list[dict[str, object]]:
     topic = context.state.topics.get(name)
     if topic is None:
         raise UnknownTopicOrPartitionError(f"This server does not host the topic {name}.", topic=name)
     return topic_configs(topic.config)
 
 
-def _of_group(context: RequestContext, name: str) -> list[dict[str, Any]]:
+def _of_group(context: RequestContext, name: str) -> list[dict[str, object]]:
     if not name:
         raise InvalidRequestError("Group name must not be empty")
     configs = context.state.groups.configs
@@ -106,7 +108,7 @@ def _of_group(context: RequestContext, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def _of_subscription(context: RequestContext, name: str) -> list[dict[str, Any]]:
+def _of_subscription(context: RequestContext, name: str) -> list[dict[str, object]]:
     if not name:
         raise InvalidRequestError("Client metrics subscription name must not be empty")
     own = context.state.telemetry.options_of(name)
@@ -156,7 +158,7 @@ def _entry(
     }
 
 
-def _result(resource: Any, error: KafkaError | None, configs: Any) -> dict[str, Any]:
+def _result(resource: Struct, error: KafkaError | None, configs: Sequence[dict[str, object]]) -> dict[str, object]:
     return {
         "error_code": error.code if error else 0,
         "error_message": error_message(error) if error else None,

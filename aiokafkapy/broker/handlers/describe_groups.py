@@ -15,7 +15,7 @@ from ...protocol.api import ApiKey
 from ..context import NOT_ASKED, RequestContext
 from ..coordination.group import Group, GroupState, Member
 from ..security.acls import Operation, ResourceType
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 from .coordination import check_group
 
 __all__ = ["handle"]
@@ -23,13 +23,13 @@ __all__ = ["handle"]
 NOT_FOUND_FROM_VERSION: Final = 6
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every group."""
     return context.respond(groups=[_failed(group_id, error) for group_id in body.groups])
 
 
 @register(ApiKey.DESCRIBE_GROUPS, versions=(0, 6), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each group by itself."""
     return context.respond(groups=[_describe(context, body, group_id) for group_id in body.groups])
 

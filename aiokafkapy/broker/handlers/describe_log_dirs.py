@@ -10,13 +10,13 @@ notes: without a data_dir the directory is called "memory", and has no size. Rep
 from __future__ import annotations
 
 import shutil
-from typing import Any, Final
+from typing import Final
 
 from ...errors import ClusterAuthorizationFailedError, KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, register
+from . import Body, Response, register
 
 __all__ = ["handle", "log_dir"]
 
@@ -24,18 +24,18 @@ IN_MEMORY: Final = "memory"
 NOT_KNOWN: Final = -1
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error at the top."""
     return context.respond(error_code=error.code, results=[])
 
 
 @register(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 4), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """The one directory."""
     if not context.may(Operation.DESCRIBE, ResourceType.CLUSTER):
         raise ClusterAuthorizationFailedError
     wanted = None if body.topics is None else {(each.topic, index) for each in body.topics for index in each.partitions}
-    topics: dict[str, list[dict[str, Any]]] = {}
+    topics: dict[str, list[dict[str, object]]] = {}
     for topic in context.state.topics:
         for partition in topic.partitions:
             if context.node_id in partition.replicas and (wanted is None or (topic.name, partition.index) in wanted):

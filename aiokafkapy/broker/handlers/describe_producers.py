@@ -12,13 +12,13 @@ from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 from .leadership import check_leader, find_partition, find_topic
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every partition."""
     return context.respond(
         topics=[
@@ -29,7 +29,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Bo
 
 
 @register(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each partition by itself."""
     return context.respond(
         topics=[

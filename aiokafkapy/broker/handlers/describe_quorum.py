@@ -8,13 +8,15 @@ notes: only the partition 0 of __cluster_metadata is known. Nodes of the dev bro
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from ...common import Node
 from ...errors import KafkaError, UnknownTopicOrPartitionError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 
 __all__ = ["handle"]
 
@@ -22,13 +24,13 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 _LISTENER: Final = "CONTROLLER"
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error at the top."""
     return context.respond(error_code=error.code, error_message=error_message(error), topics=[], nodes=[])
 
 
 @register(ApiKey.DESCRIBE_QUORUM, versions=(0, 2), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """The one partition."""
     context.check_right(Operation.DESCRIBE, ResourceType.CLUSTER)
     wanted = [(topic.topic_name, each.partition_index) for topic in body.topics for each in topic.partitions]
@@ -62,12 +64,12 @@ def handle(context: RequestContext, body: Body) -> Body:
     )
 
 
-def _unknown(topic: Any) -> dict[str, Any]:
+def _unknown(topic: Struct) -> dict[str, object]:
     error = UnknownTopicOrPartitionError(f"Only {METADATA_TOPIC}-0, by itself, has a quorum")
     failure = {"error_code": error.code, "error_message": error_message(error)}
     partitions = [{"partition_index": each.partition_index, **failure} for each in topic.partitions]
     return {"topic_name": topic.topic_name, "partitions": partitions}
 
 
-def _node(node: Any) -> dict[str, Any]:
+def _node(node: Node) -> dict[str, object]:
     return {"node_id": node.node_id, "listeners": [{"name": _LISTENER, "host": node.host, "port": node.port}]}

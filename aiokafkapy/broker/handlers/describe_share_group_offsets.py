@@ -9,34 +9,33 @@ notes: -1 is a partition that the group has never written about, or that is not 
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import KafkaError, TopicAuthorizationFailedError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..coordination.assignors import TopicIdPartition
 from ..coordination.share_partitions import NO_OFFSET, ShareState
 from ..security.acls import Operation, ResourceType
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 from .coordination import check_group
 from .share_group_heartbeat import check_share_version
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every group."""
     return context.respond(groups=[_failed(group.group_id, error) for group in body.groups])
 
 
 @register(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions=(0, 0), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each group by itself."""
     check_share_version(context)
     return context.respond(groups=[_describe(context, group) for group in body.groups])
 
 
-def _describe(context: RequestContext, requested: Any) -> dict[str, Any]:
+def _describe(context: RequestContext, requested: Struct) -> dict[str, object]:
     try:
         check_group(context, Operation.DESCRIBE, requested.group_id)
     except KafkaError as error:
@@ -56,7 +55,7 @@ def _describe(context: RequestContext, requested: Any) -> dict[str, Any]:
 
 def _topic(
     context: RequestContext, name: str, indexes: list[int], offsets: dict[TopicIdPartition, ShareState]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     topic = context.state.topics.get(name)
     error: KafkaError | None = None
     if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
@@ -77,5 +76,5 @@ def _topic(
     return {"topic_name": name, "topic_id": None if topic is None else topic.topic_id, "partitions": partitions}
 
 
-def _failed(group_id: str, error: KafkaError) -> dict[str, Any]:
+def _failed(group_id: str, error: KafkaError) -> dict[str, object]:
     return {"group_id": group_id, "topics": [], "error_code": error.code, "error_message": error_message(error)}

@@ -8,14 +8,14 @@ notes: never creates a topic. Java's admin client of 4.x asks this before Metada
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 from ...errors import KafkaError, UnknownTopicOrPartitionError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from ..storage.topics import Topic
-from . import Body, register
+from ..storage.topics import Partition, Topic
+from . import Body, Response, register
 from .metadata import describe_partition
 
 __all__ = ["handle"]
@@ -24,13 +24,13 @@ __all__ = ["handle"]
 MAX_PARTITIONS = 2_000
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every topic that was named."""
     return context.respond(topics=[{"name": topic.name, "error_code": error.code} for topic in body.topics])
 
 
 @register(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """From the cursor on, up to the limit; the cursor in the answer is where to go on."""
     names = sorted({topic.name for topic in body.topics} or _all_names(context))
     first_name, first_index = (body.cursor.topic_name, body.cursor.partition_index) if body.cursor else ("", 0)
@@ -70,7 +70,7 @@ def _find(context: RequestContext, name: str) -> Topic:
     return topic
 
 
-def _describe(context: RequestContext, topic: Topic, page: Any) -> dict[str, Any]:
+def _describe(context: RequestContext, topic: Topic, page: Iterable[Partition]) -> dict[str, object]:
     return {
         "error_code": 0,
         "name": topic.name,

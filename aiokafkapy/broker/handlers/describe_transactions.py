@@ -12,19 +12,19 @@ from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, register
+from . import Body, Response, register
 from .coordination import check_transactional_id
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every id."""
     return context.respond(transaction_states=[_failed(each, error) for each in body.transactional_ids])
 
 
 @register(ApiKey.DESCRIBE_TRANSACTIONS, versions=(0, 0), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each id by itself."""
     return context.respond(transaction_states=[_describe(context, each) for each in body.transactional_ids])
 

@@ -9,8 +9,6 @@ notes: replicas share a log, so an unclean election loses nothing. With null, pa
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import (
     ElectionNotNeededError,
     EligibleLeadersNotAvailableError,
@@ -23,20 +21,20 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 
 __all__ = ["handle"]
 
 PREFERRED, UNCLEAN = 0, 1
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """At the top (v1+), and on every partition that is named."""
     return _respond(context, [(name, index, error) for name, index in _wanted(context, body)], error)
 
 
 @register(ApiKey.ELECT_LEADERS, versions=(0, 2), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each partition by itself."""
     context.check_right(Operation.ALTER, ResourceType.CLUSTER)
     election_type = getattr(body, "election_type", PREFERRED)
@@ -79,8 +77,8 @@ def _candidate(context: RequestContext, partition: Partition, election_type: int
 
 def _respond(
     context: RequestContext, results: list[tuple[str, int, KafkaError | None]], top: KafkaError | None = None
-) -> Body:
-    topics: dict[str, list[dict[str, Any]]] = {}
+) -> Response:
+    topics: dict[str, list[dict[str, object]]] = {}
     for name, index, error in results:
         topics.setdefault(name, []).append(
             {

@@ -16,7 +16,7 @@ from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation
-from . import Body, register
+from . import Body, Response, register
 from .coordination import check_transactional_id, fencing_code
 
 __all__ = ["handle"]
@@ -25,14 +25,14 @@ FENCED_FROM_VERSION: Final = 2
 BUMPS_FROM_VERSION: Final = 5
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error, and no id."""
     code = fencing_code(context, error, FENCED_FROM_VERSION)
     return context.respond(error_code=code, producer_id=-1, producer_epoch=-1)
 
 
 @register(ApiKey.END_TXN, versions=(0, 5), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """The version of the request is the producer's transaction version."""
     check_transactional_id(context, Operation.WRITE, body.transactional_id)
     producer_id, epoch = context.state.transactions.end(

@@ -29,7 +29,7 @@ from ..coordination.fetch_sessions import FetchSession, SessionPartition
 from ..security.acls import Operation
 from ..storage.log_storage import Buffer
 from ..storage.topics import Partition
-from . import Body, register
+from . import Answer, Body, Response, register
 from .leadership import check_leader, current_leader, find_partition, find_topic, node_endpoints
 
 __all__ = ["handle"]
@@ -44,7 +44,7 @@ MISROUTED: Final = (NotLeaderOrFollowerError, FencedLeaderEpochError)
 """Errors that come with the leader's address."""
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """At the top from v7 on, before on every partition."""
     if context.api_version >= 7:
         return context.respond(error_code=error.code, session_id=0, responses=[])
@@ -53,7 +53,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Bo
 
 
 @register(ApiKey.FETCH, versions=(4, 18), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Answer:
     """The records, if there are ``min_bytes`` of them; else a future of the response."""
     session, places = context.state.fetch_sessions_of(context.node_id).begin(
         getattr(body, "session_id", 0),
@@ -139,7 +139,7 @@ class _Fetch:
         """The partitions to watch, as keys of the purgatory."""
         return [each.partition for each in self.wanted if each.partition is not None]
 
-    def try_complete(self, is_over: bool) -> Body | None:
+    def try_complete(self, is_over: bool) -> Response | None:
         """For the purgatory."""
         return self.response() if self.is_satisfied() or is_over else None
 
@@ -157,7 +157,7 @@ class _Fetch:
                 )
         return available >= self.body.min_bytes or not self.wanted or self.body.max_wait.total_seconds() <= 0
 
-    def response(self) -> Body:
+    def response(self) -> Response:
         """Read, within the limits; the first partition that has anything gives at least one batch."""
         left = min(self.body.max_bytes, self.context.state.config.fetch_max_bytes)
         minimum_one = True

@@ -8,13 +8,13 @@ notes: any node answers. The coordinator is a running node chosen by the key; wh
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from ...errors import CoordinatorNotAvailableError, InvalidRequestError, KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 
 __all__ = ["handle"]
 
@@ -25,13 +25,13 @@ SHARE: Final = 2
 BATCHED_FROM_VERSION: Final = 4
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every key."""
     return _respond(context, [_failed(key, error) for key in _keys(context, body)])
 
 
 @register(ApiKey.FIND_COORDINATOR, versions=(0, 6), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each key by itself."""
     return _respond(context, [_find(context, key, getattr(body, "key_type", GROUP)) for key in _keys(context, body)])
 
@@ -69,7 +69,7 @@ def _failed(key: str, error: KafkaError) -> dict[str, object]:
     }
 
 
-def _respond(context: RequestContext, coordinators: list[dict[str, Any]]) -> Body:
+def _respond(context: RequestContext, coordinators: list[dict[str, object]]) -> Response:
     if context.api_version >= BATCHED_FROM_VERSION:
         return context.respond(coordinators=coordinators)
     del coordinators[0]["key"]

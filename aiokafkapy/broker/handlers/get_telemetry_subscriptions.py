@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from . import Body, register
+from . import Body, Response, register
 
 __all__ = ["handle"]
 
 
 @register(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, versions=(0, 0))
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """The subscription in force."""
     telemetry = context.state.telemetry
     return context.respond(

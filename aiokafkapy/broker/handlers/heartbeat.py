@@ -12,14 +12,14 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.group import MemberIdentity
 from ..security.acls import Operation
-from . import Body, register
+from . import Body, Response, register
 from .coordination import check_group
 
 __all__ = ["handle"]
 
 
 @register(ApiKey.HEARTBEAT, versions=(0, 4))
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """REBALANCE_IN_PROGRESS is an error here, and the usual way to hear of a rebalance."""
     check_group(context, Operation.READ, body.group_id)
     identity = MemberIdentity(

@@ -8,22 +8,23 @@ notes: all changes of one resource are made, or none. Options of groups and subs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
 
 from ...errors import InvalidConfigError, InvalidRequestError, KafkaError, UnknownTopicOrPartitionError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.topic_config import TOPIC_OPTIONS
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 from .describe_configs import BROKER, CLIENT_METRICS, GROUP, TOPIC
 
 __all__ = ["Changeable", "changeable", "handle", "respond_each"]
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 LIST_TYPE: Final = 7
-Change = Callable[[RequestContext, Any, bool], None]
+Change = Callable[[RequestContext, Struct, bool], None]
 Changes = Mapping[str, str | None]
 
 
@@ -38,18 +39,18 @@ class Changeable(NamedTuple):
     """Called with the changes, None for back to the default, and with whether they are only to be checked."""
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every resource."""
     return respond_each(context, body, error)
 
 
 @register(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each resource by itself."""
     return respond_each(context, body, None, _change)
 
 
-def changeable(context: RequestContext, resource: Any) -> Changeable:
+def changeable(context: RequestContext, resource: Struct) -> Changeable:
     """The options that are to be changed, when the client may. KafkaError, the answer for this resource."""
     kind, name = resource.resource_type, resource.resource_name
     if kind == TOPIC:
@@ -76,7 +77,9 @@ def changeable(context: RequestContext, resource: Any) -> Changeable:
     )
 
 
-def respond_each(context: RequestContext, body: Body, error: KafkaError | None, change: Change | None = None) -> Body:
+def respond_each(
+    context: RequestContext, body: Body, error: KafkaError | None, change: Change | None = None
+) -> Response:
     """The answer: an error for all, or a change of each and its outcome."""
     responses = []
     for resource in body.resources:
@@ -122,12 +125,12 @@ def _of_topic(context: RequestContext, name: str) -> Changeable:
     )
 
 
-def _change(context: RequestContext, resource: Any, validate_only: bool) -> None:
+def _change(context: RequestContext, resource: Struct, validate_only: bool) -> None:
     options = changeable(context, resource)
     options.alter(_changes(options, resource.configs), validate_only)
 
 
-def _changes(options: Changeable, entries: Any) -> Changes:
+def _changes(options: Changeable, entries: Iterable[Struct]) -> Changes:
     changes: dict[str, str | None] = {}
     for entry in entries:
         if entry.name in changes:
@@ -143,7 +146,7 @@ def _changes(options: Changeable, entries: Any) -> Changes:
     return changes
 
 
-def _changed_list(options: Changeable, entry: Any) -> str:
+def _changed_list(options: Changeable, entry: Struct) -> str:
     value = options.list_value(entry.name)
     if value is None or entry.config_operation not in (APPEND, SUBTRACT):
         raise InvalidConfigError(

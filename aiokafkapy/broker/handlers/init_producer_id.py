@@ -16,7 +16,7 @@ from ...errors import InvalidRequestError, KafkaError, TransactionalIdAuthorizat
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, register
+from . import Body, Response, register
 from .coordination import check_transactional_id, fencing_code
 
 __all__ = ["handle"]
@@ -24,14 +24,14 @@ __all__ = ["handle"]
 FENCED_FROM_VERSION: Final = 4
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error, and no id."""
     code = fencing_code(context, error, FENCED_FROM_VERSION)
     return context.respond(error_code=code, producer_id=-1, producer_epoch=-1)
 
 
 @register(ApiKey.INIT_PRODUCER_ID, versions=(0, 6), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Any node answers, as in Kafka when there is no transactional id."""
     expected = getattr(body, "producer_id", -1), getattr(body, "producer_epoch", -1)
     if (expected[0] == -1) != (expected[1] == -1):

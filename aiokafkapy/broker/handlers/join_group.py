@@ -18,7 +18,7 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.group import JoinRequest, JoinResult
 from ..security.acls import Operation
-from . import Body, register
+from . import Body, Response, register
 from .coordination import check_group, seconds
 
 __all__ = ["handle"]
@@ -28,13 +28,13 @@ NULLABLE_PROTOCOL_FROM_VERSION: Final = 7
 SKIP_ASSIGNMENT_FROM_VERSION: Final = 9
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error, with the member id it was asked with."""
     return _respond(context, JoinResult(error_code=error.code or -1, member_id=body.member_id))
 
 
 @register(ApiKey.JOIN_GROUP, versions=(0, 9), error=error_response)
-def handle(context: RequestContext, body: Body) -> asyncio.Future[Body]:
+def handle(context: RequestContext, body: Body) -> asyncio.Future[Response]:
     """A future that resolves when the group is complete."""
     check_group(context, Operation.READ, body.group_id)
     future = context.state.loop.create_future()
@@ -61,7 +61,7 @@ def handle(context: RequestContext, body: Body) -> asyncio.Future[Body]:
     return future
 
 
-def _respond(context: RequestContext, result: JoinResult) -> Body:
+def _respond(context: RequestContext, result: JoinResult) -> Response:
     protocol_name = result.protocol_name
     if protocol_name is None and context.api_version < NULLABLE_PROTOCOL_FROM_VERSION:
         protocol_name = ""

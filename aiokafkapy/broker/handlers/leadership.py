@@ -7,7 +7,6 @@ Registers nothing. Kafka's counterparts are ``ReplicaManager.getPartitionOrExcep
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 from uuid import UUID
 
 from ...errors import (
@@ -81,7 +80,7 @@ def current_leader(partition: Partition) -> dict[str, int]:
     return {"leader_id": leader_id, "leader_epoch": partition.leader_epoch}
 
 
-def node_endpoints(context: RequestContext, partitions: Iterable[Partition]) -> list[dict[str, Any]]:
+def node_endpoints(context: RequestContext, partitions: Iterable[Partition]) -> list[dict[str, object]]:
     """The addresses of these partitions' leaders, each once."""
     leaders = {partition.leader for partition in partitions}
     if not leaders:

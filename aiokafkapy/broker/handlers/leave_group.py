@@ -15,7 +15,7 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.group import MemberIdentity
 from ..security.acls import Operation
-from . import Body, register
+from . import Body, Response, register
 from .coordination import check_group
 
 __all__ = ["handle"]
@@ -24,7 +24,7 @@ MANY_FROM_VERSION: Final = 3
 
 
 @register(ApiKey.LEAVE_GROUP, versions=(0, 5))
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each member by itself."""
     check_group(context, Operation.READ, body.group_id)
     if context.api_version < MANY_FROM_VERSION:

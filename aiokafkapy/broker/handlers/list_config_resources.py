@@ -15,7 +15,7 @@ from ...errors import KafkaError, UnsupportedVersionError
 from ...protocol.api import ApiKey
 from ..context import BrokerState, RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, register
+from . import Body, Response, register
 from .describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 
 __all__ = ["handle"]
@@ -29,13 +29,13 @@ _NAMES: Final[dict[int, Callable[[BrokerState], Iterable[str]]]] = {
 }
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error at the top."""
     return context.respond(error_code=error.code, config_resources=[])
 
 
 @register(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Those of the types that are asked for."""
     context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
     wanted = [CLIENT_METRICS] if context.api_version == 0 else list(body.resource_types) or list(_NAMES)

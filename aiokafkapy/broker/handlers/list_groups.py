@@ -13,7 +13,7 @@ from ..context import RequestContext
 from ..coordination.consumer_group import ConsumerGroup
 from ..coordination.group import Group
 from ..security.acls import Operation, ResourceType
-from . import Body, register
+from . import Body, Response, register
 
 __all__ = ["handle"]
 
@@ -22,7 +22,7 @@ CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
 
 
 @register(ApiKey.LIST_GROUPS, versions=(0, 5))
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Filters are taken without regard to case, as in Kafka; an empty one lets everything pass."""
     states = {state.lower() for state in getattr(body, "states_filter", ())}
     types = {name.lower() for name in getattr(body, "types_filter", ())}

@@ -12,15 +12,16 @@ notes: a time is looked up by bisection and then in one batch's records. A parti
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 from ...errors import InvalidRequestError, KafkaError, UnsupportedVersionError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.log import TimestampOffset
 from ..storage.topics import Partition
-from . import Body, register
+from . import Body, Response, register
 from .leadership import check_leader, find_partition, find_topic_by_name
 
 __all__ = ["handle"]
@@ -35,7 +36,7 @@ FIRST_VERSION: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL
 NO_VERSION: Final = 1 << 15
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every partition."""
     return context.respond(
         topics=[
@@ -46,7 +47,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Bo
 
 
 @register(ApiKey.LIST_OFFSETS, versions=(1, 10), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each partition by itself."""
     occurrences = Counter((topic.name, each.partition_index) for topic in body.topics for each in topic.partitions)
     return context.respond(
@@ -63,7 +64,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     )
 
 
-def _answer(context: RequestContext, body: Body, name: str, requested: Any, occurrences: int) -> dict[str, Any]:
+def _answer(context: RequestContext, body: Body, name: str, requested: Struct, occurrences: int) -> dict[str, object]:
     try:
         context.check_right(Operation.DESCRIBE, ResourceType.TOPIC, name)
         if occurrences > 1:
@@ -124,5 +125,5 @@ def _end(partition: Partition, *, is_committed: bool) -> int:
     return partition.log.last_stable_offset if is_committed else partition.log.high_watermark
 
 
-def _failed(requested: Any, error: KafkaError) -> dict[str, Any]:
+def _failed(requested: Struct, error: KafkaError) -> dict[str, object]:
     return {"partition_index": requested.partition_index, "error_code": error.code, "timestamp": -1, "offset": -1}

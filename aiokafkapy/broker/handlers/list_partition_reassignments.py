@@ -12,18 +12,18 @@ from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error at the top."""
     return context.respond(error_code=error.code, error_message=error_message(error), topics=[])
 
 
 @register(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """None."""
     context.check_right(Operation.DESCRIBE, ResourceType.CLUSTER)
     return context.respond(error_code=0, topics=[])

@@ -16,7 +16,7 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.transaction import TransactionMetadata, TransactionState
 from ..security.acls import Operation, ResourceType
-from . import Body, register
+from . import Body, Response, register
 
 __all__ = ["handle"]
 
@@ -24,7 +24,7 @@ STATES = {state.value for state in TransactionState}
 
 
 @register(ApiKey.LIST_TRANSACTIONS, versions=(0, 2))
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """States that do not exist are named in the answer, and match nothing."""
     found = [
         {

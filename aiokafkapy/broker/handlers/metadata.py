@@ -12,7 +12,7 @@ notes: v0 asks for all topics with an empty list, later ones with null. A topic 
 
 from __future__ import annotations
 
-from typing import Any
+from uuid import UUID
 
 from ...errors import (
     InvalidRequestError,
@@ -21,11 +21,12 @@ from ...errors import (
     UnknownTopicOrPartitionError,
 )
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ...protocol.writer import encode_element
 from ..context import NOT_ASKED, RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition, Topic, validate_topic_name
-from . import Body, register
+from . import Body, Response, register
 
 __all__ = ["cluster_operations", "describe_partition", "handle"]
 
@@ -33,7 +34,7 @@ NO_LEADER = -1
 LEADER_NOT_AVAILABLE = 5
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every topic that was asked for, and at the top where there is a place (v13)."""
     topics = [_failed(requested.name, getattr(requested, "topic_id", None), error) for requested in body.topics or ()]
     if context.api_version < 12:
@@ -42,7 +43,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Bo
 
 
 @register(ApiKey.METADATA, versions=(0, 13), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """The cluster, and the topics asked for."""
     wants_all = body.topics is None or (context.api_version == 0 and not body.topics)
     if wants_all:
@@ -82,8 +83,8 @@ def _may_see(context: RequestContext, name: str) -> bool:
 
 
 def _requested_topic(
-    context: RequestContext, body: Body, requested: Any, *, may_create: bool
-) -> dict[str, Any] | bytes:
+    context: RequestContext, body: Body, requested: Struct, *, may_create: bool
+) -> dict[str, object] | bytes:
     topic_id = getattr(requested, "topic_id", None)
     try:
         topic = _find(context, requested.name, topic_id, may_create=may_create)
@@ -93,7 +94,7 @@ def _requested_topic(
     return _topic(context, body, topic)
 
 
-def _find(context: RequestContext, name: str | None, topic_id: Any, *, may_create: bool) -> Topic:
+def _find(context: RequestContext, name: str | None, topic_id: UUID | None, *, may_create: bool) -> Topic:
     topics = context.state.topics
     if name is None:
         by_id = topics.by_id(topic_id)
@@ -113,7 +114,7 @@ def _find(context: RequestContext, name: str | None, topic_id: Any, *, may_creat
     return topics.create(name)
 
 
-def _failed(name: str | None, topic_id: Any, error: KafkaError) -> dict[str, Any]:
+def _failed(name: str | None, topic_id: UUID | None, error: KafkaError) -> dict[str, object]:
     return {"error_code": error.code, "name": name, "topic_id": topic_id}
 
 
@@ -141,7 +142,7 @@ def _described(context: RequestContext, topic: Topic, operations: int) -> dict[s
     }
 
 
-def describe_partition(context: RequestContext, partition: Partition) -> dict[str, Any]:
+def describe_partition(context: RequestContext, partition: Partition) -> dict[str, object]:
     """One partition, as Metadata and DescribeTopicPartitions write it."""
     replicas, in_sync = partition.replicas, context.state.in_sync_replicas(partition)
     are_all_in_sync = len(in_sync) == len(replicas)

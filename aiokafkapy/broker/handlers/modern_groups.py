@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
+from uuid import UUID
 
 from ...errors import KafkaError, TopicAuthorizationFailedError
 from ..context import NOT_ASKED, RequestContext
@@ -16,7 +17,7 @@ from ..coordination.consumer_groups import HeartbeatResult
 from ..coordination.modern_group import ModernGroupMember
 from ..coordination.share_group import ShareGroup
 from ..security.acls import Operation, ResourceType
-from . import Body, error_message
+from . import Body, Response, error_message
 
 __all__ = [
     "assignment_of",
@@ -36,12 +37,12 @@ G = TypeVar("G", ConsumerGroup, ShareGroup)
 # heartbeats
 
 
-def heartbeat_error(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def heartbeat_error(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error, with its text."""
     return context.respond(error_code=error.code, error_message=error_message(error))
 
 
-def heartbeat_response(context: RequestContext, result: HeartbeatResult) -> Body:
+def heartbeat_response(context: RequestContext, result: HeartbeatResult) -> Response:
     """The member's epoch, and its partitions where they are others than before."""
     return context.respond(
         error_code=0,
@@ -67,12 +68,12 @@ def may_describe(context: RequestContext, topic: str) -> bool:
 # descriptions
 
 
-def error_of_every_group(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_of_every_group(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every group."""
     return context.respond(groups=[failed_group(group_id, error) for group_id in body.group_ids])
 
 
-def failed_group(group_id: str, error: KafkaError) -> dict[str, Any]:
+def failed_group(group_id: str, error: KafkaError) -> dict[str, object]:
     """The entry of a group that is not described."""
     return {"group_id": group_id, "error_code": error.code, "error_message": error_message(error)}
 
@@ -83,8 +84,8 @@ def described_group(
     group: G,
     topics: Iterable[str],
     assignor: str,
-    describe_member: Callable[[Any], dict[str, Any]],
-) -> dict[str, Any]:
+    describe_member: Callable[[Any], dict[str, object]],
+) -> dict[str, object]:
     """The entry of a group; raises TopicAuthorizationFailedError when the client may not describe one of ``topics``."""
     if not all(may_describe(context, name) for name in topics):
         raise TopicAuthorizationFailedError(
@@ -105,7 +106,7 @@ def described_group(
     }
 
 
-def described_member(context: RequestContext, member: ModernGroupMember) -> dict[str, Any]:
+def described_member(context: RequestContext, member: ModernGroupMember) -> dict[str, object]:
     """The fields of a member of either kind."""
     return {
         "member_id": member.member_id,
@@ -118,7 +119,7 @@ def described_member(context: RequestContext, member: ModernGroupMember) -> dict
     }
 
 
-def assignment_of(context: RequestContext, assignment: Assignment) -> dict[str, Any]:
+def assignment_of(context: RequestContext, assignment: Assignment) -> dict[str, object]:
     """By topics; those that were deleted since are left out."""
     topics = [(context.state.topics.by_id(each["topic_id"]), each) for each in _by_topic_id(assignment)]
     return {"topic_partitions": [{**each, "topic_name": topic.name} for topic, each in topics if topic is not None]}
@@ -128,7 +129,7 @@ def assignment_of(context: RequestContext, assignment: Assignment) -> dict[str, 
 
 
 def _by_topic_id(assignment: Assignment) -> list[dict[str, Any]]:
-    topics: dict[Any, list[int]] = {}
+    topics: dict[UUID, list[int]] = {}
     for topic_id, partition in sorted(assignment):
         topics.setdefault(topic_id, []).append(partition)
     return [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()]

@@ -9,16 +9,17 @@ notes: partitions that do not exist are refused one by one, the member's standin
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from ...common import TopicPartition
 from ...errors import KafkaError, OffsetMetadataTooLargeError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..coordination.group import MemberIdentity
 from ..coordination.group_offsets import CommittedOffset
 from ..security.acls import Operation
-from . import Body, register
+from . import Body, Response, register
 from .coordination import check_group
 from .leadership import find_partition, find_topic
 
@@ -27,13 +28,13 @@ __all__ = ["handle", "offsets_of", "respond"]
 MEMBER_EPOCHS_FROM_VERSION: Final = 9
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every partition."""
     return respond(context, body, {}, error.code or -1)
 
 
 @register(ApiKey.OFFSET_COMMIT, versions=(2, 9), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Commit the offsets that pass the checks, all at once."""
     check_group(context, Operation.READ, body.group_id)
     offsets, codes = offsets_of(context, body)
@@ -64,7 +65,7 @@ def offsets_of(
     return offsets, codes
 
 
-def _committed(context: RequestContext, place: TopicPartition, requested: Any) -> CommittedOffset:
+def _committed(context: RequestContext, place: TopicPartition, requested: Struct) -> CommittedOffset:
     topic = find_topic(context, Operation.READ, place.topic)
     find_partition(topic, place.partition)
     context.check_topic(place.topic, place.partition)
@@ -75,7 +76,7 @@ def _committed(context: RequestContext, place: TopicPartition, requested: Any) -
     return CommittedOffset(requested.committed_offset, epoch, metadata, topic.topic_id)
 
 
-def respond(context: RequestContext, body: Body, codes: dict[TopicPartition, int], default: int) -> Body:
+def respond(context: RequestContext, body: Body, codes: dict[TopicPartition, int], default: int) -> Response:
     """The answer, with ``default`` for each partition that has no code of its own."""
     return context.respond(
         topics=[

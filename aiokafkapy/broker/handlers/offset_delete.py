@@ -15,7 +15,7 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.share_group import ShareGroup
 from ..security.acls import Operation
-from . import Body, register
+from . import Body, Response, register
 from .coordination import check_group
 from .leadership import find_partition, find_topic
 
@@ -23,7 +23,7 @@ __all__ = ["handle"]
 
 
 @register(ApiKey.OFFSET_DELETE, versions=(0, 0))
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each partition by itself."""
     check_group(context, Operation.DELETE, body.group_id)
     groups = context.state.groups

@@ -10,16 +10,18 @@ notes: a partition without a commit, or of a topic deleted since, has offset -1 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 from ...common import TopicPartition
 from ...errors import KafkaError, TopicAuthorizationFailedError, UnstableOffsetCommitError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..coordination.consumer_group import ConsumerGroup
 from ..coordination.group_offsets import CommittedOffset
 from ..security.acls import Operation, ResourceType
-from . import Body, register
+from . import Body, Response, register
 from .coordination import check_group
 
 __all__ = ["handle"]
@@ -30,7 +32,7 @@ TOP_ERROR_FROM_VERSION: Final = 2
 NOTHING: Final = CommittedOffset(-1)
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """At the top of the request or of each group; in v1 on every partition."""
     if context.api_version >= MANY_FROM_VERSION:
         groups = [{"group_id": group.group_id, "topics": [], "error_code": error.code} for group in body.groups]
@@ -45,7 +47,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Bo
 
 
 @register(ApiKey.OFFSET_FETCH, versions=(1, 9), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each group by itself."""
     if context.api_version >= MANY_FROM_VERSION:
         return context.respond(groups=[_group(context, body, group) for group in body.groups])
@@ -53,7 +55,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     return context.respond(error_code=0, topics=_topics(context, body, body.group_id, body.topics))
 
 
-def _group(context: RequestContext, body: Body, requested: Any) -> dict[str, Any]:
+def _group(context: RequestContext, body: Body, requested: Struct) -> dict[str, object]:
     try:
         check_group(context, Operation.DESCRIBE, requested.group_id)
         group = context.state.groups.get(requested.group_id)
@@ -65,7 +67,9 @@ def _group(context: RequestContext, body: Body, requested: Any) -> dict[str, Any
     return {"group_id": requested.group_id, "topics": topics, "error_code": 0}
 
 
-def _topics(context: RequestContext, body: Body, group_id: str, requested: Any) -> list[dict[str, Any]]:
+def _topics(
+    context: RequestContext, body: Body, group_id: str, requested: Iterable[Struct] | None
+) -> list[dict[str, object]]:
     must_be_stable = bool(getattr(body, "require_stable", False))
     if requested is None:
         wanted: dict[str, list[int]] = {}

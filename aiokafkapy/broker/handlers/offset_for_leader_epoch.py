@@ -8,20 +8,19 @@ notes: a log here is only ever cut by the death of the machine, never by a leade
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Topic
-from . import Body, register
+from . import Body, Response, register
 from .leadership import check_leader, find_partition, find_topic, find_topic_by_name
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every partition."""
     return context.respond(
         topics=[
@@ -35,7 +34,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Bo
 
 
 @register(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each partition by itself."""
     return context.respond(
         topics=[
@@ -45,7 +44,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     )
 
 
-def _answer(context: RequestContext, name: str, requested: Any) -> dict[str, Any]:
+def _answer(context: RequestContext, name: str, requested: Struct) -> dict[str, object]:
     try:
         partition = find_partition(_find_topic(context, name), requested.partition)
         context.check_topic(name, partition.index)

@@ -30,6 +30,7 @@ from ...errors import (
     make,
 )
 from ...protocol.api import ApiKey
+from ...protocol.codec import Buffer, Struct
 from ...record.batch import RecordBatch
 from ...record.compression import Compression
 from ..context import RequestContext
@@ -37,7 +38,7 @@ from ..emulation import Emulation, UnknownProducer
 from ..security.acls import Operation, ResourceType
 from ..storage.log_validator import the_batch
 from ..storage.topics import Partition
-from . import CLOSE_CONNECTION, NO_RESPONSE, Body, error_message, register
+from . import CLOSE_CONNECTION, NO_RESPONSE, Answer, Body, Response, error_message, register
 from .coordination import as_a_partition_leader
 from .leadership import check_leader, current_leader, find_partition, find_topic, node_endpoints
 
@@ -49,7 +50,7 @@ ABORTABLE_FROM_VERSION: Final = 11
 ADDS_PARTITION_FROM_VERSION: Final = 12
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Answer:
     """The error on every partition; with acks=0 the connection ends."""
     if body.acks == 0:
         return CLOSE_CONNECTION
@@ -61,7 +62,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Bo
 
 
 @register(ApiKey.PRODUCE, versions=(3, 13), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Answer:
     """Append each partition's batch by itself: one that fails does not stop the others."""
     if body.acks not in (ALL, 0, 1):
         raise InvalidRequiredAcksError
@@ -79,8 +80,8 @@ def handle(context: RequestContext, body: Body) -> Body:
 
 
 def _answer(
-    context: RequestContext, body: Body, requested: Any, data: Any, misrouted: list[Partition]
-) -> dict[str, Any]:
+    context: RequestContext, body: Body, requested: Struct, data: Struct, misrouted: list[Partition]
+) -> dict[str, object]:
     partition: Partition | None = None
     try:
         name, topic_id = getattr(requested, "name", None), getattr(requested, "topic_id", None)
@@ -110,7 +111,7 @@ def _check_appendable(context: RequestContext, body: Body, partition: Partition)
 
 
 def _append(
-    context: RequestContext, partition: Partition, records: Any, transactional_id: str | None
+    context: RequestContext, partition: Partition, records: Buffer | None, transactional_id: str | None
 ) -> dict[str, Any]:
     batch = the_batch(records or b"")
     if batch.is_transactional:
@@ -170,7 +171,7 @@ def _check_transaction(
             state.transactions.verify(transactional_id, producer, place)
 
 
-def _failed(context: RequestContext, index: int, error: KafkaError) -> dict[str, Any]:
+def _failed(context: RequestContext, index: int, error: KafkaError) -> dict[str, object]:
     emulation, code = context.state.emulation, -1 if error.code is None else error.code
     if emulation is not None and not emulation.names_invalid_records and code == InvalidRecordError.code:
         code = CorruptMessageError.code
@@ -189,8 +190,8 @@ def _failed(context: RequestContext, index: int, error: KafkaError) -> dict[str,
 
 
 def _respond(
-    context: RequestContext, answers: list[tuple[Any, list[dict[str, Any]]]], misrouted: list[Partition]
-) -> Body:
+    context: RequestContext, answers: list[tuple[Struct, list[dict[str, object]]]], misrouted: list[Partition]
+) -> Response:
     return context.respond(
         responses=[
             {

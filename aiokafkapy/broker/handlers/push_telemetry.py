@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from . import Body, register
+from . import Body, Response, register
 
 __all__ = ["handle"]
 
 
 @register(ApiKey.PUSH_TELEMETRY, versions=(0, 0))
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Take it, or say why not."""
     context.state.telemetry.push(
         body.client_instance_id,

@@ -12,19 +12,19 @@ from __future__ import annotations
 from ...errors import IllegalSaslStateError, KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from . import Body, register
+from . import Body, Response, register
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error, and the enabled mechanisms."""
     session = context.connection.session
     return context.respond(error_code=error.code, mechanisms=[] if session is None else session.mechanism_names)
 
 
 @register(ApiKey.SASL_HANDSHAKE, versions=(0, 1), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """The mechanisms that are enabled; the one asked for is among them."""
     session = context.connection.session
     if session is None:

@@ -9,7 +9,6 @@ notes: a partition's acknowledgements are taken whole or not at all.
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from ...errors import FencedLeaderEpochError, KafkaError, NotLeaderOrFollowerError
@@ -18,7 +17,7 @@ from ..context import RequestContext
 from ..coordination.share_sessions import FINAL_EPOCH
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition
-from . import Body, register
+from . import Body, Response, register
 from .leadership import current_leader, node_endpoints
 from .share_acknowledgements import acknowledge_all, own_words
 from .share_group_heartbeat import check_share_version
@@ -26,22 +25,22 @@ from .share_group_heartbeat import check_share_version
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error at the top."""
     return context.respond(error_code=error.code)
 
 
 @register(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 1), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each partition by itself."""
     check_share_version(context)
     context.check_right(Operation.READ, ResourceType.GROUP, body.group_id)
     sessions = context.state.share_sessions_of(context.node_id)
     session = sessions.begin_acknowledge(body.group_id, body.member_id, body.share_session_epoch)
-    topics: dict[UUID, list[dict[str, Any]]] = {}
+    topics: dict[UUID, list[dict[str, object]]] = {}
     misrouted: list[Partition] = []
     for place, error in acknowledge_all(context, body).items():
-        answer: dict[str, Any] = {
+        answer: dict[str, object] = {
             "partition_index": place.partition,
             "error_code": error.code if error else 0,
             "error_message": own_words(error),

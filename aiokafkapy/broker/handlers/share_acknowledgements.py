@@ -5,9 +5,10 @@ Registers nothing. Kafka's counterparts are ``KafkaApis.handleAcknowledgements``
 
 from __future__ import annotations
 
-from typing import Any
+from uuid import UUID
 
 from ...errors import InvalidRequestError, KafkaError, UnknownTopicIdError
+from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..coordination.assignors import TopicIdPartition
 from ..coordination.share_partition import AcknowledgementBatch, AcknowledgeType
@@ -42,7 +43,7 @@ def own_words(error: KafkaError | None) -> str | None:
     return None if error is None or str(error) == error.summary() else error_message(error)
 
 
-def _acknowledge(context: RequestContext, body: Body, topic_id: Any, wanted: Any) -> KafkaError | None:
+def _acknowledge(context: RequestContext, body: Body, topic_id: UUID, wanted: Struct) -> KafkaError | None:
     try:
         place = TopicIdPartition(topic_id, wanted.partition_index)
         if context.state.topics.by_id(topic_id) is None:

@@ -11,12 +11,14 @@ notes: a range is acquired by whole batches. Batches without a record for this m
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from typing import Any, Final
+from uuid import UUID
 
 from ...errors import FencedLeaderEpochError, KafkaError, NotLeaderOrFollowerError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ...record.batch import RecordBatch, iter_batches
 from ..context import RequestContext
 from ..coordination.assignors import TopicIdPartition
@@ -24,7 +26,7 @@ from ..coordination.share_partition import AcquiredRecords, SharePartition
 from ..coordination.share_sessions import FINAL_EPOCH, ShareSession
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition
-from . import Answer, Body, register
+from . import Answer, Body, Response, register
 from .leadership import current_leader, node_endpoints
 from .share_acknowledgements import acknowledge_all, find_led_partition
 from .share_group_heartbeat import check_share_version
@@ -35,7 +37,7 @@ MISROUTED: Final = (NotLeaderOrFollowerError, FencedLeaderEpochError)
 """Errors that come with the leader's address."""
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error at the top."""
     return context.respond(error_code=error.code)
 
@@ -67,7 +69,7 @@ def handle(context: RequestContext, body: Body) -> Answer:
     return context.state.purgatory.wait(fetch.keys(), max_wait, fetch.try_complete)
 
 
-def _places(topics: Iterable[Any], index: Any) -> list[TopicIdPartition]:
+def _places(topics: Iterable[Struct], index: Callable[[Any], int]) -> list[TopicIdPartition]:
     return [TopicIdPartition(topic.topic_id, index(each)) for topic in topics for each in topic.partitions]
 
 
@@ -89,13 +91,13 @@ class _ShareFetch:
         self.acknowledged = acknowledged
         self.places = session.rotated()
 
-    def keys(self) -> list[Any]:
+    def keys(self) -> list[Hashable]:
         """For the purgatory: the logs, and the group's view of them."""
         found = [self._found(place) for place in self.places]
         logs = [partition for partition in found if isinstance(partition, Partition)]
         return [*logs, *((self.body.group_id, place) for place in self.places)]
 
-    def try_complete(self, is_over: bool) -> Body | None:
+    def try_complete(self, is_over: bool) -> Response | None:
         """For the purgatory."""
         return self.response() if self.is_satisfied() or is_over else None
 
@@ -119,12 +121,12 @@ class _ShareFetch:
             available += size
         return bool(0 < available >= body.min_bytes)
 
-    def response(self, *, reads: bool = True) -> Body:
+    def response(self, *, reads: bool = True) -> Response:
         """Acquire, within the limits."""
         places = self.places if reads else []
         records_left = self.body.max_records
         bytes_left = min(self.body.max_bytes, self.context.state.config.fetch_max_bytes)
-        answers: dict[TopicIdPartition, dict[str, Any]] = {}
+        answers: dict[TopicIdPartition, dict[str, object]] = {}
         misrouted: list[Partition] = []
         for index, place in enumerate(places):
             partition = self._found(place)
@@ -187,19 +189,19 @@ class _ShareFetch:
         ]
         return b"".join(bytes(batch.buffer) for batch in wanted), acquired
 
-    def _failed(self, place: TopicIdPartition, error: KafkaError, misrouted: list[Partition]) -> dict[str, Any]:
-        answer: dict[str, Any] = {"partition_index": place.partition, "error_code": error.code, "records": b""}
+    def _failed(self, place: TopicIdPartition, error: KafkaError, misrouted: list[Partition]) -> dict[str, object]:
+        answer: dict[str, object] = {"partition_index": place.partition, "error_code": error.code, "records": b""}
         topic = self.context.state.topics.by_id(place.topic_id)
         if topic is not None and isinstance(error, MISROUTED):
             misrouted.append(topic.partitions[place.partition])
             answer["current_leader"] = current_leader(misrouted[-1])
         return answer
 
-    def _respond(self, answers: dict[TopicIdPartition, dict[str, Any]], misrouted: list[Partition]) -> Body:
+    def _respond(self, answers: dict[TopicIdPartition, dict[str, object]], misrouted: list[Partition]) -> Response:
         for place, error in self.acknowledged.items():
             answer = answers.setdefault(place, {"partition_index": place.partition, "records": b""})
             answer["acknowledge_error_code"] = error.code if error else 0
-        topics: dict[Any, list[dict[str, Any]]] = {}
+        topics: dict[UUID, list[dict[str, object]]] = {}
         for place, answer in answers.items():
             topics.setdefault(place.topic_id, []).append(answer)
         lock_ms = self.context.state.groups.configs.share_record_lock_duration_ms(self.body.group_id)
@@ -211,7 +213,7 @@ class _ShareFetch:
         )
 
 
-def _answer(place: TopicIdPartition, data: bytes, acquired: list[AcquiredRecords]) -> dict[str, Any]:
+def _answer(place: TopicIdPartition, data: bytes, acquired: list[AcquiredRecords]) -> dict[str, object]:
     return {
         "partition_index": place.partition,
         "error_code": 0,

@@ -10,14 +10,13 @@ notes: a group of another kind is GROUP_ID_NOT_FOUND, as one that does not exist
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.share_group import SHARE_ASSIGNOR
 from ..security.acls import Operation
-from . import Body, register
+from . import Body, Response, register
 from .coordination import check_group
 from .modern_groups import described_group, described_member, error_of_every_group, failed_group
 from .share_group_heartbeat import check_share_version
@@ -26,13 +25,13 @@ __all__ = ["handle"]
 
 
 @register(ApiKey.SHARE_GROUP_DESCRIBE, versions=(1, 1), error=error_of_every_group)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each group by itself."""
     check_share_version(context)
     return context.respond(groups=[_describe(context, body, group_id) for group_id in body.group_ids])
 
 
-def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, Any]:
+def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, object]:
     try:
         check_group(context, Operation.DESCRIBE, group_id)
         group = context.state.groups.share.find(group_id)

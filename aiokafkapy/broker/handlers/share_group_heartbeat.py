@@ -17,7 +17,7 @@ from ..context import RequestContext
 from ..coordination.share_groups import ShareGroupHeartbeat
 from ..features import SHARE_VERSION
 from ..security.acls import Operation
-from . import Body, register
+from . import Body, Response, register
 from .coordination import check_group
 from .modern_groups import check_topics, heartbeat_error, heartbeat_response
 
@@ -25,7 +25,7 @@ __all__ = ["check_share_version", "handle"]
 
 
 @register(ApiKey.SHARE_GROUP_HEARTBEAT, versions=(1, 1), error=heartbeat_error)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """The member's epoch, and its partitions where they are others than before."""
     check_share_version(context)
     check_group(context, Operation.READ, body.group_id)

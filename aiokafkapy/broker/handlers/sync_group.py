@@ -17,7 +17,7 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.group import MemberIdentity, SyncRequest, SyncResult
 from ..security.acls import Operation
-from . import Body, register
+from . import Body, Response, register
 from .coordination import check_group
 
 __all__ = ["handle"]
@@ -26,7 +26,7 @@ PROTOCOL_FROM_VERSION: Final = 5
 
 
 @register(ApiKey.SYNC_GROUP, versions=(0, 5))
-def handle(context: RequestContext, body: Body) -> asyncio.Future[Body]:
+def handle(context: RequestContext, body: Body) -> asyncio.Future[Response]:
     """A future that resolves when the leader has assigned."""
     if context.api_version >= PROTOCOL_FROM_VERSION and None in (body.protocol_type, body.protocol_name):
         raise InconsistentGroupProtocolError

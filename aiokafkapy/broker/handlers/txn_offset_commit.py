@@ -9,14 +9,14 @@ notes: the group's coordinator answers, and not the transaction's. TRANSACTION_A
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.group import MemberIdentity
 from ..security.acls import Operation, ResourceType
-from . import Body, register
+from . import Body, Response, register
 from .coordination import as_a_partition_leader, check_group
 from .offset_commit import offsets_of, respond
 
@@ -26,13 +26,13 @@ ABORTABLE_FROM_VERSION: Final = 4
 ADDS_FROM_VERSION: Final = 5
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every partition."""
     return respond(context, body, {}, error.code or -1)
 
 
 @register(ApiKey.TXN_OFFSET_COMMIT, versions=(0, 5), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Take the offsets that pass the checks, all at once."""
     context.check_right(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, body.transactional_id)
     check_group(context, Operation.READ, body.group_id)
@@ -49,7 +49,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     return respond(context, body, codes, 0)
 
 
-def _join_transaction(context: RequestContext, body: Any) -> None:
+def _join_transaction(context: RequestContext, body: Body) -> None:
     state, producer = context.state, (body.producer_id, body.producer_epoch)
     with as_a_partition_leader(context, ABORTABLE_FROM_VERSION):
         if context.api_version >= ADDS_FROM_VERSION:

@@ -9,25 +9,24 @@ notes: a client learns of a change by its next ApiVersions. The results by featu
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import InvalidRequestError, KafkaError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..features import UpgradeType
 from ..security.acls import Operation, ResourceType
-from . import Body, error_message, register
+from . import Body, Response, error_message, register
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error at the top."""
     return context.respond(error_code=error.code, error_message=error_message(error), results=[])
 
 
 @register(ApiKey.UPDATE_FEATURES, versions=(0, 2), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """All of them, or none."""
     context.check_right(Operation.ALTER, ResourceType.CLUSTER)
     changes: dict[str, tuple[int, UpgradeType]] = {}
@@ -39,7 +38,7 @@ def handle(context: RequestContext, body: Body) -> Body:
     return context.respond(error_code=0, results=[{"feature": name, "error_code": 0} for name in changes])
 
 
-def _upgrade_type(update: Any) -> UpgradeType:
+def _upgrade_type(update: Struct) -> UpgradeType:
     if getattr(update, "allow_downgrade", False):
         return UpgradeType.SAFE_DOWNGRADE
     number = getattr(update, "upgrade_type", UpgradeType.UPGRADE)

@@ -9,33 +9,34 @@ notes: needs the right CLUSTER_ACTION, or ALTER of the cluster.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from ...errors import ClusterAuthorizationFailedError, KafkaError
 from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ...record.batch import ControlType
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, register
+from . import Body, Response, register
 from .leadership import check_leader, find_partition, find_topic_by_name
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every partition."""
     return _respond(context, body, lambda marker, topic, index: error.code or -1)
 
 
 @register(ApiKey.WRITE_TXN_MARKERS, versions=(1, 2), error=error_response)
-def handle(context: RequestContext, body: Body) -> Body:
+def handle(context: RequestContext, body: Body) -> Response:
     """Each partition by itself."""
     if not any(context.may(right, ResourceType.CLUSTER) for right in (Operation.ALTER, Operation.CLUSTER_ACTION)):
         raise ClusterAuthorizationFailedError
     return _respond(context, body, lambda marker, topic, index: _write(context, marker, topic, index))
 
 
-def _write(context: RequestContext, marker: Any, topic: str, index: int) -> int:
+def _write(context: RequestContext, marker: Struct, topic: str, index: int) -> int:
     try:
         partition = find_partition(find_topic_by_name(context, topic), index)
         context.check_topic(topic, index)
@@ -54,7 +55,7 @@ def _write(context: RequestContext, marker: Any, topic: str, index: int) -> int:
     return 0
 
 
-def _respond(context: RequestContext, body: Body, code: Any) -> Body:
+def _respond(context: RequestContext, body: Body, code: Callable[[Struct, str, int], int]) -> Response:
     return context.respond(
         markers=[
             {

@@ -25,6 +25,7 @@ from aiokafkapy.broker.storage.log import PartitionLog
 from aiokafkapy.broker.storage.log_storage import MemoryStorage, Scan, TornWrite
 from aiokafkapy.broker.storage.topics import Partition, Topic
 from aiokafkapy.errors import KafkaError
+from aiokafkapy.protocol.codec import Struct
 from aiokafkapy.record.batch import RecordBatch
 
 __all__ = ["Replication", "topic_of"]
@@ -53,7 +54,7 @@ class Replication:
         self._held: list[_Held] = []
         self._safe: dict[Partition, int] = {}
 
-    def handle_produce(self, context: RequestContext, body: object) -> Any:
+    def handle_produce(self, context: RequestContext, body: Struct) -> Any:
         """Append, and answer when it is replicated."""
         answer = produce.handle(context, body)
         if self.twice > 0:  # the network, or a proxy in between, delivered the request a second time
@@ -82,7 +83,7 @@ class Replication:
 
     # internals
 
-    def _ends(self, context: RequestContext, body: Any) -> dict[Partition, int]:
+    def _ends(self, context: RequestContext, body: Struct) -> dict[Partition, int]:
         ends: dict[Partition, int] = {}
         for requested in body.topic_data:
             try:

@@ -23,6 +23,7 @@ from aiokafkapy.broker.storage.log_validator import the_batch
 from aiokafkapy.broker.storage.topics import Partition, Topic
 from aiokafkapy.errors import KafkaError
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import Struct
 from aiokafkapy.record.batch import RecordBatch
 
 from .replication import Replication, topic_of
@@ -173,7 +174,7 @@ class SimulatedCluster:
     def _move_leader(self, partition: Partition, node_id: int | None) -> None:
         self.controls.set_leader(partition.topic_name, partition.index, self._running(node_id))
 
-    def _on_produce(self, context: RequestContext, body: object) -> Any:
+    def _on_produce(self, context: RequestContext, body: Struct) -> Any:
         # Those of the request before this one that nobody asked for: they must not hit another batch.
         armed = self.controls.faults.armed
         self.controls.faults.armed = [fault for fault in armed if fault not in self._armed]
@@ -182,7 +183,7 @@ class SimulatedCluster:
             self._refuse(context, body)
         return self.replication.handle_produce(context, body)
 
-    def _refuse(self, context: RequestContext, body: Any) -> None:
+    def _refuse(self, context: RequestContext, body: Struct) -> None:
         """Arm the errors of this request's batches. A batch that was refused once is refused whenever it comes."""
         for requested in body.topic_data:
             try:

@@ -45,7 +45,7 @@ def test_before_start_there_is_nothing_to_ask() -> None:
 def test_two_handlers_of_one_api_are_a_mistake() -> None:
     dispatch_table()
     with pytest.raises(ValueError, match="two handlers for METADATA"):
-        register(ApiKey.METADATA, versions=(0, 1))(lambda context, body: None)
+        register(ApiKey.METADATA, versions=(0, 1))(lambda context, body: context.respond())
 
 
 def test_sentinels_have_a_readable_repr() -> None:
