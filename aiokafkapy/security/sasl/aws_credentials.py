@@ -134,6 +134,6 @@ def _provider_of(option: Any, environment: Mapping[str, str]) -> CredentialsProv
     return botocore_provider()
 
 
-async def _called(provider: CredentialsProvider) -> Any:
+async def _called(provider: CredentialsProvider) -> object:
     given = provider() if inspect.iscoroutinefunction(provider) else await asyncio.to_thread(provider)
     return await given if inspect.isawaitable(given) else given

@@ -13,13 +13,16 @@ import asyncio
 import importlib
 import importlib.util
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import ConfigurationError, KafkaConnectionError, SaslAuthenticationFailedError
 from .oauthbearer import OAuthBearerToken
 from .oidc import TokenEndpoint
 from .options import SaslOptions, parse_pairs
 from .secret import Secret
+
+if TYPE_CHECKING:
+    import httpx
 
 __all__ = ["AwsWebIdentity", "AzureManagedIdentity", "cloud_provider_for"]
 
@@ -46,7 +49,9 @@ def cloud_provider_for(kind: str, options: SaslOptions) -> AzureManagedIdentity 
 class AzureManagedIdentity:
     """GETs a token of the machine's managed identity from the Instance Metadata Service."""
 
-    def __init__(self, settings: dict[str, str], options: SaslOptions, transport: object = None) -> None:
+    def __init__(
+        self, settings: dict[str, str], options: SaslOptions, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
         query = settings.pop("query", None) or settings.pop("params", None)
         if settings or not query:
             raise ConfigurationError(

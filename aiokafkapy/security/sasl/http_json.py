@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from ...common import JsonValue
 from ...errors import KafkaConnectionError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ async def bounded_body(answer: httpx.Response) -> bytes:
     return bytes(body)
 
 
-async def get_json(url: str, seconds: float) -> Any:
+async def get_json(url: str, seconds: float) -> JsonValue:
     """A server's answer at this URL, within so many seconds. Raises KafkaConnectionError."""
     import httpx
 
@@ -43,6 +44,7 @@ async def get_json(url: str, seconds: float) -> Any:
             client.stream("GET", url, headers={"Accept": "application/json"}) as answer,
         ):
             answer.raise_for_status()
-            return json.loads(await bounded_body(answer))
+            found: JsonValue = json.loads(await bounded_body(answer))
+            return found
     except Exception as error:  # of several layers; a port beyond 65,535 is an ExceptionGroup of anyio's
         raise KafkaConnectionError(str(error) or type(error).__name__) from error

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from ...common import JsonObject
 from ...errors import ConfigurationError, KafkaError
 from .secret import Secret
 
@@ -69,7 +70,7 @@ class TokenValidator:
     def __init__(
         self,
         *,
-        jwks: Mapping[str, Any] | None = None,
+        jwks: Mapping[str, object] | None = None,
         unsecured: bool = False,
         issuer: str | None = None,
         audience: str | None = None,
@@ -156,7 +157,7 @@ def unsecured_token(claims: Mapping[str, Any]) -> str:
 # internals
 
 
-def _parsed(token: Secret[str]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _parsed(token: Secret[str]) -> tuple[JsonObject, JsonObject]:
     parts = [Secret(part) for part in token.reveal().split(".", 3)]
     if len(parts) != 3:
         raise InvalidTokenError(f"a JSON Web Token has 3 parts, not {len(parts)}")
@@ -166,7 +167,7 @@ def _parsed(token: Secret[str]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     return header, claims
 
 
-def _json_object(part: Secret[str]) -> Mapping[str, Any] | None:
+def _json_object(part: Secret[str]) -> JsonObject | None:
     text = part.reveal()
     try:
         # Padding that is too long is cut; characters outside the alphabet are refused.

@@ -23,14 +23,17 @@ import uuid
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ...common import ExponentialBackoff
+from ...common import ExponentialBackoff, JsonObject, JsonValue
 from ...errors import ConfigurationError, KafkaConnectionError, SaslAuthenticationFailedError
 from .http_json import bounded_body
 from .oauthbearer import OAuthBearerToken
 from .options import SaslOptions
 from .secret import Secret
+
+if TYPE_CHECKING:
+    import httpx
 
 __all__ = ["ClientCredentials", "FileToken", "JwtBearer", "provider_for"]
 
@@ -98,7 +101,7 @@ class TokenEndpoint:
         options: SaslOptions,
         *,
         url: str | None = None,
-        transport: Any = None,
+        transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -255,9 +258,9 @@ class JwtBearer:
         header = {"typ": "JWT", **template["header"], "alg": options.sasl_oauthbearer_assertion_algorithm}
         return _signed(header, {**template["payload"], **self._claims()}, options)
 
-    def _claims(self) -> dict[str, Any]:
+    def _claims(self) -> dict[str, JsonValue]:
         options, now = self._options, int(self._clock())
-        claims: dict[str, Any] = {
+        claims: dict[str, JsonValue] = {
             "iat": now,
             "exp": now + options.sasl_oauthbearer_assertion_claim_exp_seconds,
             "nbf": now - options.sasl_oauthbearer_assertion_claim_nbf_seconds,
@@ -326,7 +329,7 @@ def _check_assertion(options: SaslOptions) -> None:
         raise ConfigurationError("an assertion is signed with PyJWT: pip install 'aiokafkapy[oauth]'")
 
 
-def _template(path: str | None) -> dict[str, dict[str, Any]]:
+def _template(path: str | None) -> dict[str, JsonObject]:
     """Header and claims that are the same in each assertion: KIP-1139's file, ``{"header": {…}, "payload": {…}}``."""
     try:
         found = json.loads(Path(path).read_text()) if path else {}
@@ -341,7 +344,7 @@ def _template(path: str | None) -> dict[str, dict[str, Any]]:
     return template
 
 
-def _signed(header: dict[str, Any], claims: dict[str, Any], options: SaslOptions) -> Secret[str]:
+def _signed(header: JsonObject, claims: JsonObject, options: SaslOptions) -> Secret[str]:
     import jwt
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 

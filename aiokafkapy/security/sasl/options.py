@@ -26,24 +26,24 @@ class SaslSettings(Protocol):
     """The SASL options of a client's configuration; see ``SaslOptions`` for defaults."""
 
     @property
-    def sasl_mechanism(self) -> Any: ...
+    def sasl_mechanism(self) -> object: ...
     @property
     def sasl_username(self) -> str | None: ...
     @property
-    def sasl_password(self) -> Any: ...
+    def sasl_password(self) -> object: ...
     @property
-    def sasl_jaas_config(self) -> Any: ...
+    def sasl_jaas_config(self) -> object: ...
     @property
     def sasl_kerberos_service_name(self) -> str | None: ...
     @property
-    def sasl_oauthbearer_token_provider(self) -> Any: ...
+    def sasl_oauthbearer_token_provider(self) -> object: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class SaslOptions:
     """Every option of SASL. ``*_ms`` are milliseconds, ``*_seconds`` are seconds; a secret is kept in a holder."""
 
-    sasl_mechanism: Any = None
+    sasl_mechanism: object = None
     """A name, or an object with the interface of ``SaslMechanism``."""
     sasl_username: str | None = None
     sasl_password: Secret[str] | str | None = None
@@ -51,7 +51,7 @@ class SaslOptions:
 
     sasl_kerberos_service_name: str | None = None
 
-    sasl_oauthbearer_token_provider: Any = None
+    sasl_oauthbearer_token_provider: object = None
     """An async callable, or an object with an async ``token()``, which gives a ``str`` or an ``OAuthBearerToken``."""
     sasl_oauthbearer_token_endpoint_url: str | None = None
     sasl_oauthbearer_jwt_retriever_class: str | None = None
@@ -118,7 +118,7 @@ def parse_pairs(option: str, text: str) -> dict[str, str]:
 # internals
 
 
-def _held(value: object) -> Any:
+def _held(value: Any) -> Secret[str] | None:
     if value is None or isinstance(value, Secret):
         return value
     return Secret(value.get_secret_value() if hasattr(value, "get_secret_value") else value)
