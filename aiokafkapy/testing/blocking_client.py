@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from aiokafkapy.errors import ElectionNotNeededError, KafkaTimeoutError, UnknownTopicOrPartitionError, make
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.protocol.codec import decode_response, encode_request
+from aiokafkapy.protocol.codec import Struct, decode_response, encode_request
 from aiokafkapy.protocol.messages import build_request
 
 __all__ = ["Admin", "PartitionState", "exchange"]
@@ -230,6 +230,6 @@ def _receive(connection: socket.socket, size: int) -> bytes:
     return bytes(received)
 
 
-def _raise_for(result: Any, topic: str, partition: int | None = None) -> None:
+def _raise_for(result: Struct, topic: str, partition: int | None = None) -> None:
     if code := int(result.error_code):
         raise make(code, getattr(result, "error_message", None) or "", topic=topic, partition=partition)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from aiokafkapy.errors import make
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import Struct
 
 from .blocking_client import Address, Admin, exchange
 
@@ -64,7 +65,7 @@ class Acl:
         if len(self._named()) != 1:
             raise ValueError(f"{self}: write one of topic, group, transactional_id and cluster")
 
-    def message(self) -> dict[str, Any]:
+    def message(self) -> dict[str, object]:
         """The ACL as an entry of CreateAcls."""
         ((kind, name),) = self._named().items()
         return {
@@ -77,7 +78,7 @@ class Acl:
             "permission_type": _DENY if self.deny else _ALLOW,
         }
 
-    def filter(self) -> dict[str, Any]:
+    def filter(self) -> dict[str, object]:
         """The ACL as a filter of DeleteAcls and DescribeAcls."""
         message = self.message()
         return {
@@ -132,6 +133,6 @@ def _has(address: Address, acl: Acl) -> bool:
     return bool(answer.resources)
 
 
-def _raise_for(result: Any) -> None:
+def _raise_for(result: Struct) -> None:
     if code := int(result.error_code):
         raise make(code, result.error_message or "")

@@ -8,12 +8,12 @@ those with a schema: otherwise clients of a broker newer than the schemas would 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
 
 from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.protocol.api import ApiKey, response_class, schema_versions
-from aiokafkapy.protocol.codec import decode_response, encode_response
+from aiokafkapy.protocol.codec import Struct, decode_response, encode_response
 
 __all__ = ["Rename", "rewrite_addresses"]
 
@@ -55,7 +55,7 @@ def _has_addresses(api_key: int, version: int) -> bool:
     return api_key == ApiKey.API_VERSIONS or _LISTS[api_key] in names or "host" in names
 
 
-def _renamed(body: object, name: str, rename: Rename) -> Any:
+def _renamed(body: Struct, name: str, rename: Rename) -> Struct:
     if hasattr(body, "host"):  # FindCoordinator, before it could find several
         return next(_moved([body], rename))
     before = getattr(body, name)
@@ -63,7 +63,7 @@ def _renamed(body: object, name: str, rename: Rename) -> Any:
     return body if all(new is old for new, old in zip(after, before or (), strict=True)) else _with(body, name, after)
 
 
-def _moved(places: Any, rename: Rename) -> Iterator[Any]:
+def _moved(places: Iterable[Struct], rename: Rename) -> Iterator[Struct]:
     for place in places:
         if not place.host or place.port <= 0:  # the protocol's "none"
             yield place
@@ -74,7 +74,7 @@ def _moved(places: Any, rename: Rename) -> Iterator[Any]:
         yield place if is_same else dataclasses.replace(place, host=host, port=port)
 
 
-def _limit_versions(body: Any) -> Any:
+def _limit_versions(body: Struct) -> Struct:
     limited = []
     for each in body.api_keys:
         highest = _highest_known(each.api_key) if each.api_key in _LISTS else each.max_version
@@ -90,7 +90,7 @@ def _highest_known(api_key: int) -> int:
         return -1
 
 
-def _with(body: Any, name: str, value: Any) -> Any:
+def _with(body: Struct, name: str, value: object) -> Struct:
     return dataclasses.replace(body, **{name: value})
 
 

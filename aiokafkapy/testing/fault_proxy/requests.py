@@ -17,6 +17,7 @@ from aiokafkapy.errors import KafkaError, MalformedFrameError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import (
     RequestHeader,
+    Struct,
     decode_request_body,
     decode_request_header,
     decode_response,
@@ -61,7 +62,7 @@ class Request:
     connection: int
     at: float
     body_at: int = 0
-    _body: Any = None
+    _body: Struct | None = None
 
     @classmethod
     def read(cls, node_id: int | None, frame: bytes, connection: int) -> Self:
@@ -88,7 +89,7 @@ class Request:
         return self.header.correlation_id
 
     @property
-    def body(self) -> Any:
+    def body(self) -> Struct:
         """The decoded body. Raises if there is no schema for it, and MalformedFrameError for invalid bytes.
 
         The proxy drops the bytes of old requests (see ``FaultProxy``), and the body with them.
@@ -201,7 +202,7 @@ def _int16(cursor: Cursor) -> int:
     return int.from_bytes(cursor.take(2), "big", signed=True)
 
 
-def _sent_batch(topic: Any, partition: Any) -> SentBatch:
+def _sent_batch(topic: Struct, partition: Struct) -> SentBatch:
     batch = RecordBatch(partition.records)
     return SentBatch(
         getattr(topic, "topic_id", None) or topic.name,

@@ -31,13 +31,14 @@ from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.protocol.api import ApiKey, request_class, schema_versions
 from aiokafkapy.protocol.codec import (
     RequestHeader,
+    Struct,
     decode_request_header,
     decode_response,
     encode_request,
     encode_response,
 )
 from aiokafkapy.protocol.reader import RequestCursor, entity_reader
-from aiokafkapy.record.batch import iter_batches
+from aiokafkapy.record.batch import RecordBatch, iter_batches
 
 __all__ = ["NO_HEADER", "HiddenFrame", "Hiding"]
 
@@ -58,7 +59,7 @@ class HiddenFrame(NamedTuple):
 
     wire: bytes
     header: RequestHeader
-    body: Any
+    body: Struct | None
     is_hidden: bool
 
 
@@ -162,7 +163,7 @@ class Hiding:
             data = data.replace(name.encode(), other.encode())
         return data
 
-    def _hashed_batch(self, batch: Any) -> bytes:
+    def _hashed_batch(self, batch: RecordBatch) -> bytes:
         if batch.is_control:  # a marker of the broker's
             return bytes(batch.buffer)
         section = bytearray(batch.section())
@@ -197,7 +198,7 @@ def _known_header(frame: bytes) -> RequestHeader:
     return header
 
 
-def _decoded(frame: bytes) -> tuple[int, Any]:
+def _decoded(frame: bytes) -> tuple[int, Struct]:
     """Where a request ends in its frame, and its body."""
     header, position = decode_request_header(frame)
     cursor = RequestCursor(frame, position)
@@ -216,7 +217,7 @@ def _undecoded(data: bytes, header: RequestHeader, *, is_bare_sasl: bool) -> Hid
     return HiddenFrame(hidden, header, None, hidden != data)
 
 
-def _without_proof(body: Any) -> Any:
+def _without_proof(body: Struct) -> Struct:
     # Encoded again, so that nothing is left that only a later version knows.
     return dataclasses.replace(body, auth_bytes=bytes(len(body.auth_bytes)))
 

@@ -24,10 +24,10 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
-from aiokafkapy.common import parse_address
+from aiokafkapy.common import JsonObject, parse_address
 
 __all__ = ["EVENTS", "FORMAT", "Line", "RecordingError", "header_of"]
 
@@ -61,7 +61,7 @@ class Line:
             raise self.error(f"it is no JSON: {reason}") from None
         if not isinstance(fields, dict):
             raise self.error(f"it is no object of JSON, but {_shown(fields)}")
-        self._fields: Mapping[str, Any] = fields
+        self._fields: JsonObject = fields
 
     def error(self, reason: str) -> RecordingError:
         """An error of this line."""

@@ -21,7 +21,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from aiokafkapy.client.tap import DEFAULT_MAX_BYTES, MOST_DECODED, described
 from aiokafkapy.protocol.api import ApiKey, api_name
@@ -170,7 +170,7 @@ class ConnectionRecorder:
 
     def _put(self, event: str, number: int | None, hidden: HiddenFrame, node_id: int | None, **more: object) -> None:
         header = hidden.header
-        fields: dict[str, Any] = {
+        fields: dict[str, object] = {
             "request": number,
             "node": node_id,
             "api": api_name(header.api_key) if header.api_key >= 0 else None,

@@ -36,7 +36,9 @@ _MOST_DECOMPRESSED: Final = 32 * 1024 * 1024
 """Bytes: a recording may be a stranger's. A batch with more is compared as it is."""
 
 
-def comparable(header: RequestHeader, frame: bytes, *, is_hashed: bool = False, is_hidden: bool = False) -> Any:
+def comparable(
+    header: RequestHeader, frame: bytes, *, is_hashed: bool = False, is_hidden: bool = False
+) -> dict[str, Any]:
     """The values of a request, given without its size, that are the same in each run; dicts, lists and values.
 
     ``is_hashed``: payloads count by their sizes. ``is_hidden``: bytes that cannot be taken apart do not count.
@@ -70,7 +72,7 @@ def difference(recorded: object, came: object, place: str = "") -> str:
 # internals
 
 
-def _message(message: Any, left_out: frozenset[str], *, is_hashed: bool) -> dict[str, Any]:
+def _message(message: Any, left_out: frozenset[str], *, is_hashed: bool) -> dict[str, object]:
     found = {}
     for field in dataclasses.fields(message):
         if field.name not in left_out and field.name not in PROOF_FIELDS and not is_secret_name(field.name):
@@ -82,7 +84,7 @@ def _message(message: Any, left_out: frozenset[str], *, is_hashed: bool) -> dict
     return found
 
 
-def _value(value: object, name: str, left_out: frozenset[str], *, is_hashed: bool) -> Any:
+def _value(value: object, name: str, left_out: frozenset[str], *, is_hashed: bool) -> object:
     if name == "records" and isinstance(value, bytes | bytearray | memoryview):
         return _batches(bytes(value), is_hashed=is_hashed)
     if dataclasses.is_dataclass(value):
@@ -95,14 +97,14 @@ def _value(value: object, name: str, left_out: frozenset[str], *, is_hashed: boo
     return value
 
 
-def _batches(data: bytes, *, is_hashed: bool) -> Any:
+def _batches(data: bytes, *, is_hashed: bool) -> object:
     try:
         return [_batch(batch, is_hashed=is_hashed) for batch in iter_batches(data)]
     except KafkaError:
         return len(data) if is_hashed else data
 
 
-def _batch(batch: RecordBatch, *, is_hashed: bool) -> dict[str, Any]:
+def _batch(batch: RecordBatch, *, is_hashed: bool) -> dict[str, object]:
     found = batch.records(max_decompressed_size=_MOST_DECOMPRESSED)
     records = [_record(each.key, each.value, each.headers, is_hashed=is_hashed) for each in found]
     return {
@@ -117,8 +119,8 @@ def _batch(batch: RecordBatch, *, is_hashed: bool) -> dict[str, Any]:
 
 def _record(
     key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]], *, is_hashed: bool
-) -> dict[str, Any]:
-    def shown(part: bytes | None) -> Any:
+) -> dict[str, object]:
+    def shown(part: bytes | None) -> bytes | str | None:
         return part if part is None or not is_hashed else f"{len(part)} bytes"
 
     return {

@@ -14,19 +14,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Hashable, Iterable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from aiokafkapy.errors import FetchSessionIdNotFoundError, MalformedFrameError
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.protocol.codec import RequestHeader, decode_request, decode_response, encode_response
+from aiokafkapy.protocol.codec import RequestHeader, Struct, decode_request, decode_response, encode_response
 from aiokafkapy.protocol.messages import build_response
 
-from .partitions import topic_key
+from .partitions import TopicKey, Values, topic_key
 
 __all__ = ["Fetch", "as_full_fetches", "end_of_session"]
 
 _FINAL_EPOCH: Final = -1
-_Place = tuple[Any, int]
+_Place = tuple[TopicKey, int]
 """A topic, by its id or name, and the number of a partition."""
 
 
@@ -44,9 +44,9 @@ class _Session:
 
     def __init__(self) -> None:
         self.positions: dict[_Place, int] = {}
-        self.told: dict[_Place, Any] = {}
+        self.told: dict[_Place, Struct] = {}
 
-    def ask(self, request: Any) -> None:
+    def ask(self, request: Struct) -> None:
         """Take the changes of a request."""
         for topic in getattr(request, "forgotten_topics_data", ()):  # before version 7 there are no sessions
             for index in topic.partitions:
@@ -55,7 +55,7 @@ class _Session:
             for each in topic.partitions:
                 self.positions[topic_key(topic), each.partition] = each.fetch_offset
 
-    def tell(self, answer: Any) -> list[Any]:
+    def tell(self, answer: Struct) -> list[Struct]:
         """The topics of an answer for all partitions."""
         found = {
             (topic_key(topic), each.partition_index): dataclasses.replace(topic, partitions=(each,))
@@ -67,7 +67,7 @@ class _Session:
         whole = before | found
         return [whole[place] for place in self.positions if place in whole]
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> Values:
         """The request for all partitions, as it is compared."""
         return {
             "topics": [
@@ -77,7 +77,7 @@ class _Session:
         }
 
 
-def as_full_fetches(fetches: Iterable[Fetch]) -> list[tuple[Any, bytes] | None]:
+def as_full_fetches(fetches: Iterable[Fetch]) -> list[tuple[Values, bytes] | None]:
     """The values of each request and its answer, of no session; None for one that tells nothing. In their order."""
     sessions: dict[tuple[Hashable, int], _Session] = {}
     return [_full(each, sessions) for each in fetches]
@@ -98,7 +98,7 @@ def end_of_session(header: RequestHeader, frame: bytes) -> bytes | None:
 # internals
 
 
-def _full(fetch: Fetch, sessions: dict[tuple[Hashable, int], _Session]) -> tuple[Any, bytes] | None:
+def _full(fetch: Fetch, sessions: dict[tuple[Hashable, int], _Session]) -> tuple[Values, bytes] | None:
     try:
         _, request = decode_request(fetch.request)
         _, answer = decode_response(ApiKey.FETCH, fetch.header.api_version, fetch.answer)
@@ -117,6 +117,6 @@ def _full(fetch: Fetch, sessions: dict[tuple[Hashable, int], _Session]) -> tuple
     return session.values(), encode_response(whole, fetch.header.correlation_id)
 
 
-def _emptied(topic: Any) -> Any:
+def _emptied(topic: Struct) -> Struct:
     (partition,) = topic.partitions
     return dataclasses.replace(topic, partitions=(dataclasses.replace(partition, records=b""),))

@@ -11,12 +11,12 @@ no mismatch; a client may leave SASL out.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from aiokafkapy.broker.security.sasl_session import SaslSession
 from aiokafkapy.errors import KafkaError, SaslAuthenticationFailedError
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.protocol.codec import RequestHeader, decode_request, encode_response
+from aiokafkapy.protocol.codec import RequestHeader, Struct, decode_request, encode_response
 from aiokafkapy.protocol.messages import build_response
 from aiokafkapy.security.sasl.mechanism import SaslServerExchange
 from aiokafkapy.security.sasl.plain import PlainCredentialStore
@@ -92,7 +92,7 @@ class Login:
 
     # internals
 
-    def _respond(self, header: RequestHeader, body: Any, now: float) -> dict[str, Any]:
+    def _respond(self, header: RequestHeader, body: Struct, now: float) -> dict[str, object]:
         session = self._session
         if header.api_key == ApiKey.SASL_HANDSHAKE:
             session.handshake(body.mechanism, has_frames=header.api_version >= 1)

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
+from uuid import UUID
 
 from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.protocol.codec import RequestHeader, decode_response, encode_response
+from aiokafkapy.protocol.codec import RequestHeader, Struct, decode_response, encode_response
 
-__all__ = ["PARTED", "put_together", "topic_key"]
+__all__ = ["PARTED", "TopicKey", "Values", "put_together", "topic_key"]
+
+Values: TypeAlias = Mapping[str, Any]
+"""A request as it is compared: its fields, of which lists are lists of such mappings."""
+TopicKey: TypeAlias = str | UUID
+_Place: TypeAlias = tuple[TopicKey, int, int]
+"""A topic, the number of a partition, and the position that was asked for."""
 
 
 class _Names(NamedTuple):
@@ -36,7 +43,7 @@ _TOPIC: Final = ("topic_id", "topic", "name")
 """The first of these that a message has is the topic's."""
 
 
-def put_together(header: RequestHeader, asked: Any, known: Sequence[tuple[Any, bytes]]) -> bytes | None:
+def put_together(header: RequestHeader, asked: Values, known: Sequence[tuple[Values, bytes]]) -> bytes | None:
     """The answer to a request with these values, from ``known`` requests' values and answers; None when they have not
     all of its partitions. Answers of a fetch session do not count: they leave partitions out.
 
@@ -46,8 +53,8 @@ def put_together(header: RequestHeader, asked: Any, known: Sequence[tuple[Any, b
     if header.api_key == ApiKey.OFFSET_FETCH:
         return _committed_offsets(header, asked, known)
     names = _NAMES[header.api_key]
-    answers: dict[tuple[Any, int, Any], Any] = {}
-    first: Any = None
+    answers: dict[_Place, Struct | None] = {}
+    first: Struct | None = None
     for values, frame in known:
         body = _body(header, frame)
         if body is not None:
@@ -62,15 +69,16 @@ def put_together(header: RequestHeader, asked: Any, known: Sequence[tuple[Any, b
     return encode_response(dataclasses.replace(first, **{names.answers: tuple(wanted)}), header.correlation_id)
 
 
-def topic_key(topic: Any) -> Any:
+def topic_key(topic: Struct) -> TopicKey:
     """The id or name of a topic in a request or an answer."""
-    return next(getattr(topic, field) for field in _TOPIC if hasattr(topic, field))
+    key: TopicKey = next(getattr(topic, field) for field in _TOPIC if hasattr(topic, field))
+    return key
 
 
 # internals
 
 
-def _body(header: RequestHeader, frame: bytes) -> Any:
+def _body(header: RequestHeader, frame: bytes) -> Struct | None:
     try:
         _, body = decode_response(header.api_key, header.api_version, frame[4:])
     except MalformedFrameError:
@@ -78,7 +86,7 @@ def _body(header: RequestHeader, frame: bytes) -> Any:
     return None if getattr(body, "session_id", 0) or getattr(body, "error_code", 0) else body
 
 
-def _partitions(names: _Names, values: Any) -> Iterator[tuple[Any, int, Any]]:
+def _partitions(names: _Names, values: Values) -> Iterator[_Place]:
     """The topic, the number and the position of each partition of a request."""
     for topic in values.get("topics") or ():
         name = next(topic[field] for field in _TOPIC if field in topic)
@@ -86,18 +94,18 @@ def _partitions(names: _Names, values: Any) -> Iterator[tuple[Any, int, Any]]:
             yield name, partition[names.partition], partition[names.position]
 
 
-def _committed_offsets(header: RequestHeader, asked: Any, known: Sequence[tuple[Any, bytes]]) -> bytes | None:
+def _committed_offsets(header: RequestHeader, asked: Values, known: Sequence[tuple[Values, bytes]]) -> bytes | None:
     """As ``put_together``, of groups' offsets. An answer for all partitions of a group has each of them, too."""
-    answers: dict[tuple[str, str, int], Any] = {}
-    first: Any = None
+    answers: dict[tuple[str, str, int], Struct] = {}
+    first: Struct | None = None
     for values, frame in known:
         body = _body(header, frame)
         if body is not None:
             first = body if first is None else first
-            for group, topic, partition in _told(values, body):
-                place = group, topic.name, partition.partition_index
+            for group_id, topic, partition in _told(values, body):
+                place = group_id, topic.name, partition.partition_index
                 answers.setdefault(place, dataclasses.replace(topic, partitions=(partition,)))
-    found: list[tuple[str, list[Any]]] = []
+    found: list[tuple[str, list[Struct]]] = []
     for group in _groups(asked):
         wanted = [
             (group["group_id"], topic["name"], index)
@@ -118,13 +126,13 @@ def _committed_offsets(header: RequestHeader, asked: Any, known: Sequence[tuple[
     return encode_response(told, header.correlation_id)
 
 
-def _groups(values: Any) -> Sequence[Any]:
+def _groups(values: Values) -> Sequence[Values]:
     """Those of a request: one before version 8, then several."""
-    found: Sequence[Any] = values.get("groups", [values])
+    found: Sequence[Values] = values.get("groups", [values])
     return found
 
 
-def _told(values: Any, body: Any) -> Iterator[tuple[str, Any, Any]]:
+def _told(values: Values, body: Struct) -> Iterator[tuple[str, Struct, Struct]]:
     """Each group's topics and partitions of an answer."""
     groups = (
         [(each.group_id, each) for each in body.groups] if hasattr(body, "groups") else [(values["group_id"], body)]
@@ -136,15 +144,16 @@ def _told(values: Any, body: Any) -> Iterator[tuple[str, Any, Any]]:
                     yield name, topic, partition
 
 
-def _has_records(topic: Any) -> bool:
+def _has_records(topic: Struct | None) -> bool:
     return topic is not None and any(getattr(each, "records", None) for each in topic.partitions)
 
 
-def _answer_for(names: _Names, body: Any, place: tuple[Any, int, Any]) -> Any:
+def _answer_for(names: _Names, body: Struct, place: _Place) -> Struct | None:
     """A topic of the answer, with this partition alone; None when it has it not."""
     for topic in getattr(body, names.answers):
         key = topic_key(topic)
         for partition in topic.partitions:
             if (key, partition.partition_index) == place[:2]:
-                return dataclasses.replace(topic, partitions=(partition,))
+                found: Struct = dataclasses.replace(topic, partitions=(partition,))
+                return found
     return None

@@ -26,9 +26,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from aiokafkapy.errors import IllegalSaslStateError, MalformedFrameError
 from aiokafkapy.protocol.api import ApiKey, api_name, schema_versions
@@ -47,7 +47,7 @@ from ..recording.recorder import place
 from .comparison import comparable, difference
 from .fetch_sessions import Fetch, as_full_fetches, end_of_session
 from .logins import Login, Logins
-from .partitions import PARTED, put_together
+from .partitions import PARTED, Values, put_together
 
 __all__ = ["Part", "ReplayMismatchError", "Reply", "Script"]
 
@@ -137,7 +137,7 @@ class Script:
         self._played: set[Exchange] = set()
         self._last: dict[tuple[int, bytes], Exchange] = {}
         self._prints: dict[Exchange, bytes] = {}
-        self._full_fetches: dict[int, Mapping[Exchange, tuple[Any, bytes] | None]] = {}
+        self._full_fetches: dict[int, Mapping[Exchange, tuple[Values, bytes] | None]] = {}
         self._parts: list[Part] = []
         self._free = list(recording.conversations)
 
@@ -174,7 +174,7 @@ class Script:
             found = self._prints[exchange] = _print(exchange.header, self.values_of(exchange))
         return found
 
-    def values_of(self, exchange: Exchange) -> Any:
+    def values_of(self, exchange: Exchange) -> Values:
         """A recorded request as it is compared."""
         is_hashed = self.recording.is_hashed
         return comparable(exchange.header, exchange.wire[4:], is_hashed=is_hashed, is_hidden=exchange.is_hidden)
@@ -194,7 +194,7 @@ class Script:
         found = [exchange for exchange in self._order if exchange.api_key == api_key]
         return sorted(found, key=self.is_played)
 
-    def full_fetches(self, version: int) -> Mapping[Exchange, tuple[Any, bytes] | None]:
+    def full_fetches(self, version: int) -> Mapping[Exchange, tuple[Values, bytes] | None]:
         """The answered fetches of a version, each as if it had named all of its session's partitions."""
         found = self._full_fetches.get(version)
         if found is None:
@@ -380,7 +380,7 @@ class Part:
             return found
         return self._again(api_key, print_)
 
-    def _metadata(self, header: RequestHeader, values: Any) -> Reply | None:
+    def _metadata(self, header: RequestHeader, values: Values) -> Reply | None:
         """The metadata of topics that were not asked for together in the recording; None if it has not all of them."""
         wanted = values.get("topics")
         known = [each for each in self._script.all_of(ApiKey.METADATA) if each.header.api_version == header.api_version]
@@ -392,7 +392,7 @@ class Part:
                 return Reply(exchange, answer, exchange.delay)
         return None
 
-    def _put_together(self, header: RequestHeader, values: object) -> Reply | None:
+    def _put_together(self, header: RequestHeader, values: Values) -> Reply | None:
         """The answer for partitions that were not asked for together in the recording; None if it has not all."""
         known = [
             each
@@ -450,7 +450,7 @@ def _no_sasl(header: RequestHeader) -> bytes:
     return encode_response(body, header.correlation_id)
 
 
-def _topics_of(exchange: Exchange, wanted: list[dict[str, Any]], correlation_id: int) -> bytes | None:
+def _topics_of(exchange: Exchange, wanted: Sequence[Values], correlation_id: int) -> bytes | None:
     """A recorded answer to Metadata, with the topics that are wanted; None when it has not all of them."""
     try:
         _, body = decode_response(exchange.api_key, exchange.header.api_version, (exchange.answer or b"")[4:])

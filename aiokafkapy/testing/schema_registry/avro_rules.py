@@ -7,12 +7,14 @@ takes schemas as JSON and knows no registry.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from .problems import Problem
 
 __all__ = ["avro_problems"]
 
+AvroSchema: TypeAlias = Any
+"""One as JSON, and valid: a type's name, an object, or a list, which is a union."""
 _PROMOTIONS: Final = {
     ("int", "long"),
     ("int", "float"),
@@ -27,20 +29,22 @@ _PROMOTIONS: Final = {
 _NAMED: Final = ("record", "error", "enum", "fixed")
 
 
-def avro_problems(reader: Any, writer: Any, named: Mapping[str, Any] | None = None) -> list[Problem]:
+def avro_problems(
+    reader: AvroSchema, writer: AvroSchema, named: Mapping[str, AvroSchema] | None = None
+) -> list[Problem]:
     """The reasons why ``reader`` cannot read data of ``writer``. ``named`` are types of references."""
     return list(_Comparison(reader, writer, named or {}).compare(reader, writer, ""))
 
 
 class _Comparison:
-    def __init__(self, reader: Any, writer: Any, named: Mapping[str, Any]) -> None:
+    def __init__(self, reader: AvroSchema, writer: AvroSchema, named: Mapping[str, AvroSchema]) -> None:
         self._reader_types = {**named}
         self._writer_types = {**named}
         _collect(reader, self._reader_types, "")
         _collect(writer, self._writer_types, "")
         self._seen: set[tuple[str, str]] = set()
 
-    def compare(self, reader: Any, writer: Any, path: str) -> Iterator[Problem]:
+    def compare(self, reader: AvroSchema, writer: AvroSchema, path: str) -> Iterator[Problem]:
         reader, writer = _resolved(reader, self._reader_types), _resolved(writer, self._writer_types)
         reader_kind, writer_kind = _kind(reader), _kind(writer)
         if writer_kind == "union":
@@ -68,7 +72,7 @@ class _Comparison:
         elif reader_kind in _NAMED:
             yield from self._compare_named(reader_kind, reader, writer, path)
 
-    def _compare_named(self, kind: str, reader: Any, writer: Any, path: str) -> Iterator[Problem]:
+    def _compare_named(self, kind: str, reader: AvroSchema, writer: AvroSchema, path: str) -> Iterator[Problem]:
         pair = (_full_name(reader), _full_name(writer))
         if pair in self._seen:
             return  # a type that has itself in it
@@ -99,7 +103,7 @@ class _Comparison:
         elif kind in ("record", "error"):
             yield from self._compare_fields(reader, writer, path)
 
-    def _compare_fields(self, reader: Any, writer: Any, path: str) -> Iterator[Problem]:
+    def _compare_fields(self, reader: AvroSchema, writer: AvroSchema, path: str) -> Iterator[Problem]:
         written = {field["name"]: field for field in writer.get("fields", ())}
         for at, field in enumerate(reader.get("fields", ())):
             names = [field["name"], *field.get("aliases", ())]
@@ -124,7 +128,7 @@ def _missing_branch(kind: str, path: str) -> Problem:
     )
 
 
-def _collect(schema: Any, types: dict[str, Any], namespace: str) -> None:
+def _collect(schema: AvroSchema, types: dict[str, AvroSchema], namespace: str) -> None:
     """Every named type of a schema by its full name; the types get their full names where they are."""
     if isinstance(schema, list):
         for branch in schema:
@@ -149,7 +153,7 @@ def _collect(schema: Any, types: dict[str, Any], namespace: str) -> None:
                 _collect(schema[inner], types, namespace)
 
 
-def _qualified(schema: Any, namespace: str, types: Mapping[str, Any]) -> Any:
+def _qualified(schema: AvroSchema, namespace: str, types: Mapping[str, AvroSchema]) -> AvroSchema:
     """A name of a type in a namespace, in full."""
     if isinstance(schema, list):
         return [_qualified(branch, namespace, types) for branch in schema]
@@ -158,7 +162,7 @@ def _qualified(schema: Any, namespace: str, types: Mapping[str, Any]) -> Any:
     return schema
 
 
-def _resolved(schema: Any, types: Mapping[str, Any]) -> Any:
+def _resolved(schema: AvroSchema, types: Mapping[str, AvroSchema]) -> AvroSchema:
     while True:
         if isinstance(schema, str) and schema in types:
             schema = types[schema]
@@ -170,16 +174,16 @@ def _resolved(schema: Any, types: Mapping[str, Any]) -> Any:
             return schema
 
 
-def _kind(schema: Any) -> str:
+def _kind(schema: AvroSchema) -> str:
     if isinstance(schema, list):
         return "union"
     return str(schema["type"] if isinstance(schema, dict) else schema)
 
 
-def _kind_name(schema: Any) -> str:
+def _kind_name(schema: AvroSchema) -> str:
     kind = _kind(schema)
     return f"{kind} {_full_name(schema)}" if isinstance(schema, dict) and kind in _NAMED else kind
 
 
-def _full_name(schema: Any) -> str:
+def _full_name(schema: AvroSchema) -> str:
     return str(schema.get("__full_name") or schema["name"])

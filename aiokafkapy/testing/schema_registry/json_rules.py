@@ -11,30 +11,34 @@ objects, pattern, uniqueItems, anyOf and oneOf, allOf, ``$ref`` within the docum
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from .problems import Problem
 
 __all__ = ["json_problems"]
 
+JsonSchema: TypeAlias = dict[str, Any] | bool
+"""True takes everything, False nothing."""
 _LOWER: Final = ("minLength", "minItems", "minProperties", "minimum", "exclusiveMinimum")
 _UPPER: Final = ("maxLength", "maxItems", "maxProperties", "maximum", "exclusiveMaximum")
 _DEEPEST: Final = 100
 
 
-def json_problems(reader: Any, writer: Any, references: Mapping[str, Any] | None = None) -> list[Problem]:
+def json_problems(
+    reader: JsonSchema, writer: JsonSchema, references: Mapping[str, object] | None = None
+) -> list[Problem]:
     """The data that ``writer`` takes and ``reader`` does not."""
     return list(_Comparison(reader, writer, references or {}).compare(reader, writer, "#", 0))
 
 
 class _Comparison:
-    def __init__(self, reader: Any, writer: Any, references: Mapping[str, Any]) -> None:
+    def __init__(self, reader: JsonSchema, writer: JsonSchema, references: Mapping[str, object]) -> None:
         self._reader = reader
         self._writer = writer
         self._references = references
         self._seen: set[tuple[str, str]] = set()
 
-    def compare(self, reader: Any, writer: Any, path: str, depth: int) -> Iterator[Problem]:
+    def compare(self, reader: JsonSchema, writer: JsonSchema, path: str, depth: int) -> Iterator[Problem]:
         pair = (_ref(reader), _ref(writer))
         if all(pair):
             if pair in self._seen:
@@ -62,7 +66,9 @@ class _Comparison:
             if isinstance(items, (dict, bool)):
                 yield from self.compare(reader["items"], items, f"{path}/items", depth + 1)
 
-    def _compare_unions(self, reader: Any, writer: Any, path: str, depth: int) -> Iterator[Problem]:
+    def _compare_unions(
+        self, reader: dict[str, Any], writer: dict[str, Any], path: str, depth: int
+    ) -> Iterator[Problem]:
         """Each branch that was taken must be taken by one of those that are."""
         taken, name = _branches(reader) or [reader], "anyOf" if "anyOf" in reader else "oneOf"
         written = _branches(writer) or [writer]
@@ -72,7 +78,9 @@ class _Comparison:
                 yield _problem("SUM_TYPE_NARROWED", f"{path}/{name}/{at}", "has a type less than before")
             self._seen = seen
 
-    def _compare_objects(self, reader: Any, writer: Any, path: str, depth: int) -> Iterator[Problem]:
+    def _compare_objects(
+        self, reader: dict[str, Any], writer: dict[str, Any], path: str, depth: int
+    ) -> Iterator[Problem]:
         taken, written = reader.get("properties", {}), writer.get("properties", {})
         reader_open, writer_open = reader.get("additionalProperties", True), writer.get("additionalProperties", True)
         for name, schema in taken.items():
@@ -105,7 +113,7 @@ class _Comparison:
                 kind = "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL" if is_new else "REQUIRED_ATTRIBUTE_ADDED"
                 yield _problem(kind, f"{path}/required/{name}", "is required, and was not before")
 
-    def _resolved(self, schema: Any, document: Any) -> Any:
+    def _resolved(self, schema: JsonSchema, document: object) -> Any:
         for _ in range(_DEEPEST):
             name = _ref(schema)
             if not name:
@@ -116,7 +124,7 @@ class _Comparison:
         return schema
 
 
-def _ref(schema: Any) -> str:
+def _ref(schema: JsonSchema) -> str:
     return str(schema.get("$ref") or "") if isinstance(schema, dict) else ""
 
 
@@ -127,7 +135,7 @@ def _at(document: Any, pointer: str) -> Any:
     return document
 
 
-def _branches(schema: Any) -> list[Any] | None:
+def _branches(schema: dict[str, Any]) -> list[Any] | None:
     """The alternatives: of anyOf, of oneOf, or of several types."""
     for name in ("anyOf", "oneOf"):
         if isinstance(schema.get(name), list):
@@ -139,7 +147,7 @@ def _branches(schema: Any) -> list[Any] | None:
     return None
 
 
-def _type_problems(reader: Any, writer: Any, path: str) -> Iterator[Problem]:
+def _type_problems(reader: dict[str, Any], writer: dict[str, Any], path: str) -> Iterator[Problem]:
     kind, was = reader.get("type"), writer.get("type")
     if kind is None or kind == was or (kind, was) == ("number", "integer"):
         return
@@ -147,7 +155,7 @@ def _type_problems(reader: Any, writer: Any, path: str) -> Iterator[Problem]:
     yield _problem("TYPE_NARROWED" if narrowed else "TYPE_CHANGED", path, f"is {kind}, and was {was or 'anything'}")
 
 
-def _value_problems(reader: Any, writer: Any, path: str) -> Iterator[Problem]:
+def _value_problems(reader: dict[str, Any], writer: dict[str, Any], path: str) -> Iterator[Problem]:
     if "enum" in reader or "const" in reader:
         allowed = reader.get("enum", [reader.get("const")])
         was = writer.get("enum", [writer["const"]] if "const" in writer else None)
@@ -163,7 +171,7 @@ def _value_problems(reader: Any, writer: Any, path: str) -> Iterator[Problem]:
         yield _problem("UNIQUE_ITEMS_ADDED", f"{path}/uniqueItems", "must be unique now")
 
 
-def _limit_problems(reader: Any, writer: Any, path: str) -> Iterator[Problem]:
+def _limit_problems(reader: dict[str, Any], writer: dict[str, Any], path: str) -> Iterator[Problem]:
     for name in (*_LOWER, *_UPPER):
         limit, was = reader.get(name), writer.get(name)
         if limit is None or isinstance(limit, bool) or isinstance(was, bool):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from aiokafkapy import errors
 from aiokafkapy.protocol.api import ApiKey
@@ -349,7 +349,7 @@ def _lose_coordinator(cluster: SimulatedCluster, _: Fault) -> None:
     cluster.move_coordinators(None)
 
 
-Verb = Callable[[SimulatedCluster, Fault], Any]
+Verb = Callable[[SimulatedCluster, Fault], object]
 
 FAULTS: Final[dict[str, tuple[Verb, Verb]]] = {
     "reset": (_reset, _nothing),

@@ -19,12 +19,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 from unittest import mock
 
 __all__ = ["Guard", "SimulationError"]
 
 _PACKAGE = __name__.partition(".")[0] + "."
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class SimulationError(RuntimeError):
@@ -66,8 +69,8 @@ class Guard:
         """Refuse, for as long as this lasts."""
         thread = threading.get_ident()
 
-        def watched(real: Callable[..., Any], call: str, instead: str) -> Callable[..., Any]:
-            def guarded(*arguments: Any, **options: Any) -> Any:
+        def watched(real: Callable[P, R], call: str, instead: str) -> Callable[P, R]:
+            def guarded(*arguments: P.args, **options: P.kwargs) -> R:
                 if self._is_watching and threading.get_ident() == thread:
                     raise self.refuse(call, instead)
                 return real(*arguments, **options)

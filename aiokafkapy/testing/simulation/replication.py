@@ -18,7 +18,7 @@ from typing import Any
 
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.broker.context import RequestContext
-from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, produce
+from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, Answer, produce
 from aiokafkapy.broker.handlers.leadership import find_partition, find_topic
 from aiokafkapy.broker.security.acls import Operation
 from aiokafkapy.broker.storage.log import PartitionLog
@@ -36,7 +36,7 @@ class _Held:
     """A response that waits until the followers have reached an offset."""
 
     future: asyncio.Future[Any]
-    answer: Any
+    answer: Answer
     ends: dict[Partition, int]
     timer: asyncio.TimerHandle | None = None
 
@@ -54,7 +54,7 @@ class Replication:
         self._held: list[_Held] = []
         self._safe: dict[Partition, int] = {}
 
-    def handle_produce(self, context: RequestContext, body: Struct) -> Any:
+    def handle_produce(self, context: RequestContext, body: Struct) -> Answer:
         """Append, and answer when it is replicated."""
         answer = produce.handle(context, body)
         if self.twice > 0:  # the network, or a proxy in between, delivered the request a second time

@@ -18,6 +18,7 @@ from aiokafkapy import errors
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.broker.context import RequestContext
 from aiokafkapy.broker.faults import Fault
+from aiokafkapy.broker.handlers import Answer
 from aiokafkapy.broker.handlers.leadership import find_partition
 from aiokafkapy.broker.storage.log_validator import the_batch
 from aiokafkapy.broker.storage.topics import Partition, Topic
@@ -77,7 +78,7 @@ class SimulatedCluster:
         self._transactional_ids = transactional_ids
         self._groups = groups
         self._failing: list[_Failing] = []
-        self._refused: dict[tuple[Any, ...], int] = {}
+        self._refused: dict[tuple[object, ...], int] = {}
         self._armed: list[Fault] = []
 
     async def start(self) -> None:
@@ -174,7 +175,7 @@ class SimulatedCluster:
     def _move_leader(self, partition: Partition, node_id: int | None) -> None:
         self.controls.set_leader(partition.topic_name, partition.index, self._running(node_id))
 
-    def _on_produce(self, context: RequestContext, body: Struct) -> Any:
+    def _on_produce(self, context: RequestContext, body: Struct) -> Answer:
         # Those of the request before this one that nobody asked for: they must not hit another batch.
         armed = self.controls.faults.armed
         self.controls.faults.armed = [fault for fault in armed if fault not in self._armed]

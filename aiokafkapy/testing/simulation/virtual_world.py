@@ -21,7 +21,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 from unittest import mock
 
 from ...producer.deliveries.shortcuts import now_ms
@@ -46,12 +46,12 @@ _Random = random.Random
 
 
 class _SeededRandom(_Random):
-    def __init__(self, x: Any = None) -> None:
+    def __init__(self, x: float | str | bytes | bytearray | None = None) -> None:
         super().__init__(_world.entropy.random() if x is None and _world is not None else x)
 
 
-def _clock(real: Callable[[], Any], start: float = 0.0, *, is_ns: bool = False) -> Callable[[], Any]:
-    def clock() -> Any:
+def _clock(real: Callable[[], float], start: float = 0.0, *, is_ns: bool = False) -> Callable[[], float]:
+    def clock() -> float:
         if _world is None:
             return real()
         now = start + _world.time()
@@ -67,7 +67,7 @@ def _chance(real: Callable[[int], bytes]) -> Callable[[int], bytes]:
     return chance
 
 
-_STAND_INS: Final[tuple[tuple[str, Any], ...]] = (
+_STAND_INS: Final[tuple[tuple[str, object], ...]] = (
     ("time.monotonic", _clock(time.monotonic)),
     ("time.perf_counter", _clock(time.perf_counter)),
     ("time.time", _clock(time.time, EPOCH)),
@@ -84,7 +84,7 @@ _STAND_INS: Final[tuple[tuple[str, Any], ...]] = (
 
 @contextlib.contextmanager
 def virtual_world(
-    loop: asyncio.AbstractEventLoop, seed: object, stand_ins: Iterable[tuple[str, Any]] = ()
+    loop: asyncio.AbstractEventLoop, seed: object, stand_ins: Iterable[tuple[str, object]] = ()
 ) -> Iterator[None]:
     """``stand_ins`` are more names, each with its replacement."""
     global _world
