@@ -67,7 +67,7 @@ class Finding:
     advice: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """All of it, as JSON has it."""
         return {
             "check": self.check,

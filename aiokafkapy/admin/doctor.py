@@ -26,7 +26,7 @@ from ..client.config import ClientConfig
 from ..client.network_client import NetworkClient
 from ..client.nodes.api_versions import NodeApiVersions, build_api_versions_request
 from ..client.nodes.connection_states import Address, format_address
-from ..client.transport.dialers import new_dialer
+from ..client.transport.dialers import Dialer, new_dialer
 from ..client.transport.listener_probe import speaks_plaintext
 from ..cluster.metadata import Metadata
 from ..common import Node
@@ -39,7 +39,7 @@ from ..errors import (
     make,
 )
 from ..protocol.api import ApiKey
-from ..protocol.codec import Message
+from ..protocol.codec import Message, Struct
 from ..protocol.messages import build_request
 from ..security.handshake_errors import explain_failure, is_silent_end
 from .diagnosis import (
@@ -122,7 +122,7 @@ class Doctor:
             if self.topic is not None:
                 self._look_at_topic(body, self.topic)
 
-    async def _metadata(self, link: _Link) -> Any:
+    async def _metadata(self, link: _Link) -> Struct | None:
         """The cluster as the first broker sees it, with the topic and our rights on it; None after a failure."""
         address = format_address(link.node.host, link.node.port)
         self._step = f"asking {address} for the cluster"
@@ -138,7 +138,7 @@ class Doctor:
             )
 
         try:
-            body = await self._ask(link, ApiKey.METADATA, build)
+            body: Struct = await self._ask(link, ApiKey.METADATA, build)
         except KafkaError as error:
             self._note(Finding("metadata", address, Verdict.FAILED, str(error), "see the broker's log"))
             return None
@@ -159,13 +159,13 @@ class Doctor:
             self._note(Finding("metadata", address, Verdict.WARNING, f"{text}; no controller", advice, facts))
         return body
 
-    async def _look_at_brokers(self, body: Any, reached: dict[tuple[str, int], _Visit]) -> None:
+    async def _look_at_brokers(self, body: Struct, reached: dict[tuple[str, int], _Visit]) -> None:
         """Visit each broker where it advertises to be; one that was reached there already is not visited again."""
         self._step = "visiting the brokers"
         limit = asyncio.Semaphore(_AT_ONCE)
         brokers = sorted(body.brokers, key=lambda one: int(one.node_id))
 
-        async def visit(broker: Any) -> _Visit:
+        async def visit(broker: Struct) -> _Visit:
             known = reached.get((str(broker.host), int(broker.port)))
             if known is not None:
                 return known
@@ -183,7 +183,7 @@ class Doctor:
                 advertised_finding(broker.node_id, address, found.failure, found.round_trip_ms, is_odd_loopback=is_odd)
             )
 
-    def _look_at_topic(self, body: Any, name: str) -> None:
+    def _look_at_topic(self, body: Struct, name: str) -> None:
         for topic in body.topics:
             if topic.error_code:
                 error = make(topic.error_code, None, topic=name)
@@ -211,7 +211,7 @@ class Doctor:
         await self._meet_broker(host, port, visit)
         return visit
 
-    async def _resolve(self, dialer: Any, host: str, port: int, visit: _Visit) -> list[Address]:
+    async def _resolve(self, dialer: Dialer, host: str, port: int, visit: _Visit) -> list[Address]:
         try:
             async with asyncio.timeout(self._step_timeout):
                 addresses: list[Address] = await dialer.addresses(host, port)
@@ -228,7 +228,7 @@ class Doctor:
             visit.ok("dns", f"{host} is {', '.join(numeric)}", {"addresses": numeric})
         return addresses
 
-    async def _connect(self, dialer: Any, addresses: list[Address], visit: _Visit) -> Address | None:
+    async def _connect(self, dialer: Dialer, addresses: list[Address], visit: _Visit) -> Address | None:
         """The first address that accepts; all are tried, so that one that is dead is seen."""
         times, failures = {}, {}
         first = None
@@ -255,7 +255,7 @@ class Doctor:
         visit.ok("tcp", text, facts)
         return first
 
-    async def _check_tls(self, dialer: Any, address: Address, host: str, port: int, visit: _Visit) -> bool:
+    async def _check_tls(self, dialer: Dialer, address: Address, host: str, port: int, visit: _Visit) -> bool:
         """Do a handshake and look at the certificate; True when there is nothing against going on."""
         contexts = self.config.new_tls_contexts()
         if contexts is None:
@@ -380,10 +380,10 @@ class _Visit:
         self.failure: Finding | None = None
         self.round_trip_ms: float | None = None
 
-    def ok(self, check: str, text: str, facts: dict[str, Any]) -> None:
+    def ok(self, check: str, text: str, facts: dict[str, object]) -> None:
         self.add(Finding(check, self.address, Verdict.OK, text, facts=facts))
 
-    def failed(self, check: str, text: str, advice: str, facts: dict[str, Any] | None = None) -> None:
+    def failed(self, check: str, text: str, advice: str, facts: dict[str, object] | None = None) -> None:
         self.add(Finding(check, self.address, Verdict.FAILED, text, advice, facts or {}))
 
     def add(self, finding: Finding) -> None:

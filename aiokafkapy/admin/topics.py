@@ -25,7 +25,7 @@ from ..cluster.metadata import Metadata
 from ..common import NO_LEADER, PartitionInfo
 from ..errors import IllegalStateError, KafkaError, UnknownTopicOrPartitionError, make
 from ..protocol.api import ApiKey
-from ..protocol.codec import Message
+from ..protocol.codec import Message, Struct
 from ..protocol.messages import build_request
 
 __all__ = ["TopicAdmin", "TopicDescription", "description_of"]
@@ -228,14 +228,15 @@ class TopicAdmin:
 
         await self._retry(ask, timeout, but_not=UnknownTopicOrPartitionError)
 
-    async def _metadata_of(self, names: Sequence[str] | None) -> Any:
+    async def _metadata_of(self, names: Sequence[str] | None) -> Struct:
         """Metadata of these topics, or of all; never creates one."""
 
         def build(version: int) -> Message:
             topics = None if names is None else [{"name": name, "topic_id": None} for name in names]
             return build_request(ApiKey.METADATA, version, topics=topics, allow_auto_topic_creation=False)
 
-        return await self._send(ApiKey.METADATA, build)
+        body: Struct = await self._send(ApiKey.METADATA, build)
+        return body
 
     async def _describe(self, name: str) -> TopicDescription:
         response = await self._metadata_of([name])
@@ -274,7 +275,7 @@ class _NotSpreadError(UnknownTopicOrPartitionError):
     """A broker does not know all partitions and leaders of a topic yet."""
 
 
-def _check(answer: Any, name: str) -> None:
+def _check(answer: Struct, name: str) -> None:
     if answer.error_code:
         raise make(answer.error_code, getattr(answer, "error_message", None), topic=name)
 
@@ -284,7 +285,7 @@ def _is_own(entry: object) -> bool:
     return source == _TOPIC_CONFIG_SOURCE if source is not None else not getattr(entry, "is_default", True)
 
 
-def description_of(topic: Any) -> TopicDescription:
+def description_of(topic: Struct) -> TopicDescription:
     """A topic of a Metadata response."""
     partitions = [
         PartitionInfo(
