@@ -20,14 +20,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from ..cluster.metadata import Metadata
 from ..common import ConsumedRecord, Node, TopicPartition
 from ..errors import IllegalStateError, KafkaError, OffsetOutOfRangeError, make
 from ..protocol.api import ApiKey
-from ..protocol.codec import Message
+from ..protocol.codec import Message, Struct
 from ..protocol.messages import build_request
 from ..record.columns import ReadRecords
 from ..record.record_columns import OFFSET_MAX, RecordColumns
@@ -102,7 +102,7 @@ class FetchPlan:
     def build(self, version: int) -> Message:
         """The request's body. Fetch sessions are not used: every request lists all its partitions."""
         config = self.config
-        topics: dict[str, list[dict[str, Any]]] = {}
+        topics: dict[str, list[dict[str, int]]] = {}
         for tp, (offset, epoch) in self.partitions.items():
             entry = {
                 "partition": tp.partition,
@@ -234,7 +234,7 @@ class Fetcher:
             if not error.retriable:
                 state.error = error
 
-    def handle_response(self, plan: FetchPlan, response: Any, now: float) -> None:
+    def handle_response(self, plan: FetchPlan, response: Struct, now: float) -> None:
         """Keep the data of a response, and handle each partition's error."""
         self._release(plan)
         if getattr(response, "error_code", 0):
@@ -315,7 +315,7 @@ class Fetcher:
         state.retry_at = now + self.config.retry_backoff.delay(state.attempts)
         state.attempts += 1
 
-    def _handle_partition(self, tp: TopicPartition, plan: FetchPlan, answer: Any, now: float) -> None:
+    def _handle_partition(self, tp: TopicPartition, plan: FetchPlan, answer: Struct, now: float) -> None:
         state = self.partitions.get(tp)
         asked_for, _ = plan.partitions[tp]
         if state is None or state.position != asked_for or state.has_arrived:

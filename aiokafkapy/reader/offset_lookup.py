@@ -14,13 +14,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..client.nodes.client_request import ClientRequest, ClientResponse
 from ..common import ExponentialBackoff, Node, TopicPartition
 from ..errors import KafkaError, KafkaTimeoutError, make
 from ..protocol.api import ApiKey
-from ..protocol.codec import Message
+from ..protocol.codec import Message, Struct
 from ..protocol.messages import build_request, by_topic
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class OffsetLookup:
             self._metadata.request_update()
 
     def _read_partition(
-        self, tp: TopicPartition, answer: Any, found: dict[TopicPartition, OffsetAndTimestamp | None]
+        self, tp: TopicPartition, answer: Struct, found: dict[TopicPartition, OffsetAndTimestamp | None]
     ) -> None:
         if not answer.error_code:
             place = OffsetAndTimestamp(answer.offset, answer.timestamp, getattr(answer, "leader_epoch", -1))
