@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -27,6 +27,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Message as AsgiMessage
 
 from .. import __version__
 from ..broker.control_calls import CONTROLS, ControlCall, error_names
@@ -35,7 +36,7 @@ from ..common import Headers, JsonLike, JsonObject, JsonValue
 from ..errors import KafkaError
 from ..protocol.api import ApiKey
 from .decoding import FORMS
-from .follow import Asked, follow, read_one, read_page
+from .follow import Asked, Followed, follow, read_one, read_page
 from .guard import Guard
 from .model import as_json
 from .source import NewRecord
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from ..broker import DevBroker
     from .decoding import Decoder
     from .source import Source
-    from .watch import Watch
+    from .watch import Message, Watch
 
 __all__ = ["make_app"]
 
@@ -124,7 +125,7 @@ class _Handlers:
         """Messages of the watch, once a second, for the view that is shown."""
         view = request.query_params.get("view", "topics")
 
-        async def messages() -> AsyncGenerator[dict[str, Any], None]:
+        async def messages() -> AsyncGenerator[Message, None]:
             async for message in self._console.watch.look(view):
                 message["playback"] = self._playback()
                 yield message
@@ -135,7 +136,7 @@ class _Handlers:
         """Records as they are written."""
         source, registry = self._console.source, self._console.registry
 
-        async def messages() -> AsyncGenerator[dict[str, Any], None]:
+        async def messages() -> AsyncGenerator[Followed, None]:
             # A wrong parameter is an event of the stream, too: a page cannot read the answer of an EventSource that
             # failed.
             async with aclosing(follow(source, Asked.of(request.query_params), registry)) as found:
@@ -231,7 +232,7 @@ class _Handlers:
             "failures": [f"{call}: {error}" for call, error in playback.failures[-20:]],
         }
 
-    def _events(self, messages: AsyncGenerator[dict[str, Any], None]) -> Response:
+    def _events(self, messages: AsyncGenerator[Mapping[str, object], None]) -> Response:
         async def stream() -> AsyncIterator[str]:
             try:
                 async for message in messages:
@@ -258,7 +259,7 @@ class _GuardMiddleware:
         if scope["type"] != "http":
             return
 
-        async def send_with_headers(message: Any) -> None:
+        async def send_with_headers(message: AsgiMessage) -> None:
             if message["type"] == "http.response.start":
                 added = [(name.encode(), value.encode()) for name, value in _SECURITY.items()]
                 message["headers"] = [*message["headers"], *added]

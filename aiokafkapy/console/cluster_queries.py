@@ -22,7 +22,7 @@ from ..cluster.metadata import Metadata
 from ..common import Node, TopicPartition
 from ..errors import IllegalStateError, KafkaError, make
 from ..protocol.api import ApiKey
-from ..protocol.codec import Message
+from ..protocol.codec import Message, Struct
 from ..protocol.messages import build_request
 
 __all__ = ["ClusterQueries", "Described"]
@@ -77,24 +77,24 @@ class ClusterQueries:
             sorted(topics, key=lambda one: one.name),
         )
 
-    async def groups(self, nodes: Iterable[Node]) -> list[tuple[Node, Any]]:
+    async def groups(self, nodes: Iterable[Node]) -> list[tuple[Node, Struct]]:
         """Every group, as ListGroups has it, with its coordinator."""
 
-        async def of(node: Node) -> list[tuple[Node, Any]]:
+        async def of(node: Node) -> list[tuple[Node, Struct]]:
             body = await self._ask(ApiKey.LIST_GROUPS, node, states_filter=(), types_filter=())
             _check(body.error_code)
             return [(node, group) for group in body.groups]
 
         return await _of_all(of, nodes)
 
-    async def described_groups(self, node: Node, group_ids: list[str]) -> list[Any]:
+    async def described_groups(self, node: Node, group_ids: list[str]) -> list[Struct]:
         """Groups of one coordinator, with members; those that it does not describe are left out."""
         if not group_ids:
             return []
         body = await self._ask(ApiKey.DESCRIBE_GROUPS, node, groups=group_ids, include_authorized_operations=False)
         return [group for group in body.groups if not group.error_code]
 
-    async def described_consumer_groups(self, node: Node, group_ids: list[str]) -> list[Any]:
+    async def described_consumer_groups(self, node: Node, group_ids: list[str]) -> list[Struct]:
         """As ``described_groups``, of groups of KIP-848's protocol."""
         if not group_ids:
             return []
@@ -102,7 +102,7 @@ class ClusterQueries:
         body = await self._ask(ApiKey.CONSUMER_GROUP_DESCRIBE, node, **asked)
         return [group for group in body.groups if not group.error_code]
 
-    async def described_share_groups(self, node: Node, group_ids: list[str]) -> list[Any]:
+    async def described_share_groups(self, node: Node, group_ids: list[str]) -> list[Struct]:
         """As ``described_groups``, of share groups (KIP-932)."""
         if not group_ids:
             return []
@@ -130,10 +130,10 @@ class ClusterQueries:
             if not one.error_code and one.committed_offset >= 0
         }
 
-    async def transactions(self, nodes: Iterable[Node]) -> list[tuple[Node, Any]]:
+    async def transactions(self, nodes: Iterable[Node]) -> list[tuple[Node, Struct]]:
         """Every transactional id, as DescribeTransactions has it, with its coordinator."""
 
-        async def of(node: Node) -> list[tuple[Node, Any]]:
+        async def of(node: Node) -> list[tuple[Node, Struct]]:
             body = await self._ask(ApiKey.LIST_TRANSACTIONS, node, duration_filter=-1, transactional_id_pattern=None)
             _check(body.error_code)
             ids = [one.transactional_id for one in body.transaction_states]
@@ -155,7 +155,7 @@ class ClusterQueries:
             raise IllegalStateError("the console's client is not started")
         return self._client
 
-    async def _ask(self, api_key: ApiKey, node: Node | None = None, **fields: Any) -> Any:
+    async def _ask(self, api_key: ApiKey, node: Node | None = None, **fields: object) -> Any:
         def build(version: int) -> Message:
             return build_request(api_key, version, **fields)
 

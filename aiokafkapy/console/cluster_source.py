@@ -18,10 +18,12 @@ from typing import Any, Final
 
 from ..admin.topics import TopicAdmin, TopicDescription
 from ..client.config import ClientConfig
-from ..common import NO_LEADER, JsonLike, TopicPartition
+from ..common import NO_LEADER, JsonLike, PartitionInfo, TopicPartition
+from ..common import Node as Coordinator
 from ..errors import GroupIdNotFoundError, KafkaError, UnknownTopicOrPartitionError
 from ..producer.config import ProducerConfig
 from ..producer.producer import KafkaProducer
+from ..protocol.codec import Struct
 from ..protocol.messages import milliseconds
 from ..reader import PartitionReader, ReaderConfig
 from .assignments import read_assignment
@@ -191,7 +193,7 @@ class ClusterSource:
 
     async def _groups_with_offsets(self) -> list[tuple[Group, list[Committed]]]:
         listed = await self._queries.groups(self._known().nodes)
-        by_node: dict[Any, list[Any]] = {}
+        by_node: dict[Coordinator, list[Struct]] = {}
         for node, group in listed:
             by_node.setdefault(node, []).append(group)
         found: list[tuple[Group, list[Committed]]] = []
@@ -221,7 +223,7 @@ class ClusterSource:
         committed = await self._committed(node, group_id, owners)
         return GroupDetail(_group(listed[0], described, committed, node.node_id), members, committed)
 
-    async def _with_members(self, node: Any, listed: Sequence[Any]) -> dict[str, Any]:
+    async def _with_members(self, node: Coordinator, listed: Sequence[Struct]) -> dict[str, Struct]:
         """Groups of one coordinator with their members, by id, as far as there is a request that tells them."""
         kinds = {one.group_id: getattr(one, "group_type", "") for one in listed}
         classic = [group_id for group_id, kind in kinds.items() if kind in CLASSIC]
@@ -233,7 +235,7 @@ class ClusterSource:
         return {one.group_id: one for one in found}
 
     async def _committed(
-        self, node: Any, group_id: str, owners: dict[TopicPartition, str] | None = None
+        self, node: Coordinator, group_id: str, owners: dict[TopicPartition, str] | None = None
     ) -> list[Committed]:
         owners = owners or {}
         try:
@@ -281,7 +283,7 @@ class ClusterSource:
         await feed.start(start)
         return feed
 
-    async def _partitions(self, topic: str) -> Iterable[Any]:
+    async def _partitions(self, topic: str) -> Iterable[PartitionInfo]:
         return (await self._admin.describe(topic)).partitions
 
     async def produce(self, record: NewRecord) -> Written:
@@ -304,14 +306,14 @@ class ClusterSource:
         return None
 
 
-def _started_ms(transaction: Any) -> int | None:
+def _started_ms(transaction: Struct) -> int | None:
     """When the open transaction began: Kafka tells it of one that has ended, too."""
     started = milliseconds(transaction.transaction_start_time)
     is_open = transaction.transaction_state == "Ongoing" or transaction.transaction_state.startswith("Prepare")
     return started if is_open and started >= 0 else None
 
 
-def _assigned(member: Any) -> list[TopicPartition]:
+def _assigned(member: Struct) -> list[TopicPartition]:
     """The partitions of a member, of either protocol."""
     if hasattr(member, "member_assignment"):
         return read_assignment(member.member_assignment)
@@ -319,7 +321,7 @@ def _assigned(member: Any) -> list[TopicPartition]:
     return [TopicPartition(topic.topic_name, index) for topic in topics for index in topic.partitions]
 
 
-def _group(listed: Any, described: Any, offsets: list[Committed], coordinator: int) -> Group:
+def _group(listed: Struct, described: Struct | None, offsets: list[Committed], coordinator: int) -> Group:
     state = getattr(listed, "group_state", "") or getattr(described, "group_state", "")
     kind = getattr(listed, "group_type", "")
     return Group(

@@ -15,16 +15,16 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
-from ..common import ConsumedRecord, Headers
+from ..common import ConsumedRecord, Headers, JsonValue
 
 __all__ = ["FORMS", "Decoder", "Form", "RecordView", "Shown", "show", "show_header", "view_of"]
 
 Form = Literal["auto", "text", "json", "hex", "registry"]
 FORMS: Final = get_args(Form)
 
-Decoder = Callable[[bytes, Headers, bool], Awaitable[tuple[str, Any]]]
+Decoder = Callable[[bytes, Headers, bool], Awaitable[tuple[str, JsonValue]]]
 """Reads data that names a schema: its format's name, and the data as JSON's types. Raises any error for other data."""
 
 CUT_AT: Final = 400

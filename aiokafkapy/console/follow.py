@@ -15,9 +15,9 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from ..common import ConsumedRecord
 from .decoding import FORMS, Decoder, Form, RecordView, view_of
@@ -25,7 +25,7 @@ from .filters import RecordFilter
 from .model import as_json
 from .source import MOST_EXAMINED, Feed, Place, Source, Start
 
-__all__ = ["Asked", "follow", "read_one", "read_page"]
+__all__ = ["Asked", "Followed", "Page", "follow", "read_one", "read_page"]
 
 PACE: Final = 0.25
 """Seconds between two messages."""
@@ -42,6 +42,27 @@ SLICE: Final = 100
 """Records that are looked at before others get their turn of the loop."""
 
 
+class Followed(TypedDict):
+    """A message about records as they are written. Of ``seen`` so many are ``fitting``; ``decided`` are partition,
+    offset and outcome of rows that came before."""
+
+    rows: Any
+    decided: list[tuple[int, int, str]]
+    seen: int
+    fitting: int
+    passed_over: int
+    left_out: int
+
+
+class Page(TypedDict):
+    """Records from a position on; ``next`` is where the rest begins."""
+
+    rows: Any
+    examined: int
+    is_at_end: bool
+    next: str
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A page's request."""
@@ -55,7 +76,7 @@ class Asked:
     is_committed: bool = False
 
     @classmethod
-    def of(cls, parameters: Any) -> Asked:
+    def of(cls, parameters: Mapping[str, str]) -> Asked:
         """Of a query's parameters. ValueError that names the wrong one."""
         topic, partition = parameters.get("topic", ""), parameters.get("partition", "")
         if not topic:
@@ -77,14 +98,14 @@ class Asked:
         )
 
 
-def _form(parameters: Any, name: str) -> Form:
+def _form(parameters: Mapping[str, Any], name: str) -> Form:
     form: Form = parameters.get(name, "auto")
     if form not in FORMS:
         raise ValueError(f"{form!r} is no form: there are {', '.join(FORMS)}")
     return form
 
 
-async def follow(source: Source, asked: Asked, decoder: Decoder | None) -> AsyncGenerator[dict[str, Any], None]:
+async def follow(source: Source, asked: Asked, decoder: Decoder | None) -> AsyncGenerator[Followed, None]:
     """Messages with the records that are written from now on, until it is closed."""
     feed = await _feed(source, asked)
     pending: dict[Place, None] = {}
@@ -106,7 +127,7 @@ async def follow(source: Source, asked: Asked, decoder: Decoder | None) -> Async
         await feed.close()
 
 
-async def read_page(source: Source, asked: Asked, decoder: Decoder | None, limit: int) -> dict[str, Any]:
+async def read_page(source: Source, asked: Asked, decoder: Decoder | None, limit: int) -> Page:
     """The first records from a position on that fit, at most ``limit``; and ``next``, where the rest begins."""
     if not 1 <= limit <= MOST_PAGE_ROWS:
         raise ValueError(f"limit={limit}: from 1 to {MOST_PAGE_ROWS}")

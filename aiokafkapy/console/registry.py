@@ -9,10 +9,13 @@ from __future__ import annotations
 import base64
 import datetime
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..common import Headers
+from ..common import Headers, JsonValue
 from ..errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from ..integrations.schema_registry.deserializer import RegistryDeserializer
 
 __all__ = ["RegistryDecoder"]
 
@@ -29,13 +32,13 @@ class RegistryDecoder:
                 f"a schema registry needs {error.name}: pip install 'aiokafkapy[schema-registry]'"
             ) from error
         self._client = SchemaRegistryClient(url, **options)
-        self._deserializers: dict[tuple[str, bool], Any] = {}
+        self._deserializers: dict[tuple[str, bool], RegistryDeserializer[object]] = {}
 
     async def close(self) -> None:
         """Close the registry's connections."""
         await self._client.close()
 
-    async def __call__(self, data: bytes, headers: Headers, is_key: bool) -> tuple[str, Any]:
+    async def __call__(self, data: bytes, headers: Headers, is_key: bool) -> tuple[str, JsonValue]:
         """The schema's type in lower case, and the data. Raises the errors of deserializers."""
         from ..integrations.schema_registry.wire_format import find_schema_id
 
@@ -50,7 +53,7 @@ class RegistryDecoder:
             deserializer = self._deserializers[kind, is_key] = self._new(kind, is_key=is_key)
         return kind.lower(), _plain(await deserializer(data, headers))
 
-    def _new(self, kind: str, *, is_key: bool) -> Any:
+    def _new(self, kind: str, *, is_key: bool) -> RegistryDeserializer[object]:
         from ..integrations import schema_registry as formats
 
         if kind == "AVRO":
@@ -60,7 +63,7 @@ class RegistryDecoder:
         return formats.JsonSchemaDeserializer(self._client, is_key=is_key, ignore_rules=True, validate=False)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> JsonValue:
     """The data as JSON's types."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}

@@ -12,7 +12,11 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import uvicorn
+    from starlette.types import ASGIApp
 
 __all__ = ["PageServer"]
 
@@ -27,7 +31,7 @@ class PageServer:
         self._host = host
         self._tls = tls
         self._wanted_port = port
-        self._server: Any = None
+        self._server: uvicorn.Server | None = None
         self._task: asyncio.Task[None] | None = None
         self._listener: socket.socket | None = None
 
@@ -46,7 +50,7 @@ class PageServer:
         self._listener = listener
         return int(listener.getsockname()[1])
 
-    async def start(self, app: Any) -> None:
+    async def start(self, app: ASGIApp) -> None:
         """Serve ``app`` on the port that ``bind`` took."""
         import uvicorn
 
@@ -77,7 +81,7 @@ class PageServer:
 
     async def stop(self) -> None:
         """Answer no more, and close; idempotent."""
-        if self._task is not None:
+        if self._task is not None and self._server is not None:
             self._server.should_exit = True
             task, self._task = self._task, None
             await asyncio.wait({task})

@@ -14,9 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from ..common import ConsumedRecord, Headers
+from ..common import ConsumedRecord, Headers, JsonLike
 from .model import (
     ApiTimes,
     Client,
@@ -172,7 +172,7 @@ class Source(Protocol):
 
     async def produce(self, record: NewRecord) -> Written: ...
 
-    def describe_faults(self) -> Any:
+    def describe_faults(self) -> JsonLike:
         """The faults in force, as JSON's types; None without ``abilities.faults``."""
 
 

@@ -15,15 +15,16 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NotRequired, TypedDict
 
 from ..broker.control_calls import ControlCall
+from ..common import JsonLike
 from ..errors import KafkaError
 from .model import Sample, Topic, TopicDetail, as_json
 from .rates import History, Meters
 from .source import Source
 
-__all__ = ["Watch"]
+__all__ = ["Message", "Watch"]
 
 MOST_ROWS: Final = 200
 """Requests of one message."""
@@ -32,6 +33,20 @@ _ENDS: Final = {"delay": "seconds", "throttle": "ms", "stall_connections": "is_s
     "refuse_authentication": "is_refused",
 }
 """Controls whose own call ends them, and by which argument."""
+
+
+class Message(TypedDict):
+    """What a page is told at a tick; ``events`` and ``points`` are those that it does not have yet."""
+
+    now: int
+    problem: str
+    cluster: Any
+    totals: NotRequired[dict[str, int | None]]
+    faults: NotRequired[JsonLike]
+    view: Any
+    events: NotRequired[Any]
+    points: NotRequired[Any]
+    playback: NotRequired[JsonLike]
 
 
 class Watch:
@@ -69,7 +84,7 @@ class Watch:
         """A control was called: put it on the timeline."""
         self.history.add_event(_now_ms(), call.control, str(call), is_end=_is_end(call), error=error, fault=call.fault)
 
-    async def look(self, view: str) -> AsyncGenerator[dict[str, Any], None]:
+    async def look(self, view: str) -> AsyncGenerator[Message, None]:
         """Messages for a page that shows ``view``: at once, then at each tick. The first has the whole history."""
         last_event = last_row = 0
         is_first = True
@@ -147,8 +162,8 @@ class Watch:
             self._turn = asyncio.get_running_loop().create_future()
         await asyncio.shield(self._turn)
 
-    async def _message(self, view: str, last_row: int) -> dict[str, Any]:
-        message: dict[str, Any] = {"now": _now_ms(), "problem": self._problem, "cluster": None, "view": None}
+    async def _message(self, view: str, last_row: int) -> Message:
+        message: Message = {"now": _now_ms(), "problem": self._problem, "cluster": None, "view": None}
         message["totals"] = self._totals()
         message["faults"] = self.source.describe_faults()
         if self._problem:
@@ -160,7 +175,7 @@ class Watch:
             message["view"] = {"error": f"{type(error).__name__}: {error}"}
         return message
 
-    def _totals(self) -> dict[str, Any]:
+    def _totals(self) -> dict[str, int | None]:
         sample = self._sample
         if sample is None:
             return {}

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from aiokafkapy.common import ConsumedRecord
-from aiokafkapy.console.follow import MOST_PAGE_EXAMINED, MOST_PENDING, ROWS, Asked, follow, read_one, read_page
+from aiokafkapy.console.follow import (
+    MOST_PAGE_EXAMINED,
+    MOST_PENDING,
+    ROWS,
+    Asked,
+    Followed,
+    follow,
+    read_one,
+    read_page,
+)
 from aiokafkapy.console.source import MOST_EXAMINED, Place, Start
 from aiokafkapy.errors import UnknownTopicOrPartitionError
 
@@ -34,7 +43,7 @@ def asked(**parameters: str) -> Asked:
     return Asked.of({"topic": "t", **parameters})
 
 
-async def messages(feed: FakeFeed, wanted: Asked, count: int) -> list[dict[str, Any]]:
+async def messages(feed: FakeFeed, wanted: Asked, count: int) -> list[Followed]:
     found = []
     async with aclosing(follow(source(feed), wanted, None)) as stream:
         async for message in stream:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from typing import Any
 
 from aiokafkapy.broker.control_calls import ControlCall
 from aiokafkapy.console.model import RequestRow
-from aiokafkapy.console.watch import Watch
+from aiokafkapy.console.watch import Message, Watch
 from aiokafkapy.errors import KafkaTimeoutError
 
 from ..virtual_time import elapsed, on_virtual_time
 from .sources import FakeSource
 
 
-async def look(watch: Watch, view: str, count: int) -> list[dict[str, Any]]:
+async def look(watch: Watch, view: str, count: int) -> list[Message]:
     found = []
     async with aclosing(watch.look(view)) as messages:
         async for message in messages:
