@@ -120,5 +120,5 @@ def request_headers_middleware(headers: Sequence[str] = (), *, request_id: str |
     return carry
 
 
-def _answer(is_well: bool, body: dict[str, Any]) -> web.Response:
+def _answer(is_well: bool, body: dict[str, object]) -> web.Response:
     return web.json_response(body, status=200 if is_well else 503)

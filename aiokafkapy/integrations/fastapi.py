@@ -128,5 +128,5 @@ def health_router(
     return router
 
 
-def _answer(is_well: bool, body: dict[str, Any]) -> JSONResponse:
+def _answer(is_well: bool, body: dict[str, object]) -> JSONResponse:
     return JSONResponse(body, status_code=200 if is_well else 503)

@@ -33,14 +33,14 @@ class ContextInHeaders:
         self._current.inject(found, context, _SETTER)
         return found
 
-    def is_in(self, headers: Iterable[Any] | None) -> bool:
+    def is_in(self, headers: Iterable[object] | None) -> bool:
         """True when the headers carry a context already, of the caller's own making."""
         if not headers:
             return False
         fields = self._current.fields
         return any(name in fields for name, _ in _pairs(headers))
 
-    def read(self, headers: Iterable[Any] | None, context: Context | None = None) -> Context:
+    def read(self, headers: Iterable[object] | None, context: Context | None = None) -> Context:
         """``context``, or the running one, with the values that the headers carry."""
         return self._current.extract(list(_pairs(headers)), context, _GETTER)
 
@@ -54,8 +54,8 @@ class _HeaderSetter(Setter[Pairs]):
         carrier.append((key, value.encode()))
 
 
-class _HeaderGetter(Getter[list[tuple[str, Any]]]):
-    def get(self, carrier: list[tuple[str, Any]], key: str) -> list[str] | None:
+class _HeaderGetter(Getter[list[tuple[str, object]]]):
+    def get(self, carrier: list[tuple[str, object]], key: str) -> list[str] | None:
         found = []
         for name, value in carrier:
             if name.lower() == key.lower() and isinstance(value, bytes):
@@ -65,20 +65,20 @@ class _HeaderGetter(Getter[list[tuple[str, Any]]]):
                     continue
         return found or None
 
-    def keys(self, carrier: list[tuple[str, Any]]) -> list[str]:
+    def keys(self, carrier: list[tuple[str, object]]) -> list[str]:
         return [name for name, _ in carrier]
 
 
-def with_headers(headers: Iterable[Any] | None, more: Pairs) -> tuple[Any, ...]:
+def with_headers(headers: Iterable[object] | None, more: Pairs) -> tuple[Any, ...]:
     """A record's headers and, behind them, some more."""
     return (*_sequence(headers), *more)
 
 
-def _sequence(headers: Iterable[Any] | None) -> Iterable[Any]:
+def _sequence(headers: Iterable[object] | None) -> Iterable[object]:
     return headers.items() if isinstance(headers, Mapping) else headers or ()
 
 
-def _pairs(headers: Iterable[Any] | None) -> Iterator[tuple[str, Any]]:
+def _pairs(headers: Iterable[object] | None) -> Iterator[tuple[str, object]]:
     for header in _sequence(headers):
         if isinstance(header, tuple | list) and len(header) == 2 and isinstance(header[0], str):
             yield header[0], header[1]

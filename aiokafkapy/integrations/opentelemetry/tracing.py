@@ -196,7 +196,7 @@ class KafkaTracing:
         carried = self._headers.of(trace.set_span_in_context(span))
         return replace(record, headers=with_headers(record.headers, carried)) if carried else record
 
-    def _links(self, records: Iterable[Any]) -> list[Link]:
+    def _links(self, records: Iterable[ProducerRecord | _Consumed]) -> list[Link]:
         """Links to the contexts that the records carry."""
         contexts = (
             trace.get_current_span(self._headers.read(each.headers, Context())).get_span_context() for each in records
@@ -227,7 +227,7 @@ class _Consumed(NamedTuple):
     topic: str
     partition: int | None
     offset: int | None
-    key: Any
+    key: object
     is_tombstone: bool
     headers: Any
 

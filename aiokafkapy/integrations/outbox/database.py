@@ -119,10 +119,12 @@ class RelayDatabase:
     async def _prepare(self) -> None:
         """Set up a new connection."""
 
-    def _is_one_of(self, column: sa.Column[Any], values: list[Any]) -> sa.ColumnElement[bool]:
+    def _is_one_of(self, column: sa.Column[Any], values: Sequence[object]) -> sa.ColumnElement[bool]:
         return column.in_(values)
 
-    async def _execute(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> sa.CursorResult[Any]:
+    async def _execute(
+        self, statement: sa.Executable, values: Mapping[str, object] | None = None
+    ) -> sa.CursorResult[Any]:
         if self._connection is None:
             raise ConnectionError("the relay has no connection to its database")
         async with asyncio.timeout(self._timeout):

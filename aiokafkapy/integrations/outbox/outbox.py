@@ -27,7 +27,7 @@ from sqlalchemy.orm import Session, scoped_session
 from ...errors import SerializationError
 from ...producer.records import HeadersLike, ProducerRecord, Timestamp
 from .lanes import lock_number
-from .rows import row_values
+from .rows import RowValues, row_values
 from .table import shards_of
 
 __all__ = ["Outbox", "channel_of"]
@@ -60,8 +60,8 @@ class Outbox:
         self,
         table: sa.Table,
         *,
-        key_serializer: Callable[..., Any] | None = None,
-        value_serializer: Callable[..., Any] | None = None,
+        key_serializer: Callable[..., object] | None = None,
+        value_serializer: Callable[..., object] | None = None,
         orders_keys: bool = True,
         notifies: bool = True,
         max_record_bytes: int = MAX_RECORD_BYTES,
@@ -194,7 +194,7 @@ class Outbox:
 class _Statements(NamedTuple):
     """The statements for some records."""
 
-    rows: list[dict[str, Any]]
+    rows: list[RowValues]
     locks: list[int]
     channel: str | None
 

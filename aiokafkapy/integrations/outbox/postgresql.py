@@ -16,7 +16,7 @@ Rules:
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -90,7 +90,7 @@ class PostgresDatabase(RelayDatabase):
             raw: Any = (await self._connection.get_raw_connection()).driver_connection
             await raw.add_listener(channel_of(self._table), _calls(self._wake))
 
-    def _is_one_of(self, column: sa.Column[Any], values: list[Any]) -> sa.ColumnElement[bool]:
+    def _is_one_of(self, column: sa.Column[Any], values: Sequence[object]) -> sa.ColumnElement[bool]:
         # One statement for any number of values, which is prepared once.
         return column == sa.any_(sa.bindparam(None, values, ARRAY(column.type)))
 

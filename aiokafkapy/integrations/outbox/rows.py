@@ -14,7 +14,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypedDict
 from uuid import UUID, uuid4
 
 from ...common import check_topic_name
@@ -49,7 +49,21 @@ class OutboxRow(NamedTuple):
         return ProducerRecord(self.topic, self.value, self.key, self.partition, self.timestamp_ms, headers)
 
 
-def row_values(record: ProducerRecord, shards: int, max_record_bytes: int) -> dict[str, Any]:
+class RowValues(TypedDict):
+    """A row as it is inserted: the database numbers it."""
+
+    uid: UUID
+    lane: int
+    shard: int
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: str | None
+    timestamp_ms: int
+
+
+def row_values(record: ProducerRecord, shards: int, max_record_bytes: int) -> RowValues:
     """The columns of a record whose key and value are serialized.
 
     Raises InvalidTopicError, SerializationError, RecordTooLargeError, and TypeError or ValueError for a partition or

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from io import BytesIO
-from typing import Any, Final, Generic, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack, overload
 
 from aiokafkapy.errors import ConfigurationError, SerializationError
 
@@ -29,6 +29,11 @@ except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
         "Avro needs fastavro: pip install 'aiokafkapy[schema-registry]'", name=missing.name
     ) from missing
+
+if TYPE_CHECKING:
+    from fastavro.types import NamedSchemas
+
+    from .rules.avro_fields import AvroSchema
 
 __all__ = ["AvroDeserializer", "AvroSerializer"]
 
@@ -102,7 +107,7 @@ class AvroSerializer(RegistrySerializer[T]):
         return _writer(await _parsed(self._registry, schema), self._to_dict)
 
 
-def _writer(parsed: Any, to_dict: Callable[[Any], object] | None = None) -> Encoder:
+def _writer(parsed: AvroSchema, to_dict: Callable[[Any], object] | None = None) -> Encoder:
     """Writes data of a schema behind a prefix."""
     is_bytes = _is_bytes(parsed)
     write = fastavro.schemaless_writer
@@ -192,7 +197,7 @@ class AvroDeserializer(RegistryDeserializer[T], Generic[T]):
                 message = read(BytesIO(write(message, b"")), parsed, reader)
             return message if from_avro is None else from_avro(message)
 
-        def read_as(data: bytes, schema: Any) -> Any:
+        def read_as(data: bytes, schema: AvroSchema | None) -> object:
             return data if is_bytes else read(BytesIO(data), written, schema)
 
         return ReadForm(
@@ -238,19 +243,19 @@ def _name_of(schema: Schema) -> str | None:
     return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
-async def _parsed(registry: SchemaRegistryClient, schema: Schema) -> Any:
+async def _parsed(registry: SchemaRegistryClient, schema: Schema) -> AvroSchema:
     """The schema as fastavro reads it, with all its references, direct and indirect."""
     return (await _parsed_with_names(registry, schema))[0]
 
 
-async def _parsed_with_names(registry: SchemaRegistryClient, schema: Schema) -> tuple[Any, dict[str, Any]]:
+async def _parsed_with_names(registry: SchemaRegistryClient, schema: Schema) -> tuple[AvroSchema, NamedSchemas]:
     """The same, and its types that have names."""
-    named: dict[str, Any] = {}
+    named: NamedSchemas = {}
     await _load_references(registry, schema, named, set())
     return _parse(schema, named), named
 
 
-def _parse(schema: Schema, named: dict[str, Any]) -> Any:
+def _parse(schema: Schema, named: NamedSchemas) -> AvroSchema:
     try:
         return fastavro.parse_schema(json.loads(schema.text), named_schemas=named)
     except Exception as error:  # of fastavro's, or of a schema that is no JSON
@@ -258,7 +263,7 @@ def _parse(schema: Schema, named: dict[str, Any]) -> Any:
 
 
 async def _load_references(
-    registry: SchemaRegistryClient, schema: Schema, named: dict[str, Any], seen: set[tuple[str, int]]
+    registry: SchemaRegistryClient, schema: Schema, named: NamedSchemas, seen: set[tuple[str, int]]
 ) -> None:
     for reference in schema.references:
         place = (reference.subject, reference.version)
@@ -278,7 +283,7 @@ def _is_bytes(parsed: object) -> bool:
     )
 
 
-def _misfit(parsed: Any, data: object, error: Exception) -> SerializationError:
+def _misfit(parsed: AvroSchema, data: object, error: Exception) -> SerializationError:
     """Which field does not fit, in types only: fastavro's own text has the value."""
     try:
         validate(data, parsed, raise_errors=True)

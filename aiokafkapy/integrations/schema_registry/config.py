@@ -89,7 +89,7 @@ class RegistryConfig(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _take_credentials_out_of_urls(cls, given: Any) -> Any:
+    def _take_credentials_out_of_urls(cls, given: dict[str, Any]) -> dict[str, Any]:
         urls = given.get("urls")
         parts = [urls] if isinstance(urls, str) else urls
         if not isinstance(parts, Sequence) or not all(isinstance(part, str) for part in parts):

@@ -175,7 +175,7 @@ class JsonSchemaDeserializer(RegistryDeserializer[T], Generic[T]):
     def __init__(
         self,
         registry: SchemaRegistryClient,
-        model: Any = None,
+        model: type[T] | None = None,
         *,
         validate: bool | None = None,
         **options: Unpack[DeserializerOptions],

@@ -32,6 +32,7 @@ except ModuleNotFoundError as missing:
 
 if TYPE_CHECKING:
     from .rules.fields import Visit
+    from .rules.protobuf_fields import Descriptor
 
 __all__ = ["ProtobufDeserializer", "ProtobufSerializer", "protobuf_schema"]
 
@@ -95,7 +96,7 @@ class ProtobufSerializer(RegistrySerializer[M]):
     async def _ruled_form(self, registered: RegisteredSchema, *, is_own: bool) -> RuledForm:
         from .rules.protobuf_fields import protobuf_walk
 
-        descriptor: Any = self._message_type.DESCRIPTOR
+        descriptor: Descriptor = self._message_type.DESCRIPTOR
         if not is_own:
             subject, version = registered.subject or "", registered.version or 0
             serialized = await self._registry.version(subject, version, format="serialized")
@@ -190,7 +191,7 @@ class ProtobufDeserializer(RegistryDeserializer[M], Generic[M]):
             message.ParseFromString(data)
             return message
 
-        def read_as_written(data: bytes) -> dict[str, Any]:
+        def read_as_written(data: bytes) -> dict[str, object]:
             message = written()
             message.ParseFromString(data)
             return json_format.MessageToDict(message, True)
@@ -215,7 +216,7 @@ def _file_schema(file: Any, references: tuple[SchemaReference, ...]) -> Schema:
     return Schema(base64.standard_b64encode(file.serialized_pb).decode("ascii"), "PROTOBUF", references)
 
 
-def _path_of(descriptor: Any) -> tuple[int, ...]:
+def _path_of(descriptor: Descriptor) -> tuple[int, ...]:
     """The places of the message's type and of those around it, from the file's own inwards."""
     path: list[int] = []
     inner = descriptor

@@ -10,14 +10,17 @@ or to the one that it names (``(name, data)``, or ``-type``), and keeps the nota
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import fastavro
 from fastavro.validation import validate
 
 from .fields import Field, Visit, Walk
 
-__all__ = ["avro_walk"]
+__all__ = ["AvroSchema", "avro_walk"]
+
+AvroSchema: TypeAlias = Any
+"""One as fastavro has parsed it: a type's name, an object, or a list, which is a union."""
 
 _TYPES = {
     "string": "STRING",
@@ -35,7 +38,7 @@ _TYPES = {
 }
 
 
-def avro_walk(parsed: Any, named: Mapping[str, Any]) -> Walk:
+def avro_walk(parsed: AvroSchema, named: Mapping[str, AvroSchema]) -> Walk:
     """The walk of a parsed schema; ``named`` are its types that have names."""
     ways = _Ways(named)
 
@@ -46,12 +49,12 @@ def avro_walk(parsed: Any, named: Mapping[str, Any]) -> Walk:
 
 
 class _Ways:
-    def __init__(self, named: Mapping[str, Any]) -> None:
+    def __init__(self, named: Mapping[str, AvroSchema]) -> None:
         self._named = named
         # Branches of unions by their identity: each stands alone, as fastavro's validation needs them.
-        self._alone: dict[int, Any] = {}
+        self._alone: dict[int, AvroSchema] = {}
 
-    def through(self, schema: Any, data: object, field: Field | None, visit: Visit) -> object:
+    def through(self, schema: AvroSchema, data: object, field: Field | None, visit: Visit) -> object:
         schema = self._resolved(schema)
         if isinstance(schema, list):
             return self._union(schema, data, field, visit)
@@ -69,7 +72,7 @@ class _Ways:
         field.type_name = _TYPES.get(str(kind), "NULL")
         return visit(field, data)
 
-    def _record(self, schema: Any, data: Mapping[str, object], visit: Visit) -> object:
+    def _record(self, schema: AvroSchema, data: Mapping[str, object], visit: Visit) -> object:
         made = dict(data)
         for one in schema["fields"]:
             name = one["name"]
@@ -80,7 +83,7 @@ class _Ways:
             made[name] = self.through(one["type"], made[name], field, visit)
         return made
 
-    def _union(self, branches: list[Any], data: Any, field: Field | None, visit: Visit) -> object:
+    def _union(self, branches: list[AvroSchema], data: Any, field: Field | None, visit: Visit) -> object:
         wrapped = isinstance(data, tuple) and len(data) == 2
         named = data[0] if wrapped else data.get("-type") if isinstance(data, Mapping) else None
         payload = data[1] if wrapped else data
@@ -91,24 +94,24 @@ class _Ways:
                 return (named, found) if wrapped and self._fits(branch, found) else found
         return data
 
-    def _is_named(self, branch: Any, name: object) -> bool:
+    def _is_named(self, branch: AvroSchema, name: object) -> bool:
         full = branch if isinstance(branch, str) else branch.get("name") or branch.get("type")
         return bool(name == full or str(full).rpartition(".")[2] == name)
 
-    def _fits(self, branch: Any, data: object) -> bool:
+    def _fits(self, branch: AvroSchema, data: object) -> bool:
         try:
             return validate(data, self._standing_alone(branch), raise_errors=False)
         except Exception:  # of data that validation has no words for
             return False
 
-    def _standing_alone(self, branch: Any) -> Any:
+    def _standing_alone(self, branch: AvroSchema) -> AvroSchema:
         found = self._alone.get(id(branch))
         if found is None:
             found = fastavro.parse_schema(self._inlined(branch, set()), named_schemas={})
             self._alone[id(branch)] = found
         return found
 
-    def _inlined(self, schema: Any, seen: set[str]) -> Any:
+    def _inlined(self, schema: AvroSchema, seen: set[str]) -> AvroSchema:
         """The schema with each type that has a name where it is first used."""
         if isinstance(schema, str):
             if schema not in self._named or schema in seen:
@@ -131,5 +134,5 @@ class _Ways:
             made["fields"] = [one | {"type": self._inlined(one["type"], seen)} for one in made["fields"]]
         return made
 
-    def _resolved(self, schema: Any) -> Any:
+    def _resolved(self, schema: AvroSchema) -> AvroSchema:
         return self._named.get(schema, schema) if isinstance(schema, str) else schema

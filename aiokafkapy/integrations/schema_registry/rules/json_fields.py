@@ -34,7 +34,7 @@ class Resolved(Protocol):
     """A schema that a reference names, and the place from which its own references are resolved."""
 
     @property
-    def contents(self) -> Any:
+    def contents(self) -> object:
         """The schema."""
 
     @property
@@ -49,7 +49,7 @@ class Resolver(Protocol):
         """The schema of a reference; raises when there is none."""
 
 
-def json_walk(content: Any, validator: Validator, resolver: Resolver) -> Walk:
+def json_walk(content: object, validator: Validator, resolver: Resolver) -> Walk:
     """The walk of a schema. ``validator`` is one of the whole schema, ``resolver`` finds its references."""
     ways = _Ways(validator)
 
@@ -64,7 +64,7 @@ class _Ways:
         self._validator = validator
 
     def through(
-        self, schema: Any, resolver: Resolver, data: object, path: str, field: Field | None, visit: Visit, depth: int
+        self, schema: object, resolver: Resolver, data: object, path: str, field: Field | None, visit: Visit, depth: int
     ) -> object:
         if data is None or not isinstance(schema, dict):
             return data
@@ -89,7 +89,7 @@ class _Ways:
         return visit(field, data)
 
     def _object(
-        self, schema: Any, resolver: Resolver, data: dict[str, object], path: str, visit: Visit, depth: int
+        self, schema: dict[str, Any], resolver: Resolver, data: dict[str, object], path: str, visit: Visit, depth: int
     ) -> object:
         properties = schema.get("properties")
         if not isinstance(properties, dict):
@@ -103,7 +103,7 @@ class _Ways:
             made[name] = self.through(one, resolver, made[name], field.full_name, field, visit, depth + 1)
         return made
 
-    def _parts(self, schema: Any, resolver: Resolver, data: object) -> list[Any]:
+    def _parts(self, schema: dict[str, Any], resolver: Resolver, data: object) -> list[object]:
         """The schemas of ``allOf``, ``oneOf`` and ``anyOf`` that match the data."""
         if "allOf" in schema:
             return list(schema["allOf"])
@@ -115,7 +115,7 @@ class _Ways:
         return bool(self._validator.evolve(schema=schema, _resolver=resolver).is_valid(data))
 
 
-def _type_of(schema: Any, data: object) -> str | None:
+def _type_of(schema: dict[str, Any], data: object) -> str | None:
     """The type of a plain value; None where the schema says none, or another one says it."""
     if schema.get("const") is not None or schema.get("enum") is not None:
         return "ENUM"

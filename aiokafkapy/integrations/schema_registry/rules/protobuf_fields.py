@@ -11,13 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from .fields import Field, Visit, Walk
 
-__all__ = ["message_of", "plain_message", "protobuf_walk"]
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+__all__ = ["Descriptor", "FieldDescriptor", "message_of", "plain_message", "protobuf_walk"]
+
+# Protobuf's own names. Each of its implementations has classes of its own, of which checkers know that of pure Python.
+Descriptor: TypeAlias = Any
+FieldDescriptor: TypeAlias = Any
 
 _MESSAGE: Final = descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE
 _ENUM: Final = descriptor_pb2.FieldDescriptorProto.TYPE_ENUM
@@ -38,10 +45,10 @@ _TYPES: Final = {
 }
 
 
-def protobuf_walk(descriptor: Any) -> Walk:
+def protobuf_walk(descriptor: Descriptor) -> Walk:
     """The walk of a message's type, as the schema has it."""
 
-    def walk(message: Any, visit: Visit) -> Any:
+    def walk(message: Message, visit: Visit) -> Message:
         made = type(message)()
         made.CopyFrom(message)
         _visit_fields(descriptor, made, visit)
@@ -66,7 +73,7 @@ def plain_message(message: Any) -> dict[str, object]:
     return made
 
 
-def message_of(message_type: type, values: object) -> Any:
+def message_of(message_type: type[Any], values: object) -> Any:
     """A message of plain values. Raises TypeError, ValueError."""
     if not isinstance(values, Mapping):
         raise TypeError(f"a {type(values).__name__} is no message")
@@ -83,7 +90,7 @@ def message_of(message_type: type, values: object) -> Any:
 # internals
 
 
-def _visit_fields(descriptor: Any, message: Any, visit: Visit) -> None:
+def _visit_fields(descriptor: Descriptor, message: Message, visit: Visit) -> None:
     for own in message.DESCRIPTOR.fields:
         field = descriptor.fields_by_number.get(own.number)
         if field is None or (own.has_presence and not message.HasField(own.name)):
@@ -107,7 +114,7 @@ def _visit_fields(descriptor: Any, message: Any, visit: Visit) -> None:
                 setattr(message, own.name, found)
 
 
-def _visit_map(field: Any, own: Any, value: Any, seen: Field, visit: Visit) -> None:
+def _visit_map(field: FieldDescriptor, own: FieldDescriptor, value: Any, seen: Field, visit: Visit) -> None:
     kind = own.message_type.fields_by_name["value"]
     if kind.type == _MESSAGE:
         inner = field.message_type.fields_by_name["value"].message_type
@@ -123,7 +130,7 @@ def _plain(value: object) -> object:
     return plain_message(value) if hasattr(value, "DESCRIPTOR") else value
 
 
-def _set(message: Any, field: Any, value: Any) -> None:
+def _set(message: Message, field: FieldDescriptor, value: Any) -> None:
     inside = getattr(message, field.name)
     if _is_map(field):
         kind = field.message_type.fields_by_name["value"]
@@ -140,7 +147,7 @@ def _set(message: Any, field: Any, value: Any) -> None:
         setattr(message, field.name, _value_for(field, value))
 
 
-def _value_for(field: Any, value: Any) -> Any:
+def _value_for(field: FieldDescriptor, value: object) -> object:
     if field.type == _MESSAGE and not hasattr(value, "DESCRIPTOR"):
         return message_of(message_factory.GetMessageClass(field.message_type), value)
     if field.type == _ENUM and isinstance(value, str):
@@ -148,17 +155,17 @@ def _value_for(field: Any, value: Any) -> Any:
     return value
 
 
-def _is_map(field: Any) -> bool:
+def _is_map(field: FieldDescriptor) -> bool:
     return bool(field.type == _MESSAGE and field.message_type.GetOptions().map_entry)
 
 
-def _is_repeated(field: Any) -> bool:
+def _is_repeated(field: FieldDescriptor) -> bool:
     found = getattr(field, "is_repeated", None)  # ``label`` is deprecated where this is
     return bool(field.label == field.LABEL_REPEATED if found is None else found)
 
 
 @lru_cache(maxsize=10_000)
-def _tags_of(field: Any) -> frozenset[str]:
+def _tags_of(field: FieldDescriptor) -> frozenset[str]:
     """The tags of a field's option. A class built with ``meta.proto`` knows the option, any other keeps its bytes."""
     content = field.GetOptions().SerializeToString()
     return frozenset(_options_type().FromString(content).meta.tags) if content else frozenset()

@@ -33,6 +33,8 @@ from ..schemas import Schema
 from .fields import Field, Visit, Walk, wants
 
 if TYPE_CHECKING:
+    from aiokafkapy.producer.records import ProducerRecord
+
     from ..client import SchemaRegistryClient
     from .kms import KmsDriver
 
@@ -76,7 +78,7 @@ class KeyNeeded(Exception):
 class DeadLetterSink(Protocol):
     """Where messages go that a reader's rules refuse: ``DeadLetters``."""
 
-    def refuse(self, record: Any, error: BaseException) -> bool:
+    def refuse(self, record: ProducerRecord, error: BaseException) -> bool:
         """Take a record with its error; never waits."""
 
 
