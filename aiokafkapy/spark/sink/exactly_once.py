@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...errors import InvalidProducerEpochError, InvalidTxnStateError, ProducerFencedError
 from ...producer.config import ProducerConfig
@@ -27,7 +27,7 @@ from ..worker.feed import Feed
 from ..worker.worker_loop import lease
 from .batch_marker import BatchMarker, ExactlyOnceError, RowSum, TaskPlace
 from .marker_topic import MarkerTopic
-from .messages import WrittenRows
+from .messages import SentRows, WrittenRows
 from .row_sender import hand_over, send_tables
 from .sink_options import ExactlyOnce, SinkOptions
 from .task import Task, current_task
@@ -63,7 +63,7 @@ class _Attempt:
         self._found = found
         """Complete when the feed has ended."""
 
-    async def write(self, feed: Feed[pa.RecordBatch]) -> dict[str, Any]:
+    async def write(self, feed: Feed[pa.RecordBatch]) -> SentRows:
         """Write the tables that come, or find that they were written; returns the part of the report that is known
         here.
         """
@@ -112,9 +112,7 @@ class _Attempt:
         own = {"transactional.id": self._place.transactional_id(self._once.transactional_id_prefix)}
         return KafkaProducer(config=ProducerConfig.from_properties({**self._options.properties, **own}))
 
-    async def _commit(
-        self, producer: KafkaProducer, first: pa.RecordBatch, feed: Feed[pa.RecordBatch]
-    ) -> dict[str, object]:
+    async def _commit(self, producer: KafkaProducer, first: pa.RecordBatch, feed: Feed[pa.RecordBatch]) -> SentRows:
         async with producer.transaction():
             written = await send_tables(producer, self._options, feed, first)
             marker = BatchMarker.of(self._place, self._found)

@@ -11,12 +11,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 from pyspark.sql.datasource import WriterCommitMessage
 
 from ...observability import EventLogger, get_logger
 
-__all__ = ["TopicPartitionRange", "WrittenRows", "log_aborted", "log_committed", "rows_by_topic"]
+__all__ = ["SentRows", "TopicPartitionRange", "WrittenRows", "log_aborted", "log_committed", "rows_by_topic"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,16 @@ class WrittenRows(WriterCommitMessage):
     query_id: str | None = None
     """Of the streaming query, None in a batch or where Spark does not tell it."""
     batch_id: int | None = None
+
+
+class SentRows(TypedDict, total=False):
+    """The part of ``WrittenRows`` that is known where rows are sent."""
+
+    rows: int
+    bytes: int
+    rows_before: int
+    retries: int
+    ranges: Mapping[tuple[str, int], TopicPartitionRange]
 
 
 def rows_by_topic(messages: Iterable[WrittenRows]) -> dict[str, int]:

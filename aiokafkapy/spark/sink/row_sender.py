@@ -25,7 +25,7 @@ from ...producer.producer import KafkaProducer
 from ...producer.state import ProducerState
 from ..worker.feed import Feed
 from ..worker.worker_loop import lease, loop, submit
-from .messages import WrittenRows
+from .messages import SentRows, WrittenRows
 from .sink_options import SinkOptions
 from .table_queue import TableQueue
 from .task import current_task
@@ -68,7 +68,7 @@ def hand_over(batches: Iterator[pa.RecordBatch], write: Callable[[Feed[pa.Record
 
 async def send_tables(
     producer: KafkaProducer, options: SinkOptions, feed: Feed[pa.RecordBatch], first: pa.RecordBatch | None = None
-) -> dict[str, Any]:
+) -> SentRows:
     """Send the tables that come, on the loop, and wait until they are acknowledged; returns the part of the report that
     is known there.
     """
@@ -87,12 +87,12 @@ async def send_tables(
     return {"rows": queue.rows, "bytes": queue.bytes, "retries": retries, "ranges": queue.ranges}
 
 
-async def _send_all(options: SinkOptions, feed: Feed[pa.RecordBatch]) -> dict[str, Any]:
+async def _send_all(options: SinkOptions, feed: Feed[pa.RecordBatch]) -> SentRows:
     async with _producer(options.properties) as producer:
         return await send_tables(producer, options, feed)
 
 
-async def _closing(feed: Feed[Any], write: Callable[[Feed[Any]], Coroutine[Any, Any, T]]) -> T:
+async def _closing(feed: Feed[pa.RecordBatch], write: Callable[[Feed[pa.RecordBatch]], Coroutine[Any, Any, T]]) -> T:
     """However ``write`` ends, the thread that feeds it goes on."""
     try:
         return await write(feed)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...common import TopicPartition
 from ...errors import KafkaTimeoutError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
@@ -28,6 +28,9 @@ from .data_loss import DataLoss, describe_missing
 from .offsets import OffsetRange
 from .source_options import SourceOptions
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 __all__ = ["read_ranges"]
 
 PREFETCHED_BYTES: Final = 32 * 1024 * 1024
@@ -38,7 +41,7 @@ _LONGEST_WAIT: Final = 1.0
 _MOST_SECONDS_TO_DIAGNOSE: Final = 10.0
 
 
-def read_ranges(options: SourceOptions, ranges: Sequence[OffsetRange]) -> Iterator[Any]:
+def read_ranges(options: SourceOptions, ranges: Sequence[OffsetRange]) -> Iterator[pa.RecordBatch]:
     """The records of the ranges as ``pyarrow.RecordBatch``, those of a partition in order.
 
     Raises DataLossError, KafkaTimeoutError for a partition that stands still, and a reader's other errors. Left
@@ -97,7 +100,7 @@ class RangeReader:
         for tp, one in self._ranges.items():
             reader.seek(tp, one.start)
             reader.stop_at(tp, one.end)
-        small: list[Any] = []
+        small: list[pa.RecordBatch] = []
         small_bytes = 0
         while self._ranges:
             await handover.room()
@@ -131,7 +134,7 @@ class RangeReader:
                 tp = next(tp for tp in self._ranges if tp.topic == topic)
                 raise KafkaTimeoutError(f"{tp}: {error}", topic=topic, partition=tp.partition) from error
 
-    async def _next(self, max_wait: float) -> Any:
+    async def _next(self, max_wait: float) -> pa.RecordBatch:
         try:
             return await self._reader.fetch_arrow(max_wait, with_headers=self._options.include_headers)
         except OffsetOutOfRangeError as error:
@@ -204,7 +207,7 @@ class RangeReader:
         self._data_loss.report(f"{one.topic_partition}: {what}")
 
 
-def _joined(batches: list[Any]) -> Any:
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     import pyarrow as pa

@@ -13,7 +13,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
@@ -22,6 +22,9 @@ from ..worker.worker_log import show_warnings
 from .filters import Pruning
 from .offsets import OffsetRange, pack_ranges, split_ranges
 from .source_options import SourceOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["KafkaReader", "input_partitions", "ranges_of"]
 
@@ -43,7 +46,7 @@ class KafkaReader(DataSourceReader):
         """The ranges of offsets to read, looked up now. Raises OptionError, DataLossError and errors of Kafka."""
         return input_partitions(self._options, worker_loop.run(self._ranges()))
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one of the partitions, as Arrow batches."""
         from .range_reader import read_ranges
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from ...common import TopicPartition
 from ...reader.config import ReaderConfig
@@ -333,7 +333,7 @@ def _check_portions(options: Options, found: SourceOptions) -> None:
         raise OptionError("maxPartitions", options["maxPartitions"], expected)
 
 
-def _properties(options: Options, *, is_stream: bool) -> dict[str, Any]:
+def _properties(options: Options, *, is_stream: bool) -> dict[str, str]:
     properties = kafka_properties(options, REFUSED)
     used = used_properties(ReaderConfig, properties)
     triggers = () if is_stream else (name for name in _TRIGGERS if name in options)

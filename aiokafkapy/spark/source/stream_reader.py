@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -45,6 +45,9 @@ from .offsets import (
 )
 from .reader import input_partitions, ranges_of
 from .source_options import SourceOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["KafkaStreamReader"]
 
@@ -96,7 +99,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         plan = self._on_driver().plan(offsets_from_json(start), offsets_from_json(end))
         return input_partitions(self._options, worker_loop.run(plan))
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one of the partitions, as Arrow batches."""
         from .range_reader import read_ranges
 
