@@ -13,10 +13,26 @@ pydantic takes too, and for the same value; a test holds it for all options.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
 
 __all__ = [
     "AfterValidator",
@@ -68,10 +84,12 @@ class _OfPydantic:
     def __init__(self, argument: Any) -> None:
         self.argument = argument
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         import pydantic
 
-        return getattr(pydantic, type(self).__name__)(self.argument).__get_pydantic_core_schema__(source, handler)
+        word = getattr(pydantic, type(self).__name__)(self.argument)
+        schema: CoreSchema = word.__get_pydantic_core_schema__(source, handler)
+        return schema
 
 
 class BeforeValidator(_OfPydantic):
@@ -106,7 +124,7 @@ class Within:
     def __init__(self, ge: int, le: int) -> None:
         self.options = {"ge": ge, "le": le}
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         return {**handler(source), **self.options}
 
 
@@ -140,7 +158,7 @@ def default_of(options: type, name: str) -> Any:
     return getattr(options, name) if fields is None else fields[name].default
 
 
-def with_values(declared: type[T], values: Mapping[str, Any]) -> T:
+def with_values(declared: type[T], values: Mapping[str, object]) -> T:
     """An instance with these values, of ``checked``; other options have their defaults."""
     made = object.__new__(declared)
     vars(made).update(values, model_fields_set=frozenset(values))
@@ -160,7 +178,7 @@ def field_options(declared: type, name: str) -> Mapping[str, Any]:
     return next((note.options for note in notes if type(note) is Field), {})
 
 
-def checked(declared: type, given: Mapping[str, Any]) -> dict[str, Any] | None:
+def checked(declared: type, given: Mapping[str, object]) -> dict[str, object] | None:
     """The values of these options, when all of them are plain and right; None when pydantic has to be asked."""
     try:
         return {name: _value(_annotation(declared, name), value) for name, value in given.items()}
@@ -183,7 +201,7 @@ def _is_of_class(name: str) -> bool:
 
 
 @cache
-def _annotation(declared: type, name: str) -> Any:
+def _annotation(declared: type, name: str) -> object:
     for base in declared.__mro__:
         text = vars(base).get("__annotations__", {}).get(name)
         if text is not None and base is not Declared:
@@ -197,7 +215,7 @@ def _annotation(declared: type, name: str) -> Any:
     raise _AskPydantic
 
 
-def _value(kind: Any, value: Any) -> Any:
+def _value(kind: object, value: object) -> object:
     """The value that an option of this type takes from ``value``."""
     origin = get_origin(kind)
     if origin is Annotated:
@@ -223,7 +241,7 @@ def _are_words(value: Any) -> bool:
     return type(value) in (tuple, list) and all(type(one) is str for one in value)
 
 
-def _annotated(kind: Any, value: Any) -> Any:
+def _annotated(kind: object, value: object) -> object:
     inner, *notes = get_args(kind)
     for note in reversed(notes):
         if type(note) is BeforeValidator:
@@ -237,7 +255,7 @@ def _annotated(kind: Any, value: Any) -> Any:
     return value
 
 
-def _of_union(parts: tuple[Any, ...], value: Any) -> Any:
+def _of_union(parts: tuple[object, ...], value: object) -> object:
     for part in parts:
         try:
             return _value(part, value)
@@ -246,7 +264,7 @@ def _of_union(parts: tuple[Any, ...], value: Any) -> Any:
     raise _AskPydantic
 
 
-def _check_limits(limits: Mapping[str, Any], value: Any) -> None:
+def _check_limits(limits: Mapping[str, object], value: object) -> None:
     for name, limit in limits.items():
         if name in _FOR_PEOPLE or value is None:
             continue
@@ -255,7 +273,7 @@ def _check_limits(limits: Mapping[str, Any], value: Any) -> None:
 
 
 _FOR_PEOPLE: Final = ("description", "repr")
-_LIMITS: Final[Mapping[str, Any]] = {
+_LIMITS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "ge": lambda value, limit: value >= limit,
     "gt": lambda value, limit: value > limit,
     "le": lambda value, limit: value <= limit,

@@ -30,6 +30,8 @@ from .foreign_options import advice_for, with_our_names
 from .urls import options_of_url
 
 if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
     _Base = ClientConfigFields
 else:
     _Base = BaseModel
@@ -69,7 +71,7 @@ class ClientConfig(_Base):
             self._validate(options, strict=True)
 
     @classmethod
-    def from_properties(cls, properties: Mapping[str, Any], **options: Any) -> Self:
+    def from_properties(cls, properties: Mapping[str, object], **options: object) -> Self:
         """Create one from Kafka's own names, ``{"linger.ms": "5"}``; strings are converted. ``options`` take
         precedence.
 
@@ -79,14 +81,14 @@ class ClientConfig(_Base):
         return cls._from_strings(with_our_names(values) | options, {})
 
     @classmethod
-    def from_url(cls, url: str, **options: Any) -> Self:
+    def from_url(cls, url: str, **options: object) -> Self:
         """Create one from a URL, ``kafka+sasl-ssl://user:password@host:9093/?sasl.mechanism=PLAIN&acks=all``; the query
         has options by Kafka's names or ours. ``options`` take precedence.
         """
         return cls._from_strings(with_our_names(options_of_url(url)) | options, {})
 
     @classmethod
-    def from_env(cls, prefix: str | None = None, **options: Any) -> Self:
+    def from_env(cls, prefix: str | None = None, **options: object) -> Self:
         """Create one from environment variables, ``AIOKAFKAPY_BOOTSTRAP_SERVERS``; ``options`` take precedence."""
         prefix = cls.environment_prefix if prefix is None else prefix
         variables = environment_variables(prefix)
@@ -102,7 +104,7 @@ class ClientConfig(_Base):
 
     @model_validator(mode="before")
     @classmethod
-    def _normalize(cls, values: Any) -> Any:
+    def _normalize(cls, values: object) -> object:
         return cls.normalized(values) if isinstance(values, dict) else values
 
     @model_validator(mode="after")
@@ -113,7 +115,7 @@ class ClientConfig(_Base):
     # internals
 
     @classmethod
-    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+    def __pydantic_init_subclass__(cls, **kwargs: object) -> None:
         cls._describe_options()
 
     @classmethod
@@ -123,7 +125,7 @@ class ClientConfig(_Base):
         cls.__doc__ = summary + _OPTIONS_HEADING + "\n".join(_help_lines(cls))
 
     @classmethod
-    def _from_strings(cls, values: dict[str, Any], variables: Mapping[str, str]) -> Self:
+    def _from_strings(cls, values: dict[str, object], variables: Mapping[str, str]) -> Self:
         """``variables`` maps options to the environment variables that their values came from."""
         config = cls.__new__(cls)
         try:
@@ -136,7 +138,7 @@ class ClientConfig(_Base):
             raise ConfigurationError(f"{error} ({origins})") from None
         return config
 
-    def _validate(self, values: dict[str, Any], *, strict: bool) -> None:
+    def _validate(self, values: dict[str, object], *, strict: bool) -> None:
         _check_names(type(self), values)
         try:
             self.__pydantic_validator__.validate_python(values, self_instance=self, strict=strict)
@@ -173,7 +175,7 @@ def _help_lines(config: type[ClientConfig]) -> list[str]:
     return lines
 
 
-def _check_names(config: type[ClientConfig], values: Mapping[str, Any]) -> None:
+def _check_names(config: type[ClientConfig], values: Mapping[str, object]) -> None:
     """Raise for unknown options, naming ours if it is another client's option, else the three most similar ones."""
     problems = []
     for name in values:
@@ -198,12 +200,12 @@ def _hint(config: type[ClientConfig], name: str) -> str:
     return f"did you mean {', '.join(near[:-1])}{' or ' if near[1:] else ''}{near[-1]}?"
 
 
-def _configuration_error(error: ValidationError, values: Mapping[str, Any]) -> ConfigurationError:
+def _configuration_error(error: ValidationError, values: Mapping[str, object]) -> ConfigurationError:
     # dict: an option that takes several types is reported once, not once per type
     return ConfigurationError("; ".join(dict.fromkeys(_explain(details, values) for details in error.errors())))
 
 
-def _explain(details: Any, values: Mapping[str, Any]) -> str:
+def _explain(details: ErrorDetails, values: Mapping[str, object]) -> str:
     """One of pydantic's errors in our words: option, value, limit, remedy."""
     name = str(details["loc"][0]) if details["loc"] else ""
     kind, context = details["type"], details.get("ctx", {})

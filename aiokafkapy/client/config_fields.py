@@ -32,7 +32,7 @@ MAX_CLIENT_ID_BYTES: Final = 2**15 - 1
 """The protocol writes the length of a header's client_id as an int16."""
 
 
-def not_a_bool(value: Any) -> Any:
+def not_a_bool(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError("a number is needed, not a bool")
     return value
@@ -214,7 +214,7 @@ class ClientConfigFields(SecurityOptions):
         Field(description="Objects that are told of connections, requests and batches: see `Observer`."),
     ] = ()
 
-    def with_credentials(self, **options: Any) -> Self:
+    def with_credentials(self, **options: object) -> Self:
         """The same configuration with other ``sasl_…`` options; raises ConfigurationError when SASL is not used."""
         for name in options:
             if not name.startswith("sasl_"):
@@ -315,7 +315,7 @@ def _check_client_id(client_id: str) -> None:
         )
 
 
-def shown_value(name: str, value: Any) -> str:
+def shown_value(name: str, value: object) -> str:
     """An option's value for a message: no secret, and never an error, even where its own repr raises."""
     if is_secret_name(name) and value is not None:
         return "<hidden>"
