@@ -13,7 +13,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -62,7 +62,7 @@ def explain(
 
 def _given(
     servers: str | None, url: str | None, entries: Sequence[str] | None
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
+) -> Iterator[tuple[str, Mapping[str, object]]]:
     """The options of the command line, with their origins; the later wins."""
     if url is not None:
         from ..client.urls import options_of_url
@@ -77,7 +77,7 @@ def _given(
         yield (entry[1:] if entry.startswith("@") else "--config"), parse_config([entry])
 
 
-def _explanation(given: Sequence[tuple[str, Mapping[str, Any]]]) -> Explanation:
+def _explanation(given: Sequence[tuple[str, Mapping[str, object]]]) -> Explanation:
     from ..client.config import environment_variables
     from ..producer.config import ProducerConfig
     from ..producer.explanation import explain

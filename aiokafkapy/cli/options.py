@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -73,7 +73,7 @@ class Position:
     number: int = 0
 
 
-def client_options(servers: str, entries: Sequence[str] | None) -> dict[str, Any]:
+def client_options(servers: str, entries: Sequence[str] | None) -> dict[str, object]:
     """The properties of a client: ``--config`` as given, and the servers; exits with code 2 for a line that is no
     KEY=VALUE.
     """

@@ -20,7 +20,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -65,7 +65,7 @@ class Figures:
         self.failed += 1
         self.first_error = self.first_error or str(error)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The figures for programs: rates per second, latencies in milliseconds."""
         ordered = sorted(self.latencies)
         rate = self.delivered / self.seconds if self.seconds > 0 else 0.0

@@ -90,7 +90,7 @@ class Outcome:
         entry = {"source": item.source, "line": item.line, "reason": reason, "text": text}
         self.failed_file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
-    def as_json(self, topic: str, seconds: float) -> dict[str, Any]:
+    def as_json(self, topic: str, seconds: float) -> dict[str, object]:
         """The summary for programs."""
         partitions = {
             number: {"records": count, "first_offset": first, "last_offset": last}

@@ -17,7 +17,7 @@ import stat
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -38,6 +38,7 @@ from .running import Stop, run
 
 if TYPE_CHECKING:
     from ..reader import PartitionReader
+    from ..reader.offset_lookup import OffsetAndTimestamp
 
 __all__ = ["ReadPlan", "as_json_line", "read"]
 
@@ -156,7 +157,7 @@ async def show_records(reader: PartitionReader, plan: ReadPlan, stop: Stop, outp
 
 def as_json_line(record: ConsumedRecord) -> str:
     """One record as a line of JSON, with its line end."""
-    shown: Mapping[str, Any] = {
+    shown: Mapping[str, object] = {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
@@ -216,7 +217,7 @@ async def _find_places(
     reader.assign(partitions)
     first = await reader.beginning_offsets(partitions)
     latest = await reader.end_offsets(partitions)
-    at_time: Mapping[TopicPartition, Any] = {}
+    at_time: Mapping[TopicPartition, OffsetAndTimestamp | None] = {}
     if begin.kind == "timestamp":
         at_time = await reader.list_offsets(dict.fromkeys(partitions, begin.number))
     stops: dict[TopicPartition, int | None] = {}

@@ -6,7 +6,7 @@ Owns the options and the output, a table or JSON with ``--json``; ``TopicAdmin``
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -183,7 +183,9 @@ def _run(
     run(command)
 
 
-async def _with_offsets(topic: TopicDescription, options: dict[str, Any], timeout: float) -> list[dict[str, object]]:
+async def _with_offsets(
+    topic: TopicDescription, options: Mapping[str, object], timeout: float
+) -> list[dict[str, object]]:
     from ..reader import PartitionReader, ReaderConfig
 
     with_leader = [TopicPartition(topic.name, one.partition) for one in topic.partitions if one.leader != NO_LEADER]

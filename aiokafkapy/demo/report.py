@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from .ledger import Check, render_checks
 from .pipeline.report import PipelineReport
@@ -44,7 +43,7 @@ class Load:
         self.requests = int(metrics.get("request-total", 0))
         self.bytes = int(metrics.get("byte-total", 0))
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The measurements, for programs."""
         found = {name: value for name, value in asdict(self).items() if value is not None}
         return found | {"seconds": round(self.seconds, 3), "rate": round(self.rate, 1)}
@@ -71,7 +70,7 @@ class Report:
         checks = [*self.checks, *(self.pipeline.checks if self.pipeline is not None else ())]
         return bool(self.checks) and all(check.passed for check in checks)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The report for programs."""
         return {
             "cluster": self.cluster,

@@ -214,7 +214,7 @@ class _Telling:
     __slots__ = ("_hooks", "_name", "_on_error")
 
     def __init__(
-        self, name: str, hooks: Sequence[Callable[[Any], Any]], on_error: Callable[[str, BaseException], None]
+        self, name: str, hooks: Sequence[Callable[[Any], object]], on_error: Callable[[str, BaseException], None]
     ) -> None:
         self._name = name
         self._hooks = tuple(hooks)
@@ -233,13 +233,13 @@ class _Telling:
                 self._on_error(f"{_owner(hook)}.{self._name}", error)
 
 
-def _overridden(observer: object, name: str) -> Callable[[Any], Any] | None:
+def _overridden(observer: object, name: str) -> Callable[[Any], object] | None:
     """The observer's method of this name, unless it is the one that does nothing."""
-    hook: Callable[[Any], Any] | None = getattr(observer, name, None)
+    hook: Callable[[Any], object] | None = getattr(observer, name, None)
     if not callable(hook) or getattr(hook, "__func__", None) is getattr(Observer, name):
         return None
     return hook
 
 
-def _owner(hook: Callable[[Any], Any]) -> str:
+def _owner(hook: Callable[[Any], object]) -> str:
     return type(getattr(hook, "__self__", hook)).__name__

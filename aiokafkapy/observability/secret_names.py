@@ -6,7 +6,7 @@ Owns the list of words; knows no values. Java's counterpart is ``ConfigDef.Type.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 __all__ = ["is_secret_name", "without_secrets"]
 
@@ -29,6 +29,6 @@ def is_secret_name(name: str) -> bool:
     return any(word in lowered for word in _SECRET_WORDS)
 
 
-def without_secrets(fields: Mapping[str, object]) -> dict[str, Any]:
+def without_secrets(fields: Mapping[str, object]) -> dict[str, object]:
     """The fields, with the values of secrets hidden."""
     return {name: "<hidden>" if is_secret_name(name) else value for name, value in fields.items()}

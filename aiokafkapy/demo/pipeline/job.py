@@ -54,7 +54,7 @@ MARKERS: Final = "batches"
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 """Results are small; and a transaction that a killed run left open hides the next one's from readers for so long."""
 
-Tell = Callable[[dict[str, Any]], None]
+Tell = Callable[[dict[str, object]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +265,7 @@ def main() -> None:
     job = Job(**json.loads(sys.argv[1]))
     with os.fdopen(int(sys.argv[2]), "w", buffering=1) as events:
 
-        def tell(event: dict[str, Any]) -> None:
+        def tell(event: dict[str, object]) -> None:
             events.write(json.dumps(event) + "\n")
 
         try:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from .results import BATCH_RESULTS, RESULTS, ROLLING
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["draw"]
 
@@ -44,7 +45,7 @@ def draw(frames: dict[str, pd.DataFrame], directory: Path) -> dict[str, Path]:
     return files
 
 
-def _carriers(axes: Any, frame: pd.DataFrame) -> None:
+def _carriers(axes: Axes, frame: pd.DataFrame) -> None:
     ordered = frame.sort_values("mean_delay")
     bars = axes.barh(ordered["carrier"], ordered["mean_delay"], color=INK)
     axes.bar_label(bars, [f"{count:,} flights" for count in ordered["flights"]], padding=4, fontsize=8, color="#555")
@@ -52,7 +53,7 @@ def _carriers(axes: Any, frame: pd.DataFrame) -> None:
     axes.margins(x=0.12)
 
 
-def _hours(axes: Any, frame: pd.DataFrame) -> None:
+def _hours(axes: Axes, frame: pd.DataFrame) -> None:
     ordered = frame[frame["departed"] > 0].sort_values("hour")
     axes.bar(ordered["hour"], ordered["mean_delay"], color=INK)
     axes.set_xticks(range(int(ordered["hour"].min()), 24))
@@ -65,7 +66,7 @@ def _hours(axes: Any, frame: pd.DataFrame) -> None:
     shares.spines["top"].set_visible(False)
 
 
-def _routes(axes: Any, frame: pd.DataFrame) -> None:
+def _routes(axes: Axes, frame: pd.DataFrame) -> None:
     from matplotlib.patches import Patch
 
     ordered = frame[frame["departed"] >= FEWEST_FLIGHTS].sort_values("mean_delay").tail(SLOWEST)
@@ -79,7 +80,7 @@ def _routes(axes: Any, frame: pd.DataFrame) -> None:
     axes.set_xlabel(f"mean departure delay, minutes: the {len(ordered)} slowest of {len(frame)} routes")
 
 
-def _rolling(axes: Any, frame: pd.DataFrame) -> None:
+def _rolling(axes: Axes, frame: pd.DataFrame) -> None:
     import pandas as pd
 
     for origin, rows in frame.groupby("origin", sort=True):
@@ -91,6 +92,6 @@ def _rolling(axes: Any, frame: pd.DataFrame) -> None:
     axes.legend(frameon=False)
 
 
-_PICTURES: Final[dict[str, Callable[[Any, Any], None]]] = dict(
+_PICTURES: Final[dict[str, Callable[[Axes, pd.DataFrame], None]]] = dict(
     zip((result.name for result in (*BATCH_RESULTS, ROLLING)), (_carriers, _hours, _routes, _rolling), strict=True)
 )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from ..ledger import Check
 from .job import Outcome
@@ -48,7 +47,7 @@ class PipelineReport:
             "Time": f"{self.seconds:.0f} s",
         }
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The report for programs."""
         return {
             "topic": self.topic,
