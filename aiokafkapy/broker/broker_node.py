@@ -30,23 +30,31 @@ class BrokerNode:
         self.handlers = KafkaRequestHandlerPool(node_id, state, self.channel)
 
     def start(self, ports: Mapping[str, int], sockets: Mapping[str, socket.socket]) -> dict[str, int]:
+        """Listen on these ports (0: a free one) by listener, then take requests; returns the ports.
+
+        Raises the errors of ``SocketServer.start``, and has left nothing behind then.
+        """
         bound_ports = self.server.start(ports, sockets)
         self.handlers.start()
         return bound_ports
 
     def stop(self) -> None:
+        """Close listeners and connections, and tell the tasks to end; ``wait_stopped`` waits for them."""
         self.server.stop()
         self.handlers.stop()
 
     @property
     def is_stopped(self) -> bool:
+        """Whether every task has ended."""
         return self.server.is_stopped and self.handlers.is_stopped
 
     async def wait_stopped(self) -> None:
+        """Return when every task has ended."""
         await self.server.wait_stopped()
         await self.handlers.wait_stopped()
 
     def metrics(self) -> dict[str, float]:
+        """Counts since the start, and the numbers of the moment, by name."""
         connections, requests = self.server.metrics, self.channel.metrics.by_api.values()
         found: dict[str, float] = {
             "connections": len(self.server.connections),

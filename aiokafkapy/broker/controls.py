@@ -46,7 +46,7 @@ R = TypeVar("R")
 
 
 class Cluster(Protocol):
-    """The ``DevBroker`` as the controls see it."""
+    """The ``DevBroker`` as the controls see it: each method is the control of its name, and None is all there are."""
 
     def drop_connections(self, node_id: int | None) -> int: ...
 

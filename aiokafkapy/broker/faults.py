@@ -28,10 +28,12 @@ class FaultyRequest(Protocol):
     """A request as the faults see it. ``used_faults`` has the faults that it has used already."""
 
     @property
-    def api_key(self) -> int: ...
+    def api_key(self) -> int:
+        """Kafka's number of the API."""
 
     @property
-    def used_faults(self) -> set[Fault]: ...
+    def used_faults(self) -> set[Fault]:
+        """A fault hits a request once, however many of its partitions ask."""
 
 
 _NUMBERED: Final = "fault-"

@@ -33,6 +33,7 @@ MAX_CLIENT_ID_BYTES: Final = 2**15 - 1
 
 
 def not_a_bool(value: object) -> object:
+    """The value; ValueError for a bool, which is an int to Python."""
     if isinstance(value, bool):
         raise ValueError("a number is needed, not a bool")
     return value

@@ -119,25 +119,30 @@ class RequestSource(Protocol):
     """The request log of a source that has one."""
 
     @property
-    def left_out(self) -> int: ...
+    def left_out(self) -> int:
+        """Requests that went by unkept: more came than the log takes."""
 
-    def rows_after(self, number: int, most: int) -> list[RequestRow]: ...
+    def rows_after(self, number: int, most: int) -> list[RequestRow]:
+        """The rows after the one of this number, oldest first; the newest ``most`` of them."""
 
-    def times(self) -> list[ApiTimes]: ...
+    def times(self) -> list[ApiTimes]:
+        """Each API's, the busiest first."""
 
 
 class Source(Protocol):
     """Everything the page asks for."""
 
     @property
-    def abilities(self) -> Abilities: ...
+    def abilities(self) -> Abilities:
+        """The kinds of data that it has."""
 
     @property
     def broker(self) -> DevBroker | None:
         """The dev broker of this process, for its controls; None where the cluster is another one."""
 
     @property
-    def request_log(self) -> RequestSource | None: ...
+    def request_log(self) -> RequestSource | None:
+        """None without ``abilities.requests``."""
 
     @property
     def samples_always(self) -> bool:
@@ -147,30 +152,41 @@ class Source(Protocol):
     def tick(self) -> float:
         """Seconds between two samples."""
 
-    async def start(self) -> None: ...
+    async def start(self) -> None:
+        """Make ready for questions; an unreachable cluster is no error yet."""
 
-    async def stop(self) -> None: ...
+    async def stop(self) -> None:
+        """Close its clients, if it has any."""
 
-    async def sample(self) -> Sample: ...
+    async def sample(self) -> Sample:
+        """Totals of now. KafkaError and OSError when the cluster cannot be asked."""
 
-    async def cluster(self) -> Cluster: ...
+    async def cluster(self) -> Cluster:
+        """The brokers, those that do not run among them where they are known. KafkaError, as all that follow."""
 
-    async def topics(self) -> list[Topic]: ...
+    async def topics(self) -> list[Topic]:
+        """All topics, by name, without rates: the watch adds those."""
 
-    async def topic(self, name: str) -> TopicDetail: ...
+    async def topic(self, name: str) -> TopicDetail:
+        """One topic with its partitions. UnknownTopicOrPartitionError."""
 
-    async def groups(self) -> list[Group]: ...
+    async def groups(self) -> list[Group]:
+        """All groups, by name."""
 
-    async def group(self, group_id: str) -> GroupDetail: ...
+    async def group(self, group_id: str) -> GroupDetail:
+        """One group with its members and offsets. GroupIdNotFoundError."""
 
-    async def transactions(self) -> list[Transaction]: ...
+    async def transactions(self) -> list[Transaction]:
+        """All transactional ids; those with an open transaction first."""
 
-    async def clients(self) -> list[Client]: ...
+    async def clients(self) -> list[Client]:
+        """The open connections; none without ``abilities.clients``."""
 
     async def feed(self, topic: str, partition: int | None, start: Start, *, is_committed: bool = False) -> Feed:
         """Records from ``start`` on; with ``is_committed`` those that ``read_committed`` gives, and no others."""
 
-    async def produce(self, record: NewRecord) -> Written: ...
+    async def produce(self, record: NewRecord) -> Written:
+        """Write a record, and return its place once it is acknowledged."""
 
     def describe_faults(self) -> JsonLike:
         """The faults in force, as JSON's types; None without ``abilities.faults``."""

@@ -49,12 +49,14 @@ LEVELS: Final = {
 
 
 def gzip_level(value: int) -> int:
+    """The level; ValueError for 0, which would store and not compress."""
     if value == 0:
         raise ValueError("write -1 for the default, or 1 to 9")
     return value
 
 
 def callable_or_none(value: object) -> Any:
+    """The function, or None; ValueError for a Java class's name and for anything else."""
     if value is None or callable(value):
         return value
     if isinstance(value, str):
@@ -63,16 +65,20 @@ def callable_or_none(value: object) -> Any:
 
 
 def kind_of_linger(value: object) -> str:
+    """The part of the option's union that a value is for."""
     if value is None:
         return "none"
     return "auto" if value == AUTO_LINGER else "number"
 
 
 def kind_of_in_flight(value: object) -> str:
+    """The part of the option's union that a value is for."""
     return "auto" if value == AUTO_IN_FLIGHT else "number"
 
 
 def partitioner_or_none(value: object) -> Any:
+    """The partitioner: one of the names, a function, or an object with ``partition()``. None is murmur2, whose names it
+    also stands for. ValueError for anything else."""
     if isinstance(value, str):
         if value in PARTITIONER_NAMES:
             return None if value in MURMUR2_NAMES else value
@@ -87,12 +93,14 @@ def partitioner_or_none(value: object) -> Any:
 
 
 def folder_or_none(value: object) -> Any:
+    """The folder's path as text; ValueError for an empty one."""
     if value == "":
         raise ValueError("write the path of a folder, or leave it out")
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def block_time(value: int) -> int:
+    """Milliseconds; ValueError for 0."""
     if value == 0:
         raise ValueError("start() would not wait for any answer: write at least 1; send_nowait() never waits")
     return value

@@ -60,15 +60,20 @@ class ConnectionOwner(Protocol):
     """A Processor as its connections see it."""
 
     @property
-    def may_read(self) -> bool: ...
+    def may_read(self) -> bool:
+        """Whether requests are taken at all now."""
 
-    def on_connected(self, connection: ClientConnection) -> None: ...
+    def on_connected(self, connection: ClientConnection) -> None:
+        """The transport is there, after TLS if any."""
 
-    def on_request(self, connection: ClientConnection, buffer: bytes) -> Request | None: ...
+    def on_request(self, connection: ClientConnection, buffer: bytes) -> Request | None:
+        """A whole frame has come; None when there is no room for it yet: it is offered again."""
 
-    def on_sent(self, connection: ClientConnection, response: Response) -> None: ...
+    def on_sent(self, connection: ClientConnection, response: Response) -> None:
+        """A response has left our buffer."""
 
-    def on_disconnected(self, connection: ClientConnection, error: Exception | None) -> None: ...
+    def on_disconnected(self, connection: ClientConnection, error: Exception | None) -> None:
+        """It is closed, by either side; the error is None where there was none."""
 
 
 class ClientConnection(asyncio.Protocol):

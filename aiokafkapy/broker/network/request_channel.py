@@ -43,19 +43,24 @@ class Connection(Protocol):
     info: ConnectionInfo
 
     @property
-    def is_closed(self) -> bool: ...
+    def is_closed(self) -> bool:
+        """Whether nothing can be read or written any more."""
 
-    def send(self, response: Response) -> None: ...
+    def send(self, response: Response) -> None:
+        """Write the response of the request in progress; nothing on a closed connection."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close at once; unsent bytes are dropped."""
 
 
 class ResponseQueue(Protocol):
     """A Processor, seen from the handlers."""
 
-    def enqueue_response(self, response: Response) -> None: ...
+    def enqueue_response(self, response: Response) -> None:
+        """Write a response to one of its requests: now, or when a stall is over. Never waits."""
 
-    def resume_requests(self) -> None: ...
+    def resume_requests(self) -> None:
+        """The request queue has room again."""
 
 
 @dataclass(slots=True, eq=False)

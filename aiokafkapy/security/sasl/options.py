@@ -26,17 +26,28 @@ class SaslSettings(Protocol):
     """The SASL options of a client's configuration; see ``SaslOptions`` for defaults."""
 
     @property
-    def sasl_mechanism(self) -> object: ...
+    def sasl_mechanism(self) -> object:
+        """A name, or an object with the interface of ``SaslMechanism``; None without SASL."""
+
     @property
-    def sasl_username(self) -> str | None: ...
+    def sasl_username(self) -> str | None:
+        """Of PLAIN and SCRAM."""
+
     @property
-    def sasl_password(self) -> object: ...
+    def sasl_password(self) -> object:
+        """Text, a ``Secret``, or pydantic's holder of one."""
+
     @property
-    def sasl_jaas_config(self) -> object: ...
+    def sasl_jaas_config(self) -> object:
+        """Kafka's ``sasl.jaas.config``, held as the password is."""
+
     @property
-    def sasl_kerberos_service_name(self) -> str | None: ...
+    def sasl_kerberos_service_name(self) -> str | None:
+        """The first part of the brokers' principals."""
+
     @property
-    def sasl_oauthbearer_token_provider(self) -> object: ...
+    def sasl_oauthbearer_token_provider(self) -> object:
+        """An async callable, or an object with an async ``token()``."""
 
 
 @dataclass(frozen=True, kw_only=True)

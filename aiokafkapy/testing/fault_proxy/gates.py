@@ -56,25 +56,35 @@ class Traffic(Protocol):
     refusals: PerNode[bool]
     client_tls: ServerTls
 
-    def next_connection(self) -> int: ...
+    def next_connection(self) -> int:
+        """A new connection's number, from 1."""
 
-    def decide(self, request: Request) -> Answer: ...
+    def decide(self, request: Request) -> Answer:
+        """Record a request, and decide on its ``Answer``."""
 
-    def answer_received(self, request: Request | None, frame: bytes) -> bytes: ...
+    def answer_received(self, request: Request | None, frame: bytes) -> bytes:
+        """A broker's response with the proxy's addresses in place of the real ones."""
 
-    def answer_sent(self) -> None: ...
+    def answer_sent(self) -> None:
+        """A response, or its replacement, was sent to a client."""
 
-    def met_stranger(self) -> None: ...
+    def met_stranger(self) -> None:
+        """A client's bytes are no frames."""
 
-    def greet_broker(self, connection: asyncio.Protocol, host: str) -> Handshake | None: ...
+    def greet_broker(self, connection: asyncio.Protocol, host: str) -> Handshake | None:
+        """The handshake of a new connection to a broker; None without TLS."""
 
-    def broker_refused(self, address: tuple[str, int], error: OSError) -> None: ...
+    def broker_refused(self, address: tuple[str, int], error: OSError) -> None:
+        """A handshake with a broker failed."""
 
-    def recorder_of(self, connection: int, gate: Gate) -> ConnectionRecorder | None: ...
+    def recorder_of(self, connection: int, gate: Gate) -> ConnectionRecorder | None:
+        """The recorder of a new connection; None when nothing is recorded."""
 
-    def as_sent(self, request: Request | None, data: bytes) -> bytes: ...
+    def as_sent(self, request: Request | None, data: bytes) -> bytes:
+        """A response as it is recorded: with the brokers' own addresses."""
 
-    def changed(self) -> None: ...
+    def changed(self) -> None:
+        """Something happened that a waiting ``until`` may be about."""
 
 
 class Gate:

@@ -63,33 +63,46 @@ class Switchboard(Protocol):
     target: tuple[str, int]
 
     @property
-    def node_id(self) -> int | None: ...
+    def node_id(self) -> int | None:
+        """The broker at the gate's address; None before any response has named it."""
 
     @property
-    def mode(self) -> Mode: ...
+    def mode(self) -> Mode:
+        """See ``Mode``."""
 
     @property
-    def bytes_per_second(self) -> float | None: ...
+    def bytes_per_second(self) -> float | None:
+        """The limit in each direction; None is unlimited."""
 
-    def decide(self, request: Request) -> Answer: ...
+    def decide(self, request: Request) -> Answer:
+        """The ``Answer`` to a request."""
 
-    def answer_received(self, request: Request | None, frame: bytes) -> bytes: ...
+    def answer_received(self, request: Request | None, frame: bytes) -> bytes:
+        """The bytes that a client gets of a broker's response."""
 
-    def answer_sent(self) -> None: ...
+    def answer_sent(self) -> None:
+        """A response, or its replacement, was sent to the client."""
 
-    def met_stranger(self) -> None: ...
+    def met_stranger(self) -> None:
+        """The client's bytes are no frames."""
 
-    def greet_client(self, connection: asyncio.Protocol) -> Handshake | None: ...
+    def greet_client(self, connection: asyncio.Protocol) -> Handshake | None:
+        """The handshake of a client's connection; None without TLS."""
 
-    def greet_broker(self, connection: asyncio.Protocol) -> Handshake | None: ...
+    def greet_broker(self, connection: asyncio.Protocol) -> Handshake | None:
+        """The handshake of a connection to the broker; None without TLS."""
 
-    def broker_refused(self, error: OSError) -> None: ...
+    def broker_refused(self, error: OSError) -> None:
+        """The handshake with the broker failed."""
 
-    def recorder_of(self, connection: int) -> ConnectionRecorder | None: ...
+    def recorder_of(self, connection: int) -> ConnectionRecorder | None:
+        """The recorder of a new link; None when nothing is recorded."""
 
-    def as_sent(self, request: Request | None, data: bytes) -> bytes: ...
+    def as_sent(self, request: Request | None, data: bytes) -> bytes:
+        """A response with the brokers' own addresses, for a recording."""
 
-    def link_ended(self, link: Link) -> None: ...
+    def link_ended(self, link: Link) -> None:
+        """Both its connections are closed."""
 
 
 class _Then(enum.Enum):

@@ -44,14 +44,17 @@ class SimulatedListener:
     backlog: deque[tuple[_Accepted, tuple[str, int]]] = field(default_factory=deque)
 
     def getsockname(self) -> tuple[str, int]:
+        """The loopback address, and the port."""
         return "127.0.0.1", self.port
 
     def accept(self) -> tuple[_Accepted, tuple[str, int]]:
+        """The next client's connection and address; BlockingIOError when none waits."""
         if not self.backlog:
             raise BlockingIOError
         return self.backlog.popleft()
 
     def close(self) -> None:
+        """Listen no more; clients that were not accepted are reset."""
         self.network.listeners.pop(self.port, None)
         while self.backlog:
             accepted, _ = self.backlog.popleft()
