@@ -175,7 +175,7 @@ class BlockingProducer(Generic[K, V]):
     def request(
         self,
         api_key: int,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, object] | None = None,
         *,
         node_id: int | None = None,
         version: int | None = None,

@@ -14,10 +14,14 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..errors import SerializationError
 from .columns import BytesColumn, Columns, HeadersColumn, Layout, NumberColumn
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["BatchReader", "ColumnNames", "RecordTable", "TableSchema", "open_table", "pyarrow_for"]
 
@@ -51,8 +55,8 @@ _UNITS: Final = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_
 class RecordTable(NamedTuple):
     """A table to be sent. ``row_count`` is None for a stream, from which reading may block."""
 
-    schema: Any
-    batches: Iterator[Any]
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
     row_count: int | None
 
 
@@ -87,7 +91,7 @@ class TableSchema:
     A column with the part's default name may be missing; one that was named explicitly must exist.
     """
 
-    def __init__(self, schema: Any, names: ColumnNames, topic: str | None) -> None:
+    def __init__(self, schema: pa.Schema, names: ColumnNames, topic: str | None) -> None:
         self.indices: dict[str, int] = {}
         self.multiplier = self.divisor = 1
         for part, name in names._asdict().items():
@@ -117,7 +121,7 @@ class TableSchema:
 class BatchReader:
     """One record batch's rows, read a window at a time."""
 
-    def __init__(self, batch: Any, schema: TableSchema) -> None:
+    def __init__(self, batch: pa.RecordBatch, schema: TableSchema) -> None:
         self.row_count: int = batch.num_rows
         self._arrays = {part: batch.column(index) for part, index in schema.indices.items()}
         self._schema = schema
@@ -150,30 +154,31 @@ class BatchReader:
         return columns, names
 
 
-def _taken(batches: list[Any]) -> Iterator[Any]:
+def _taken(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Hand the batches out and keep none: each is freed when it has been encoded."""
     batches.reverse()
     while batches:
         yield batches.pop()
 
 
-def pyarrow_for(user: str) -> Any:
+def pyarrow_for(user: str) -> ModuleType:
     """The module pyarrow; raises ModuleNotFoundError that says what to install if it is missing."""
     try:
         import pyarrow
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"{user} needs pyarrow: pip install 'aiokafkapy[arrow]'", name=error.name) from error
-    return pyarrow
+    found: ModuleType = pyarrow
+    return found
 
 
-def _pyarrow() -> Any:
+def _pyarrow() -> ModuleType:
     return pyarrow_for("send_arrow()")
 
 
 # types
 
 
-def _plain_type(kind: Any) -> Any:
+def _plain_type(kind: pa.DataType) -> pa.DataType:
     """A type without wrappers that make no difference here: extension types and run-end encoding."""
     types = _pyarrow().types
     while True:
@@ -185,14 +190,14 @@ def _plain_type(kind: Any) -> Any:
             return kind
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(kind: pa.DataType) -> bool:
     types = _pyarrow().types
     if types.is_dictionary(kind):
         kind = kind.value_type
     return types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind) or _is_view(kind, "string")
 
 
-def _is_bytes(kind: Any) -> bool:
+def _is_bytes(kind: pa.DataType) -> bool:
     types = _pyarrow().types
     if types.is_dictionary(kind):
         kind = kind.value_type
@@ -205,13 +210,13 @@ def _is_bytes(kind: Any) -> bool:
     )
 
 
-def _is_view(kind: Any, name: str) -> bool:
+def _is_view(kind: pa.DataType, name: str) -> bool:
     # Older versions of pyarrow do not have these types.
     check = getattr(_pyarrow().types, f"is_{name}_view", None)
     return check is not None and bool(check(kind))
 
 
-def _is_headers(kind: Any) -> bool:
+def _is_headers(kind: pa.DataType) -> bool:
     types = _pyarrow().types
     if types.is_null(kind):
         return True
@@ -226,7 +231,7 @@ def _is_headers(kind: Any) -> bool:
     return _is_text(name) and _is_bytes(value)
 
 
-def _header_fields(entry: Any) -> tuple[int, int]:
+def _header_fields(entry: pa.StructType) -> tuple[int, int]:
     """The field numbers of name and value in a header's struct, -1 if missing. As in Spark, case does not matter."""
     names = [field.name for field in entry]
     lowered = [name.lower() for name in names]
@@ -237,12 +242,12 @@ def _header_fields(entry: Any) -> tuple[int, int]:
     return key, value
 
 
-def _is_partition(kind: Any) -> bool:
+def _is_partition(kind: pa.DataType) -> bool:
     types = _pyarrow().types
     return bool((types.is_integer(kind) and not types.is_uint64(kind)) or types.is_null(kind))
 
 
-def _is_timestamp(kind: Any) -> bool:
+def _is_timestamp(kind: pa.DataType) -> bool:
     types = _pyarrow().types
     return bool(types.is_timestamp(kind) or types.is_int64(kind) or types.is_null(kind))
 
@@ -260,7 +265,7 @@ _CHECKS: Final = {
 # arrays
 
 
-def _plain_array(array: Any) -> Any:
+def _plain_array(array: pa.Array) -> pa.Array:
     """An array of a plain type, see ``_plain_type``."""
     pa = _pyarrow()
     while True:
@@ -272,7 +277,7 @@ def _plain_array(array: Any) -> Any:
             return array
 
 
-def _decoded_runs(array: Any) -> Any:
+def _decoded_runs(array: pa.Array) -> pa.Array:
     """A run-end encoded array, decoded by ``take``: pyarrow cannot decode runs of dictionaries, lists and structs."""
     import pyarrow as pa
     import pyarrow.compute
@@ -292,11 +297,11 @@ def _decoded_runs(array: Any) -> Any:
     return values.take(pyarrow.compute.run_end_decode(places))
 
 
-def _validity_of(array: Any) -> Any:
+def _validity_of(array: pa.Array) -> pa.Buffer | None:
     return array.buffers()[0] if array.null_count else None
 
 
-def _bytes_of(array: Any) -> BytesColumn:
+def _bytes_of(array: pa.Array) -> BytesColumn:
     """The buffers of an array of byte strings, of a dictionary of them, or of nulls."""
     types = _pyarrow().types
     array = _plain_array(array)
@@ -316,7 +321,7 @@ def _bytes_of(array: Any) -> BytesColumn:
     return BytesColumn(layout, len(array), array.offset, validity, buffers[1], buffers[2])
 
 
-def _integers_of(array: Any) -> NumberColumn:
+def _integers_of(array: pa.Array) -> NumberColumn:
     """The buffers of an array of integers, as they are when they have 32 or 64 bits and a sign."""
     pa = _pyarrow()
     array = _plain_array(array)
@@ -326,17 +331,17 @@ def _integers_of(array: Any) -> NumberColumn:
     return _numbers_of(array, array.type.bit_width // 8)
 
 
-def _timestamps_of(array: Any) -> NumberColumn:
+def _timestamps_of(array: pa.Array) -> NumberColumn:
     pa = _pyarrow()
     array = _plain_array(array)
     return _numbers_of(array.cast(pa.int64()) if pa.types.is_null(array.type) else array, 8)
 
 
-def _numbers_of(array: Any, width: int) -> NumberColumn:
+def _numbers_of(array: pa.Array, width: int) -> NumberColumn:
     return NumberColumn(len(array), array.offset, _validity_of(array), array.buffers()[1], width)
 
 
-def _topics_of(array: Any) -> tuple[NumberColumn, Sequence[str | None]]:
+def _topics_of(array: pa.Array) -> tuple[NumberColumn, Sequence[str | None]]:
     """Topics as numbers, and the names behind the numbers."""
     pa = _pyarrow()
     array = _plain_array(array)
@@ -347,7 +352,7 @@ def _topics_of(array: Any) -> tuple[NumberColumn, Sequence[str | None]]:
     return _integers_of(array.indices), array.dictionary.to_pylist()
 
 
-def _header_parts(lists: Any) -> tuple[BytesColumn, BytesColumn, NumberColumn]:
+def _header_parts(lists: pa.Array) -> tuple[BytesColumn, BytesColumn, NumberColumn]:
     """Names and values of all headers of all rows, and which of them are null."""
     if _pyarrow().types.is_map(lists.type):
         names, values = lists.keys, lists.items
@@ -359,6 +364,6 @@ def _header_parts(lists: Any) -> tuple[BytesColumn, BytesColumn, NumberColumn]:
     return _bytes_of(names), _bytes_of(values), nulls
 
 
-def _headers_of(lists: Any, parts: tuple[BytesColumn, BytesColumn, NumberColumn]) -> HeadersColumn:
+def _headers_of(lists: pa.Array, parts: tuple[BytesColumn, BytesColumn, NumberColumn]) -> HeadersColumn:
     layout = Layout.LARGE if _pyarrow().types.is_large_list(lists.type) else Layout.SMALL
     return HeadersColumn(layout, len(lists), lists.offset, _validity_of(lists), lists.buffers()[1], *parts)
