@@ -13,7 +13,7 @@ import datetime
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kio.schema.index import schema_name_map
 from kio.serial._introspect import EntityField, EntityTupleField, classify_field, get_schema_field_type, is_optional
@@ -26,7 +26,10 @@ from .reader import error_code
 __all__ = ["build", "build_request", "build_response", "by_topic", "check_names", "default_of", "milliseconds"]
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_ZEROS: Final[Mapping[str, Any]] = {
+_Convert: TypeAlias = Callable[[Any], object]
+"""Of a plain value the one that kio has."""
+
+_ZEROS: Final[Mapping[str, object]] = {
     "bool": False,
     "string": "",
     "bytes": b"",
@@ -51,9 +54,9 @@ def build_response(api_key: int, version: int, **fields: object) -> Any:
     return build(response_class(api_key, version), fields)
 
 
-def by_topic(partitions: Iterable[tuple[TopicPartition, Any]]) -> list[dict[str, Any]]:
+def by_topic(partitions: Iterable[tuple[TopicPartition, object]]) -> list[dict[str, object]]:
     """The ``topics`` of most requests: each name once, with the entries of its partitions, in the order given."""
-    topics: dict[str, list[Any]] = {}
+    topics: dict[str, list[object]] = {}
     for tp, entry in partitions:
         topics.setdefault(tp.topic, []).append(entry)
     return [{"name": name, "partitions": entries} for name, entries in topics.items()]
@@ -68,7 +71,7 @@ def milliseconds(value: datetime.timedelta | datetime.datetime | None) -> int:
     return value // datetime.timedelta(milliseconds=1)
 
 
-def build(entity: Any, fields: Mapping[str, Any]) -> Any:
+def build(entity: Any, fields: Mapping[str, object]) -> Any:
     """An instance of one of kio's dataclasses from plain values.
 
     A field that only other versions have is dropped; one that no version has raises TypeError.
@@ -87,7 +90,7 @@ def check_names(entity: Any, fields: Iterable[str]) -> None:
             raise TypeError(f"{entity.__name__} has no field {name!r} in any version")
 
 
-def default_of(field: dataclasses.Field[Any]) -> Any:
+def default_of(field: dataclasses.Field[Any]) -> object:
     """The value of a field that is not given: the schema's default, or the zero of its type."""
     if field.default is not dataclasses.MISSING:
         return field.default
@@ -113,42 +116,42 @@ def _is_in_some_version(entity: Any, name: str) -> bool:
 
 
 @cache
-def _plan(entity: Any) -> list[tuple[str, Callable[[Any], Any], Callable[[], Any]]]:
+def _plan(entity: Any) -> list[tuple[str, _Convert, Callable[[], object]]]:
     return [(field.name, _converter(field), partial(default_of, field)) for field in dataclasses.fields(entity)]
 
 
-def _converter(field: dataclasses.Field[Any]) -> Callable[[Any], Any]:
+def _converter(field: dataclasses.Field[Any]) -> _Convert:
     kind = classify_field(field)
     if isinstance(kind, EntityField | EntityTupleField):
-        inner: Callable[[Any], Any] = partial(_as_entity, kind.type_)
+        inner: _Convert = partial(_as_entity, kind.type_)
     else:
         inner = _CONVERTERS.get(get_schema_field_type(field), _unchanged)
     return partial(_as_tuple, inner) if kind.is_array else inner
 
 
-def _as_tuple(convert: Callable[[Any], Any], values: Any) -> Any:
+def _as_tuple(convert: _Convert, values: Iterable[object] | None) -> tuple[object, ...] | None:
     return None if values is None else tuple([convert(value) for value in values])
 
 
-def _as_entity(entity: object, value: object) -> Any:
+def _as_entity(entity: object, value: object) -> object:
     return build(entity, value) if isinstance(value, Mapping) else value
 
 
-def _unchanged(value: object) -> Any:
+def _unchanged(value: object) -> object:
     return value
 
 
-def _as_duration(value: object) -> Any:
+def _as_duration(value: object) -> object:
     return datetime.timedelta(milliseconds=value) if isinstance(value, int) else value
 
 
-def _as_time(value: object) -> Any:
+def _as_time(value: object) -> object:
     if not isinstance(value, int):
         return value
     return None if value < 0 else _EPOCH + datetime.timedelta(milliseconds=value)
 
 
-_CONVERTERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+_CONVERTERS: Final[Mapping[str, _Convert]] = {
     "error_code": error_code,
     "timedelta_i32": _as_duration,
     "timedelta_i64": _as_duration,

@@ -19,7 +19,7 @@ import datetime
 import struct
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, ClassVar, TypeAlias, get_origin
+from typing import Any, ClassVar, TypeAlias, TypeVar, get_origin
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -48,6 +48,8 @@ __all__ = [
     "read_int32",
     "read_string",
 ]
+
+T = TypeVar("T")
 
 FieldReader: TypeAlias = Callable[["Cursor"], Any]
 
@@ -175,7 +177,7 @@ def _read_entity(
     entity: type[Any],
     fields: list[tuple[str, FieldReader]],
     tagged: dict[int, tuple[str, FieldReader]],
-    defaults: dict[str, Any],
+    defaults: dict[str, object],
     flexible: bool,
     cursor: Cursor,
 ) -> Any:
@@ -228,22 +230,22 @@ def _primitive_reader(kafka_type: str, flexible: bool, optional: bool) -> FieldR
 # Arrays and nullables
 
 
-def _read_array(inner: FieldReader, cursor: Cursor) -> Any:
+def _read_array(inner: Callable[[Cursor], T], cursor: Cursor) -> tuple[T, ...] | None:
     count = cursor.read_count(read_int32(cursor))
     return None if count < 0 else tuple([inner(cursor) for _ in range(count)])
 
 
-def _read_compact_array(inner: FieldReader, cursor: Cursor) -> Any:
+def _read_compact_array(inner: Callable[[Cursor], T], cursor: Cursor) -> tuple[T, ...] | None:
     count = cursor.read_count(cursor.read_unsigned_varint() - 1)
     return None if count < 0 else tuple([inner(cursor) for _ in range(count)])
 
 
-def _read_nullable_entity(inner: FieldReader, cursor: Cursor) -> Any:
+def _read_nullable_entity(inner: Callable[[Cursor], T], cursor: Cursor) -> T | None:
     # KIP-893: a nullable struct starts with -1 or 1.
     return None if _read_int8(cursor) < 0 else inner(cursor)
 
 
-def _not_null(read: FieldReader, cursor: Cursor) -> Any:
+def _not_null(read: Callable[[Cursor], T | None], cursor: Cursor) -> T:
     value = read(cursor)
     if value is None:
         raise MalformedFrameError(f"null at offset {cursor.position}, where the schema has none")

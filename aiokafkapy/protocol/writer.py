@@ -44,7 +44,9 @@ from .messages import check_names, default_of, milliseconds
 __all__ = ["PlainMessage", "encode_element", "error_codes", "fields_writer"]
 
 Append: TypeAlias = Callable[[Buffer], object]
-FieldsWriter: TypeAlias = Callable[[Append, Mapping[str, Any]], None]
+Writer: TypeAlias = Callable[[Append, Any], None]
+"""Gives the bytes of a value, whose type is the field's, to its first argument."""
+FieldsWriter: TypeAlias = Callable[[Append, Mapping[str, object]], None]
 
 MAX_LEGACY_STRING: Final = 0x7FFF
 _CODES: Final[Mapping[str, str]] = {
@@ -105,7 +107,7 @@ def error_codes(answer: object, most: int | None = None) -> Iterator[int]:
 
     With ``most`` only so many structs are looked at.
     """
-    waiting: deque[Any] = deque([answer.fields] if isinstance(answer, PlainMessage) else ())
+    waiting: deque[object] = deque([answer.fields] if isinstance(answer, PlainMessage) else ())
     looked_at = 0
     while waiting and looked_at != most:
         struct = waiting.popleft()
@@ -119,7 +121,7 @@ def error_codes(answer: object, most: int | None = None) -> Iterator[int]:
                 waiting.extend(islice(inner, most))
 
 
-def encode_element(api_key: int, version: int, array: str, fields: dict[str, Any]) -> bytes:
+def encode_element(api_key: int, version: int, array: str, fields: dict[str, object]) -> bytes:
     """An element of an array of a response as it is on the wire, for a ``PlainMessage`` to take as it is.
 
     Raises TypeError for a field that no version has.
@@ -227,9 +229,9 @@ class _Source:
 # the parts of a writer
 
 
-def _array_writer(field: dataclasses.Field[Any], is_flexible: bool) -> Callable[[Append, Any], None]:
+def _array_writer(field: dataclasses.Field[Any], is_flexible: bool) -> Writer:
     kind = classify_field(field)
-    write_each: Callable[[Append, Any], None]
+    write_each: Writer
     if isinstance(kind, EntityTupleField):
         write_each = _element_writer(kind.type_)
     else:
@@ -239,7 +241,7 @@ def _array_writer(field: dataclasses.Field[Any], is_flexible: bool) -> Callable[
             return _numbers_writer(code, is_flexible)
         write_each = _primitive_writer(kafka_type, is_flexible)
 
-    def write(append: Append, values: Any) -> None:
+    def write(append: Append, values: Sequence[object] | None) -> None:
         append(_count(values, is_flexible))
         for each in values or ():
             write_each(append, each)
@@ -247,8 +249,8 @@ def _array_writer(field: dataclasses.Field[Any], is_flexible: bool) -> Callable[
     return write
 
 
-def _numbers_writer(code: str, is_flexible: bool) -> Callable[[Append, Any], None]:
-    def write(append: Append, values: Any) -> None:
+def _numbers_writer(code: str, is_flexible: bool) -> Writer:
+    def write(append: Append, values: Sequence[object] | None) -> None:
         append(_count(values, is_flexible))
         if values:
             append(pack(f">{len(values)}{code}", *values))
@@ -256,7 +258,7 @@ def _numbers_writer(code: str, is_flexible: bool) -> Callable[[Append, Any], Non
     return write
 
 
-def _element_writer(entity: Any) -> Callable[[Append, Any], None]:
+def _element_writer(entity: Any) -> Writer:
     write_fields = fields_writer(entity)
 
     def write(append: Append, value: Any) -> None:
@@ -270,7 +272,7 @@ def _element_writer(entity: Any) -> Callable[[Append, Any], None]:
     return write
 
 
-def _struct_writer(field: dataclasses.Field[Any]) -> Callable[[Append, Any], None]:
+def _struct_writer(field: dataclasses.Field[Any]) -> Writer:
     kind = classify_field(field)
     write_element = _element_writer(kind.type_)
     if not is_optional(field) or get_field_tag(field) is not None:
@@ -285,7 +287,7 @@ def _struct_writer(field: dataclasses.Field[Any]) -> Callable[[Append, Any], Non
     return write
 
 
-def _primitive_writer(kafka_type: str, is_flexible: bool) -> Callable[[Append, Any], None]:
+def _primitive_writer(kafka_type: str, is_flexible: bool) -> Writer:
     if kafka_type not in _CODES:
         return _sized_writer(kafka_type, is_flexible, is_nullable=False)
     packed = Struct(">" + _CODES[kafka_type]).pack
@@ -298,7 +300,7 @@ def _primitive_writer(kafka_type: str, is_flexible: bool) -> Callable[[Append, A
     return write
 
 
-def _sized_writer(kafka_type: str, is_flexible: bool, is_nullable: bool) -> Callable[[Append, Any], None]:
+def _sized_writer(kafka_type: str, is_flexible: bool, is_nullable: bool) -> Writer:
     """Of a string or bytes, with its size before it."""
     is_string = kafka_type == "string"
 
@@ -327,7 +329,7 @@ def _sized_writer(kafka_type: str, is_flexible: bool, is_nullable: bool) -> Call
 def _tagged_writer(field: dataclasses.Field[Any]) -> Callable[[list[Buffer], int, Any], None]:
     """Adds a tagged field, unless it has its default, which is not written (KIP-482)."""
     kind = classify_field(field)
-    write: Callable[[Append, Any], None]
+    write: Writer
     if kind.is_array:
         write = _array_writer(field, True)
     elif isinstance(kind, EntityField):
@@ -360,7 +362,7 @@ def _write_other(append: Append, value: Any) -> None:
         append(buffer.getvalue())
 
 
-def _count(values: Any, is_flexible: bool) -> bytes:
+def _count(values: Sequence[object] | None, is_flexible: bool) -> bytes:
     """The length of an array; None is a null."""
     if is_flexible:
         return unsigned_varint(0 if values is None else len(values) + 1)
