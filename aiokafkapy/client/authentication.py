@@ -270,7 +270,7 @@ class Authenticator:
             return await self._loop.run_in_executor(None, exchange.respond, challenge)
         return exchange.respond(challenge)
 
-    async def _ask(self, connection: BrokerConnection, api_key: ApiKey, **fields: Any) -> Any:
+    async def _ask(self, connection: BrokerConnection, api_key: ApiKey, **fields: object) -> Any:
         """Write a request although the node is not ready; returns the answer's body."""
         if connection.is_closed:
             raise DisconnectedError(_CLOSED)

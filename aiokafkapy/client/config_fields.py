@@ -45,7 +45,7 @@ def _idle_time(value: int) -> int:
     return value
 
 
-def _socket_options(value: Any) -> Any:
+def _socket_options(value: object) -> object:
     if not isinstance(value, list | tuple):
         return value
     return tuple(tuple(one) if isinstance(one, list | tuple) else one for one in value)

@@ -7,7 +7,7 @@ node, and asks again when it has moved. Kafka's counterparts are ``AbstractCoord
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..common import Node
 from ..errors import CoordinatorNotAvailableError, make
@@ -43,7 +43,7 @@ async def find_coordinator(client: NetworkClient, key_type: int, key: str) -> No
     raise CoordinatorNotAvailableError(f"{key!r}: the broker named no coordinator")
 
 
-def offset_entry(partition: int, offset: int, leader_epoch: int = -1, metadata: str = "") -> dict[str, Any]:
+def offset_entry(partition: int, offset: int, leader_epoch: int = -1, metadata: str = "") -> dict[str, object]:
     """A partition's offset in OffsetCommit and TxnOffsetCommit."""
     return {
         "partition_index": partition,

@@ -7,7 +7,7 @@ advice for each; names have underscores for dots. Knows no configuration class: 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from typing import Any, Final
+from typing import Final
 
 __all__ = ["SECURITY_NAMES", "advice_for", "is_built_in", "with_our_names"]
 
@@ -165,7 +165,7 @@ _ADVICE: Final[Mapping[str, str]] = {
 }
 
 
-def with_our_names(values: Mapping[str, Any]) -> dict[str, Any]:
+def with_our_names(values: Mapping[str, object]) -> dict[str, object]:
     """The options, with librdkafka's security options renamed to ours, and without those that ``is_built_in`` names."""
     return {
         SECURITY_NAMES.get(name, name): value for name, value in values.items() if not is_built_in(name, str(value))

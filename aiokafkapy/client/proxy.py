@@ -7,9 +7,12 @@ Rule: no message shows the password that may be in the URL.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from python_socks import ProxyType
 
 __all__ = ["ProxyAddress", "parse_proxy"]
 
@@ -17,7 +20,7 @@ __all__ = ["ProxyAddress", "parse_proxy"]
 class ProxyAddress(NamedTuple):
     """A proxy, as python-socks takes it."""
 
-    kind: Any
+    kind: ProxyType
     host: str
     port: int
     username: str | None

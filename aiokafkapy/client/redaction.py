@@ -123,7 +123,7 @@ def _hidden(value: Any, *, payloads: bool, name: str = "") -> Any:
     return _hidden_message(value, payloads=payloads) if dataclasses.is_dataclass(value) else value
 
 
-def _hidden_message(message: Any, *, payloads: bool) -> Any:
+def _hidden_message(message: Any, *, payloads: bool) -> object:
     changed = {}
     for field in dataclasses.fields(message):
         value = getattr(message, field.name)

@@ -21,7 +21,7 @@ else:
 __all__ = ["Location", "SaslOptionFields"]
 
 
-def _path(value: Any) -> Any:
+def _path(value: object) -> object:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 

@@ -28,14 +28,14 @@ else:
 __all__ = ["SecurityOptions"]
 
 
-def _names(value: Any) -> Any:
+def _names(value: object) -> object:
     """A list, from properties with commas."""
     if isinstance(value, str):
         value = [name.strip() for name in value.split(",") if name.strip()]
     return tuple(value) if isinstance(value, list | set | frozenset) else value
 
 
-def _algorithm(value: Any) -> Any:
+def _algorithm(value: object) -> object:
     """Kafka's empty string; librdkafka says "none"."""
     if isinstance(value, str):
         value = value.strip().lower()

@@ -170,7 +170,7 @@ class WireTap:
 
     # internals
 
-    def _record(self, entry: InFlightRequest, direction: str, size: int, decode: Callable[[], Any]) -> None:
+    def _record(self, entry: InFlightRequest, direction: str, size: int, decode: Callable[[], object]) -> None:
         if self.is_closed:
             return
         request = entry.request
@@ -206,7 +206,7 @@ class WireTap:
         except BaseException as error:
             self._end(describe_error(error))
 
-    def _body(self, size: int, decode: Callable[[], Any]) -> Any:
+    def _body(self, size: int, decode: Callable[[], object]) -> object:
         if size > MOST_DECODED:
             return {"undecoded": f"{size} bytes"}
         try:
@@ -288,7 +288,7 @@ def _is_capture(target: TapTarget | None, wanted: str | None) -> bool:
     return wanted == "pcapng" if wanted is not None else os.fsdecode(target).endswith(_CAPTURES)
 
 
-def described(value: Any, *, payloads: bool = False, name: str = "") -> Any:
+def described(value: object, *, payloads: bool = False, name: str = "") -> Any:
     """A message, or a part of one, as JSON has it: bounded, and without the hidden parts."""
     if value is not None and (name in PROOF_FIELDS or is_secret_name(name)):
         return "<hidden>"

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
@@ -74,7 +74,7 @@ class TelemetrySender:
         *,
         loop: asyncio.AbstractEventLoop,
         resource: Mapping[str, str],
-        sleep: Callable[[float], Any] = asyncio.sleep,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._client = client
         self._collect = collect
@@ -229,7 +229,7 @@ class TelemetrySender:
         before = self._pushed.get(_identity(point), 0.0)
         return replace(point, value=point.value - before, start_ns=self._pushed_at, is_delta=True)
 
-    async def _ask(self, api_key: ApiKey, **fields: Any) -> Any:
+    async def _ask(self, api_key: ApiKey, **fields: object) -> Any:
         answer = await self._client.send_and_wait(api_key, lambda version: build_request(api_key, version, **fields))
         if answer.error_code:
             raise make(int(answer.error_code))

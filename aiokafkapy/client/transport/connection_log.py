@@ -9,7 +9,6 @@ when it is back.
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from ...observability import RateLimitedLogger, get_logger
 
@@ -68,5 +67,5 @@ class ConnectionLog:
 
     # internals
 
-    def _warn(self, node_id: int, now: float, event: str, **fields: Any) -> None:
+    def _warn(self, node_id: int, now: float, event: str, **fields: object) -> None:
         self._limited.log(node_id, now, logging.WARNING, event, node_id=node_id, **fields)

@@ -151,7 +151,7 @@ class _ProxyDialer(_UnresolvedDialer):
 class _OwnDialer(_UnresolvedDialer):
     """Asks a function of the user's for connections of any kind."""
 
-    def __init__(self, connector: Callable[[str, int], Any], config: ClientConfig) -> None:
+    def __init__(self, connector: Callable[[str, int], object], config: ClientConfig) -> None:
         self._connector = connector
         self._options = _SocketOptions(config)
 
