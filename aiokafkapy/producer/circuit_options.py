@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ..client.config_fields import MAX_INT, shown_value
 from ..errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
 __all__ = ["CircuitBreaker", "circuit_breaker_of"]
 
 
-def _not_a_bool(value: object) -> Any:
+def _not_a_bool(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError("a number is needed, not a bool")
     return value
@@ -78,6 +81,6 @@ def circuit_breaker_of(value: object) -> CircuitBreaker | None:
         raise ValueError(str(error)) from None
 
 
-def _explain(details: Any, options: Mapping[str, Any]) -> str:
+def _explain(details: ErrorDetails, options: Mapping[str, object]) -> str:
     name = str(details["loc"][0])
     return f"{name}={shown_value(name, options.get(name)):.100}: {details['msg']}"

@@ -5,7 +5,7 @@ Owns the public class. Knows no option by itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import model_validator
 
@@ -45,7 +45,7 @@ class ProducerConfig(_Base):
 
     @model_validator(mode="before")
     @classmethod
-    def _normalize_producer(cls, values: object) -> Any:
+    def _normalize_producer(cls, values: object) -> object:
         return cls.normalized_for_producer(values) if isinstance(values, dict) else values
 
     @model_validator(mode="after")

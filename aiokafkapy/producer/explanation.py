@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from ..common import JsonLike
 from ..observability import is_secret_name
 from .circuit_options import CircuitBreaker
 from .config import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS, MAX_INT, ProducerConfig
@@ -53,7 +54,7 @@ class Explanation(NamedTuple):
     implications: tuple[Sentence, ...]
     oddities: tuple[Sentence, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """All of it, as JSON has it."""
         return {
             "options": [one._asdict() for one in self.options],
@@ -81,7 +82,7 @@ def _options(config: ProducerConfig, origins: Mapping[str, str]) -> Iterator[Opt
         yield OptionInForce(name, kafka_name, _shown(name, value), origin, " ".join((field.description or "").split()))
 
 
-def _shown(name: str, value: object) -> Any:
+def _shown(name: str, value: object) -> JsonLike:
     """The value as JSON can have it; of a secret only that there is one."""
     if value is None or isinstance(value, bool | int | float):
         return value

@@ -6,7 +6,7 @@ Owns the words of some of these conflicts; ``config`` raises them, and has the o
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from .option_values import AUTO_IN_FLIGHT
@@ -25,7 +25,7 @@ MAX_IN_FLIGHT_FOR_IDEMPOTENCE: Final = 5
 IDEMPOTENCE_OPTIONS: Final = ("acks", "retries", "max_in_flight_requests_per_connection")
 
 
-def idempotence_conflict(values: dict[str, Any]) -> str | None:
+def idempotence_conflict(values: Mapping[str, object]) -> str | None:
     """The value that contradicts idempotence, with the remedy; None without one."""
     acks = values.get("acks", "all")
     if acks in (0, 1):

@@ -7,6 +7,7 @@ Owns no default and no option: ``config`` has these. A ValueError becomes a Conf
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from ..client.config_fields import Count
@@ -55,7 +56,7 @@ def gzip_level(value: int) -> int:
     return value
 
 
-def callable_or_none(value: object) -> Any:
+def callable_or_none(value: object) -> Callable[..., object] | None:
     """The function, or None; ValueError for a Java class's name and for anything else."""
     if value is None or callable(value):
         return value
@@ -76,7 +77,7 @@ def kind_of_in_flight(value: object) -> str:
     return "auto" if value == AUTO_IN_FLIGHT else "number"
 
 
-def partitioner_or_none(value: object) -> Any:
+def partitioner_or_none(value: object) -> object:
     """The partitioner: one of the names, a function, or an object with ``partition()``. None is murmur2, whose names it
     also stands for. ValueError for anything else."""
     if isinstance(value, str):
@@ -92,7 +93,7 @@ def partitioner_or_none(value: object) -> Any:
     raise ValueError(f"{type(value).__name__} is neither a function nor an object with partition()")
 
 
-def folder_or_none(value: object) -> Any:
+def folder_or_none(value: object) -> object:
     """The folder's path as text; ValueError for an empty one."""
     if value == "":
         raise ValueError("write the path of a folder, or leave it out")

@@ -517,7 +517,7 @@ class KafkaProducer(RecordSender[K, V]):
     async def request(
         self,
         api_key: int,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, object] | None = None,
         *,
         node_id: int | None = None,
         version: int | None = None,

@@ -45,7 +45,7 @@ REFUSED: Final = frozenset(
 async def raw_request(
     runtime: ProducerRuntime,
     api_key: int,
-    body: Mapping[str, Any] | None,
+    body: Mapping[str, object] | None,
     node_id: int | None,
     version: int | None,
     timeout: float | None,

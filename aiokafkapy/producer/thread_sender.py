@@ -53,7 +53,7 @@ class ThreadSender:
         self._intake = intake
         self._life = life
         self.loop = loop
-        self._crossing: deque[tuple[GivenRecord, Any, Any, float, _Sent]] = deque()
+        self._crossing: deque[tuple[GivenRecord, object, object, float, _Sent]] = deque()
         self._is_woken = False
         self._room = threading.BoundedSemaphore(MOST_NOT_ACCEPTED)
         self._serializing: set[asyncio.Task[None]] = set()

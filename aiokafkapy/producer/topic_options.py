@@ -21,13 +21,16 @@ from ..client.config_fields import MAX_INT, shown_value
 from ..errors import ConfigurationError
 from .option_values import LEVELS, CompressionName, OverflowPolicy
 
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
 __all__ = ["TopicOptions", "topics_of"]
 
 _LEVEL_RANGES: Final = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
 _OF_REQUESTS: Final = frozenset({"acks", "request_timeout_ms", "max_request_size", "retries", "transactional_id"})
 
 
-def _not_a_bool(value: object) -> Any:
+def _not_a_bool(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError("a number is needed, not a bool")
     return value
@@ -130,6 +133,6 @@ def _check_names(options: Mapping[str, object]) -> None:
         raise ConfigurationError(f"{name!r:.100} is no option of a single topic: {reason}; there are {known}")
 
 
-def _explain(details: Any, options: Mapping[str, Any]) -> str:
+def _explain(details: ErrorDetails, options: Mapping[str, object]) -> str:
     name = str(details["loc"][0])
     return f"{name}={shown_value(name, options.get(name)):.100}: {details['msg']}"

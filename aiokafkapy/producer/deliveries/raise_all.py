@@ -61,7 +61,7 @@ def raise_all(outcomes: Outcomes) -> None:
     raise BaseExceptionGroup(f"{len(errors)} of {count} {what} failed: {named}{more}", [error for _, error in errors])
 
 
-def _errors(outcomes: Iterable[Any]) -> Iterator[BaseException | None]:
+def _errors(outcomes: Iterable[object]) -> Iterator[BaseException | None]:
     for outcome in outcomes:
         error = outcome.exception() if isinstance(outcome, Delivery) else outcome
         yield error if isinstance(error, BaseException) else None

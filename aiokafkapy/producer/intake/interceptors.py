@@ -153,12 +153,12 @@ class ProducerInterceptors:
     ) -> None:
         self._contained(interceptor, "track", outcome, metadata, error)
 
-    def _call(self, interceptor: object, name: str, *arguments: Any) -> Any:
+    def _call(self, interceptor: object, name: str, *arguments: object) -> Any:
         """A hook's return value; ``_NOTHING`` when the hook is missing, or failed, which is reported."""
         hook = getattr(interceptor, name, None)
         return _NOTHING if hook is None else self._contained(interceptor, name, hook, *arguments)
 
-    def _contained(self, interceptor: object, name: str, hook: Callable[..., Any], *arguments: Any) -> Any:
+    def _contained(self, interceptor: object, name: str, hook: Callable[..., object], *arguments: object) -> Any:
         """The result of a hook; ``_NOTHING`` when it fails.
 
         A CancelledError is a failure too: neither the caller was cancelled nor the callback that this runs in.

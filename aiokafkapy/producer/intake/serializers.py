@@ -148,7 +148,7 @@ def with_own_headers(topic: str, headers: Headers | None, key: object, value: ob
     return headers
 
 
-def discard(*unused: Any) -> None:
+def discard(*unused: object) -> None:
     """Close coroutines that will not be awaited."""
     for data in unused:
         if iscoroutine(data):

@@ -21,7 +21,7 @@ from ...common import ExponentialBackoff
 from ...errors import KafkaError, UnsupportedVersionError, make
 from ...observability import RateLimitedLogger, get_logger
 from ...protocol.api import ApiKey
-from ...protocol.codec import Message
+from ...protocol.codec import Message, Struct
 from ...protocol.messages import build_request
 from .topic_limits import CONFIG_NAMES, LimitsBook, TopicLimits, acks_problem, limits_of
 
@@ -159,7 +159,7 @@ class LimitsReader:
         self._task = None
         self._rearm()
 
-    def _handle(self, result: Any) -> None:
+    def _handle(self, result: Struct) -> None:
         topic, now = result.resource_name, self._loop.time()
         if result.error_code:
             self._fail(topic, make(int(result.error_code), result.error_message, topic=topic))

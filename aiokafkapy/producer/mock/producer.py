@@ -235,7 +235,7 @@ class MockProducer(KafkaProducer[K, V]):
     async def request(
         self,
         api_key: int,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, object] | None = None,
         *,
         node_id: int | None = None,
         version: int | None = None,

@@ -342,7 +342,7 @@ class TransactionCoordinator:
             )
         raise error
 
-    async def _send(self, node: Node, api_key: ApiKey, *, max_version: int | None = None, **fields: Any) -> Any:
+    async def _send(self, node: Node, api_key: ApiKey, *, max_version: int | None = None, **fields: object) -> Any:
         options = {} if max_version is None else {"max_version": max_version}
         return await self.client.send_and_wait(
             api_key, lambda version: build_request(api_key, version, **fields), node=node, **options
