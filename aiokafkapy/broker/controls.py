@@ -25,7 +25,7 @@ import inspect
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from ..errors import KafkaError
 from ..protocol.codec import Struct
@@ -35,11 +35,12 @@ from .faults import Fault, Faults, checked_times, error_code
 if TYPE_CHECKING:
     from .control_calls import ControlCall
     from .fault_schedule import FaultSchedule
+    from .handlers import Answer
     from .playback import Playback
 
 __all__ = ["Controls", "OnRequest"]
 
-OnRequest = Callable[[RequestContext, Struct], Any]
+OnRequest: TypeAlias = "Callable[[RequestContext, Struct], Answer | None]"
 
 P = ParamSpec("P")
 R = TypeVar("R")

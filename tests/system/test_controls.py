@@ -237,7 +237,7 @@ async def test_clear_forgets_faults_counts_and_stalls() -> None:
         controls.drop_next(ApiKey.METADATA)
         controls.delay(ApiKey.METADATA, 60)
         controls.throttle("raw", 60_000)
-        controls.on_request(ApiKey.METADATA, lambda context, body: 1 / 0)
+        controls.on_request(ApiKey.METADATA, lambda context, body: 1 / 0)  # type: ignore[arg-type,return-value]
         controls.stall_connections(True)
         controls.clear()
         body = await client.call(ApiKey.METADATA, 13, topics=None)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypedDict
 from uuid import UUID
 
 from ...common import TopicPartition
@@ -138,7 +138,7 @@ class OffsetStore:
         if self._journal.is_stale(len(self._groups) + len(self._pending) + len(self.consumer_groups)):
             self._journal.rewrite(self._documents())
 
-    def _documents(self) -> Iterator[dict[str, object]]:
+    def _documents(self) -> Iterator[_Document]:
         for group_id in self.consumer_groups:
             yield _type_document(group_id, is_consumer=True)
         for group_id, offsets in self._groups.items():
@@ -146,7 +146,7 @@ class OffsetStore:
         for (group_id, producer_id), offsets in self._pending.items():
             yield _document(group_id, offsets) | {"pending": producer_id}
 
-    def _apply(self, document: Any) -> None:
+    def _apply(self, document: _Document) -> None:
         if "is_consumer_group" in document:
             change = self.consumer_groups.add if document["is_consumer_group"] else self.consumer_groups.discard
             change(document["group"])
@@ -170,7 +170,17 @@ class OffsetStore:
                 offsets[TopicPartition(topic, partition)] = CommittedOffset(offset, epoch, metadata, identity)
 
 
-def _document(group_id: str, offsets: Offsets) -> dict[str, object]:
+class _Document(TypedDict, total=False):
+    """A line of the journal: a group's offsets, of an open transaction if it says whose, or the kind of a group."""
+
+    group: str
+    offsets: list[list[Any]]
+    """Topic, partition, offset, leader epoch, metadata, and the topic's id or None."""
+    pending: int
+    is_consumer_group: bool
+
+
+def _document(group_id: str, offsets: Offsets) -> _Document:
     entries = [
         [tp.topic, tp.partition, o.offset, o.leader_epoch, o.metadata, None if o.topic_id is None else str(o.topic_id)]
         for tp, o in offsets.items()
@@ -178,5 +188,5 @@ def _document(group_id: str, offsets: Offsets) -> dict[str, object]:
     return {"group": group_id, "offsets": entries}
 
 
-def _type_document(group_id: str, *, is_consumer: bool) -> dict[str, object]:
+def _type_document(group_id: str, *, is_consumer: bool) -> _Document:
     return {"group": group_id, "is_consumer_group": is_consumer}

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, TypedDict
 from uuid import UUID
 
 from ...errors import KafkaStorageError, UnknownTopicOrPartitionError
@@ -274,13 +274,13 @@ class SharePartitionManager:
         if self._journal.is_stale(sum(1 + len(places) for places in self._groups.values())):
             self._journal.rewrite(self._documents())
 
-    def _documents(self) -> Iterator[dict[str, object]]:
+    def _documents(self) -> Iterator[_Document]:
         for group_id in self._groups:
             yield {"group": group_id, "exists": True}
             for place, state in self.offsets(group_id).items():
                 yield _document(group_id, place, state)
 
-    def _apply(self, document: Any) -> None:
+    def _apply(self, document: _Document) -> None:
         group_id = document["group"]
         if "exists" in document:
             self._groups.pop(group_id, None)
@@ -294,7 +294,18 @@ class SharePartitionManager:
             self._groups[group_id][place] = ShareState(document["start"], batches)
 
 
-def _document(group_id: str, place: TopicIdPartition, state: ShareState | None) -> dict[str, object]:
+class _Document(TypedDict, total=False):
+    """A line of the journal: that a group exists or no longer does, or its state of a partition."""
+
+    group: str
+    exists: bool
+    topic: str
+    partition: int
+    start: int | None
+    batches: list[list[int]]
+
+
+def _document(group_id: str, place: TopicIdPartition, state: ShareState | None) -> _Document:
     return {
         "group": group_id,
         "topic": str(place.topic_id),

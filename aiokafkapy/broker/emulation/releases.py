@@ -47,8 +47,8 @@ import json
 import pkgutil
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
+##DROP##
 from ...errors import UnknownServerError
 from ...record.compression import Compression
 from .model import Emulation, FeatureLevels, UnknownApiVersions, UnknownProducer
@@ -108,9 +108,9 @@ def _number(name: str) -> tuple[int, ...]:
 
 
 @cache
-def _table() -> Mapping[str, Any]:
+def _table() -> Mapping[str, Mapping[str, str]]:
     data = pkgutil.get_data(__name__, "releases.json")
     if data is None:
         raise FileNotFoundError("releases.json is missing beside this module")
-    found: dict[str, Any] = json.loads(data)
+    found: dict[str, dict[str, str]] = json.loads(data)
     return found

@@ -165,7 +165,7 @@ async def test_a_cancelled_future_closes_and_a_failed_one_is_the_apis_error() ->
 
 async def test_a_response_that_cannot_be_written_closes_the_connection() -> None:
     async with socketless_node() as node:
-        node.controls.on_request(ApiKey.METADATA, lambda context, body: "no response at all")
+        node.controls.on_request(ApiKey.METADATA, lambda context, body: "no response at all")  # type: ignore[arg-type,return-value]
         node.handle(encode_request(build_request(ApiKey.METADATA, 13), 7, "me")[4:])
         assert last_action(node) is ResponseAction.CLOSE
 
