@@ -20,7 +20,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 from ..errors import ConfigurationError, KafkaConnectionError, KafkaError
 from .ending import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, CommandError, say
@@ -39,7 +39,7 @@ class Stop:
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
-        self._to_cancel: asyncio.Task[Any] | None = None
+        self._to_cancel: asyncio.Task[object] | None = None
 
     @property
     def is_requested(self) -> bool:

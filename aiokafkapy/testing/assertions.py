@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import SequenceMatcher
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypedDict
 
 from ..common import ConsumedRecord
 from ..errors import UnknownTopicOrPartitionError
@@ -35,6 +35,16 @@ class _Any:
 
 
 ANY: Final[Any] = _Any()
+
+
+class WantedRecord(TypedDict, total=False):
+    """The keyword arguments of ``assert_produced``."""
+
+    value: Wanted
+    key: Wanted
+    headers: Mapping[str, Wanted] | Iterable[tuple[str, Wanted]]
+    partition: int | None
+    count: int | None
 
 
 class HasRecords(Protocol):

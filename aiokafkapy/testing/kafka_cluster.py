@@ -18,12 +18,12 @@ import os
 import re
 import secrets
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, get_args
 
 from ..admin.topics import TopicAdmin
 from ..common import ConsumedRecord, TopicPartition
 from ..reader import PartitionReader
-from .assertions import assert_produced
+from .assertions import WantedRecord, assert_produced
 
 if TYPE_CHECKING:
     from ..broker import DevBroker
@@ -85,7 +85,7 @@ class KafkaCluster:
             records = [record async for record in reader] if chosen else []
         return sorted(records, key=lambda record: (record.partition, record.offset))
 
-    async def assert_produced(self, topic: str, **wanted: Any) -> list[ConsumedRecord]:
+    async def assert_produced(self, topic: str, **wanted: Unpack[WantedRecord]) -> list[ConsumedRecord]:
         """``aiokafkapy.testing.assert_produced`` of the records that are there now."""
         __tracebackhide__ = True  # of pytest
         return assert_produced(_Read(await self.records(topic)), topic, **wanted)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from aiokafkapy.broker import DevBroker
     from aiokafkapy.testing.kafka_cluster import KafkaCluster
     from aiokafkapy.testing.simulation import Report
+    from aiokafkapy.testing.simulation.simulation import Scenario
 
 __all__ = ["kafka_broker", "kafka_cluster", "kafka_producer", "kafka_simulation"]
 
@@ -120,7 +121,7 @@ def kafka_simulation(request: pytest.FixtureRequest) -> Callable[..., list[Repor
 
     seeds = request.config.getoption("--kafka-seeds") or _seeds(request)
 
-    def run(scenario: Any, **options: Any) -> list[Report]:
+    def run(scenario: Scenario, **options: Any) -> list[Report]:
         __tracebackhide__ = True
         return simulate(scenario, **{"seeds": seeds, **options})
 

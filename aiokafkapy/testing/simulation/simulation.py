@@ -143,8 +143,8 @@ class Simulation:
             )
         self.report.schedule = list(schedule or ())
         self._breaking: asyncio.Task[None] | None = None
-        self._failed_tasks: list[asyncio.Task[Any]] = []
-        self._tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], int] = weakref.WeakKeyDictionary()
+        self._failed_tasks: list[asyncio.Task[object]] = []
+        self._tasks: weakref.WeakKeyDictionary[asyncio.Task[object], int] = weakref.WeakKeyDictionary()
         self._made = 0
         self._nodes: Sequence[Node] = ()
         self.loop.set_task_factory(self._new_task)
@@ -264,11 +264,11 @@ class Simulation:
         self._tasks[task] = self._made
         return task
 
-    def _in_order(self, tasks: Iterable[asyncio.Task[Any]]) -> list[asyncio.Task[Any]]:
+    def _in_order(self, tasks: Iterable[asyncio.Task[object]]) -> list[asyncio.Task[object]]:
         """As they were made: a set has the order of their addresses, which are the machine's."""
         return sorted(tasks, key=self._tasks.__getitem__)
 
-    def _on_task_done(self, task: asyncio.Task[Any]) -> None:
+    def _on_task_done(self, task: asyncio.Task[object]) -> None:
         if getattr(task, "_log_traceback", False):
             self._failed_tasks.append(task)
 
@@ -340,7 +340,7 @@ def _name_of(api_key: int) -> str:
         return str(api_key)
 
 
-def _is_the_packages(task: asyncio.Task[Any]) -> bool:
+def _is_the_packages(task: asyncio.Task[object]) -> bool:
     """True of a broker's task, and of a client's, which ends with the client."""
     code = getattr(task.get_coro(), "cr_code", None)
     return code is not None and code.co_filename.startswith((_PACKAGE, "aiokafkapy/"))
