@@ -202,7 +202,7 @@ class UndeliveredFile:
 # internals
 
 
-async def _serialized(serializer: Any, topic: str, data: Any) -> bytes | None:
+async def _serialized(serializer: Any, topic: str, data: object) -> bytes | None:
     if data is None:
         return None
     if serializer is not None:

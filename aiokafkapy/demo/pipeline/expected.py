@@ -6,13 +6,14 @@ Owns the arithmetic, deliberately written a second time: it shares no line with 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..flights import open_lines
 from .results import LATE_AFTER, ROLLING, Result
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pandas.core.groupby import DataFrameGroupBy
 
 __all__ = ["expected_rolling", "expected_summary", "flights_frame"]
 
@@ -57,7 +58,7 @@ def expected_rolling(flights: pd.DataFrame) -> pd.DataFrame:
     return _measured(windows.groupby(list(ROLLING.key), sort=True), list(ROLLING.columns))
 
 
-def _measured(groups: Any, columns: list[str]) -> pd.DataFrame:
+def _measured(groups: DataFrameGroupBy, columns: list[str]) -> pd.DataFrame:
     delay = groups["dep_delay"]
     made = groups.size().to_frame("flights")
     made["departed"] = delay.count()

@@ -26,7 +26,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...spark.shipping import shipping_conf
 from .results import (
@@ -42,7 +42,11 @@ from .results import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    import pandas as pd
+    from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
+
+    Writer = TypeVar("Writer", DataFrameWriter, DataStreamWriter)
 
 __all__ = ["FORMAT", "Job", "Outcome", "run_job"]
 
@@ -169,7 +173,7 @@ def _executor_packages(spark: SparkSession) -> list[str]:
     return sorted(set(spark.sparkContext.parallelize(range(slots), slots).map(where).collect()))
 
 
-def _source(job: Job, reader: Any, topic: str, starting_offsets: str) -> DataFrame:
+def _source(job: Job, reader: DataFrameReader | DataStreamReader, topic: str, starting_offsets: str) -> DataFrame:
     options = {
         "kafka.bootstrap.servers": job.bootstrap_servers,
         "kafka.isolation.level": "read_committed",
@@ -179,7 +183,7 @@ def _source(job: Job, reader: Any, topic: str, starting_offsets: str) -> DataFra
     return loaded
 
 
-def _sink(job: Job, writer: Any, topic: str) -> Any:
+def _sink(job: Job, writer: Writer, topic: str) -> Writer:
     options = {
         "kafka.bootstrap.servers": job.bootstrap_servers,
         "kafka.transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS),
@@ -239,6 +243,7 @@ def _stream(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -> N
 def _follow(query: Any, steps: _Steps) -> None:
     """Wait for the stream's end, which raises its error, and tell how far it is."""
     told = -1
+    # Half a second: pyspark takes it, though its types know whole ones only.
     while not query.awaitTermination(0.5):
         rows = sum(progress.numInputRows for progress in query.recentProgress)
         if rows != told:
@@ -252,11 +257,13 @@ def _read_back(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -
     for result in RESULTS:
         with steps.step(f"{result.name}: reading both back"):
             start = job.result_offsets.get(result.name, "earliest")
-            rows: Any = from_records(result, _source(job, spark.read, result.topic(job.topic), start)).toPandas()
+            rows: pd.DataFrame = from_records(
+                result, _source(job, spark.read, result.topic(job.topic), start)
+            ).toPandas()
             unique = rows.drop_duplicates(ignore_index=True)
             outcome.repeated[result.name] = len(rows) - len(unique)
             unique.to_parquet(target / f"{result.name}.kafka.parquet")
-            stored: Any = spark.read.parquet(_parquet(job, result)).select(*result.columns).toPandas()
+            stored: pd.DataFrame = spark.read.parquet(_parquet(job, result)).select(*result.columns).toPandas()
             stored.drop_duplicates(ignore_index=True).to_parquet(target / f"{result.name}.parquet.parquet")
 
 

@@ -17,10 +17,13 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...common import TopicPartition
 from .offsets import OffsetRange
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 __all__ = ["Pruning"]
 
@@ -64,7 +67,7 @@ class Pruning:
     earliest_ms: int | None = None
 
     @classmethod
-    def of(cls, filters: Iterable[Any]) -> Pruning:
+    def of(cls, filters: Iterable[Filter]) -> Pruning:
         """The ranges that all of Spark's filters (``pyspark.sql.datasource.Filter``) together leave."""
         found = cls()
         for one in filters:
