@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ...errors import ConfigurationError, KafkaConnectionError, SaslAuthenticationFailedError
 from ...states import StateTable
@@ -27,6 +27,7 @@ __all__ = [
     "GssapiClientExchange",
     "GssapiClientState",
     "GssapiMechanism",
+    "SecurityContext",
     "check_kerberos",
 ]
 
@@ -84,13 +85,49 @@ class GssapiMechanism:
         """Nothing is held."""
 
 
+class GssError(Protocol):
+    """What is used of the library's ``GSSError``."""
+
+    def gen_message(self) -> str:
+        """Its words, and those of the mechanism."""
+
+
+class Sealed(Protocol):
+    """What ``wrap`` and ``unwrap`` give."""
+
+    @property
+    def message(self) -> bytes:
+        """The bytes."""
+
+
+class SecurityContext(Protocol):
+    """What a broker uses of the library's ``SecurityContext``, which has no types. Each may raise its GSSError."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether both sides have proved who they are."""
+
+    @property
+    def initiator_name(self) -> object:
+        """The client's principal, by ``str``."""
+
+    def step(self, token: bytes, /) -> bytes | None:
+        """The next token for the other side, if any."""
+
+    def wrap(self, message: bytes, encrypt: bool, /) -> Sealed:
+        """Sign, or encrypt."""
+
+    def unwrap(self, message: bytes, /) -> Sealed:
+        """Check, and decrypt."""
+
+
 class GssapiClientExchange:
     """The client's half of one authentication."""
 
     def __init__(self, service_name: str, host: str) -> None:
         self._target = f"{service_name}@{host}"
         self._state = GSSAPI_CLIENT_STATES.initial
-        self._context: Any = None
+        self._context: Any = None  # the library's
 
     @property
     def is_complete(self) -> bool:
@@ -171,7 +208,7 @@ def check_kerberos(service_name: str) -> None:
         )
 
 
-def _explained(error: Any, target: str) -> SaslAuthenticationFailedError | KafkaConnectionError:
+def _explained(error: GssError, target: str) -> SaslAuthenticationFailedError | KafkaConnectionError:
     words = f"Kerberos for {target}: {error.gen_message()}"
     if getattr(error, "min_code", 0) & 0xFFFFFFFF == _KDC_UNREACHABLE:
         return KafkaConnectionError(words)

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from ...errors import ConfigurationError, SaslAuthenticationFailedError
 from ...states import StateTable
-from .gssapi import GSSAPI, MAX_TOKEN_BYTES, NO_SECURITY_LAYER, check_kerberos
+from .gssapi import GSSAPI, MAX_TOKEN_BYTES, NO_SECURITY_LAYER, SecurityContext, check_kerberos
 from .kerberos_names import LocalNameRules
 
 __all__ = [
@@ -109,7 +109,7 @@ class GssapiServerExchange:
 
     expires_at_ms: int | None = None
 
-    def __init__(self, context: Any, realm: str, rules: LocalNameRules, error: type[Exception]) -> None:
+    def __init__(self, context: SecurityContext, realm: str, rules: LocalNameRules, error: type[Exception]) -> None:
         self.principal = ""
         self._context = context
         self._realm = realm
@@ -154,7 +154,7 @@ class GssapiServerExchange:
     def _establish(self, response: bytes) -> bytes:
         if not response:
             raise _refused("no bytes came where GSSAPI expects a ticket")
-        token: bytes | None = self._context.step(response)
+        token = self._context.step(response)
         # A refused client gets a token for it, too; the library raises the refusal when it is asked for more.
         if not self._context.complete:
             return token or b""
@@ -164,12 +164,12 @@ class GssapiServerExchange:
         return token
 
     def _offer(self) -> bytes:
-        offer: bytes = self._context.wrap(_OFFER, False).message
+        offer = self._context.wrap(_OFFER, False).message
         self._change(_S.RECEIVE_CHOICE)
         return offer
 
     def _receive_choice(self, response: bytes) -> bytes:
-        chosen: bytes = self._context.unwrap(response).message
+        chosen = self._context.unwrap(response).message
         if len(chosen) < 4:
             raise _refused(f"the choice of a security layer has {len(chosen)} bytes, at least 4 are right")
         if not chosen[0] & NO_SECURITY_LAYER:

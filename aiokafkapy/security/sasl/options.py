@@ -98,7 +98,7 @@ class SaslOptions:
 
     sasl_aws_msk_iam_region: str | None = None
     """Not in Kafka; by default the region is in the broker's host name."""
-    sasl_aws_msk_iam_credentials_provider: Any = None
+    sasl_aws_msk_iam_credentials_provider: object = None
     """Not in Kafka: a callable, async or not, which gives an ``AwsCredentials``."""
 
     def __post_init__(self) -> None:
