@@ -16,7 +16,10 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Handover"]
 
@@ -48,7 +51,7 @@ class Handover:
             self._has_room = asyncio.Event()
         await self._has_room.wait()
 
-    def put(self, batch: object, size: int) -> None:
+    def put(self, batch: pa.RecordBatch, size: int) -> None:
         """Give a batch away."""
         with self._lock:
             self._waiting_bytes += size
@@ -58,7 +61,7 @@ class Handover:
         """Nothing comes any more."""
         self._queue.put((_END, 0))
 
-    def take(self, is_over: Callable[[], bool]) -> Any:
+    def take(self, is_over: Callable[[], bool]) -> pa.RecordBatch | None:
         """The next batch, or None after the end, or when the fetcher ``is_over`` without having said so."""
         while True:
             try:
