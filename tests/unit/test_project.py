@@ -239,8 +239,8 @@ def test_functions_stay_short() -> None:
     assert long == []
 
 
-# Handed over as callbacks, whose callers give no names; Spark's own calls; `flexible` and the like of the codecs, where
-# a name costs.
+# Handed over as callbacks, whose callers give no names; calls of Spark's and of Kerberos' library; `flexible` and the
+# like of the codecs, where a name costs.
 MAY_BE_POSITIONAL = {
     "aiokafkapy/broker/coordination/group_offsets.py": {"note_type"},
     "aiokafkapy/broker/handlers/alter_configs.py": {"_replace"},
@@ -255,6 +255,7 @@ MAY_BE_POSITIONAL = {
     "aiokafkapy/producer/given_up.py": {"purged_batch"},
     "aiokafkapy/producer/sender/produce_responses.py": {"record_timeout_error", "taken_back_error"},
     "aiokafkapy/record/arrow_rows.py": {"__init__"},
+    "aiokafkapy/security/sasl/gssapi.py": {"wrap"},
     "aiokafkapy/spark/data_source.py": {"streamWriter", "writer"},
     "aiokafkapy/testing/recording/hiding.py": {"_digest"},
 }
