@@ -48,7 +48,6 @@ import pkgutil
 from collections.abc import Mapping
 from functools import cache
 
-##DROP##
 from ...errors import UnknownServerError
 from ...record.compression import Compression
 from .model import Emulation, FeatureLevels, UnknownApiVersions, UnknownProducer

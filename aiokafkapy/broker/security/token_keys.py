@@ -92,7 +92,7 @@ class FileKeys:
         try:
             validator.use_keys(self._read())
         except ConfigurationError as error:
-            logger.warning("broker.token_keys_unreadable", error=str(error))
+            logger.warning("broker.token_keys_unreadable", url=self._url, error=str(error))
 
     def ask_again(self, validator: TokenValidator) -> None:
         """The file was looked at just before."""
@@ -149,7 +149,7 @@ class UrlKeys:
         try:
             validator.use_keys(await self.read())
         except ConfigurationError as error:
-            logger.warning("broker.token_keys_unreadable", error=str(error))
+            logger.warning("broker.token_keys_unreadable", url=self._url, error=str(error))
 
 
 def _unreadable(url: str, error: Exception) -> ConfigurationError:

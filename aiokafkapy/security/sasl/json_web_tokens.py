@@ -203,22 +203,35 @@ class _Key:
     algorithms: frozenset[str]
 
 
-def _keys_of(jwks: Mapping[str, Any]) -> dict[str | None, _Key]:
+def _keys_of(jwks: object) -> dict[str | None, _Key]:
+    """The keys for signatures by their ids; those of other kinds are left out (RFC 7517, section 5)."""
+    keys = jwks.get("keys") if isinstance(jwks, Mapping) else None
+    if not isinstance(keys, list | tuple) or not all(isinstance(key, Mapping) for key in keys):
+        raise ConfigurationError("a JWKS is an object with an array of objects as its 'keys'")
+    found: dict[str | None, _Key] = {}
+    for key in keys:
+        kind = key.get("kty")
+        if isinstance(kind, str) and kind in _ALGORITHMS and key.get("use", "sig") == "sig":
+            kid = key.get("kid")
+            if kid is not None and not isinstance(kid, str):
+                raise ConfigurationError(f"a key of the JWKS has {kid!r:.80} as its 'kid', which is no text")
+            found[kid] = _key_of(key, kind)
+    if not found:
+        raise ConfigurationError("the JWKS has no public RSA, EC or OKP key for signatures: see its 'keys'")
+    return found
+
+
+def _key_of(key: Mapping[str, object], kind: str) -> _Key:
     try:
         import jwt
     except ImportError:
         raise ConfigurationError("signed tokens need PyJWT: pip install 'aiokafkapy[oauth]'") from None
-    found: dict[str | None, _Key] = {}
-    for key in jwks.get("keys", ()):
-        if key.get("kty") in _ALGORITHMS and key.get("use", "sig") == "sig":
-            try:
-                algorithms = _ALGORITHMS[key["kty"]] & {key["alg"]} if key.get("alg") else _ALGORITHMS[key["kty"]]
-                found[key.get("kid")] = _Key(jwt.PyJWK(dict(key)).key, algorithms)
-            except jwt.PyJWTError as error:
-                raise ConfigurationError(f"key {key.get('kid')!r} of the JWKS cannot be used: {error}") from None
-    if not found:
-        raise ConfigurationError("the JWKS has no public RSA, EC or OKP key for signatures: see its 'keys'")
-    return found
+    wanted = key.get("alg")
+    algorithms = frozenset(each for each in _ALGORITHMS[kind] if not wanted or each == wanted)
+    try:
+        return _Key(jwt.PyJWK(dict(key)).key, algorithms)
+    except (jwt.PyJWTError, ValueError, TypeError, AttributeError) as error:  # it takes numbers for text, and so on
+        raise ConfigurationError(f"key {key.get('kid')!r} of the JWKS cannot be used: {error}") from None
 
 
 def _key_for(header: Mapping[str, object], keys: Mapping[str | None, _Key]) -> _Key | None:

@@ -106,8 +106,8 @@ class _Comparison:
             yield _problem("ADDITIONAL_PROPERTIES_REMOVED", f"{path}/additionalProperties", "are not taken any more")
         was_required = set(writer.get("required", ()))
         for name in reader.get("required", ()):
-            schema = taken.get(name)
-            has_default = isinstance(schema, dict) and "default" in self._resolved(schema, self._reader)
+            schema = self._resolved(taken.get(name, True), self._reader)
+            has_default = isinstance(schema, dict) and "default" in schema
             if name not in was_required and not has_default:
                 is_new = name not in written
                 kind = "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL" if is_new else "REQUIRED_ATTRIBUTE_ADDED"

@@ -211,10 +211,17 @@ def test_claims_of_any_kind_are_believed_or_refused(header: dict[str, Any], clai
     [
         ({}, "write jwks=.* or unsecured=True"),
         ({"jwks": JWKS, "unsecured": True}, "write jwks=.* or unsecured=True"),
-        ({"jwks": {}}, "has no public RSA, EC or OKP key"),
+        ({"jwks": {"keys": []}}, "has no public RSA, EC or OKP key"),
+        ({"jwks": {"keys": [{"kty": []}, {"kid": 5}]}}, "has no public RSA, EC or OKP key"),
         ({"jwks": {"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}}, "has no public RSA, EC or OKP key"),
         ({"jwks": {"keys": [jwk(RSA_KEY, "rsa", use="enc")]}}, "has no public RSA, EC or OKP key"),
         ({"jwks": {"keys": [{"kty": "RSA", "kid": "bad"}]}}, "key 'bad' of the JWKS cannot be used"),
+        ({"jwks": {"keys": [{"kty": "RSA", "kid": "bad", "n": 5, "e": []}]}}, "key 'bad' of the JWKS cannot be used"),
+        ({"jwks": {"keys": [{"kty": "RSA", "kid": ["bad"]}]}}, r"has \['bad'\] as its 'kid', which is no text"),
+        *(
+            ({"jwks": wrong}, "an object with an array of objects as its 'keys'")
+            for wrong in ({}, [], "keys", {"keys": 5}, {"keys": None}, {"keys": {"kty": "RSA"}}, {"keys": ["x"]})
+        ),
     ],
 )
 def test_keys_that_cannot_be_used_are_told(options: dict[str, Any], words: str) -> None:

@@ -37,6 +37,8 @@ def of(required: tuple[str, ...] = (), closed: bool = False, **properties: Any) 
         (of(), of(a=TEXT), []),
         (of(closed=True), of(), ["ADDITIONAL_PROPERTIES_REMOVED"]),
         (of(("a",), a=TEXT), of(a=TEXT), ["REQUIRED_ATTRIBUTE_ADDED"]),
+        (of(("a",), a={"$ref": "#/$defs/any"}) | {"$defs": {"any": True}}, of(a=TEXT), ["REQUIRED_ATTRIBUTE_ADDED"]),
+        (of(("a",)), of(("a",), a=TEXT), []),
         (of(a=TEXT), of(("a",), a=TEXT), []),
         (of(a=TEXT), of(a=NUMBER), ["TYPE_CHANGED"]),
         ({"enum": ["a"]}, {"enum": ["a", "b"]}, ["ENUM_ARRAY_NARROWED"]),
