@@ -18,10 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import re
-import resource
-import shutil
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -37,10 +34,11 @@ from aiokafkapy.record.builder import RecordBatchBuilder
 from aiokafkapy.record.compression import Compression
 from aiokafkapy.testing.kafka_tools import KafkaTools
 from benchmarks.clients.java import KAFKA_VERSION, producer_performance
-from benchmarks.macro.processes import cpu_seconds_of, memory_of
-from benchmarks.measurement import Figures, Measurement, MeasurementError, SkippedError, entry, run_in_process
+from benchmarks.go_programs import built
+from benchmarks.macro.processes import allow_descriptors, cpu_seconds_of, memory_of
+from benchmarks.measurement import Figures, Measurement, MeasurementError, entry, run_in_process
 
-__all__ = ["BROKERS", "GROUP", "KAFKA", "broker_of", "build_kfake", "measurements"]
+__all__ = ["BROKERS", "GROUP", "KAFKA", "broker_of", "measurements"]
 
 GROUP: Final = "dev broker"
 OURS: Final = "aiokafkapy"
@@ -50,11 +48,9 @@ BROKERS: Final = (OURS, KAFKA, KFAKE)
 CONNECTIONS: Final = 2_000
 AT_ONCE: Final = 100
 """Connections that are being opened at a time; no backlog is to overflow."""
-SPARE_DESCRIPTORS: Final = 200
 PRODUCE: Final = 9
 API_VERSIONS: Final = 3
 START_TIMEOUT: Final = 60.0
-BUILD_TIMEOUT: Final = 600.0
 SOURCES: Final = Path(__file__).parents[1] / "kfake"
 _JAVA_BATCHES: Final[dict[str, dict[str, Any]]] = {
     "16 KiB batches": {"batch.size": 16_384},
@@ -152,7 +148,7 @@ async def _lone_produce(measurement: Measurement, broker: Broker, topic: str) ->
 @_on_each_broker("connections")
 async def _connections(measurement: Measurement, broker: Broker, topic: str) -> Figures:
     count = measurement.count
-    _allow_descriptors(count)
+    allow_descriptors(count)
     host, _, port = broker.bootstrap_servers.split(",")[0].rpartition(":")
     gate = asyncio.Semaphore(AT_ONCE)
     size_before, started = memory_of(broker.pid, "VmRSS"), perf_counter()
@@ -201,16 +197,6 @@ async def _call(
     return decode_response(api_key, version, await reader.readexactly(size))[1]
 
 
-def _allow_descriptors(count: int) -> None:
-    """A process has 1,024 by default."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + SPARE_DESCRIPTORS
-    if soft < wanted:
-        if wanted > hard != resource.RLIM_INFINITY:
-            raise SkippedError(f"{wanted:,} descriptors are needed, the limit is {hard:,}")
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
 # the brokers
 
 
@@ -224,7 +210,7 @@ async def broker_of(measurement: Measurement, bootstrap_servers: str, topic: str
         name = f"{topic}:{measurement.partitions}"
         command = [sys.executable, "-m", "aiokafkapy", "broker", "--port", "0", "--topic", name]
     else:
-        command = [str(await build_kfake()), topic, str(measurement.partitions)]
+        command = [str(await built("kfake", SOURCES)), topic, str(measurement.partitions)]
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL)
     try:
@@ -237,29 +223,3 @@ async def broker_of(measurement: Measurement, bootstrap_servers: str, topic: str
         with contextlib.suppress(ProcessLookupError):
             process.kill()  # its logs are in memory
         await process.wait()
-
-
-async def build_kfake() -> Path:
-    """kfake's program, compiled when it is not there yet, or older than its sources. SkippedError without Go."""
-    program = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aiokafkapy" / "kfake"
-    newest = max(path.stat().st_mtime for path in SOURCES.iterdir())
-    if program.exists() and program.stat().st_mtime > newest:
-        return program
-    if (go := shutil.which("go")) is None:
-        raise SkippedError("kfake needs Go, and there is none")
-    program.parent.mkdir(parents=True, exist_ok=True)
-    environment = os.environ | {"GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *(go, "build", "-o", str(program), "."), cwd=SOURCES, env=environment,
-        stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
-    try:
-        said, _ = await asyncio.wait_for(process.communicate(), BUILD_TIMEOUT)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode:
-        raise SkippedError(f"kfake cannot be built here: {said.decode(errors='replace').strip()[-300:]}")
-    return program

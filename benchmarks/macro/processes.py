@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -30,10 +31,11 @@ from benchmarks.measurement import (
     SkippedError,
 )
 
-__all__ = ["Helper", "commands", "cpu_seconds_of", "helper", "print_figures"]
+__all__ = ["Helper", "allow_descriptors", "commands", "cpu_seconds_of", "helper", "print_figures"]
 
 START_TIMEOUT: Final = 60.0
 STOP_TIMEOUT: Final = 30.0
+SPARE_DESCRIPTORS: Final = 200
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 Measure = Callable[[Measurement, str, str], Awaitable[Figures]]
@@ -115,6 +117,16 @@ def memory_of(pid: int | str, name: str) -> int:
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
     raise MeasurementError(f"the status of process {pid} has no {name}")
+
+
+def allow_descriptors(count: int) -> None:
+    """For so many connections, in this process and those that it starts: a process has 1,024 by default."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + SPARE_DESCRIPTORS
+    if soft < wanted:
+        if wanted > hard != resource.RLIM_INFINITY:
+            raise SkippedError(f"{wanted:,} descriptors are needed, the limit is {hard:,}")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -1,0 +1,49 @@
+"""Programs in Go that measurements need, compiled once into a cache folder.
+
+A program is a folder with a ``go.mod`` and its ``go.sum``: its own sources are in it, or it names a tool, whose package
+is then built as it is published. Without Go, or without its modules, whatever needs the program is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+from .measurement import SkippedError
+
+__all__ = ["built"]
+
+BUILD_TIMEOUT: Final = 600.0
+
+
+async def built(name: str, folder: Path, package: str = ".") -> Path:
+    """The program, compiled when it is not there yet, or older than its folder's files. SkippedError without Go."""
+    program = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aiokafkapy" / name
+    if _is_current(program, folder):
+        return program
+    if (go := shutil.which("go")) is None:
+        raise SkippedError(f"{name} needs Go, and there is none")
+    program.parent.mkdir(parents=True, exist_ok=True)
+    environment = os.environ | {"GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *(go, "build", "-o", str(program), package), cwd=folder, env=environment,
+        stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        said, _ = await asyncio.wait_for(process.communicate(), BUILD_TIMEOUT)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        raise SkippedError(f"{name} cannot be built here: {said.decode(errors='replace').strip()[-300:]}")
+    return program
+
+
+def _is_current(program: Path, folder: Path) -> bool:
+    newest = max(path.stat().st_mtime for path in folder.iterdir())
+    return program.exists() and program.stat().st_mtime > newest
