@@ -9,8 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from .macro.open_loop import SHARES
 from .results import Results
 from .suite import CODECS, DEFAULT_BATCH, LARGE_BATCH, OUR_LEVELS, THEIR_LEVELS
+from .web import fixed_rate
+from .web.load import POLLED
 
 __all__ = ["GOALS", "Answer", "Goal", "answers"]
 
@@ -214,17 +217,39 @@ def _web_goals() -> tuple[Goal, ...]:
     def row(client: str, variant: str) -> str:
         return _label("web", "request", f"{client}, {variant}" if variant else client)
 
-    polled = "polled, batches of 16"
     goals = []
     for words, ours, peers in (
-        ("", "", {"aiokafka": ("", "linger 1 ms"), "AIOProducer": ("", polled)}),
-        (", heap frozen", "heap frozen", {"aiokafka": ("heap frozen",), "AIOProducer": (f"heap frozen, {polled}",)}),
+        ("", "", {"aiokafka": ("", "linger 1 ms"), "AIOProducer": ("", POLLED)}),
+        (", heap frozen", "heap frozen", {"aiokafka": ("heap frozen",), "AIOProducer": (f"heap frozen, {POLLED}",)}),
     ):
         for peer, variants in peers.items():
             mine, theirs = row("aiokafkapy", ours), tuple(row(peer, variant) for variant in variants)
             goals.append(Goal(f"web service{words}: requests/s of {peer}'s", "rate", mine, theirs, "at least", 1.0))
             goals.append(Goal(f"web service{words}: p99 of {peer}'s", "p99_ms", mine, theirs, "at most", 1.0))
     return tuple(goals)
+
+
+def _web_open_loop_goals() -> tuple[Goal, ...]:
+    """Each peer at its best settings, figure by figure."""
+
+    def row(client: str, variant: str, share: float) -> str:
+        words = f"{variant}, {share:.0%}" if variant else f"{share:.0%}"
+        return _label(fixed_rate.GROUP, fixed_rate.WORKLOAD, f"{client}, {words}")
+
+    peers = {"aiokafka": ("", "linger 1 ms"), "AIOProducer": ("", POLLED)}
+    return tuple(
+        Goal(
+            f"web service at {share:.0%} of aiokafka's requests/s: {name} of {peer}'s",
+            figure,
+            row("aiokafkapy", "", share),
+            tuple(row(peer, variant, share) for variant in variants),
+            "at most",
+            1.0,
+        )
+        for share in SHARES
+        for peer, variants in peers.items()
+        for name, figure in (("p50", "p50_ms"), ("p99", "p99_ms"), ("p99.9", "p999_ms"))
+    )
 
 
 def _flat_goals() -> tuple[Goal, ...]:
@@ -365,6 +390,7 @@ GOALS: Final[tuple[Goal, ...]] = (
     *_transaction_goals(),
     *_codec_goals(),
     *_web_goals(),
+    *_web_open_loop_goals(),
     Goal(
         "50 ms, one partition: rate of one in flight",
         "rate",

@@ -58,6 +58,7 @@ WORKLOAD_MODULES: Final = (
 ENTRY_MODULES: Final = (
     "benchmarks.clients.java",
     "benchmarks.web.load",
+    "benchmarks.web.fixed_rate",
     "benchmarks.macro.special",
     "benchmarks.macro.start_up",
     "benchmarks.macro.open_loop",

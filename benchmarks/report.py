@@ -35,7 +35,8 @@ and murmur2 for keys, polled in the sending loop, "lone await" is produce + flus
 beside it and the buffer that suits the workload (1 for a lone await, a quarter of the tasks up to 1,000, else 1,000);
 kafka-python and Java (ProducerPerformance, JVM as Kafka's scripts set it up, its warm-up not in the rate but in the
 CPU) with batches of 128 KiB. What each wrote was read back by librdkafka's consumer and counted. In the group "dev
-broker" a row's client is the broker, and CPU is its."""
+broker" a row's client is the broker, and CPU is its. In the groups "open loop" and "web open loop" the rate is the
+load's, a share of what aiokafka can do, and a latency counts from when its record or request was due."""
 
 # Name, figure, digits after the point.
 _COLUMNS: Final = (
@@ -53,6 +54,9 @@ _RANGED: Final = {"rate", "cpu_us"}
 _EXTRAS: Final = {
     "ratio": ("ratio", 2),
     "growth_ratio": ("growth / buffer_memory", 2),
+    "offered": ("offered /s", 0),
+    "late_p50_ms": ("sent late p50 ms", 2),
+    "late_p99_ms": ("sent late p99 ms", 2),
     "lag_p99_ms": ("lag p99 ms", 2),
     "lag_max_ms": ("lag max ms", 2),
     "held_max_ms": ("held max ms", 2),

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from .macro import brokers, open_loop, special, start_up, transactions
 from .measurement import Measurement
+from .web import fixed_rate
 
 __all__ = ["CODECS", "OUR_LEVELS", "THEIR_LEVELS", "everything", "phases", "quick", "select"]
 
@@ -45,6 +46,7 @@ def everything() -> list[Measurement]:
         *transactions.measurements(),
         *open_loop.measurements(),
         *special.measurements(),
+        *fixed_rate.measurements(),
         *start_up.measurements(),
         *brokers.measurements(),
     ]

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from benchmarks.macro.processes import helper
 from benchmarks.measurement import Figures, Measurement, entry, figures_of, run_in_process
+from benchmarks.web.load import BATCHED, POLLED
 
 __all__ = ["measurements"]
 
@@ -104,7 +105,6 @@ def _web() -> list[Measurement]:
         # The load ends by the clock: the count only says that there is one.
         return Measurement(group="web", workload="request", client=client, count=1, variant=variant, options=options)
 
-    polled: dict[str, Any] = {"batch_size": 16, "buffer_timeout": 0.1, "linger.ms": 0, "poll": True}
     return [
         row("aiokafkapy"),
         row("aiokafkapy", "heap frozen", freeze=True),
@@ -112,8 +112,8 @@ def _web() -> list[Measurement]:
         row("aiokafka", "linger 1 ms", linger_ms=1),
         row("aiokafka", "heap frozen", freeze=True),
         row("AIOProducer"),
-        row("AIOProducer", "polled, batches of 16", **polled),
-        row("AIOProducer", "heap frozen, polled, batches of 16", freeze=True, **polled),
+        row("AIOProducer", POLLED, **BATCHED),
+        row("AIOProducer", f"heap frozen, {POLLED}", freeze=True, **BATCHED),
         row("nobody", "no Kafka at all"),
     ]
 

@@ -61,3 +61,24 @@ async def test_records_behind_one_that_stalls_are_charged_for_their_wait(clock: 
     assert figures["p999_ms"] == pytest.approx(1000, abs=2)
     assert figures["p50_ms"] == pytest.approx(800, abs=2)
     assert figures["late_p50_ms"] == pytest.approx(700, abs=2)
+
+
+async def test_the_capacity_is_measured_once_for_each_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[tuple[str, str]] = []
+
+    async def measure(closed: Measurement, bootstrap_servers: str, topic: str) -> dict[str, float]:
+        measured.append((bootstrap_servers, topic))
+        return {"rate": 1_000.0 * len(measured), "written": 70.0}
+
+    monkeypatch.setattr(open_loop, "find_entry", lambda closed: measure)
+    monkeypatch.setattr(open_loop, "_capacities", {})
+    closed = Measurement(group="", workload="closed", client="aiokafka", count=1)
+
+    async def offered(share: float, bootstrap_servers: str, topic: str) -> dict[str, float]:
+        row = Measurement(group="", workload="", client="", count=1, options={"share": share})
+        return await open_loop.offered(row, closed, bootstrap_servers, topic)
+
+    assert await offered(0.1, "a:1", "t1") == {"offered": 100.0, "capacity": 1_000.0, "written": 70.0}
+    assert await offered(0.8, "a:1", "t2") == {"offered": 800.0, "capacity": 1_000.0, "written": 0.0}
+    assert await offered(0.5, "b:1", "t3") == {"offered": 1_000.0, "capacity": 2_000.0, "written": 70.0}
+    assert measured == [("a:1", "t1"), ("b:1", "t3")]

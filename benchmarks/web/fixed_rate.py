@@ -1,0 +1,169 @@
+"""Latency of the web service at a fixed rate of requests, as from many users who do not wait for each other.
+
+Owns the rows of the group "web open loop" and their entry: ``service`` under vegeta's load, at the shares of
+``macro.open_loop`` of what the service with aiokafka answers in wrk's closed loop, which is measured once for each
+cluster. ``count`` is the time, in milliseconds. A request is due at its place in the schedule, and its latency counts
+from then (no coordinated omission): no stall of the service, of a connection or of vegeta itself is spared.
+
+vegeta, and not wrk2, which is in no package registry, nor oha: vegeta starts as many workers as it needs, so that no
+request waits for another's answer, and opens a connection when none is idle. Its own latencies are not what is asked
+for: each counts from when the request was started, so that a vegeta that comes late to its schedule, on two cores that
+it shares with the service, looks quick (as does oha, whose latency correction begins where its timer has fired). But
+its results have each request's number and start. From these the latencies are reckoned here: its pacer makes request
+k due k + 1 intervals after the beginning, of whole nanoseconds, and never starts one earlier, so the beginning is where
+the most punctual one says.
+
+- ``CONNECTIONS`` bounds the open ones; a request beyond them waits inside vegeta, and that counts.
+- vegeta takes some 80 µs of CPU per request, as much as the service by itself; wrk takes 13.
+- Figures: as in ``macro.open_loop``. ``late_p50_ms`` and ``late_p99_ms`` are vegeta's own delay, in them the timers of
+  Go, of a millisecond at most; it is the same for every client as far as the cores suffice.
+
+vegeta is built from ``web/vegeta`` as kfake is; without Go, or without its modules, the rows are left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import os
+from base64 import b64encode
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from benchmarks.go_programs import built
+from benchmarks.macro.open_loop import MILLISECONDS, SHARES, from_due, offered
+from benchmarks.macro.processes import allow_descriptors
+from benchmarks.measurement import Figures, Measurement, MeasurementError, entry
+from benchmarks.web.load import BATCHED, POLLED, under_load
+
+__all__ = ["GROUP", "WORKLOAD", "figures_of_results", "measurements"]
+
+GROUP: Final = "web open loop"
+WORKLOAD: Final = "paced request"
+SOURCES: Final = Path(__file__).with_name("vegeta")
+PACKAGE: Final = "github.com/tsenart/vegeta/v12"
+CONNECTIONS: Final = 2_000
+CLOSED_CONNECTIONS: Final = 64
+CLOSED_SECONDS: Final = 5
+DRAIN_SECONDS: Final = 120
+"""For answers after the last request: a service with less than the rate has all the others in hand by then."""
+SECOND: Final = 1_000_000_000
+"""In vegeta's nanoseconds."""
+_FEWER_COLLECTIONS: Final = {"GOGC": "400"}
+"""vegeta is to take less of the cores that the service needs."""
+
+
+def measurements() -> list[Measurement]:
+    """Each client at each share, on its defaults, and the peers on the settings that may suit them better."""
+
+    def row(share: float, client: str, variant: str = "", **producer: Any) -> Measurement:
+        return Measurement(
+            group=GROUP,
+            workload=WORKLOAD,
+            client=client,
+            count=MILLISECONDS,
+            variant=f"{variant}, {share:.0%}" if variant else f"{share:.0%}",
+            options={"share": share, "producer": producer},
+        )
+
+    found = []
+    for share in SHARES:
+        found += [
+            row(share, "aiokafkapy"),
+            row(share, "aiokafka"),
+            row(share, "aiokafka", "linger 1 ms", linger_ms=1),
+            row(share, "AIOProducer"),
+            row(share, "AIOProducer", POLLED, **BATCHED),
+            row(share, "nobody", "no Kafka at all"),
+        ]
+    return found
+
+
+@entry(WORKLOAD)
+async def paced_request(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
+    """One service, one load, at a share of what it answers with aiokafka."""
+    program = await built("vegeta", SOURCES, PACKAGE)
+    allow_descriptors(CONNECTIONS)
+    seconds = max(1, min(CLOSED_SECONDS, measurement.count // 500))
+    closed = Measurement(
+        group=GROUP,
+        workload="request",
+        client="aiokafka",
+        count=1,
+        options={"seconds": seconds, "connections": CLOSED_CONNECTIONS},
+    )
+    rate = await offered(measurement, closed, bootstrap_servers, topic)
+    per_second = max(1, round(rate["offered"]))
+
+    async def load(url: str, milliseconds: int) -> dict[str, Any]:
+        return await _vegeta(program, url, per_second, milliseconds, measurement.size)
+
+    figures = await under_load(measurement, bootstrap_servers, topic, load, measurement.count)
+    return figures | rate | {"written": rate["written"] + figures["written"]}
+
+
+def figures_of_results(lines: Iterable[str], rate: int) -> dict[str, Any]:
+    """What ``under_load`` asks for, of vegeta's results as CSV; its latencies are from when a request was due."""
+    interval = SECOND // rate
+    hits: list[tuple[int, int, int]] = []  # place in the schedule, sent, answered
+    errors: list[str] = []
+    for sent, code, latency, _, _, error, _, _, place, *_ in csv.reader(lines):
+        hits.append((int(place), int(sent), int(sent) + int(latency)))
+        if code != "200":
+            errors.append(error)
+    if errors:
+        raise MeasurementError(f"{len(errors)} of {len(hits)} requests failed: {errors[0]}")
+    if not hits:
+        raise MeasurementError("vegeta sent nothing")
+    first = min(sent - place * interval for place, sent, _ in hits)
+    return {
+        "requests": len(hits),
+        "seconds": (max(answered for _, _, answered in hits) - first) / SECOND,
+        **from_due(
+            ((answered - first - place * interval) / SECOND for place, _, answered in hits),
+            ((sent - first - place * interval) / SECOND for place, sent, _ in hits),
+        ),
+    }
+
+
+# internals
+
+
+async def _vegeta(program: Path, url: str, rate: int, milliseconds: int, size: int) -> dict[str, Any]:
+    target = {
+        "method": "POST",
+        "url": url,
+        "header": {"Content-Type": ["application/octet-stream"]},
+        "body": b64encode(b"x" * size).decode(),
+    }
+    with TemporaryDirectory() as folder:
+        results = Path(folder) / "results"
+        attack = [f"-rate={rate}/1s", f"-duration={milliseconds}ms", f"-max-connections={CONNECTIONS}"]
+        # No time-out of its own: its timers cost, and a late answer is a latency.
+        attack += ["-timeout=0", "-http2=false", "-max-body=0", "-format=json", f"-output={results}"]
+        limit = milliseconds / 1000 + DRAIN_SECONDS
+        await _said([str(program), "attack", *attack], limit, f"{json.dumps(target)}\n".encode())
+        lines = await _said([str(program), "encode", "-to=csv", str(results)], DRAIN_SECONDS)
+    return figures_of_results(lines.decode().splitlines(), rate)
+
+
+async def _said(command: list[str], limit: float, given: bytes = b"") -> bytes:
+    """A program's output. Raises MeasurementError when it fails, or takes longer than ``limit`` seconds."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=pipe, stdout=pipe, stderr=pipe, env=os.environ | _FEWER_COLLECTIONS
+    )
+    try:
+        output, errors = await asyncio.wait_for(process.communicate(given), limit)
+    except TimeoutError:
+        raise MeasurementError(f"vegeta {command[1]}: no end within {limit:.0f} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        raise MeasurementError(f"vegeta {command[1]}: {errors.decode(errors='replace')}")
+    return output

@@ -1,0 +1,105 @@
+"""benchmarks.web.fixed_rate: a request's latency counts from its place in the schedule, whatever vegeta says of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.measurement import MeasurementError, SkippedError
+from benchmarks.web import fixed_rate
+from benchmarks.web.fixed_rate import figures_of_results
+
+RATE = 100
+BEGAN = 1_795_801_820_000_000_000
+MILLISECOND = 1_000_000
+
+# It writes down how it was called, and "encodes" one request of 3 ms.
+VEGETA = """\
+#!{python}
+import json, sys
+mode, *options = sys.argv[1:]
+if mode == "attack":
+    output = next(option for option in options if option.startswith("-output=")).removeprefix("-output=")
+    with open(output, "w") as results:
+        json.dump({{"options": options, "target": json.loads(sys.stdin.readline())}}, results)
+else:
+    with open(options[-1]) as results, open({copy!r}, "w") as copy:
+        copy.write(results.read())
+    print({line!r})
+"""
+
+
+def _line(place: int, sent_ms: float, latency_ms: float, code: int = 200, error: str = "") -> str:
+    """As ``vegeta encode -to csv`` writes a request that was started so many ms after the beginning."""
+    sent, latency = BEGAN + int(sent_ms * MILLISECOND), int(latency_ms * MILLISECOND)
+    return f"{sent},{code},{latency},100,0,{error},,,{place},POST,http://127.0.0.1:1/records,"
+
+
+def test_the_latency_of_punctual_requests_is_that_of_their_answers() -> None:
+    figures = figures_of_results([_line(place, 10 * place, 3) for place in range(200)], RATE)
+    assert figures["requests"] == 200
+    assert figures["seconds"] == pytest.approx(1.993)
+    assert [figures[name] for name in ("p50_ms", "p99_ms", "p999_ms")] == pytest.approx([3, 3, 3])
+    assert figures["late_p99_ms"] == 0
+
+
+def test_requests_that_were_started_late_are_charged_for_it() -> None:
+    """Half a second in which nothing is sent; then all that was due at once, each answered in 3 ms."""
+    figures = figures_of_results([_line(place, max(10 * place, 500), 3) for place in range(-1, 100)], RATE)
+    assert figures["p999_ms"] == pytest.approx(513)
+    assert figures["late_p99_ms"] == pytest.approx(500, abs=20)
+    assert figures["p50_ms"] == pytest.approx(13, abs=10)
+
+
+def test_results_may_come_in_the_order_of_their_answers() -> None:
+    lines = [_line(2, 20, 1), _line(0, 0, 25), _line(1, 10, 18)]
+    assert figures_of_results(lines, RATE)["p50_ms"] == pytest.approx(18)
+
+
+def test_any_other_answer_than_200_fails_the_measurement() -> None:
+    lines = [_line(0, 0, 1), _line(1, 10, 1, 503, "503 Service Unavailable"), _line(2, 20, 1, 0, "EOF")]
+    with pytest.raises(MeasurementError, match="2 of 3 requests failed: 503 Service Unavailable"):
+        figures_of_results(lines, RATE)
+    with pytest.raises(MeasurementError, match="nothing"):
+        figures_of_results([], RATE)
+
+
+async def test_vegeta_gets_the_rate_the_time_and_the_request(tmp_path: Path) -> None:
+    program, copy = tmp_path / "vegeta", tmp_path / "copy"
+    program.write_text(VEGETA.format(python=sys.executable, copy=str(copy), line=_line(0, 0, 3)))
+    program.chmod(0o700)
+    figures = await fixed_rate._vegeta(program, "http://127.0.0.1:1/records", RATE, 500, 3)
+    assert figures["p50_ms"] == pytest.approx(3)
+    asked = json.loads(copy.read_text())
+    assert {"-rate=100/1s", "-duration=500ms"} <= set(asked["options"])
+    assert asked["target"] == {
+        "method": "POST",
+        "url": "http://127.0.0.1:1/records",
+        "header": {"Content-Type": ["application/octet-stream"]},
+        "body": "eHh4",
+    }
+
+
+async def test_a_vegeta_that_fails_says_why() -> None:
+    with pytest.raises(MeasurementError, match="No such file"):
+        await fixed_rate._said([sys.executable, "attack"], 60)
+
+
+async def test_the_rows_are_left_out_without_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SkippedError, match="vegeta needs Go"):
+        await fixed_rate.paced_request(fixed_rate.measurements()[0], "nobody:1", "t")
+
+
+def test_each_share_of_the_capacity_has_the_same_rows() -> None:
+    rows = fixed_rate.measurements()
+    by_share = [
+        [(row.client, row.options["producer"]) for row in rows if row.options["share"] == share]
+        for share in (0.1, 0.5, 0.8)
+    ]
+    assert by_share[0] == by_share[1] == by_share[2]
+    assert {client for client, _ in by_share[0]} == {"aiokafkapy", "aiokafka", "AIOProducer", "nobody"}
