@@ -27,10 +27,12 @@ from aiokafkapy.testing import (
     Listener,
     TestCertificates,
 )
+from aiokafkapy.testing.kafka_jars import DEFAULT_VERSION
 from tests.chains import chain_of, make_scheduler, place_of
 from tests.clusters import kafka_tools, started
 from tests.sessions import SESSION_MS
 from tests.shared import SHARED
+from tests.tool_server import ToolServer
 
 # A shared two-core machine: a slow example is not a failing example. Each run draws others, so that fifty a run are
 # many in a week; HYPOTHESIS_PROFILE=thorough draws a thousand.
@@ -185,6 +187,13 @@ def secure_kafka() -> ApacheKafka:
 def tools() -> KafkaTools:
     """Kafka's Java tools."""
     return kafka_tools()
+
+
+@pytest.fixture(scope="session")
+def tool_server(tools: KafkaTools) -> Iterator[ToolServer]:
+    """Kafka's Java tools one after another in one JVM."""
+    with ToolServer(DEFAULT_VERSION) as server:
+        yield server
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ import pytest
 from aiokafkapy.testing import KafkaTools, KafkaUnavailableError
 from aiokafkapy.testing.file_lock import locked
 from aiokafkapy.testing.kafka_jars import Artifact, cache_directory, gather_jars
-from tests.java_sources import compiled_into
+from tests.java_sources import compiled
 
 __all__ = ["SOURCES", "connect_program", "franz_go_program", "kafkajs_modules", "rdkafka_program", "unavailable"]
 
@@ -98,16 +98,15 @@ def franz_go_program() -> Path:
     return program
 
 
-def connect_program(directory: Path, *names: str) -> KafkaTools:
-    """Java programs of ``system/connect``, compiled into a directory, with Kafka Connect and Debezium's engine."""
+def connect_program(*names: str) -> KafkaTools:
+    """Java programs of ``system/connect``, compiled, with Kafka Connect and Debezium's engine."""
     try:
         jars = _connect_jars()
-        for name in names:
-            compiled_into(directory, SOURCES / "connect" / f"{name}.java", jars)
+        classes = [str(compiled(SOURCES / "connect" / f"{name}.java", jars)) for name in names]
         tools = copy.copy(KafkaTools())
     except KafkaUnavailableError as error:
         unavailable(f"NO KAFKA CONNECT: {error}")
-    tools.classpath = os.pathsep.join([str(jars / "*"), str(directory)])
+    tools.classpath = os.pathsep.join([str(jars / "*"), *classes])
     tools.archive = ()
     return tools
 

@@ -6,34 +6,50 @@ Kafka's jars are.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from aiokafkapy.testing.kafka_jars import Artifact, KafkaUnavailableError, gather_jars
+from aiokafkapy.testing.file_lock import locked
+from aiokafkapy.testing.kafka_jars import Artifact, KafkaUnavailableError, cache_directory, gather_jars
 from aiokafkapy.testing.kafka_tools import QUICK_JVM
 
-__all__ = ["COMPILER", "compiled_into"]
+__all__ = ["COMPILER", "compiled"]
 
 COMPILER: Final = Artifact("org.eclipse.jdt", "ecj", "3.33.0")
 """It runs on Java 17, as Kafka does."""
 
 
-def compiled_into(directory: Path, source: Path, jars: Path) -> Path:
-    """Compile a source against the jars of a directory; returns ``directory``, which has the classes then.
+def compiled(source: Path, jars: Path | None = None) -> Path:
+    """The folder of a source's classes, compiled against the jars of a directory, once for these and for all processes.
 
     Raises KafkaUnavailableError when the compiler cannot be had, and RuntimeError with its words on the source.
     """
     # Unlike Java's own, this compiler takes no pattern for a class path.
-    class_path = os.pathsep.join(map(str, sorted(jars.glob("*.jar"))))
+    needed = sorted(jars.glob("*.jar")) if jars is not None else []
+    name = hashlib.sha256(source.read_bytes() + "".join(jar.name for jar in needed).encode()).hexdigest()[:16]
+    path = cache_directory() / "classes-of-tests" / f"{source.stem}-{name}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with locked(path.with_name(path.name + ".lock")):
+        if not path.is_dir():
+            with tempfile.TemporaryDirectory(dir=path.parent, prefix=f"{path.name}.part-") as scratch:
+                classes = Path(scratch, "classes")
+                _compile(source, needed, classes)
+                classes.rename(path)
+    return path
+
+
+def _compile(source: Path, jars: Sequence[Path], classes: Path) -> None:
     compiler = gather_jars("ecj-3.33.0", [COMPILER], "Eclipse's Java compiler", with_dependencies=False)
     command = ["java", *QUICK_JVM, "-jar", str(next(compiler.glob("*.jar"))), "-17", "-proc:none", "-nowarn"]
-    command += ["-cp", class_path, "-d", str(directory), str(source)]
+    command += ["-cp", os.pathsep.join(map(str, jars)), "-d", str(classes), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{source.name} does not compile:\n{done.stdout}{done.stderr}")
-    return directory
 
 
 if __name__ == "__main__":  # fetches the compiler, and makes no class

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,7 +16,7 @@ from typing import Final, NamedTuple
 import aiokafkapy.broker.emulation
 from aiokafkapy.testing.kafka_jars import Artifact, gather_jars
 from aiokafkapy.testing.kafka_tools import QUICK_JVM
-from tests.java_sources import compiled_into
+from tests.java_sources import compiled
 
 __all__ = ["JARS", "SOURCE", "Advertised", "advertised_by", "minor_release"]
 
@@ -112,9 +111,8 @@ def _changes(ranges: Iterable[tuple[str, tuple[int, ...] | None]]) -> str:
 
 def main() -> None:
     """Write the table."""
-    with tempfile.TemporaryDirectory() as directory:
-        classes = compiled_into(Path(directory), SOURCE, Path(directory))
-        found = {jar: advertised_by(jar, fetched(jar), classes) for jar in JARS}
+    classes = compiled(SOURCE)
+    found = {jar: advertised_by(jar, fetched(jar), classes) for jar in JARS}
     TABLE.write_text(json.dumps(table(found), indent=1) + "\n")
     print(f"{TABLE}: {len(found)} releases, {TABLE.stat().st_size} bytes")
 

@@ -19,7 +19,7 @@ from aiokafkapy.protocol.codec import decode_response
 from aiokafkapy.testing import ApacheKafka
 from aiokafkapy.testing.kafka_jars import KafkaUnavailableError, fetch_jars
 from tests.clusters import started
-from tests.java_sources import compiled_into
+from tests.java_sources import compiled
 
 from .agreement import Scenario, answers_of_both
 from .releases import SOURCE, advertised_by, minor_release
@@ -122,7 +122,7 @@ def test_the_table_agrees_with_the_jars_of_each_release(tmp_path: Path) -> None:
         if os.environ.get("AIOKAFKAPY_REQUIRE_KAFKA") == "1":
             raise
         pytest.skip(f"NO REAL KAFKA: {error}")
-    classes = compiled_into(tmp_path, SOURCE, tmp_path)
+    classes = compiled(SOURCE)
     for release, directory in zip(releases, jars, strict=True):
         found = advertised_by(release, directory, classes)
         emulation = emulation_of(minor_release(release))

@@ -22,7 +22,7 @@ from aiokafkapy.record.compression import Compression
 from aiokafkapy.testing import ApacheKafka, KafkaTools
 from aiokafkapy.testing.kafka_jars import DEFAULT_VERSION, KafkaUnavailableError, fetch_jars
 from tests.clusters import started
-from tests.java_sources import compiled_into
+from tests.java_sources import compiled
 from tests.outboxes import eventually
 
 PLUG_IN = Path(__file__).with_name("FileTelemetry.java")
@@ -84,7 +84,7 @@ def receiver(
     version = request.param
     directory = tmp_path_factory.mktemp("telemetry")
     try:
-        classes = compiled_into(directory / "classes", PLUG_IN, fetch_jars(version))
+        classes = compiled(PLUG_IN, fetch_jars(version))
     except KafkaUnavailableError as error:
         if os.environ.get("AIOKAFKAPY_REQUIRE_KAFKA") == "1":
             pytest.fail(f"a Java compiler is required here: {error}", pytrace=False)

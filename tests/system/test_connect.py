@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> KafkaTools:
-    return connect_program(tmp_path_factory.mktemp("classes"), "FileToFile", "ChangesToTopic")
+def programs() -> KafkaTools:
+    return connect_program("FileToFile", "ChangesToTopic")
 
 
 async def test_connect_takes_a_file_to_a_topic_and_to_another_file_and_resumes(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -17,8 +16,8 @@ from aiokafkapy.errors import UnsupportedForMessageFormatError, UnsupportedVersi
 from aiokafkapy.protocol.api import ApiKey
 from tests.clusters import kafka_tools
 from tests.reading import committed_values
+from tests.tool_server import ToolServer
 
-from .many_tools import ManyTools
 from .raw_client import RawClient
 from .test_stock_clients import check_produced, in_log, run
 
@@ -138,18 +137,19 @@ async def test_aiokafka_produces_and_two_members_share_a_group(version: str) -> 
     ],
 )
 async def test_javas_clients_produce_and_consume_in_a_group(
-    tools_of: str, producer: str, consumer: str, version: str, tmp_path: Path
+    tools_of: str, producer: str, consumer: str, version: str
 ) -> None:
-    tools = kafka_tools(tools_of)
+    kafka_tools(tools_of)
     lines = [str(number) for number in range(100)]
     async with DevBroker(nodes=3, num_partitions=3, version=version) as broker:
-        answers = await ManyTools(tools, tmp_path).run(
-            broker.bootstrap_servers,
-            [
-                (producer, "--topic", "t"),
-                (consumer, "--topic", "t", "--from-beginning", "--group", "g", "--max-messages", len(lines)),
-            ],
-            stdin="\n".join(lines).encode(),
-        )
+        with ToolServer(tools_of) as tools:
+            answers = await tools.run_all(
+                broker.bootstrap_servers,
+                [
+                    (producer, "--topic", "t"),
+                    (consumer, "--topic", "t", "--from-beginning", "--group", "g", "--max-messages", len(lines)),
+                ],
+                stdin="\n".join(lines).encode(),
+            )
         assert [status for status, _ in answers] == [0, 0], answers
         assert sorted(answers[1][1].split()) == sorted(lines)

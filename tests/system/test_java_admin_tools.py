@@ -10,9 +10,7 @@ import pytest
 
 from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.testing import KafkaTools
-
-from .many_tools import CLUSTER, ManyTools
+from tests.tool_server import CLUSTER, ToolServer
 
 pytestmark = pytest.mark.java
 
@@ -28,15 +26,10 @@ async def broker() -> AsyncIterator[DevBroker]:
         yield broker
 
 
-@pytest.fixture(scope="module")
-def many_tools(tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> ManyTools:
-    return ManyTools(tools, tmp_path_factory.mktemp("tools"))
-
-
 @pytest.fixture
-def run(broker: DevBroker, many_tools: ManyTools) -> Run:
+def run(broker: DevBroker, tool_server: ToolServer) -> Run:
     """Runs tools, each a class and its arguments, and returns how each ended, and its output."""
-    return lambda *commands: many_tools.run(broker.bootstrap_servers, commands)
+    return lambda *commands: tool_server.run_all(broker.bootstrap_servers, commands)
 
 
 async def test_log_directories_leaders_and_replicas(broker: DevBroker, run: Run, tmp_path: Path) -> None:

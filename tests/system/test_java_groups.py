@@ -12,7 +12,7 @@ from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import KafkaTools
 from tests.clusters import kafka_tools
-from tests.java_sources import compiled_into
+from tests.java_sources import compiled
 
 pytestmark = pytest.mark.java
 
@@ -20,9 +20,9 @@ SOURCE = Path(__file__).with_name("GroupOfTen.java")
 
 
 @pytest.fixture(scope="module")
-def classes(tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def classes(tools: KafkaTools) -> Path:
     """Where the program is, compiled against the newest Kafka; it calls nothing that 2.8 has not."""
-    return compiled_into(tmp_path_factory.mktemp("classes"), SOURCE, Path(tools.classpath).parent)
+    return compiled(SOURCE, Path(tools.classpath).parent)
 
 
 def with_program(tools: KafkaTools, classes: Path) -> KafkaTools:

@@ -12,9 +12,8 @@ import pytest
 from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.testing import KafkaTools
-from tests.java_sources import compiled_into
-
-from .many_tools import ManyTools
+from tests.java_sources import compiled
+from tests.tool_server import ToolServer
 
 pytestmark = pytest.mark.java
 
@@ -24,9 +23,9 @@ CONSOLE = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 
 
 @pytest.fixture(scope="module")
-def program(tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> KafkaTools:
+def program(tools: KafkaTools) -> KafkaTools:
     """The tools, and the program as one of them."""
-    classes = compiled_into(tmp_path_factory.mktemp("classes"), SOURCE, Path(tools.classpath).parent)
+    classes = compiled(SOURCE, Path(tools.classpath).parent)
     found = copy.copy(tools)
     found.classpath = os.pathsep.join([tools.classpath, str(classes)])
     return found
@@ -78,10 +77,10 @@ async def test_a_record_is_delivered_five_times_at_most(program: KafkaTools, bro
     assert said.splitlines() == [*(f"poison:{count}" for count in range(1, 6)), "next:1"]
 
 
-async def test_kafkas_tools_read_list_describe_and_forget(tools: KafkaTools, broker: DevBroker, tmp_path: Path) -> None:
+async def test_kafkas_tools_read_list_describe_and_forget(tool_server: ToolServer, broker: DevBroker) -> None:
     async with KafkaProducer(broker.bootstrap_servers) as producer:
         await producer.send_many("t", [b"a", b"b", b"c"])
-    answers = await ManyTools(tools, tmp_path).run(
+    answers = await tool_server.run_all(
         broker.bootstrap_servers,
         [
             (CONSOLE, "--topic", "t", "--group", "tools", "--max-messages", 2, "--timeout-ms", 30_000),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from aiokafkapy.broker import DevBroker
 from tests.clusters import kafka_tools
-
-from .many_tools import ManyTools
+from tests.tool_server import ToolServer
 
 pytestmark = pytest.mark.java
 
@@ -33,8 +30,8 @@ NAMES = {
 
 
 @pytest.mark.parametrize("version", list(NAMES))
-async def test_they_produce_consume_in_a_group_commit_resume_and_administer(version: str, tmp_path: Path) -> None:
-    tools = kafka_tools(version)
+async def test_they_produce_consume_in_a_group_commit_resume_and_administer(version: str) -> None:
+    kafka_tools(version)
     names = NAMES[version]
     topic = ("--topic", "t")
     consume = (names["consume"], *topic, "--from-beginning", "--group", "g", "--timeout-ms", 30_000)
@@ -42,24 +39,25 @@ async def test_they_produce_consume_in_a_group_commit_resume_and_administer(vers
     retention = ("--add-config", "retention.ms=-1")
     lines = [str(number) for number in range(100)]
     async with DevBroker(nodes=3) as broker:
-        answers = await ManyTools(tools, tmp_path).run(
-            broker.bootstrap_servers,
-            [
-                (names["topics"], "--create", *topic, "--partitions", 3, "--replication-factor", 2),
-                (names["produce"], *topic),
-                (*consume, "--max-messages", 60),
-                # That of 2.8 goes on counting within one JVM.
-                (*consume, "--max-messages", 100 if version == "2.8.2" else 40),
-                (*group, "--describe"),
-                (*group, "--reset-offsets", "--to-earliest", *topic, "--execute"),
-                (names["groups"], "--list"),
-                (CONFIGS, "--alter", "--entity-type", "topics", "--entity-name", "t", *retention),
-                (names["topics"], "--describe", *topic),
-                (names["log dirs"], "--describe"),
-                (*group, "--delete"),
-            ],
-            stdin="\n".join(lines).encode(),
-        )
+        with ToolServer(version) as tools:
+            answers = await tools.run_all(
+                broker.bootstrap_servers,
+                [
+                    (names["topics"], "--create", *topic, "--partitions", 3, "--replication-factor", 2),
+                    (names["produce"], *topic),
+                    (*consume, "--max-messages", 60),
+                    # That of 2.8 goes on counting within one JVM.
+                    (*consume, "--max-messages", 100 if version == "2.8.2" else 40),
+                    (*group, "--describe"),
+                    (*group, "--reset-offsets", "--to-earliest", *topic, "--execute"),
+                    (names["groups"], "--list"),
+                    (CONFIGS, "--alter", "--entity-type", "topics", "--entity-name", "t", *retention),
+                    (names["topics"], "--describe", *topic),
+                    (names["log dirs"], "--describe"),
+                    (*group, "--delete"),
+                ],
+                stdin="\n".join(lines).encode(),
+            )
         said = [text for _, text in answers]
         assert [status for status, _ in answers] == [0] * len(answers), said
         assert sorted(said[2].split() + said[3].split()) == sorted(lines)

@@ -10,7 +10,8 @@ import pytest
 from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.errors import SaslAuthenticationFailedError, TopicAuthorizationFailedError
-from aiokafkapy.testing import KafkaToolError, KafkaTools, TestCertificates
+from aiokafkapy.testing import KafkaToolError, TestCertificates
+from tests.tool_server import ToolServer
 
 from .test_security_listeners import USERS, secured
 
@@ -60,42 +61,42 @@ WAYS_IN = [("SSL", None), ("SSL", "certificate"), *(("SASL_SSL", mechanism) for 
 
 @pytest.mark.parametrize(("protocol", "way"), WAYS_IN)
 async def test_javas_admin_producer_and_consumer_get_in(
-    protocol: str, way: str | None, certificates: TestCertificates, tools: KafkaTools, settings_file: Writer
+    protocol: str, way: str | None, certificates: TestCertificates, tool_server: ToolServer, settings_file: Writer
 ) -> None:
     """`EndToEndLatency` makes the topic, and reads each record before it sends the next."""
     principal = {None: "User:ANONYMOUS", "certificate": "User:CN=alice"}.get(way, "User:alice")
     async with secured(certificates, authorizer=True, super_users=[principal]) as broker:
         servers = broker.bootstrap_servers_of(protocol)
-        said = await tools.run(END_TO_END, servers, "orders", 20, "all", 100, settings_file(protocol, way))
+        said = await tool_server.run(END_TO_END, servers, "orders", 20, "all", 100, settings_file(protocol, way))
         assert "Avg latency" in said
         assert [len(record.value or b"") for record in broker.records("orders", None)] == [100] * 20
 
 
 async def test_a_wrong_password_ends_a_tool_with_the_brokers_words(
-    certificates: TestCertificates, tools: KafkaTools, settings_file: Writer
+    certificates: TestCertificates, tool_server: ToolServer, settings_file: Writer
 ) -> None:
     async with secured(certificates) as broker:
         file = settings_file("SASL_SSL", "SCRAM-SHA-512")
         file.write_text(file.read_text().replace(USERS["alice"], "guessed"))
         with pytest.raises(KafkaToolError, match=r"(?s)SaslAuthenticationException: .*invalid credentials"):
-            await tools.run(
+            await tool_server.run(
                 TOPICS,
                 *("--bootstrap-server", broker.bootstrap_servers_of("SASL_SSL"), "--command-config", file, "--list"),
             )
 
 
 async def test_console_tools_make_a_topic_write_and_read(
-    certificates: TestCertificates, tools: KafkaTools, settings_file: Writer
+    certificates: TestCertificates, tool_server: ToolServer, settings_file: Writer
 ) -> None:
     async with secured(certificates) as broker:
         servers = broker.bootstrap_servers_of("SASL_SSL")
         server, file = ("--bootstrap-server", servers), settings_file("SASL_SSL", "SCRAM-SHA-512")
-        await tools.run(TOPICS, *server, "--command-config", file, "--create", "--topic", "t", "--partitions", 2)
+        await tool_server.run(TOPICS, *server, "--command-config", file, "--create", "--topic", "t", "--partitions", 2)
         lines = [str(number) for number in range(100)]
         wanted = ("--topic", "t", "--producer.config", file)
-        await tools.run(CONSOLE_PRODUCER, *server, *wanted, stdin="\n".join(lines).encode())
+        await tool_server.run(CONSOLE_PRODUCER, *server, *wanted, stdin="\n".join(lines).encode())
         group = ("--consumer.config", file, "--group", "g")
-        read = await tools.console_consumer(servers, "t", max_messages=100, arguments=group)
+        read = await tool_server.console_consumer(servers, "t", max_messages=100, arguments=group)
         assert sorted(read) == sorted(lines)
         assert {record.partition for record in broker.records("t", None)} <= {0, 1}
 
@@ -112,7 +113,7 @@ def producer_of(broker: DevBroker, certificates: TestCertificates, user: str, pa
 
 
 async def test_kafka_acls_grants_lists_and_takes_away(
-    certificates: TestCertificates, tools: KafkaTools, settings_file: Writer
+    certificates: TestCertificates, tool_server: ToolServer, settings_file: Writer
 ) -> None:
     async with secured(certificates, authorizer=True, super_users=["User:alice"]) as broker:
         broker.create_topic("orders-eu", 1)
@@ -125,19 +126,19 @@ async def test_kafka_acls_grants_lists_and_takes_away(
         async with producer_of(broker, certificates, "bob", USERS["bob"]) as bob:
             with pytest.raises(TopicAuthorizationFailedError):
                 await bob.send("orders-eu", b"too soon")
-            await tools.run(ACLS, *access, "--add", *rule)
+            await tool_server.run(ACLS, *access, "--add", *rule)
             await bob.send("orders-eu", b"allowed")
-            listed = await tools.run(ACLS, *access, "--list", "--principal", "User:bob")
+            listed = await tool_server.run(ACLS, *access, "--list", "--principal", "User:bob")
             assert "resourceType=TOPIC, name=orders-, patternType=PREFIXED" in listed
             assert "(principal=User:bob, host=*, operation=WRITE, permissionType=ALLOW)" in listed
-            await tools.run(ACLS, *access, "--remove", "--force", *rule)
+            await tool_server.run(ACLS, *access, "--remove", "--force", *rule)
             with pytest.raises(TopicAuthorizationFailedError):
                 await bob.send("orders-eu", b"too late")
         assert [record.value for record in broker.records("orders-eu")] == [b"allowed"]
 
 
 async def test_kafka_configs_makes_a_user_and_removes_it(
-    certificates: TestCertificates, tools: KafkaTools, settings_file: Writer
+    certificates: TestCertificates, tool_server: ToolServer, settings_file: Writer
 ) -> None:
     async with secured(certificates) as broker:
         access = (
@@ -146,10 +147,10 @@ async def test_kafka_configs_makes_a_user_and_removes_it(
         )
         carol = ("--entity-type", "users", "--entity-name", "carol")
         credentials = "SCRAM-SHA-512=[iterations=8192,password=carol-secret]"
-        await tools.run(CONFIGS, *access, "--alter", *carol, "--add-config", credentials)
+        await tool_server.run(CONFIGS, *access, "--alter", *carol, "--add-config", credentials)
         async with producer_of(broker, certificates, "carol", "carol-secret") as producer:
             await producer.send("t", b"hello")
-        await tools.run(CONFIGS, *access, "--alter", *carol, "--delete-config", "SCRAM-SHA-512")
+        await tool_server.run(CONFIGS, *access, "--alter", *carol, "--delete-config", "SCRAM-SHA-512")
         gone = producer_of(broker, certificates, "carol", "carol-secret")
         with pytest.raises(SaslAuthenticationFailedError):
             await gone.start()

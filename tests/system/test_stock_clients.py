@@ -18,6 +18,7 @@ from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import FaultProxy, KafkaTools
+from tests.tool_server import ToolServer
 
 PROGRAMS = Path(__file__).with_name("stock_client_programs.py")
 PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
@@ -193,8 +194,13 @@ async def test_a_compacted_topic_is_read_past_its_removed_records(compacted: Dev
 
 
 @pytest.mark.java
-async def test_javas_consumer_reads_a_compacted_topic(compacted: DevBroker, tools: KafkaTools) -> None:
-    assert await tools.console_consumer(compacted.bootstrap_servers, "t", max_messages=4) == ["57", "58", "59", "after"]
+async def test_javas_consumer_reads_a_compacted_topic(compacted: DevBroker, tool_server: ToolServer) -> None:
+    assert await tool_server.console_consumer(compacted.bootstrap_servers, "t", max_messages=4) == [
+        "57",
+        "58",
+        "59",
+        "after",
+    ]
 
 
 # Racks
@@ -218,9 +224,9 @@ async def test_librdkafka_reads_from_the_replica_in_its_rack(racks: DevBroker) -
 
 
 @pytest.mark.java
-async def test_javas_consumer_reads_from_the_replica_in_its_rack(racks: DevBroker, tools: KafkaTools) -> None:
+async def test_javas_consumer_reads_from_the_replica_in_its_rack(racks: DevBroker, tool_server: ToolServer) -> None:
     arguments = ("--consumer-property", "client.rack=c")
-    read = await tools.console_consumer(racks.bootstrap_servers, "t", max_messages=100, arguments=arguments)
+    read = await tool_server.console_consumer(racks.bootstrap_servers, "t", max_messages=100, arguments=arguments)
     assert len(read) == 100
     assert racks.controls.request_count(ApiKey.FETCH, node_id=3) > 0
     assert racks.controls.request_count(ApiKey.FETCH, node_id=2) == 0
@@ -271,16 +277,16 @@ async def test_librdkafka_loses_and_doubles_nothing_under_the_proxys_faults(
 
 @pytest.mark.java
 async def test_java_clients_produce_and_consume_through_the_fault_proxy(
-    broker: DevBroker, proxy: FaultProxy, tools: KafkaTools
+    broker: DevBroker, proxy: FaultProxy, tool_server: ToolServer
 ) -> None:
     broker.create_topic("t", partitions=3)
-    said = await tools.run(
+    said = await tool_server.run(
         PRODUCER_PERFORMANCE,
         *("--topic", "t", "--num-records", 5_000, "--record-size", 100, "--throughput", -1),
         *("--producer-props", f"bootstrap.servers={proxy.bootstrap_servers}"),
     )
     assert "5000 records sent" in said
-    lines = await tools.console_consumer(proxy.bootstrap_servers, "t", max_messages=5_000)
+    lines = await tool_server.console_consumer(proxy.bootstrap_servers, "t", max_messages=5_000)
     assert Counter(lines) == Counter((record.value or b"").decode() for record in broker.records("t", None))
 
 
@@ -289,9 +295,11 @@ async def test_java_clients_produce_and_consume_through_the_fault_proxy(
 
 @pytest.mark.java
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-async def test_java_producer_performance_and_console_consumer(broker: DevBroker, tools: KafkaTools, codec: str) -> None:
+async def test_java_producer_performance_and_console_consumer(
+    broker: DevBroker, tool_server: ToolServer, codec: str
+) -> None:
     broker.create_topic("t", partitions=3)
-    said = await tools.run(
+    said = await tool_server.run(
         PRODUCER_PERFORMANCE,
         *("--topic", "t", "--num-records", 20_000, "--record-size", 100, "--throughput", -1),
         *("--producer-props", f"bootstrap.servers={broker.bootstrap_servers}", f"compression.type={codec}"),
@@ -299,14 +307,14 @@ async def test_java_producer_performance_and_console_consumer(broker: DevBroker,
     assert "20000 records sent" in said
     records = broker.records("t", None)
     assert len(records) == 20_000
-    lines = await tools.console_consumer(broker.bootstrap_servers, "t", max_messages=20_000)
+    lines = await tool_server.console_consumer(broker.bootstrap_servers, "t", max_messages=20_000)
     assert Counter(lines) == Counter((record.value or b"").decode() for record in records)
 
 
 @pytest.mark.java
-async def test_java_console_producer_and_a_group_that_resumes(broker: DevBroker, tools: KafkaTools) -> None:
+async def test_java_console_producer_and_a_group_that_resumes(broker: DevBroker, tool_server: ToolServer) -> None:
     lines = [f"n:{number}|k{number % 5}|{number}" for number in range(300)]
-    await tools.run(
+    await tool_server.run(
         CONSOLE_PRODUCER,
         *("--bootstrap-server", broker.bootstrap_servers, "--topic", "t"),
         *("--property", "parse.key=true", "--property", "key.separator=|"),
@@ -317,11 +325,11 @@ async def test_java_console_producer_and_a_group_that_resumes(broker: DevBroker,
     shown = {"print.headers": True, "print.key": True, "key.separator": "|", "headers.separator": ","}
     read: list[str] = []
     for part in (100, 200):
-        read += await tools.console_consumer(
+        read += await tool_server.console_consumer(
             broker.bootstrap_servers, "t", max_messages=part, properties=shown, arguments=("--group", "g")
         )
     assert sorted(read) == sorted(lines)
-    said = await tools.run(GROUPS, "--bootstrap-server", broker.bootstrap_servers, "--describe", "--group", "g")
+    said = await tool_server.run(GROUPS, "--bootstrap-server", broker.bootstrap_servers, "--describe", "--group", "g")
     rows = [line.split() for line in said.splitlines() if line.startswith("g ")]
     assert sum(int(row[3]) for row in rows) == 300
     assert {row[5] for row in rows} == {"0"}
@@ -329,7 +337,7 @@ async def test_java_console_producer_and_a_group_that_resumes(broker: DevBroker,
 
 @pytest.mark.java
 async def test_a_java_consumer_of_the_new_protocol_resumes_and_its_group_is_described(
-    broker: DevBroker, tools: KafkaTools
+    broker: DevBroker, tools: KafkaTools, tool_server: ToolServer
 ) -> None:
     await run("confluent-produce", broker.bootstrap_servers, "t", 300, "none")
     arguments = ("--group", "g", "--consumer-property", "group.protocol=consumer")
@@ -338,7 +346,7 @@ async def test_a_java_consumer_of_the_new_protocol_resumes_and_its_group_is_desc
         tools.console_consumer(broker.bootstrap_servers, "t", max_messages=301, arguments=arguments)
     )
     await members_of(broker, "g", 1)
-    said = await tools.run(GROUPS, *server, "--describe", "--group", "g", "--members", "--verbose")
+    said = await tool_server.run(GROUPS, *server, "--describe", "--group", "g", "--members", "--verbose")
     (row,) = [line.split() for line in said.splitlines() if line.startswith("g ")]
     assert re.search(r"t[:(]0,1,2", said)
     assert row[3] == "console-consumer"
@@ -347,26 +355,30 @@ async def test_a_java_consumer_of_the_new_protocol_resumes_and_its_group_is_desc
     assert len(await reading) == 301
     async with KafkaProducer(broker.bootstrap_servers) as producer:
         await producer.send("t", b"later")
-    assert await tools.console_consumer(broker.bootstrap_servers, "t", max_messages=1, arguments=arguments) == ["later"]
-    assert "g" in (await tools.run(GROUPS, *server, "--list", "--type", "consumer")).split()
-    said = await tools.run(GROUPS, *server, "--describe", "--group", "g")
+    assert await tool_server.console_consumer(broker.bootstrap_servers, "t", max_messages=1, arguments=arguments) == [
+        "later"
+    ]
+    assert "g" in (await tool_server.run(GROUPS, *server, "--list", "--type", "consumer")).split()
+    said = await tool_server.run(GROUPS, *server, "--describe", "--group", "g")
     rows = [line.split() for line in said.splitlines() if line.startswith("g ")]
     assert sum(int(row[3]) for row in rows) == 302
     assert {row[5] for row in rows} == {"0"}
 
 
 @pytest.mark.java
-async def test_java_tools_administer_topics_configs_and_groups(broker: DevBroker, tools: KafkaTools) -> None:
+async def test_java_tools_administer_topics_configs_and_groups(broker: DevBroker, tool_server: ToolServer) -> None:
     server = ("--bootstrap-server", broker.bootstrap_servers)
-    await tools.run(TOPICS, *server, "--create", "--topic", "t", "--partitions", 2, "--replication-factor", 2)
-    await tools.run(TOPICS, *server, "--alter", "--topic", "t", "--partitions", 4)
+    await tool_server.run(TOPICS, *server, "--create", "--topic", "t", "--partitions", 2, "--replication-factor", 2)
+    await tool_server.run(TOPICS, *server, "--alter", "--topic", "t", "--partitions", 4)
     topic = ("--entity-type", "topics", "--entity-name", "t")
-    await tools.run(CONFIGS, *server, "--alter", *topic, "--add-config", "retention.ms=4321,cleanup.policy=compact")
-    assert "retention.ms=4321" in await tools.run(CONFIGS, *server, "--describe", *topic)
-    said = await tools.run(TOPICS, *server, "--describe", "--topic", "t")
+    await tool_server.run(
+        CONFIGS, *server, "--alter", *topic, "--add-config", "retention.ms=4321,cleanup.policy=compact"
+    )
+    assert "retention.ms=4321" in await tool_server.run(CONFIGS, *server, "--describe", *topic)
+    said = await tool_server.run(TOPICS, *server, "--describe", "--topic", "t")
     assert "PartitionCount: 4\tReplicationFactor: 2" in said
     assert "cleanup.policy=compact" in said
     assert said.count("Leader: ") == 4
-    assert (await tools.run(TOPICS, *server, "--list")).split() == ["t"]
-    await tools.run(TOPICS, *server, "--delete", "--topic", "t")
+    assert (await tool_server.run(TOPICS, *server, "--list")).split() == ["t"]
+    await tool_server.run(TOPICS, *server, "--delete", "--topic", "t")
     assert broker.state.topics.get("t") is None

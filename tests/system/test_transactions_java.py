@@ -10,8 +10,8 @@ import pytest
 
 from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.testing import KafkaTools
 from tests.reading import committed_values
+from tests.tool_server import ToolServer
 
 pytestmark = pytest.mark.java
 
@@ -25,14 +25,14 @@ async def committed(broker: DevBroker, topic: str) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("version", [2, 1])
-async def test_javas_copier_copies_each_record_once(tools: KafkaTools, version: Literal[1, 2]) -> None:
+async def test_javas_copier_copies_each_record_once(tool_server: ToolServer, version: Literal[1, 2]) -> None:
     """Its producer, its consumer and its group's offsets, with transactions aborted at random."""
     async with DevBroker(transaction_version=version) as broker:
         broker.create_topic("in", 1)
         broker.create_topic("out", 1)
         async with KafkaProducer(broker.bootstrap_servers) as producer:
             await producer.send_many("in", VALUES)
-        await tools.run(
+        await tool_server.run(
             COPIER,
             *("--broker-list", broker.bootstrap_servers, "--input-topic", "in", "--input-partition", 0),
             *("--output-topic", "out", "--max-messages", len(VALUES), "--consumer-group", "g"),
@@ -41,14 +41,14 @@ async def test_javas_copier_copies_each_record_once(tools: KafkaTools, version: 
         assert await committed(broker, "out") == VALUES
 
 
-async def test_javas_tool_sees_and_ends_transactions(tools: KafkaTools) -> None:
+async def test_javas_tool_sees_and_ends_transactions(tool_server: ToolServer) -> None:
     async with DevBroker() as broker:
         broker.create_topic("t", 1)
         servers = broker.bootstrap_servers
 
         async def said(command: str, *arguments: object) -> list[list[str]]:
             """The tool's output, without its heading: the columns of each line."""
-            output = await tools.run(TRANSACTIONS, "--bootstrap-server", servers, command, *arguments)
+            output = await tool_server.run(TRANSACTIONS, "--bootstrap-server", servers, command, *arguments)
             return [line.split() for line in output.splitlines()[1:]]
 
         place = ("--topic", "t", "--partition", 0)
@@ -63,6 +63,6 @@ async def test_javas_tool_sees_and_ends_transactions(tools: KafkaTools) -> None:
             assert (of_partition, its_epoch, start) == (producer_id, epoch, "0")
             assert await said("find-hanging", "--broker-id", 1, "--max-transaction-timeout", 1) == []
 
-            await tools.run(TRANSACTIONS, "--bootstrap-server", servers, "abort", *place, "--start-offset", 0)
+            await tool_server.run(TRANSACTIONS, "--bootstrap-server", servers, "abort", *place, "--start-offset", 0)
             assert [start for *_, start in await said("describe-producers", *place)] == ["None"]
             assert await committed(broker, "t") == []
