@@ -13,19 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ..client.config_fields import MAX_INT, shown_value
+from ..client.config_fields import MAX_INT, not_a_bool, shown_value
 from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 __all__ = ["CircuitBreaker", "circuit_breaker_of"]
-
-
-def _not_a_bool(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("a number is needed, not a bool")
-    return value
 
 
 class CircuitBreaker(BaseModel):
@@ -38,9 +32,9 @@ class CircuitBreaker(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    failures: Annotated[int, BeforeValidator(_not_a_bool), Field(ge=1, le=MAX_INT)] = 5
-    open_ms: Annotated[int, BeforeValidator(_not_a_bool), Field(ge=1, le=MAX_INT)] = 30_000
-    probes: Annotated[int, BeforeValidator(_not_a_bool), Field(ge=1, le=MAX_INT)] = 1
+    failures: Annotated[int, BeforeValidator(not_a_bool), Field(ge=1, le=MAX_INT)] = 5
+    open_ms: Annotated[int, BeforeValidator(not_a_bool), Field(ge=1, le=MAX_INT)] = 30_000
+    probes: Annotated[int, BeforeValidator(not_a_bool), Field(ge=1, le=MAX_INT)] = 1
     scope: Literal["topic", "producer"] = "topic"
 
     if not TYPE_CHECKING:  # checkers know the constructor from the fields

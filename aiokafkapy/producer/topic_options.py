@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ..client.config_fields import MAX_INT, shown_value
+from ..client.config_fields import MAX_INT, not_a_bool, shown_value
 from ..errors import ConfigurationError
 from .option_values import LEVELS, CompressionName, OverflowPolicy
 
@@ -30,21 +30,15 @@ _LEVEL_RANGES: Final = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
 _OF_REQUESTS: Final = frozenset({"acks", "request_timeout_ms", "max_request_size", "retries", "transactional_id"})
 
 
-def _not_a_bool(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("a number is needed, not a bool")
-    return value
-
-
 class TopicOptions(BaseModel):
     """The options of one topic; immutable. Raises ConfigurationError for values that make no sense."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    linger_ms: Annotated[int | None, BeforeValidator(_not_a_bool), Field(ge=0, le=MAX_INT)] = None
-    batch_size: Annotated[int | None, BeforeValidator(_not_a_bool), Field(ge=0, le=MAX_INT)] = None
+    linger_ms: Annotated[int | None, BeforeValidator(not_a_bool), Field(ge=0, le=MAX_INT)] = None
+    batch_size: Annotated[int | None, BeforeValidator(not_a_bool), Field(ge=0, le=MAX_INT)] = None
     compression_type: CompressionName | None = None
-    compression_level: Annotated[int | None, BeforeValidator(_not_a_bool)] = None
+    compression_level: Annotated[int | None, BeforeValidator(not_a_bool)] = None
     overflow: OverflowPolicy | None = None
     priority: Literal["normal", "high"] | None = None
 
