@@ -17,6 +17,8 @@ Rules:
   Only asyncio's own tasks in C: of these none runs within a step of another, while those in Python can be made to run a
   loop within a step (nest_asyncio), which would wait for the rest of its bundle for ever. And not in debug mode, which
   tells which callback was slow.
+- Each time, a task asks what it awaits whether it blocks, and for its loop, and then sets the former. These are answered
+  without a look-up, by the names' identity, for asyncio's are interned; all else goes the usual way.
 """
 
 cimport cython
@@ -24,7 +26,7 @@ cimport cython
 from asyncio import CancelledError, Future, get_running_loop
 
 from cpython.contextvars cimport PyContext_CopyCurrent, PyContext_Enter, PyContext_Exit
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyObject_GenericGetAttr, PyObject_GenericSetAttr
 
 cdef enum:
     PENDING
@@ -46,6 +48,8 @@ class NoLoop:
 cdef object DONE = Future(loop=NoLoop())
 DONE.set_result(None)
 
+cdef str BLOCKING = "_asyncio_future_blocking"
+cdef str GET_LOOP = "get_loop"
 cdef str CALL_SOON = "call_soon"
 cdef tuple CONTEXT = ("context",)
 
@@ -58,10 +62,23 @@ cdef class Waiter:
 
     cdef public bint _asyncio_future_blocking
     cdef int _state
-    cdef readonly object _loop  # where asyncio looks, since there is no get_loop() to be called
+    cdef object _loop
     cdef object _wake_up
     cdef object _context
     cdef object _message
+
+    def __getattribute__(self, name):
+        if name is BLOCKING:
+            return self._asyncio_future_blocking
+        if name is GET_LOOP:
+            return get_running_loop  # for the task that waits asks, and its loop runs
+        return PyObject_GenericGetAttr(self, name)
+
+    def __setattr__(self, name, value):
+        if name is BLOCKING:
+            self._asyncio_future_blocking = value
+        else:
+            PyObject_GenericSetAttr(self, name, value)
 
     def __await__(self):
         return self
@@ -93,6 +110,10 @@ cdef class Waiter:
     cpdef result(self):
         if self._state == CANCELLED:
             raise CancelledError() if self._message is None else CancelledError(self._message)
+
+    def get_loop(self):
+        """The task's loop."""
+        return self._loop
 
     def done(self):
         """True when it was woken or cancelled."""

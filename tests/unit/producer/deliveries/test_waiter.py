@@ -333,3 +333,21 @@ def test_many_of_a_loop_that_never_runs_again_are_collected(create_task: Any) ->
     loop.close()
     gc.collect()
     assert [reference() for reference in gone] == [None] * 3
+
+
+async def test_has_what_a_task_asks_of_what_it_awaits() -> None:
+    """The compiled form knows these names by the objects that they are; it finds them by others, too."""
+
+    def another(name: str) -> str:
+        return name[:1] + name[1:]
+
+    loop = asyncio.get_running_loop()
+    waiter: Any = new_waiter(loop)
+    for is_blocking in (True, False):
+        waiter._asyncio_future_blocking = is_blocking
+        assert waiter._asyncio_future_blocking is is_blocking
+        assert getattr(waiter, another("_asyncio_future_blocking")) is is_blocking
+    assert waiter.get_loop() is getattr(waiter, another("get_loop"))() is loop
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = waiter.nothing
+    assert asyncio.isfuture(waiter)
