@@ -74,7 +74,7 @@ cdef class RecordBatchBuilder:
         object headers,
     ) except -1
     cdef void _write_header(self, unsigned char *out) noexcept
-    cdef tuple _joined(self)
+    cdef bytes _joined(self)
     cdef Py_ssize_t _next_block_size(self, Py_ssize_t record_size, Py_ssize_t expected) noexcept
     cdef int _open_block(self, Py_ssize_t added) except -1
     cdef void _fill_block_before(self, Py_ssize_t record_size) noexcept

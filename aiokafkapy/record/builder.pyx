@@ -122,6 +122,13 @@ cdef object crc32c(object data, object crc=0):
         _crc32c = library_crc32c()
     return _crc32c(data, crc)
 
+
+cdef uint64_t checksum(const unsigned char *data, Py_ssize_t size) except? 0:
+    """As ``crc32c``, of bytes where they stand."""
+    if size <= SHORT:
+        return short_crc32c(data, size)
+    return crc32c(PyBytes_FromStringAndSize(<char *>data, size))
+
 cdef array.array NO_SIZES = array.array("i")
 
 # State that the process's threads share: the GIL guards it, at no cost. Without one (3.14t) the blocks have a lock, and
@@ -354,14 +361,14 @@ cdef class RecordBatchBuilder:
         if not self.is_sealed:
             raise IllegalStateError("seal the batch before it is sent")
         if self.size <= BATCH_HEADER_SIZE + JOINED:
-            return self._joined()
+            return (self._joined(),)
         cdef bytes header
         cdef unsigned char *out
         if self._header is None:
             header = PyBytes_FromStringAndSize(NULL, BATCH_HEADER_SIZE)
             out = <unsigned char *>PyBytes_AS_STRING(header)
             self._write_header(out)
-            crc = crc32c(PyBytes_FromStringAndSize(<char *>out + CRC_START, BATCH_HEADER_SIZE - CRC_START))
+            crc = checksum(out + CRC_START, BATCH_HEADER_SIZE - CRC_START)
             write_big_endian(out + 17, combined_crc(crc, self._payload_crc, self.size - BATCH_HEADER_SIZE), 4)
             self._header = header
         if self._payload is not None:
@@ -395,15 +402,13 @@ cdef class RecordBatchBuilder:
         write_big_endian(out + 53, <uint64_t>self.base_sequence, 4)
         write_big_endian(out + 57, <uint64_t>self.count, 4)
 
-    cdef tuple _joined(self):
-        """A whole small batch in two pieces: the header up to the checksum, and the checksummed bytes."""
-        cdef unsigned char header[BATCH_HEADER_SIZE]
-        cdef bytes rest = PyBytes_FromStringAndSize(NULL, self.size - CRC_START)
-        cdef unsigned char *out = <unsigned char *>PyBytes_AS_STRING(rest)
+    cdef bytes _joined(self):
+        """A whole small batch in one piece."""
+        cdef bytes whole = PyBytes_FromStringAndSize(NULL, self.size)
+        cdef unsigned char *start = <unsigned char *>PyBytes_AS_STRING(whole)
+        cdef unsigned char *out = start + BATCH_HEADER_SIZE
         cdef RecordBlock block
-        self._write_header(header)
-        memcpy(out, header + CRC_START, BATCH_HEADER_SIZE - CRC_START)
-        out += BATCH_HEADER_SIZE - CRC_START
+        self._write_header(start)
         if self._payload is not None:
             payload = bytes(self._payload)
             memcpy(out, PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
@@ -411,8 +416,8 @@ cdef class RecordBatchBuilder:
             for block in self._blocks:
                 memcpy(out, block.data, block.used)
                 out += block.used
-        write_big_endian(header + 17, <uint64_t>crc32c(rest), 4)
-        return PyBytes_FromStringAndSize(<char *>header, CRC_START), rest
+        write_big_endian(start + 17, checksum(start + CRC_START, self.size - CRC_START), 4)
+        return whole
 
     cdef Py_ssize_t _append_buffers(self, long long timestamp_ms, object key, object value, object headers) except -1:
         """As ``try_append``, for a key or value that is not of type bytes."""

@@ -452,6 +452,15 @@ class TestMemory:
         assert bytes(view) == expected == b"".join(buffers[1:])
         assert len(others) == 20
 
+    @pytest.mark.parametrize("payload", [None, b"payload"])
+    def test_gives_a_small_batch_in_one_piece_where_it_is_compiled(
+        self, kernels: tuple[ModuleType, ModuleType], payload: bytes | None
+    ) -> None:
+        small, large = (filled(kernels[0], [(BASE, b"k", bytes(size), None)]) for size in (2000, 3000))
+        small.seal(0 if payload is None else 1, payload)
+        large.seal(0)
+        assert (len(small.buffers()), len(large.buffers())) == (1, 2)
+
     def test_gives_buffers_that_nobody_can_write_to(self, kernel: ModuleType) -> None:
         builder = filled(kernel, [(BASE, b"k", b"v", None)])
         builder.seal(0)
