@@ -13,7 +13,7 @@ cdef class FrameDecoder:
     cdef list _chunks
     cdef Py_ssize_t _missing
 
-    @cython.locals(position=Py_ssize_t, end=Py_ssize_t, size=Py_ssize_t)
+    @cython.locals(position=Py_ssize_t, end=Py_ssize_t, size=Py_ssize_t, raw="const char *")
     cpdef list feed(self, bytes data)
     @cython.locals(chunk=bytes)
     cdef Py_ssize_t _continue_frame(self, bytes data, Py_ssize_t position, list frames) except -1

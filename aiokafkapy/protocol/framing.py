@@ -58,7 +58,9 @@ class FrameDecoder:
             size = self._checked_size(data, position)
             position += _INT32_BYTES
             if end - position >= size:
-                frames.append(data[position : position + size])
+                # Compiled a pointer, from which a frame is cut without a slice, and that without its two numbers.
+                raw = data
+                frames.append(raw[position : position + size])
                 position += size
             else:
                 self._missing = size
