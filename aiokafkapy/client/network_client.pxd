@@ -46,7 +46,7 @@ cdef class NetworkClient(SenderClient):
     cdef _post(self, ClientRequest request, double now, object future)
     @cython.locals(now=double, frame=bytes)
     cpdef on_frames(self, BrokerConnection connection, list frames)
-    @cython.locals(entry=InFlightRequest, node_id=int, correlation_id=int)
+    @cython.locals(entry=InFlightRequest, correlation_id=int)
     cdef _handle_completed_receive(self, BrokerConnection connection, bytes frame, double now)
     @cython.locals(seconds=double)
     cdef _maybe_throttle(self, InFlightRequest entry, object body, double now)

@@ -38,7 +38,7 @@ cdef class RequestPipeline:
     @cython.locals(request=ClientRequest)
     cpdef decode(self, InFlightRequest entry, bytes frame)
     @cython.locals(newest=InFlightRequest)
-    cpdef handle_completed_send(self, int node_id, double now)
+    cpdef handle_completed_send(self, object node_id, double now)
     cpdef complete(self, InFlightRequest entry, object body, double now)
     @cython.locals(entry=InFlightRequest, request=ClientRequest, response=ClientResponse)
     cpdef complete_responses(self)

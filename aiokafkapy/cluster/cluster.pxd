@@ -16,7 +16,7 @@ cdef class Cluster:
     cdef object _partitions_by_node
     cdef object _topic_names
 
-    cpdef node_by_id(self, int node_id)
+    cpdef node_by_id(self, object node_id)
     cpdef topic(self, object name)
     @cython.locals(topic=TopicMetadata)
     cpdef partition(self, object topic_partition)

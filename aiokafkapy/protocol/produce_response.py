@@ -56,6 +56,7 @@ _LONE_ANSWER_SIZE: Final = 62
 
 
 # Not tracked by the cyclic garbage collector: a response may have a thousand, and none can be part of a cycle.
+@cython.freelist(64)
 @cython.no_gc
 @cython.final
 @cython.cclass
@@ -128,6 +129,7 @@ def _plain_answer(
 
 
 # As those in it.
+@cython.freelist(16)
 @cython.no_gc
 @cython.final
 @cython.cclass

@@ -204,6 +204,7 @@ cdef class RecordBlock:
 
 @cython.final
 @cython.no_gc
+@cython.freelist(64)
 cdef class RecordBatchBuilder:
     """Encodes records into one batch (magic 2): append, then seal once, then stamp and write ``buffers()``."""
 

@@ -21,7 +21,7 @@ cdef class NodeApiVersions:
 cdef class ApiVersions:
     cdef dict _nodes
 
-    cpdef NodeApiVersions get(self, int node_id)
+    cpdef NodeApiVersions get(self, object node_id)
 
 
 cpdef double throttle_seconds(object api_key, int version, object body) except? -1

@@ -4,7 +4,7 @@ cimport cython
 
 
 cdef class ClientRequest:
-    cdef readonly int node_id
+    cdef readonly object node_id
     cdef readonly object api_key
     cdef readonly object build
     cdef readonly object timeout

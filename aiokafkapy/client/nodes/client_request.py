@@ -12,6 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+try:
+    import cython
+except ImportError:  # interpreted, where there is no Cython
+    from ... import _form as cython
+
 from ...errors import DisconnectedError, KafkaError
 from ...protocol.codec import Message, decode_response, encode_request
 
@@ -92,6 +97,10 @@ class ClientRequest:
         return f"<ClientRequest api_key={self.api_key!r} node_id={self.node_id}>"
 
 
+# Said here and not in the .pxd, for Cython takes it from the source only.
+@cython.freelist(16)
+@cython.final
+@cython.cclass
 class ClientResponse:
     """The outcome of a request.
 

@@ -11,11 +11,11 @@ cdef class ClusterConnectionStates:
     cdef set _connecting
 
     @cython.locals(state=NodeConnectionState)
-    cpdef bint can_connect(self, int node_id, double now) except -1
+    cpdef bint can_connect(self, object node_id, double now) except -1
     @cython.locals(state=NodeConnectionState)
-    cpdef bint is_ready(self, int node_id, double now) except -1
+    cpdef bint is_ready(self, object node_id, double now) except -1
     @cython.locals(state=NodeConnectionState)
-    cpdef double usable_at(self, int node_id) except? -1
+    cpdef double usable_at(self, object node_id) except? -1
 
 
 @cython.final

@@ -24,18 +24,18 @@ cdef class InFlightRequests:
     cdef Py_ssize_t _max_in_flight
     cdef dict _requests
 
-    @cython.locals(requests=list, node_id=int)
+    @cython.locals(requests=list)
     cpdef add(self, InFlightRequest request)
     @cython.locals(requests=list, oldest=InFlightRequest)
-    cpdef InFlightRequest complete_next(self, int node_id)
+    cpdef InFlightRequest complete_next(self, object node_id)
     @cython.locals(requests=list)
-    cpdef InFlightRequest oldest(self, int node_id)
+    cpdef InFlightRequest oldest(self, object node_id)
     @cython.locals(requests=list)
-    cpdef InFlightRequest complete_last_sent(self, int node_id)
+    cpdef InFlightRequest complete_last_sent(self, object node_id)
     @cython.locals(requests=list, newest=InFlightRequest)
-    cpdef bint can_send_more(self, int node_id) except -1
+    cpdef bint can_send_more(self, object node_id) except -1
     @cython.locals(requests=list, request=InFlightRequest)
-    cpdef InFlightRequest mark_written(self, int node_id)
+    cpdef InFlightRequest mark_written(self, object node_id)
     cpdef bint is_empty(self, object node_id=*) except -1
 
 

@@ -12,6 +12,11 @@ from __future__ import annotations
 import math
 from typing import Any, Protocol
 
+try:
+    import cython
+except ImportError:  # interpreted, where there is no Cython
+    from ... import _form as cython
+
 from ...errors import DisconnectedError, KafkaError, KafkaTimeoutError
 from .client_request import ClientRequest, ClientResponse, answered
 
@@ -116,6 +121,10 @@ class InFlightRequests:
         return min((request.deadline for requests in self._requests.values() for request in requests), default=math.inf)
 
 
+# Said here and not in the .pxd, for Cython takes it from the source only.
+@cython.freelist(16)
+@cython.final
+@cython.cclass
 class InFlightRequest:
     """A request with its callback; makes its own ``ClientResponse``."""
 

@@ -20,4 +20,4 @@ cdef class NodeReadiness:
     cdef dict _round_trips
 
     @cython.locals(connection=WritableConnection)
-    cpdef bint can_send_request(self, int node_id, double now) except -1
+    cpdef bint can_send_request(self, object node_id, double now) except -1

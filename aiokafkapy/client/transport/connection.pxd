@@ -7,7 +7,7 @@ from aiokafkapy.protocol.framing cimport FrameDecoder
 
 
 cdef class BrokerConnection(WritableConnection):
-    cdef readonly int node_id
+    cdef readonly object node_id
     cdef readonly str address
     cdef public bint is_closed
     cdef public double last_used

@@ -34,7 +34,7 @@ cdef class BatchQueues:
     @cython.locals(queue=PartitionQueue)
     cpdef PartitionQueue sticky_queue(self, TopicInfo info, object cluster)
     cpdef PartitionQueue switch_partition(self, TopicInfo info, object cluster)
-    cpdef update_node_latency_stats(self, int node_id, double now, bint can_drain)
+    cpdef update_node_latency_stats(self, object node_id, double now, bint can_drain)
     cpdef add_open(self, PartitionQueue queue, ProducerBatch batch)
     @cython.locals(queue=PartitionQueue)
     cpdef put_back(self, ProducerBatch batch)

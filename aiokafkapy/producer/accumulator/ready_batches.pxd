@@ -14,7 +14,7 @@ cdef double _NEVER, _TIME_OF_BATCH, _LONGEST_LINGER, _RECHECK
 
 @cython.final
 cdef class ReadyCheckResult:
-    cdef readonly object ready_nodes
+    cdef readonly set ready_nodes
     cdef readonly double next_ready_check_delay
     cdef readonly object unknown_leader_topics
 

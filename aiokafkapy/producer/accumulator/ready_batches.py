@@ -24,6 +24,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING, Final
 
+try:
+    import cython
+except ImportError:  # interpreted, where there is no Cython
+    from ... import _form as cython
+
 from ...common import NO_LEADER
 from ..identity.sequenced_batch import NO_SEQUENCE
 from .auto_linger import RECHECK, AutoLinger
@@ -56,6 +61,10 @@ _LONGEST_LINGER: Final = LONGEST_LINGER
 _RECHECK: Final = RECHECK
 
 
+# Said here and not in the .pxd, for Cython takes it from the source only.
+@cython.freelist(8)
+@cython.final
+@cython.cclass
 class ReadyCheckResult:
     """The result of ``ready``: node ids to send to, seconds until something else is ready (or infinity), topics to look
     up.

@@ -32,7 +32,7 @@ cdef class RecordAccumulator:
     cpdef bint has_queued(self) except -1
     cpdef mute_partition(self, object topic_partition)
     cpdef unmute_partition(self, object topic_partition)
-    cpdef update_node_latency_stats(self, int node_id, double now, bint can_drain)
+    cpdef update_node_latency_stats(self, object node_id, double now, bint can_drain)
     cpdef list take_compressions(self)
     cpdef double next_expiry_time(self) except -1
     cpdef list expired_batches(self, double now)

@@ -38,6 +38,7 @@ class WaitingRecord(Hashable, Protocol):
         """Its partition's number."""
 
 
+@cython.freelist(8)
 @cython.final
 @cython.cclass
 class SerializedRecord:

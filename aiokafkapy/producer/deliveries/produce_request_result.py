@@ -73,6 +73,7 @@ class Teller:
 
 
 # Not seen by the cyclic collector, see above. Said here and not in the .pxd, for Cython takes it from the source only.
+@cython.freelist(64)
 @cython.no_gc
 @cython.final
 @cython.cclass

@@ -38,16 +38,16 @@ cdef class ProduceRequests:
     @cython.locals(cluster=Cluster, delay=double, nodes=list, batches=list, result=ReadyCheckResult, drained=dict)
     cpdef double send_ready(self, double now) except? -1
     @cython.locals(
-        now=double, batches=list, count=Py_ssize_t, index=Py_ssize_t, node_id=int, body=ProduceResponse,
+        now=double, batches=list, count=Py_ssize_t, index=Py_ssize_t, body=ProduceResponse,
         answer=PartitionProduceResponse,
     )
     cpdef handle_response(self, ProduceRequest sent, ClientResponse response)
     @cython.locals(delay=double)
-    cdef double _choose_nodes(self, Cluster cluster, object ready_nodes, list nodes, double now) except? -1
+    cdef double _choose_nodes(self, Cluster cluster, set ready_nodes, list nodes, double now) except? -1
     @cython.locals(batch=ProducerBatch, records=Py_ssize_t, uncompressed=Py_ssize_t)
-    cdef _send(self, Cluster cluster, int node_id, list batches, double now)
+    cdef _send(self, Cluster cluster, object node_id, list batches, double now)
     @cython.locals(request=ProduceRequest, batch=ProducerBatch)
-    cdef ProduceRequest _new_request(self, Cluster cluster, int node_id, list batches)
+    cdef ProduceRequest _new_request(self, Cluster cluster, object node_id, list batches)
     cdef _learn(self, object pipelining, ProduceRequest sent, ClientResponse response, ProduceResponse body, double now)
     cdef _handle_by_partition(self, ProduceRequest sent, ProduceResponse body, double now)
 
