@@ -17,8 +17,8 @@ Rules:
   Only asyncio's own tasks in C: of these none runs within a step of another, while those in Python can be made to run a
   loop within a step (nest_asyncio), which would wait for the rest of its bundle for ever. And not in debug mode, which
   tells which callback was slow.
-- Each time, a task asks what it awaits whether it blocks, and for its loop, and then sets the former. These are answered
-  without a look-up, by the names' identity, for asyncio's are interned; all else goes the usual way.
+- Each time, a task asks what it awaits whether it blocks, for its loop, and for ``add_done_callback``, and sets the first.
+  It gets these without a look-up, by the names' identity, for asyncio's are interned; all else goes the usual way.
 """
 
 cimport cython
@@ -37,6 +37,12 @@ cdef extern from "Python.h":
     bint PyCFunction_Check(object value)
     object PyObject_VectorcallMethod(object name, PyObject **arguments, size_t count, object names)
 
+cdef extern from *:
+    """
+    #define AIOKAFKAPY_BIND(method, to) (Py_TYPE(method)->tp_descr_get((method), (to), (PyObject *)Py_TYPE(to)))
+    """
+    object bind "AIOKAFKAPY_BIND"(object method, object to)
+
 
 class NoLoop:
     """The loop of a future that is done from the beginning: it is asked this, and nothing else."""
@@ -50,6 +56,8 @@ DONE.set_result(None)
 
 cdef str BLOCKING = "_asyncio_future_blocking"
 cdef str GET_LOOP = "get_loop"
+cdef str ADD_DONE_CALLBACK = "add_done_callback"
+cdef object add_done_callback = None  # the method, as it stands in the class
 cdef str CALL_SOON = "call_soon"
 cdef tuple CONTEXT = ("context",)
 
@@ -72,6 +80,8 @@ cdef class Waiter:
             return self._asyncio_future_blocking
         if name is GET_LOOP:
             return get_running_loop  # for the task that waits asks, and its loop runs
+        if name is ADD_DONE_CALLBACK:
+            return bind(add_done_callback, self)
         return PyObject_GenericGetAttr(self, name)
 
     def __setattr__(self, name, value):
@@ -121,6 +131,9 @@ cdef class Waiter:
 
     def __repr__(self):
         return f"<Waiter {'pending' if self._state == PENDING else 'done'}>"
+
+
+add_done_callback = Waiter.__dict__[ADD_DONE_CALLBACK]
 
 
 cpdef object new_waiter(object loop):

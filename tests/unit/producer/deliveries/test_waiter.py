@@ -348,6 +348,12 @@ async def test_has_what_a_task_asks_of_what_it_awaits() -> None:
         assert waiter._asyncio_future_blocking is is_blocking
         assert getattr(waiter, another("_asyncio_future_blocking")) is is_blocking
     assert waiter.get_loop() is getattr(waiter, another("get_loop"))() is loop
+    told: list[Any] = []
+    getattr(waiter, another("add_done_callback"))(told.append)
+    assert str(waiter.add_done_callback) == str(getattr(waiter, another("add_done_callback")))
+    wake(waiter)
+    await turns()
+    assert [future.done() for future in told] == [True]
     with pytest.raises(AttributeError, match="nothing"):
         _ = waiter.nothing
     assert asyncio.isfuture(waiter)
