@@ -206,6 +206,9 @@ def test_claims_of_any_kind_are_believed_or_refused(header: dict[str, Any], clai
             assert validator.validate(token, NOW * 1_000).principal
 
 
+NO_JWKS: list[object] = [{}, [], "keys", {"keys": 5}, {"keys": None}, {"keys": {"kty": "RSA"}}, {"keys": ["x"]}]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -218,10 +221,7 @@ def test_claims_of_any_kind_are_believed_or_refused(header: dict[str, Any], clai
         ({"jwks": {"keys": [{"kty": "RSA", "kid": "bad"}]}}, "key 'bad' of the JWKS cannot be used"),
         ({"jwks": {"keys": [{"kty": "RSA", "kid": "bad", "n": 5, "e": []}]}}, "key 'bad' of the JWKS cannot be used"),
         ({"jwks": {"keys": [{"kty": "RSA", "kid": ["bad"]}]}}, r"has \['bad'\] as its 'kid', which is no text"),
-        *(
-            ({"jwks": wrong}, "an object with an array of objects as its 'keys'")
-            for wrong in ({}, [], "keys", {"keys": 5}, {"keys": None}, {"keys": {"kty": "RSA"}}, {"keys": ["x"]})
-        ),
+        *(({"jwks": wrong}, "an object with an array of objects as its 'keys'") for wrong in NO_JWKS),
     ],
 )
 def test_keys_that_cannot_be_used_are_told(options: dict[str, Any], words: str) -> None:
