@@ -31,7 +31,7 @@ KEPT: Final = {
     "protocol/produce_request.pxd": {"_last_lone_head", "_LONE_TAIL"},
     "protocol/produce_response.pxd": {"_last_topic_id"},
     # Made at import, and the same ever after
-    "producer/deliveries/waiter.pyx": {"DONE", "CALL_SOON", "CONTEXT"},
+    "producer/deliveries/waiter.pyx": {"DONE", "CALL_SOON", "CONTEXT", "add_done_callback"},
     "producer/deliveries/waiting.pxd": {"_installed"},
     "producer/accumulator/producer_batch.pxd": {"_changes"},
     # Of all threads: a set, which guards itself, and of which a record only asks whether it is empty
