@@ -6,13 +6,14 @@ is then built as it is published. Without Go, or without its modules, whatever n
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 from pathlib import Path
 from typing import Final
 
-from .measurement import SkippedError
+from aiokafkapy.testing.kafka_jars import cache_directory
+
+from .measurement import SkippedError, completed
 
 __all__ = ["built"]
 
@@ -21,26 +22,18 @@ BUILD_TIMEOUT: Final = 600.0
 
 async def built(name: str, folder: Path, package: str = ".") -> Path:
     """The program, compiled when it is not there yet, or older than its folder's files. SkippedError without Go."""
-    program = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aiokafkapy" / name
+    program = cache_directory() / name
     if _is_current(program, folder):
         return program
     if (go := shutil.which("go")) is None:
         raise SkippedError(f"{name} needs Go, and there is none")
     program.parent.mkdir(parents=True, exist_ok=True)
     environment = os.environ | {"GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *(go, "build", "-o", str(program), package), cwd=folder, env=environment,
-        stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
-    try:
-        said, _ = await asyncio.wait_for(process.communicate(), BUILD_TIMEOUT)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode:
-        raise SkippedError(f"{name} cannot be built here: {said.decode(errors='replace').strip()[-300:]}")
+    command = [go, "build", "-o", str(program), package]
+    status, output, errors = await completed(command, BUILD_TIMEOUT, cwd=folder, env=environment)
+    if status != 0:
+        said = (output + errors).decode(errors="replace").strip()
+        raise SkippedError(f"{name} cannot be built here: {said[-300:]}")
     return program
 
 

@@ -24,8 +24,9 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Final, Self
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "SkippedError",
     "Stopwatch",
     "Workload",
+    "completed",
     "entry",
     "figures_of",
     "find_entry",
@@ -195,27 +197,42 @@ async def figures_of(module: str, measurement: Measurement, bootstrap_servers: s
     environment = {name: value for name, value in os.environ.items() if name != INTERPRETED}
     if measurement.options.get("interpreted"):
         environment[INTERPRETED] = "1"
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", module, measurement.to_json(), bootstrap_servers, topic),
-        stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=environment,
-    )  # fmt: skip
+    command = [sys.executable, "-m", module, measurement.to_json(), bootstrap_servers, topic]
     try:
-        output, errors = await asyncio.wait_for(process.communicate(), PROCESS_TIMEOUT)
+        status, output, errors = await completed(command, PROCESS_TIMEOUT, env=environment)
     except TimeoutError:
         raise MeasurementError(f"{module}: no end within {PROCESS_TIMEOUT:.0f} s") from None
+    said = errors.decode(errors="replace").strip()
+    if status == SKIPPED_STATUS:
+        raise SkippedError(said.rpartition(SKIPPED)[2])
+    if status != 0:
+        end = "\n".join(said.splitlines()[-ERROR_LINES:])
+        raise MeasurementError(f"{module}: exit status {status}\n{end}")
+    figures: Figures = json.loads(output)
+    return figures
+
+
+async def completed(
+    command: Sequence[str],
+    limit: float | None,
+    *,
+    given: bytes = b"",
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> tuple[int, bytes, bytes]:
+    """A program's exit status, output and errors; ``given`` is its standard input.
+
+    Raises TimeoutError after ``limit`` seconds, if there is one. Then, and when it is cancelled, the program is killed.
+    """
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=cwd, env=env)
+    try:
+        output, errors = await asyncio.wait_for(process.communicate(given), limit)
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    said = errors.decode(errors="replace").strip()
-    if process.returncode == SKIPPED_STATUS:
-        raise SkippedError(said.rpartition(SKIPPED)[2])
-    if process.returncode != 0:
-        end = "\n".join(said.splitlines()[-ERROR_LINES:])
-        raise MeasurementError(f"{module}: exit status {process.returncode}\n{end}")
-    figures: Figures = json.loads(output)
-    return figures
+    return await process.wait(), output, errors
 
 
 # internals

@@ -23,7 +23,6 @@ vegeta is built from ``web/vegeta`` as kfake is; without Go, or without its modu
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import json
 import os
@@ -36,7 +35,7 @@ from typing import Any, Final
 from benchmarks.go_programs import built
 from benchmarks.macro.open_loop import MILLISECONDS, SHARES, from_due, offered
 from benchmarks.macro.processes import allow_descriptors
-from benchmarks.measurement import Figures, Measurement, MeasurementError, entry
+from benchmarks.measurement import Figures, Measurement, MeasurementError, completed, entry
 from benchmarks.web.load import BATCHED, POLLED, under_load
 
 __all__ = ["GROUP", "WORKLOAD", "figures_of_results", "measurements"]
@@ -152,18 +151,11 @@ async def _vegeta(program: Path, url: str, rate: int, milliseconds: int, size: i
 
 async def _said(command: list[str], limit: float, given: bytes = b"") -> bytes:
     """A program's output. Raises MeasurementError when it fails, or takes longer than ``limit`` seconds."""
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=pipe, stdout=pipe, stderr=pipe, env=os.environ | _FEWER_COLLECTIONS
-    )
+    environment = os.environ | _FEWER_COLLECTIONS
     try:
-        output, errors = await asyncio.wait_for(process.communicate(given), limit)
+        status, output, errors = await completed(command, limit, given=given, env=environment)
     except TimeoutError:
         raise MeasurementError(f"vegeta {command[1]}: no end within {limit:.0f} s") from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode:
+    if status != 0:
         raise MeasurementError(f"vegeta {command[1]}: {errors.decode(errors='replace')}")
     return output

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.macro.processes import Helper, cpu_seconds_of, helper, memory_of
-from benchmarks.measurement import Figures, Measurement, MeasurementError, SkippedError, entry
+from benchmarks.measurement import Figures, Measurement, MeasurementError, SkippedError, completed, entry
 
 __all__ = ["BATCHED", "POLLED", "Load", "request", "under_load"]
 
@@ -95,10 +95,8 @@ async def _wrk(url: str, seconds: int, connections: int, size: int) -> dict[str,
         raise SkippedError("wrk is not installed: apt-get install wrk")
     command = [program, "-t1", f"-c{connections}", f"-d{seconds}s", f"--timeout={REQUEST_TIMEOUT}s"]
     command += ["--latency", "-s", str(SCRIPT), url, str(size)]
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe)
-    output, errors = await process.communicate()
-    if process.returncode != 0:
+    status, output, errors = await completed(command, None)
+    if status != 0:
         raise MeasurementError(f"wrk: {errors.decode(errors='replace')}{output.decode(errors='replace')}")
     figures: dict[str, Any] = json.loads(output.decode().strip().splitlines()[-1])
     if any(figures.pop(name) for name in _ERRORS):

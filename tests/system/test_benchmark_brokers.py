@@ -35,6 +35,7 @@ async def test_a_broker_ends_with_its_measurement() -> None:
 
 
 async def test_without_go_the_rows_of_kfake_are_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("AIOKAFKAPY_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SkippedError, match="there is none"):

@@ -89,6 +89,7 @@ async def test_a_vegeta_that_fails_says_why() -> None:
 
 
 async def test_the_rows_are_left_out_without_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AIOKAFKAPY_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SkippedError, match="vegeta needs Go"):

@@ -27,6 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "go.mod").touch()
     (bin_folder / "go").write_text(GO)
     (bin_folder / "go").chmod(0o700)
+    monkeypatch.delenv("AIOKAFKAPY_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(bin_folder))
     return folder
