@@ -414,10 +414,16 @@ class ApacheKafka:
         environment = os.environ | {"LC_ALL": "C.UTF-8"}
         command = self.tools.command("kafka.tools.StorageTool", *options)
         with node.console.open("ab") as console:
-            formatter = subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=console, stderr=console
+            done = subprocess.run(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                timeout=START_TIMEOUT,
+                check=False,
             )
-        if formatter.wait(START_TIMEOUT) != 0:
+        if done.returncode != 0:
             raise KafkaUnavailableError(f"node {node.node_id} could not be formatted:\n{_tail(node.console)}")
 
     def _launch(self, node: _Node) -> None:
