@@ -27,7 +27,6 @@ from aiokafkapy.testing import (
     Listener,
     TestCertificates,
 )
-from aiokafkapy.testing.kafka_jars import DEFAULT_VERSION
 from tests.chains import chain_of, make_scheduler, place_of
 from tests.clusters import kafka_tools, started
 from tests.sessions import SESSION_MS
@@ -192,7 +191,7 @@ def tools() -> KafkaTools:
 @pytest.fixture(scope="session")
 def tool_server(tools: KafkaTools) -> Iterator[ToolServer]:
     """Kafka's Java tools one after another in one JVM."""
-    with ToolServer(DEFAULT_VERSION) as server:
+    with ToolServer(tools) as server:
         yield server
 
 

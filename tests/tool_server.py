@@ -16,25 +16,26 @@ from types import TracebackType
 from typing import IO, Self
 
 from aiokafkapy.testing import KafkaToolError, KafkaTools
-from aiokafkapy.testing.kafka_jars import DEFAULT_VERSION
 from aiokafkapy.testing.watchdog import Watchdog
 from tests.java_sources import compiled
 
 __all__ = ["CLUSTER", "ToolServer"]
 
 SOURCE = Path(__file__).with_name("ToolServer.java")
+TIMEOUT = 120.0
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
 
 
 class ToolServer(KafkaTools):
-    """The tools of one version of Kafka, to be entered by ``with``; the JVM starts with the first of them.
+    """Kafka's tools, to be entered by ``with``; the JVM starts with the first of them.
 
     One runs at a time, and a second one waits for it.
     """
 
-    def __init__(self, version: str = DEFAULT_VERSION) -> None:
-        super().__init__(version)
-        self._class_path = os.pathsep.join([self.classpath, str(compiled(SOURCE, Path(self.classpath).parent))])
+    def __init__(self, tools: KafkaTools) -> None:
+        """Needs no jars but those of ``tools``, whose archive of classes still fits: what is added comes last."""
+        self.archive = tools.archive
+        self.classpath = os.pathsep.join([tools.classpath, str(compiled(SOURCE, Path(tools.classpath).parent))])
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: Watchdog | None = None
@@ -51,7 +52,7 @@ class ToolServer(KafkaTools):
             self._watchdog.close()
 
     async def run(
-        self, class_name: str, *arguments: object, stdin: bytes = b"", timeout: float = 120.0, check: bool = True
+        self, class_name: str, *arguments: object, stdin: bytes = b"", timeout: float = TIMEOUT, check: bool = True
     ) -> str:
         """As ``KafkaTools.run`` does it, in the JVM that stays."""
         words = (class_name, *map(str, arguments))
@@ -70,9 +71,8 @@ class ToolServer(KafkaTools):
             server = ("--bootstrap-server", bootstrap_servers)
             # This one has options behind its sub-command only.
             arguments = [*words, *server] if name == CLUSTER else [*server, *words]
-            asked = (str(name), *map(str, arguments))
-            status, output, errors = await asyncio.to_thread(self._ask, asked, stdin, 120.0)
-            answers.append((status, (output or errors).strip()))
+            status, output, _ = await asyncio.to_thread(self._ask, (str(name), *map(str, arguments)), stdin, TIMEOUT)
+            answers.append((status, output.strip()))
         return answers
 
     # internals
@@ -99,11 +99,9 @@ class ToolServer(KafkaTools):
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            command = self.command("ToolServer")
-            command[command.index(self.classpath)] = self._class_path
             pipe = subprocess.PIPE
             self._process = subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, start_new_session=True
+                self.command("ToolServer"), stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, start_new_session=True
             )
             assert self._watchdog is not None, "it is to be entered by `with`"
             self._watchdog.guard(self._process.pid)

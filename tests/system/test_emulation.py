@@ -139,10 +139,9 @@ async def test_aiokafka_produces_and_two_members_share_a_group(version: str) -> 
 async def test_javas_clients_produce_and_consume_in_a_group(
     tools_of: str, producer: str, consumer: str, version: str
 ) -> None:
-    kafka_tools(tools_of)
     lines = [str(number) for number in range(100)]
     async with DevBroker(nodes=3, num_partitions=3, version=version) as broker:
-        with ToolServer(tools_of) as tools:
+        with ToolServer(kafka_tools(tools_of)) as tools:
             answers = await tools.run_all(
                 broker.bootstrap_servers,
                 [

@@ -31,7 +31,6 @@ NAMES = {
 
 @pytest.mark.parametrize("version", list(NAMES))
 async def test_they_produce_consume_in_a_group_commit_resume_and_administer(version: str) -> None:
-    kafka_tools(version)
     names = NAMES[version]
     topic = ("--topic", "t")
     consume = (names["consume"], *topic, "--from-beginning", "--group", "g", "--timeout-ms", 30_000)
@@ -39,7 +38,7 @@ async def test_they_produce_consume_in_a_group_commit_resume_and_administer(vers
     retention = ("--add-config", "retention.ms=-1")
     lines = [str(number) for number in range(100)]
     async with DevBroker(nodes=3) as broker:
-        with ToolServer(version) as tools:
+        with ToolServer(kafka_tools(version)) as tools:
             answers = await tools.run_all(
                 broker.bootstrap_servers,
                 [

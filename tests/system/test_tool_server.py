@@ -17,7 +17,7 @@ async def test_a_tool_that_fails_or_does_not_end_leaves_the_others_alone(tools: 
     async with DevBroker() as broker:
         broker.create_topic("t", 1)
         server = ("--bootstrap-server", broker.bootstrap_servers)
-        with ToolServer() as kept:
+        with ToolServer(tools) as kept:
             with pytest.raises(KafkaToolError, match=r"(?s)TopicCommand ended with 1:.*Topic 'u' does not exist"):
                 await kept.run(TOPICS, *server, "--describe", "--topic", "u")
             assert await kept.run(TOPICS, *server, "--list") == await tools.run(TOPICS, *server, "--list") == "t\n"

@@ -6,7 +6,6 @@ import inspect
 import subprocess
 import sys
 import typing
-from typing import assert_type
 
 import pytest
 
@@ -131,11 +130,11 @@ def test_importing_the_producer_does_without_slow_modules_of_the_standard_librar
 async def seen_by_a_type_checker() -> None:
     """Checked, not run: the types follow the serializers, and mypy reports a ``type: ignore`` that is not needed."""
     plain = KafkaProducer("h:1")
-    assert_type(plain, KafkaProducer[bytes, bytes])
+    typing.assert_type(plain, KafkaProducer[bytes, bytes])
     keyed = KafkaProducer("h:1", key_serializer=string_serializer)
-    assert_type(keyed, KafkaProducer[str, bytes])
+    typing.assert_type(keyed, KafkaProducer[str, bytes])
     await plain.send("t", b"v", key=b"k")
     await keyed.send("t", b"v", key="k")
     await keyed.send("t", b"v", key=5)  # type: ignore[arg-type]
     await plain.send("t", "text")  # type: ignore[arg-type]
-    assert_type(await (await plain.enqueue("t", b"v")), RecordMetadata)
+    typing.assert_type(await (await plain.enqueue("t", b"v")), RecordMetadata)
