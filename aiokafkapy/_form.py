@@ -6,22 +6,24 @@ them: for debugging, for measuring, and so that both forms pass the same tests. 
 know each other's memory layout, so a mixture could not work.
 
 Most modules have one source, a ``.py`` with a ``.pxd`` beside it; a kernel has two, a ``.py`` and a ``.pyx`` of the
-same name. ``compiled`` says which form runs. Nothing here knows the modules' work, and nothing else decides between the
-forms. Java has no counterpart.
+same name. Compiled, all of them lie in one file, ``_core``, which knows their names; ``CoreFinder`` finds them there
+before their ``.py`` is found. ``compiled`` says which form runs. Nothing here knows the modules' work, and nothing else
+decides between the forms. Java has no counterpart.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
-from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
+from collections.abc import Callable, Collection, Mapping, Sequence
+from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from types import ModuleType
 from typing import Final, TypeVar
 
 __all__ = [
     "INTERPRETED_VARIABLE",
-    "InterpretedFinder",
+    "CoreFinder",
     "cclass",
     "compiled",
     "final",
@@ -36,45 +38,42 @@ INTERPRETED_VARIABLE: Final = "AIOKAFKAPY_INTERPRETED"
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
 
-_PACKAGE: Final = __name__.rpartition(".")[0]
 
+class CoreFinder:
+    """Finds the compiled form of the modules that are in one file, whose ``.py`` would be found otherwise."""
 
-class InterpretedFinder:
-    """Finds the ``.py`` of a module of this package where an extension module beside it would be taken first."""
+    def __init__(self, file: str, modules: Collection[str]) -> None:
+        self.file = file
+        self.modules = modules
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of the interpreted form, or None to leave the module to the ordinary finders."""
-        if path is None or not fullname.startswith(f"{_PACKAGE}."):
+        """The spec of the compiled form, or None to leave the module to the ordinary finders."""
+        if fullname not in self.modules:
             return None
-        spec = PathFinder.find_spec(fullname, path, target)
-        if spec is None or spec.origin is None or not spec.origin.endswith(tuple(EXTENSION_SUFFIXES)):
-            return None
-        # Not needed where the core is compiled, and slower to import than this package.
-        from importlib.util import spec_from_file_location
-        from pathlib import Path
-
-        source = Path(spec.origin).with_name(fullname.rpartition(".")[2] + ".py")
-        return spec_from_file_location(fullname, source) if source.exists() else None
+        spec = ModuleSpec(fullname, ExtensionFileLoader(fullname, self.file), origin=self.file)
+        spec.has_location = True  # importlib.util would say so: it is not imported for that
+        return spec
 
 
-def install(environment: dict[str, str] | os._Environ[str]) -> bool:
-    """Make later imports take the interpreted form if the environment asks for it; True if it does."""
-    if environment.get(INTERPRETED_VARIABLE, "") in ("", "0"):
+def install(environment: Mapping[str, str]) -> bool:
+    """Make later imports take the compiled form, if there is one and the environment does not refuse it; True if so.
+
+    Raises ImportError where the core is there and cannot be loaded, as it was built for another system.
+    """
+    if environment.get(INTERPRETED_VARIABLE, "") not in ("", "0"):
         return False
-    if not any(isinstance(finder, InterpretedFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, InterpretedFinder())
+    try:
+        core = importlib.import_module("._core", __package__)
+    except ModuleNotFoundError:
+        return False
+    if not any(isinstance(finder, CoreFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, CoreFinder(str(core.__file__), core.modules))
     return True
 
 
-def _is_compiled(part: str, module: str) -> bool:
-    places = [f"{place}/{part}" for place in sys.modules[_PACKAGE].__path__]
-    spec = PathFinder.find_spec(f"{_PACKAGE}.{part}.{module}", places)
-    return spec is not None and str(spec.origin).endswith(tuple(EXTENSION_SUFFIXES))
-
-
-compiled: Final[bool] = not install(os.environ) and _is_compiled("record", "builder")
+compiled: Final[bool] = install(os.environ)
 """True when the core runs compiled, False when interpreted (asked for, or not compiled at all)."""
 
 

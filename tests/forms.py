@@ -34,7 +34,8 @@ def compiled_form(name: str) -> ModuleType:
 def plain_form(name: str) -> ModuleType:
     """The module from its plain Python, whichever form runs."""
     module = importlib.import_module(name)
-    source = Path(str(module.__file__)).with_name(f"{name.rpartition('.')[2]}.py")
+    package, _, last = name.rpartition(".")
+    source = Path(importlib.import_module(package).__path__[0]) / f"{last}.py"
     if Path(str(module.__file__)) == source:
         return module
     spec = spec_from_file_location(f"{name}_plain", source)
