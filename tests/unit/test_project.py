@@ -231,12 +231,20 @@ def test_functions_stay_short() -> None:
     """From ``def`` to the last line, parameters too: a command that takes many options gives their types names."""
     long = []
     for name, tree in _sources("aiokafkapy", "benchmarks", "examples", "tests"):
-        for node in ast.walk(tree):
+        for node in _statements(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > 60:
                     long.append(f"{name}:{node.lineno} {node.name}: {lines} lines")
     assert long == []
+
+
+def _statements(block: ast.AST) -> Iterator[ast.AST]:
+    """All within a block: a fifth of the nodes that ``ast.walk`` finds."""
+    for node in ast.iter_child_nodes(block):
+        if not isinstance(node, ast.expr):
+            yield node
+            yield from _statements(node)
 
 
 # Handed over as callbacks, whose callers give no names; calls of Spark's and of Kerberos' library; `flexible` and the
