@@ -79,7 +79,7 @@ cdef class Waiter:
         if name is BLOCKING:
             return self._asyncio_future_blocking
         if name is GET_LOOP:
-            return get_running_loop  # for the task that waits asks, and its loop runs
+            return self  # called, it is its loop: get_running_loop asks the system for the process, each time
         if name is ADD_DONE_CALLBACK:
             return bind(add_done_callback, self)
         return PyObject_GenericGetAttr(self, name)
@@ -89,6 +89,9 @@ cdef class Waiter:
             self._asyncio_future_blocking = value
         else:
             PyObject_GenericSetAttr(self, name, value)
+
+    def __call__(self):
+        return self._loop
 
     def __await__(self):
         return self
