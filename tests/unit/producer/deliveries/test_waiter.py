@@ -357,3 +357,14 @@ async def test_has_what_a_task_asks_of_what_it_awaits() -> None:
     with pytest.raises(AttributeError, match="nothing"):
         _ = waiter.nothing
     assert asyncio.isfuture(waiter)
+
+
+def test_it_knows_its_loop_where_none_runs() -> None:
+    """A task asks for it at each wait. asyncio's own get_running_loop is a system call each time, on Python 3.11."""
+    loop = asyncio.new_event_loop()
+    try:
+        waiter = new_waiter(loop)
+        assert waiter.get_loop() is loop
+        waiter.cancel()
+    finally:
+        loop.close()
