@@ -72,10 +72,12 @@ class BuildCore(build_ext):
             with ThreadPool(os.cpu_count()) as pool:
                 extension.extra_objects = [one for objects in pool.map(self._compile, units) for one in objects]
             extension.sources = []
-            self._remove()
+            self._remove(is_core_kept=True)
+            linked = Path(self.get_ext_fullpath(CORE))
+            linked.unlink(missing_ok=True)
             super().build_extensions()
             # An optional extension that does not link is only warned about: look at what is there.
-            reason = "" if Path(self.get_ext_fullpath(CORE)).exists() else "not linked"
+            reason = "" if linked.exists() else "not linked"
         except Exception as error:  # whatever a tool chain may raise, the interpreted form is still good
             reason = f"{type(error).__name__}: {error}"
         if reason:
@@ -109,14 +111,18 @@ class BuildCore(build_ext):
         flags = ["-O3", "-g0"] if self.compiler.compiler_type == "unix" else []
         return self.compiler.compile([source], output_dir=self.build_temp, extra_postargs=flags)
 
-    def _remove(self) -> None:
-        """Remove what was built for this Python: modules of an older core would be found beside their sources."""
+    def _remove(self, *, is_core_kept: bool) -> None:
+        """Remove what was built for this Python: modules of an older core would be found beside their sources. The core
+        itself may be an editable install's, while a wheel is built.
+        """
+        core = Path(self.get_ext_filename(CORE)).name
         for place in {Path(self.get_ext_fullpath(CORE)).parent, ROOT / PACKAGE}:
             for old in place.rglob(f"*{get_config_var('EXT_SUFFIX')}"):
-                old.unlink()
+                if old.name != core or not is_core_kept:
+                    old.unlink()
 
     def _withdraw(self, reason: str) -> None:
-        self._remove()
+        self._remove(is_core_kept=False)
         bar = "*" * 100
         print(
             f"{bar}\n{PACKAGE}: installing WITHOUT the compiled core: it works the same, but slower.\n{reason}\n{bar}",
