@@ -68,8 +68,8 @@ class BuildCore(build_ext):
     def build_extensions(self) -> None:
         try:
             (extension,) = self.extensions
-            units = self._translate()
-            with ThreadPool(os.cpu_count()) as pool:
+            units = self._translate(extension.sources)
+            with ThreadPool() as pool:
                 extension.extra_objects = [one for objects in pool.map(self._compile, units) for one in objects]
             extension.sources = []
             self._remove(is_core_kept=True)
@@ -83,11 +83,11 @@ class BuildCore(build_ext):
         if reason:
             self._withdraw(reason)
 
-    def _translate(self) -> list[str]:
+    def _translate(self, sources: list[str]) -> list[str]:
         """Turn the sources into C, below build/, so that nothing is left beside them."""
         from Cython.Build import cythonize
 
-        names = {".".join(path.with_suffix("").parts): path.as_posix() for path in core_sources()}
+        names = {".".join(Path(source).with_suffix("").parts): source for source in sources}
         text = f"modules = frozenset({sorted(names)})\n"
         BUILD.mkdir(parents=True, exist_ok=True)
         inventory = BUILD / f"{CORE.rpartition('.')[2]}.pyx"

@@ -1,4 +1,4 @@
-"""aiokafkapy._form: the core is one file, of which one variable makes the process use no module."""
+"""aiokafkapy._form: the compiled core is one file; one variable makes the process run interpreted."""
 
 from __future__ import annotations
 
