@@ -20,9 +20,9 @@ from uuid import UUID
 
 from ..common import NO_LEADER, NO_LEADER_EPOCH, Node, PartitionInfo
 from ..errors import make
+from ..protocol.cursor import Cursor, FieldReader
 from ..protocol.metadata import FIRST_FLEXIBLE, peek_topic_name, read_metadata_response
 from ..protocol.metadata_topic import Lists, TopicColumns, read_topic_columns
-from ..protocol.reader import Cursor, FieldReader
 from .cluster import NO_CONTROLLER, TopicMetadata, topic_of_columns
 from .metadata_cache import MetadataCache
 
@@ -42,13 +42,13 @@ class MetadataAnswer:
 
     __slots__ = (
         "base", "changed", "cluster_id", "controller_id", "error_code", "errors", "has_news", "newer_epochs",
-        "newer_than", "nodes", "stale", "throttle_time", "topics",
+        "newer_than", "nodes", "stale", "throttle_time_ms", "topics",
     )  # fmt: skip
 
     def __init__(self, message: Any, base: MetadataCache | None = None, stale: Iterable[str] = ()) -> None:
         """From kio's message; its topics may already be ``TopicMetadata``."""
         self.base = base
-        self.throttle_time = getattr(message, "throttle_time", None)
+        self.throttle_time_ms: float = _throttle_time_ms(message)
         self.error_code: int = getattr(message, "error_code", 0)
         self.cluster_id: str | None = getattr(message, "cluster_id", None)
         self.controller_id: int = getattr(message, "controller_id", NO_CONTROLLER)
@@ -178,6 +178,11 @@ def _has_epochs(topic: TopicMetadata) -> bool:
 
 def _read_node(broker: Any) -> Node:
     return Node(broker.node_id, broker.host, broker.port, getattr(broker, "rack", None))
+
+
+def _throttle_time_ms(message: Any) -> float:
+    throttle_time = getattr(message, "throttle_time", None)  # kio's duration
+    return getattr(message, "throttle_time_ms", 0) if throttle_time is None else throttle_time.total_seconds() * 1_000
 
 
 def _usable_id(topic_id: UUID | None) -> UUID | None:

@@ -1,7 +1,8 @@
 """The APIs and versions that aiokafkapy speaks.
 
 Kafka's counterpart is ``org.apache.kafka.common.protocol.ApiKeys``. ``client_versions`` is the range of our clients; a
-connection uses the highest version in it that the broker supports. The dev broker's ranges are in its handlers.
+connection uses the highest version in it that the broker supports. The dev broker's ranges are in its handlers. kio is
+imported with the first of its classes that is asked for.
 """
 
 from __future__ import annotations
@@ -10,9 +11,6 @@ from collections.abc import Mapping
 from enum import IntEnum
 from functools import cache
 from typing import Any, Final
-
-from kio.index import load_request_schema, load_response_schema
-from kio.schema.index import api_key_map, schema_name_map
 
 __all__ = [
     "INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT",
@@ -102,12 +100,76 @@ class ApiKey(IntEnum):
 INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT: Final = 5
 """Version 6 is for KIP-939 and nothing else: released brokers have it among their unstable ones."""
 
-# The highest versions to use, where kio has later ones that are unstable in released brokers or of no use to us.
-_HIGHEST_SPOKEN: Final[Mapping[ApiKey, int]] = {
-    ApiKey.LIST_OFFSETS: 10,  # 11 is tiered storage's earliest pending upload (KIP-1023)
-    ApiKey.OFFSET_COMMIT: 9,  # 10 has topic ids, unstable in 4.1
-    ApiKey.OFFSET_FETCH: 9,
+_NEVER: Final = 1_000
+_SPOKEN: Final[Mapping[int, tuple[int, int, int]]] = {
+    ApiKey.PRODUCE: (3, 13, 9),
+    ApiKey.FETCH: (4, 18, 12),
+    ApiKey.LIST_OFFSETS: (1, 10, 6),  # 11 is tiered storage's earliest pending upload (KIP-1023)
+    ApiKey.METADATA: (0, 13, 9),
+    ApiKey.OFFSET_COMMIT: (2, 9, 8),  # 10 has topic ids, unstable in 4.1
+    ApiKey.OFFSET_FETCH: (1, 9, 6),  # likewise
+    ApiKey.FIND_COORDINATOR: (0, 6, 3),
+    ApiKey.JOIN_GROUP: (0, 9, 6),
+    ApiKey.HEARTBEAT: (0, 4, 4),
+    ApiKey.LEAVE_GROUP: (0, 5, 4),
+    ApiKey.SYNC_GROUP: (0, 5, 4),
+    ApiKey.DESCRIBE_GROUPS: (0, 6, 5),
+    ApiKey.LIST_GROUPS: (0, 5, 3),
+    ApiKey.SASL_HANDSHAKE: (0, 1, _NEVER),
+    ApiKey.API_VERSIONS: (0, 4, 3),
+    ApiKey.CREATE_TOPICS: (2, 7, 5),
+    ApiKey.DELETE_TOPICS: (1, 6, 4),
+    ApiKey.DELETE_RECORDS: (0, 2, 2),
+    ApiKey.INIT_PRODUCER_ID: (0, 6, 2),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4, 4),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 5, 3),
+    ApiKey.ADD_OFFSETS_TO_TXN: (0, 4, 3),
+    ApiKey.END_TXN: (0, 5, 3),
+    ApiKey.WRITE_TXN_MARKERS: (1, 2, 1),
+    ApiKey.TXN_OFFSET_COMMIT: (0, 5, 3),
+    ApiKey.DESCRIBE_ACLS: (1, 3, 2),
+    ApiKey.CREATE_ACLS: (1, 3, 2),
+    ApiKey.DELETE_ACLS: (1, 3, 2),
+    ApiKey.DESCRIBE_CONFIGS: (1, 4, 4),
+    ApiKey.ALTER_CONFIGS: (0, 2, 2),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: (1, 2, 2),
+    ApiKey.DESCRIBE_LOG_DIRS: (1, 5, 2),
+    ApiKey.SASL_AUTHENTICATE: (0, 2, 2),
+    ApiKey.CREATE_PARTITIONS: (0, 3, 2),
+    ApiKey.DELETE_GROUPS: (0, 2, 2),
+    ApiKey.ELECT_LEADERS: (0, 2, 2),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1, 1),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (0, 1, 0),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: (0, 0, 0),
+    ApiKey.OFFSET_DELETE: (0, 0, _NEVER),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: (0, 1, 1),
+    ApiKey.ALTER_CLIENT_QUOTAS: (0, 1, 1),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (0, 0, 0),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (0, 0, 0),
+    ApiKey.DESCRIBE_QUORUM: (0, 2, 0),
+    ApiKey.UPDATE_FEATURES: (0, 2, 0),
+    ApiKey.DESCRIBE_CLUSTER: (0, 2, 0),
+    ApiKey.DESCRIBE_PRODUCERS: (0, 0, 0),
+    ApiKey.DESCRIBE_TRANSACTIONS: (0, 0, 0),
+    ApiKey.LIST_TRANSACTIONS: (0, 2, 0),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1, 0),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1, 0),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: (0, 0, 0),
+    ApiKey.PUSH_TELEMETRY: (0, 0, 0),
+    ApiKey.LIST_CONFIG_RESOURCES: (0, 1, 0),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0, 0),
+    ApiKey.SHARE_GROUP_HEARTBEAT: (1, 1, 1),
+    ApiKey.SHARE_GROUP_DESCRIBE: (1, 1, 1),
+    ApiKey.SHARE_FETCH: (1, 2, 1),
+    ApiKey.SHARE_ACKNOWLEDGE: (1, 2, 1),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (0, 1, 0),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: (0, 0, 0),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0, 0),
 }
+"""The lowest and the highest version that our clients use, and the first flexible one (KIP-482).
+
+As in kio, which a test holds, but for later ones that are unstable in released brokers or of no use to us.
+"""
 
 
 _API_KEYS: Final = frozenset(ApiKey)
@@ -121,30 +183,37 @@ def api_name(api_key: int) -> str:
 @cache
 def schema_versions(api_key: int) -> tuple[int, int]:
     """The lowest and highest version with message classes; raises KeyError for an unknown API."""
+    from ._kio import api_key_map, schema_name_map
+
     versions = schema_name_map[api_key_map[int(api_key)]]
     return min(versions), max(versions)
 
 
-@cache
 def client_versions(api_key: int) -> tuple[int, int]:
     """The lowest and highest version that our clients use; raises KeyError for an unknown API."""
-    low, high = schema_versions(api_key)
-    return low, min(high, _HIGHEST_SPOKEN.get(ApiKey(api_key), high))
+    return _SPOKEN[api_key][:2]
 
 
 @cache
 def request_class(api_key: int, version: int) -> type[Any]:
     """kio's dataclass of a request."""
+    from ._kio import load_request_schema
+
     return load_request_schema(int(api_key), version)
 
 
 @cache
 def response_class(api_key: int, version: int) -> type[Any]:
     """kio's dataclass of a response."""
+    from ._kio import load_response_schema
+
     return load_response_schema(int(api_key), version)
 
 
 @cache
 def is_flexible(api_key: int, version: int) -> bool:
     """True when this version has compact lengths and tagged fields (KIP-482)."""
+    lowest, highest, first_flexible = _SPOKEN.get(api_key, (0, -1, _NEVER))
+    if lowest <= version <= highest:
+        return version >= first_flexible
     return bool(request_class(api_key, version).__flexible__)

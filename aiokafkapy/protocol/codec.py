@@ -1,5 +1,7 @@
 """Encodes and decodes whole request and response frames with kio, whose serializers it uses, and so does ``writer``.
 
+kio is imported with the first frame of a message of its own. A message that has ``append_to`` writes itself.
+
 Header rules, checked against all 292 request versions of the Java client: a request's header is version 2 if the
 request's version is flexible, else 1; a response's is 1 if flexible, else 0, except that an ApiVersions response always
 has version 0, since the client must read it before it knows the broker's versions. Invalid bytes raise
@@ -15,12 +17,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
-from kio.serial import entity_writer
-
 from ..errors import MalformedFrameError
 from .api import ApiKey, is_flexible, request_class, response_class
+from .cursor import Cursor, FieldReader, RequestCursor
 from .framing import decode_correlation_id
-from .reader import Cursor, FieldReader, RequestCursor, entity_reader
 
 __all__ = [
     "Buffer",
@@ -45,7 +45,7 @@ _SIZE = struct.Struct(">i")
 
 
 class Message(Protocol):
-    """One of kio's requests or responses, of any API and version, or a ``PlainMessage``."""
+    """One of kio's requests or responses, of any API and version, or one that writes itself by ``append_to``."""
 
     @property
     def __api_key__(self) -> int: ...
@@ -112,13 +112,7 @@ def encode_response(body: Message, correlation_id: int) -> bytes:
     header = _SIZE.pack(correlation_id)
     if response_header_size(body.__api_key__, body.__version__) > 4:
         header += b"\0"
-    append_to: Callable[[Callable[[Buffer], None]], None] | None = getattr(body, "append_to", None)
-    if append_to is None:
-        return _frame(header, body)
-    pieces: list[Buffer] = [header]
-    append_to(pieces.append)
-    pieces[0] = _SIZE.pack(sum(map(len, pieces))) + header
-    return b"".join(pieces)
+    return _frame(header, body)
 
 
 def response_header_size(api_key: int, version: int) -> int:
@@ -131,6 +125,8 @@ def decode_response(api_key: int, version: int, frame: bytes) -> tuple[int, Any]
 
     The body is a ``Struct``, or what the caller knows better of this API, such as a protocol of its own.
     """
+    from .reader import entity_reader
+
     entity: Any = response_class(api_key, version)
     return read_response(api_key, version, frame, entity_reader(entity))
 
@@ -170,6 +166,8 @@ def decode_request_body(header: RequestHeader, frame: bytes, position: int) -> S
 
     Bytes after it are ignored, as Java's broker does: librdkafka sends some after a Metadata request for all topics.
     """
+    from .reader import entity_reader
+
     entity: Any = request_class(header.api_key, header.api_version)
     body: Struct = entity_reader(entity)(RequestCursor(frame, position))
     return body
@@ -190,6 +188,14 @@ def _has_flexible_header(api_key: int, version: int) -> bool:
 
 
 def _frame(header: bytes, body: Any) -> bytes:
+    append_to: Callable[[Callable[[Buffer], None]], None] | None = getattr(body, "append_to", None)
+    if append_to is not None:
+        pieces: list[Buffer] = [header]
+        append_to(pieces.append)
+        pieces[0] = _SIZE.pack(sum(map(len, pieces))) + header
+        return b"".join(pieces)
+    from ._kio import entity_writer
+
     buffer = io.BytesIO()
     buffer.write(b"\0\0\0\0")
     buffer.write(header)

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from ..common import TopicPartition
 from ..errors import MalformedFrameError
-from .reader import Cursor, read_bytes, read_int16, read_int32, read_string
+from .cursor import Cursor, read_bytes, read_int16, read_int32, read_string
 
 __all__ = [
     "PROTOCOL_TYPE",

@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from ..errors import MalformedFrameError
+from .cursor import Cursor, read_compact_string
 from .framing import int32_at
-from .reader import Cursor, read_compact_string
 
 __all__ = ["PARTITIONS_PER_SLICE", "Lists", "PartitionColumns", "TopicColumns", "read_topic_columns"]
 

@@ -25,8 +25,8 @@ except ImportError:  # interpreted, where there is no Cython
 
 from ..common import Node
 from ..errors import MalformedFrameError
+from .cursor import Cursor
 from .framing import HAS_GIL, int32_at
-from .reader import Cursor
 
 __all__ = ["PartitionProduceResponse", "ProduceResponse", "decode_produce_response", "expect_topic_id"]
 

@@ -19,110 +19,43 @@ import datetime
 import struct
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, ClassVar, TypeAlias, TypeVar, get_origin
+from typing import Any, TypeVar, get_origin
 from uuid import UUID
 
-from kio.schema.errors import ErrorCode
-from kio.serial._implicit_defaults import get_tagged_field_default
-from kio.serial._introspect import (
+from ..errors import MalformedFrameError
+from ._kio import (
     EntityField,
     EntityTupleField,
+    ErrorCode,
     classify_field,
     get_field_tag,
     get_schema_field_type,
+    get_tagged_field_default,
     is_optional,
 )
+from .cursor import (
+    Cursor,
+    FieldReader,
+    not_null,
+    read_array,
+    read_bytes,
+    read_compact_array,
+    read_compact_string,
+    read_int16,
+    read_int32,
+    read_int64,
+    read_string,
+)
 
-from ..errors import MalformedFrameError
-
-__all__ = [
-    "Cursor",
-    "FieldReader",
-    "RequestCursor",
-    "entity_reader",
-    "entity_reader_with",
-    "error_code",
-    "read_bytes",
-    "read_compact_string",
-    "read_int16",
-    "read_int32",
-    "read_string",
-]
+__all__ = ["entity_reader", "entity_reader_with", "error_code"]
 
 T = TypeVar("T")
 
-FieldReader: TypeAlias = Callable[["Cursor"], Any]
-
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_INT16 = struct.Struct(">h").unpack_from
 _UINT16 = struct.Struct(">H").unpack_from
-_INT32 = struct.Struct(">i").unpack_from
 _UINT32 = struct.Struct(">I").unpack_from
-_INT64 = struct.Struct(">q").unpack_from
 _UINT64 = struct.Struct(">Q").unpack_from
 _FLOAT64 = struct.Struct(">d").unpack_from
-
-
-class Cursor:
-    """A position in a frame. Each ``read_*`` returns one value and moves on; raises MalformedFrameError
-    past the end.
-    """
-
-    __slots__ = ("data", "end", "position")
-
-    max_string_size: ClassVar[int] = 2**31 - 1
-
-    def __init__(self, data: bytes, position: int = 0) -> None:
-        self.data = data
-        self.position = position
-        self.end = len(data)
-
-    def advance(self, size: int) -> int:
-        """Skip ``size`` bytes and return their position."""
-        start = self.position
-        if size < 0 or size > self.end - start:
-            raise MalformedFrameError(f"{size} bytes claimed at offset {start}, {self.end - start} left in the frame")
-        self.position = start + size
-        return start
-
-    def take(self, size: int) -> bytes:
-        """The next ``size`` bytes."""
-        start = self.advance(size)
-        return self.data[start : start + size]
-
-    def read_unsigned_varint(self) -> int:
-        """An unsigned varint of at most five bytes."""
-        result = 0
-        for shift in (0, 7, 14, 21, 28):
-            byte = self.data[self.advance(1)]
-            result |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return result
-        raise MalformedFrameError(f"varint of more than five bytes at offset {self.position}")
-
-    def skip_tags(self) -> None:
-        """Skip the tagged fields that follow (KIP-482)."""
-        for _ in range(self.read_count(self.read_unsigned_varint())):
-            self.read_unsigned_varint()
-            self.advance(self.read_unsigned_varint())
-
-    def read_count(self, count: int) -> int:
-        """Check an array's length: each element takes at least one byte."""
-        if count > self.end - self.position:
-            raise MalformedFrameError(
-                f"array of {count} claimed at offset {self.position}, {self.end - self.position} bytes are left"
-            )
-        return count
-
-
-class RequestCursor(Cursor):
-    """A position in a request's frame. As in Kafka's brokers, no string may be longer than an int16 can say, not even
-    in the flexible versions.
-    """
-
-    __slots__ = ()
-
-    max_string_size: ClassVar[int] = 0x7FFF
 
 
 def error_code(code: int) -> ErrorCode:
@@ -169,7 +102,7 @@ def entity_reader_with(entity: Any, array: str, read_element: FieldReader) -> Fi
     """As ``entity_reader``, but each element of the untagged field ``array`` is the result of ``read_element``."""
     own_reader: Any = entity_reader(entity)
     _, fields, *rest = own_reader.args
-    read = partial(_not_null, partial(_read_compact_array if entity.__flexible__ else _read_array, read_element))
+    read = partial(not_null, partial(read_compact_array if entity.__flexible__ else read_array, read_element))
     return partial(_read_entity, entity, [(name, read if name == array else own) for name, own in fields], *rest)
 
 
@@ -212,76 +145,27 @@ def _field_reader(field: dataclasses.Field[Any], flexible: bool, optional: bool)
         inner = _primitive_reader(get_schema_field_type(field), flexible, optional and not kind.is_array)
     if not kind.is_array:
         return inner
-    read = partial(_read_compact_array if flexible else _read_array, inner)
+    read = partial(read_compact_array if flexible else read_array, inner)
     # kio's types: ``tuple[X, ...] | None`` is an array that may be null, ``tuple[X, ...]`` one that may not.
-    return partial(_not_null, read) if get_origin(field.type) is tuple else read
+    return partial(not_null, read) if get_origin(field.type) is tuple else read
 
 
 def _primitive_reader(kafka_type: str, flexible: bool, optional: bool) -> FieldReader:
     if kafka_type == "string":
         read = read_compact_string if flexible else read_string
-        return read if optional else partial(_not_null, read)
+        return read if optional else partial(not_null, read)
     if kafka_type in ("bytes", "records"):
         read_any = _read_compact_bytes if flexible else read_bytes
-        return read_any if optional else partial(_not_null, read_any)
+        return read_any if optional else partial(not_null, read_any)
     return _FIXED_SIZE_READERS[kafka_type]
 
 
-# Arrays and nullables
-
-
-def _read_array(inner: Callable[[Cursor], T], cursor: Cursor) -> tuple[T, ...] | None:
-    count = cursor.read_count(read_int32(cursor))
-    return None if count < 0 else tuple([inner(cursor) for _ in range(count)])
-
-
-def _read_compact_array(inner: Callable[[Cursor], T], cursor: Cursor) -> tuple[T, ...] | None:
-    count = cursor.read_count(cursor.read_unsigned_varint() - 1)
-    return None if count < 0 else tuple([inner(cursor) for _ in range(count)])
+# Nullables and bytes
 
 
 def _read_nullable_entity(inner: Callable[[Cursor], T], cursor: Cursor) -> T | None:
     # KIP-893: a nullable struct starts with -1 or 1.
     return None if _read_int8(cursor) < 0 else inner(cursor)
-
-
-def _not_null(read: Callable[[Cursor], T | None], cursor: Cursor) -> T:
-    value = read(cursor)
-    if value is None:
-        raise MalformedFrameError(f"null at offset {cursor.position}, where the schema has none")
-    return value
-
-
-# Strings and bytes
-
-
-def _decode(raw: bytes) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        raise MalformedFrameError(f"a string is not UTF-8: {error}") from None
-
-
-def read_string(cursor: Cursor) -> str | None:
-    """A string of a version that is not flexible, or None."""
-    size = read_int16(cursor)
-    return None if size < 0 else _decode(cursor.take(size))
-
-
-def read_compact_string(cursor: Cursor) -> str | None:
-    """A string of a flexible version, or None."""
-    size = cursor.read_unsigned_varint() - 1
-    if size > cursor.max_string_size:
-        raise MalformedFrameError(
-            f"string of {size} bytes at offset {cursor.position}, the limit is {cursor.max_string_size}"
-        )
-    return None if size < 0 else _decode(cursor.take(size))
-
-
-def read_bytes(cursor: Cursor) -> bytes | None:
-    """Bytes of a version that is not flexible, or None."""
-    size = read_int32(cursor)
-    return None if size < 0 else cursor.take(size)
 
 
 def _read_compact_bytes(cursor: Cursor) -> bytes | None:
@@ -305,26 +189,12 @@ def _read_boolean(cursor: Cursor) -> bool:
     return cursor.data[cursor.advance(1)] != 0
 
 
-def read_int16(cursor: Cursor) -> int:
-    """A signed integer of two bytes."""
-    return int(_INT16(cursor.data, cursor.advance(2))[0])
-
-
 def _read_uint16(cursor: Cursor) -> int:
     return int(_UINT16(cursor.data, cursor.advance(2))[0])
 
 
-def read_int32(cursor: Cursor) -> int:
-    """A signed integer of four bytes."""
-    return int(_INT32(cursor.data, cursor.advance(4))[0])
-
-
 def _read_uint32(cursor: Cursor) -> int:
     return int(_UINT32(cursor.data, cursor.advance(4))[0])
-
-
-def _read_int64(cursor: Cursor) -> int:
-    return int(_INT64(cursor.data, cursor.advance(8))[0])
 
 
 def _read_uint64(cursor: Cursor) -> int:
@@ -350,13 +220,13 @@ def _read_timedelta_i32(cursor: Cursor) -> datetime.timedelta:
 
 def _read_timedelta_i64(cursor: Cursor) -> datetime.timedelta:
     try:
-        return datetime.timedelta(milliseconds=_read_int64(cursor))
+        return datetime.timedelta(milliseconds=read_int64(cursor))
     except OverflowError as error:
         raise MalformedFrameError(f"a duration is out of range: {error}") from None
 
 
 def _read_datetime_i64(cursor: Cursor) -> datetime.datetime | None:
-    timestamp_ms = _read_int64(cursor)
+    timestamp_ms = read_int64(cursor)
     if timestamp_ms < 0:
         return None
     try:
@@ -370,7 +240,7 @@ _FIXED_SIZE_READERS: dict[str, FieldReader] = {
     "int8": _read_int8,
     "int16": read_int16,
     "int32": read_int32,
-    "int64": _read_int64,
+    "int64": read_int64,
     "uint8": _read_uint8,
     "uint16": _read_uint16,
     "uint32": _read_uint32,

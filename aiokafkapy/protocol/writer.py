@@ -6,7 +6,7 @@ of both for every response. kio's own writer takes ten times as long, and needs 
 
 Rules:
 
-- values, fields and defaults are those of ``messages.build``: a field that only other versions have is left out, one
+- values, fields and defaults are those of ``entities.build``: a field that only other versions have is left out, one
   that is not given takes the default, one that no version has raises TypeError;
 - an element of an array of structs may be ``bytes``: it is encoded already, and taken as it is;
 - ``records`` may be a list of buffers;
@@ -27,19 +27,19 @@ from struct import Struct, pack
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from kio.serial import entity_writer
-from kio.serial._introspect import (
+from ._kio import (
     EntityField,
     EntityTupleField,
     classify_field,
+    entity_writer,
     get_field_tag,
     get_schema_field_type,
     is_optional,
 )
-
 from .api import response_class
 from .codec import Buffer, unsigned_varint
-from .messages import check_names, default_of, milliseconds
+from .entities import check_names, default_of
+from .messages import milliseconds
 
 __all__ = ["PlainMessage", "encode_element", "error_codes", "fields_writer"]
 

@@ -22,6 +22,7 @@ __all__ = ["PRELOADED", "main", "preload"]
 
 PRELOADED: Final = (
     "pyspark.worker",
+    "aiokafkapy.protocol.entities",
     "aiokafkapy.spark.sink.row_sender",
     "aiokafkapy.spark.sink.stream_writer",
     "aiokafkapy.spark.sink.writer",

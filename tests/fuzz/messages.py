@@ -15,7 +15,7 @@ from typing import Any, Final
 from kio.serial._introspect import EntityField, EntityTupleField, classify_field, get_schema_field_type, is_optional
 
 from aiokafkapy.protocol.api import ApiKey, request_class, response_class, schema_versions
-from aiokafkapy.protocol.messages import build
+from aiokafkapy.protocol.entities import build
 from aiokafkapy.record.builder import RecordBatchBuilder
 from aiokafkapy.record.compression import Compression, compress
 

@@ -22,8 +22,7 @@ from typing import Any, Final, Protocol
 from ..._version import __version__
 from ...errors import MalformedFrameError, UnsupportedVersionError
 from ...protocol.api import ApiKey, client_versions
-from ...protocol.codec import Message, decode_response
-from ...protocol.messages import build_request, build_response
+from ...protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 __all__ = [
     "ApiVersions",
@@ -204,29 +203,24 @@ class ApiVersions:
         return self._nodes.get(node_id)
 
 
-def build_api_versions_request(version: int) -> Message:
+def build_api_versions_request(version: int) -> ApiVersionsRequest:
     """The body of a request for the broker's versions, which also names this client (KIP-511)."""
-    request: Message = build_request(
-        ApiKey.API_VERSIONS, version, client_software_name=_SOFTWARE_NAME, client_software_version=__version__
-    )
-    return request
+    return ApiVersionsRequest(version, _SOFTWARE_NAME, __version__)
 
 
-def decode_api_versions_response(version: int, frame: bytes) -> ApiVersionsAnswer:
+def decode_api_versions_response(version: int, frame: bytes) -> ApiVersionsResponse:
     """Decode a response. A refusal of the request's version should come in version 0 (KIP-511); of one that does not,
     only the error code is read.
     """
     error_code = int.from_bytes(frame[4:6], "big", signed=True)
     is_refusal = error_code == UnsupportedVersionError.code
-    answer: ApiVersionsAnswer
     try:
-        _, answer = decode_response(ApiKey.API_VERSIONS, 0 if is_refusal else version, frame)
+        return ApiVersionsResponse.read(0 if is_refusal else version, frame)
     except MalformedFrameError:
         if not is_refusal:
             raise
         # librdkafka's mock cluster and Azure Event Hubs each send a refusal in a format of their own.
-        answer = build_response(ApiKey.API_VERSIONS, 0, error_code=error_code)
-    return answer
+        return ApiVersionsResponse(error_code)
 
 
 def fallback_version(response: ApiVersionsAnswer) -> int:

@@ -31,8 +31,7 @@ from ...errors import (
 )
 from ...observability import RateLimitedLogger, get_logger
 from ...protocol.api import INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT, ApiKey
-from ...protocol.codec import Message
-from ...protocol.messages import build_request
+from ...protocol.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ..accumulator.record_accumulator import RecordAccumulator
 from ..identity.transaction_manager import TransactionManager
 from ..producer_metadata import ProducerMetadata
@@ -93,6 +92,7 @@ class ProducerIdRequests:
             node.node_id,
             ApiKey.INIT_PRODUCER_ID,
             _build,
+            decode=InitProducerIdResponse.read,
             callback=self._handle_response,
             max_version=INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT,
         )
@@ -121,15 +121,8 @@ class ProducerIdRequests:
         self._wakeup()
 
 
-def _build(version: int) -> Message:
-    return build_request(
-        ApiKey.INIT_PRODUCER_ID,
-        version,
-        transactional_id=None,
-        transaction_timeout=MAX_INT,
-        producer_id=-1,
-        producer_epoch=-1,
-    )
+def _build(version: int) -> InitProducerIdRequest:
+    return InitProducerIdRequest(version, MAX_INT)
 
 
 def _error_of(response: ClientResponse) -> KafkaError | None:

@@ -23,10 +23,10 @@ from aiokafkapy.protocol.codec import (
     decode_response,
     encode_response,
 )
+from aiokafkapy.protocol.cursor import Cursor
 from aiokafkapy.protocol.messages import build_response
 from aiokafkapy.protocol.produce_request import LOWEST_VERSION
 from aiokafkapy.protocol.produce_response import FIRST_FLEXIBLE
-from aiokafkapy.protocol.reader import Cursor
 from aiokafkapy.record.batch import RecordBatch
 
 __all__ = ["Answer", "Hold", "Replace", "Request", "SentBatch"]

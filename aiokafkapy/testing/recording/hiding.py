@@ -37,7 +37,8 @@ from aiokafkapy.protocol.codec import (
     encode_request,
     encode_response,
 )
-from aiokafkapy.protocol.reader import RequestCursor, entity_reader
+from aiokafkapy.protocol.cursor import RequestCursor
+from aiokafkapy.protocol.reader import entity_reader
 from aiokafkapy.record.batch import RecordBatch, iter_batches
 
 __all__ = ["NO_HEADER", "HiddenFrame", "Hiding"]

@@ -16,9 +16,11 @@ from aiokafkapy.protocol.codec import (
     encode_request,
     encode_response,
 )
+from aiokafkapy.protocol.cursor import Cursor
+from aiokafkapy.protocol.entities import build
 from aiokafkapy.protocol.framing import decode_correlation_id
-from aiokafkapy.protocol.messages import build, build_request, build_response, milliseconds
-from aiokafkapy.protocol.reader import Cursor, entity_reader, error_code
+from aiokafkapy.protocol.messages import build_request, build_response, milliseconds
+from aiokafkapy.protocol.reader import entity_reader, error_code
 
 EVERY_VERSION = [(key, v) for key in ApiKey for v in range(schema_versions(key)[0], schema_versions(key)[1] + 1)]
 

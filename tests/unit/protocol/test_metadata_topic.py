@@ -10,6 +10,7 @@ import pytest
 from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.protocol.api import ApiKey, schema_versions
 from aiokafkapy.protocol.codec import encode_response
+from aiokafkapy.protocol.cursor import Cursor
 from aiokafkapy.protocol.messages import build_response
 from aiokafkapy.protocol.metadata import FIRST_FLEXIBLE, read_metadata_response
 from aiokafkapy.protocol.metadata_topic import (
@@ -19,7 +20,6 @@ from aiokafkapy.protocol.metadata_topic import (
     TopicColumns,
     read_topic_columns,
 )
-from aiokafkapy.protocol.reader import Cursor
 
 VERSIONS = range(FIRST_FLEXIBLE, schema_versions(ApiKey.METADATA)[1] + 1)
 NEWEST = VERSIONS[-1]

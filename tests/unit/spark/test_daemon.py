@@ -15,6 +15,7 @@ from aiokafkapy.spark.sink.writer import KafkaWriter
 from aiokafkapy.spark.source.reader import KafkaReader
 from aiokafkapy.producer.producer import KafkaProducer
 from aiokafkapy.reader.partition_reader import PartitionReader
+from aiokafkapy.protocol import entities, reader
 late = sorted(name for name in set(sys.modules) - loaded if name.startswith(("aiokafkapy", "kio", "pydantic")))
 print(json.dumps({"loaded": sorted(loaded), "late": late, "threads": len(os.listdir("/proc/self/task"))}))
 """

@@ -101,7 +101,7 @@ def test_finalized_features_count_only_with_an_epoch() -> None:
 def test_answers_of_every_version_are_decoded(version: int) -> None:
     body = build_response(ApiKey.API_VERSIONS, version, api_keys=[{"api_key": 3, "max_version": 9}])
     frame = encode_response(body, 7)[4:]
-    assert decode_api_versions_response(version, frame) == body
+    assert decode_api_versions_response(version, frame).api_keys == ((3, 0, 9),)
 
 
 def test_a_refusal_is_decoded_as_version_0_for_any_requested_version() -> None:

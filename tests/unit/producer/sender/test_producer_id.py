@@ -9,7 +9,8 @@ import pytest
 
 from aiokafkapy.errors import ClusterAuthorizationFailedError, DisconnectedError, KafkaError, UnsupportedVersionError
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.protocol.messages import build_response
+from aiokafkapy.protocol.codec import encode_request
+from aiokafkapy.protocol.messages import build_request, build_response
 
 from ..sender_fakes import SenderHarness, batches_of
 
@@ -32,8 +33,10 @@ def test_it_is_asked_for_before_there_is_a_record(harness: SenderHarness) -> Non
     (request,) = harness.take()
     assert request.api_key == ApiKey.INIT_PRODUCER_ID
     assert request.build is not None
-    built: Any = request.build(4)
-    assert built.transactional_id is None
+    expected = build_request(
+        ApiKey.INIT_PRODUCER_ID, 4, transaction_timeout=2**31 - 1, producer_id=-1, producer_epoch=-1
+    )
+    assert encode_request(request.build(4), 7, "me") == encode_request(expected, 7, "me")
     harness.run()
     assert harness.take() == []
     harness.append()
