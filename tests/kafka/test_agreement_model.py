@@ -353,13 +353,21 @@ class Conversation(RuleBasedStateMachine):
         ends = [end + (partition in self.added) for partition, end in enumerate(self.ends)]
 
         async def settled(side: Side) -> list[Any]:
-            async with asyncio.timeout(PATIENCE):
-                while True:
-                    last = [await list_offset(side, self.topic, each, -1, 0) for each in range(PARTITIONS)]
-                    stable = [await list_offset(side, self.topic, each, -1, 1) for each in range(PARTITIONS)]
-                    if last == stable and all(found[1] >= end for found, end in zip(last, ends, strict=True)):
-                        return last
-                    await asyncio.sleep(0.01)
+            last = stable = list[Any]()
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    while True:
+                        last = [await list_offset(side, self.topic, each, -1, 0) for each in range(PARTITIONS)]
+                        stable = [await list_offset(side, self.topic, each, -1, 1) for each in range(PARTITIONS)]
+                        if last == stable and all(found[1] >= end for found, end in zip(last, ends, strict=True)):
+                            return last
+                        await asyncio.sleep(0.01)
+            except TimeoutError:
+                name = "Kafka" if side is self.sides[1] else "the dev broker"
+                raise AssertionError(
+                    f"{name} still has a transaction open after {PATIENCE:g} s: last offsets {last}, stable ones "
+                    f"{stable}, wanted are {ends} or more; {self.added=}"
+                ) from None
 
         self.ends = [offset for _, offset, _ in self.both(settled)]
         self.added.clear()
