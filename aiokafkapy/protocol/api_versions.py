@@ -7,15 +7,15 @@ fields that are not known are skipped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
-from ..errors import MalformedFrameError
 from .api import ApiKey
 from .codec import Buffer, read_response, unsigned_varint
 from .cursor import (
     Cursor,
+    FieldReader,
     not_null,
     read_array,
     read_compact_array,
@@ -23,6 +23,7 @@ from .cursor import (
     read_int16,
     read_int32,
     read_int64,
+    read_tagged_fields,
 )
 
 __all__ = ["ApiVersion", "ApiVersionsRequest", "ApiVersionsResponse", "FinalizedFeature", "SupportedFeature"]
@@ -31,10 +32,6 @@ T = TypeVar("T")
 
 _FIRST_WITH_THROTTLE_TIME: Final = 1
 _FIRST_FLEXIBLE: Final = 3
-_SUPPORTED_FEATURES: Final = 0
-_FINALIZED_FEATURES_EPOCH: Final = 1
-_FINALIZED_FEATURES: Final = 2
-"""Numbers of tagged fields."""
 
 
 class ApiVersion(NamedTuple):
@@ -107,28 +104,8 @@ def _read(version: int, cursor: Cursor) -> ApiVersionsResponse:
     read = partial(read_compact_array if is_flexible else read_array, partial(_read_api_version, is_flexible))
     api_keys = not_null(read, cursor)
     throttle_time_ms = read_int32(cursor) if version >= _FIRST_WITH_THROTTLE_TIME else 0
-    response = ApiVersionsResponse(error_code, api_keys, throttle_time_ms)
-    return _with_tags(response, cursor) if is_flexible else response
-
-
-def _with_tags(response: ApiVersionsResponse, cursor: Cursor) -> ApiVersionsResponse:
-    for _ in range(cursor.read_count(cursor.read_unsigned_varint())):
-        tag = cursor.read_unsigned_varint()
-        size = cursor.read_unsigned_varint()
-        after = cursor.advance(size) + size
-        start = after - size
-        if tag == _SUPPORTED_FEATURES:
-            cursor.position = start
-            response = response._replace(supported_features=_read_features(SupportedFeature, cursor))
-        elif tag == _FINALIZED_FEATURES_EPOCH:
-            cursor.position = start
-            response = response._replace(finalized_features_epoch=read_int64(cursor))
-        elif tag == _FINALIZED_FEATURES:
-            cursor.position = start
-            response = response._replace(finalized_features=_read_features(FinalizedFeature, cursor))
-        if cursor.position != after:
-            raise MalformedFrameError(f"tagged field {tag} of an ApiVersions response is not {size} bytes long")
-    return response
+    features = read_tagged_fields(_TAGGED, "an ApiVersions response", cursor) if is_flexible else {}
+    return ApiVersionsResponse(error_code, api_keys, throttle_time_ms, **features)
 
 
 def _read_api_version(is_flexible: bool, cursor: Cursor) -> ApiVersion:
@@ -145,3 +122,10 @@ def _read_features(make: Callable[[str, int, int], T], cursor: Cursor) -> tuple[
         return feature
 
     return not_null(partial(read_compact_array, read_feature), cursor)
+
+
+_TAGGED: Final[Mapping[int, tuple[str, FieldReader]]] = {
+    0: ("supported_features", partial(_read_features, SupportedFeature)),
+    1: ("finalized_features_epoch", read_int64),
+    2: ("finalized_features", partial(_read_features, FinalizedFeature)),
+}

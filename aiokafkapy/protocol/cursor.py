@@ -7,7 +7,7 @@ nothing else. ``reader`` reads kio's classes with it. Java's counterpart is ``By
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from ..errors import MalformedFrameError
@@ -25,6 +25,7 @@ __all__ = [
     "read_int32",
     "read_int64",
     "read_string",
+    "read_tagged_fields",
 ]
 
 T = TypeVar("T")
@@ -160,3 +161,19 @@ def not_null(read: Callable[[Cursor], T | None], cursor: Cursor) -> T:
     if value is None:
         raise MalformedFrameError(f"null at offset {cursor.position}, where the schema has none")
     return value
+
+
+def read_tagged_fields(readers: Mapping[int, tuple[str, FieldReader]], owner: str, cursor: Cursor) -> dict[str, Any]:
+    """The tagged fields of ``owner`` that ``readers`` knows, by name (KIP-482); the others are skipped."""
+    values = {}
+    for _ in range(cursor.read_count(cursor.read_unsigned_varint())):
+        tag = cursor.read_unsigned_varint()
+        size = cursor.read_unsigned_varint()
+        after = cursor.advance(size) + size
+        if tag in readers:
+            name, reader = readers[tag]
+            cursor.position = after - size
+            values[name] = reader(cursor)
+            if cursor.position != after:
+                raise MalformedFrameError(f"tagged field {tag} of {owner} is not {size} bytes long")
+    return values

@@ -17,11 +17,10 @@ from ._kio import (
     is_optional,
     schema_name_map,
 )
-from .reader import error_code
+from .reader import EPOCH, error_code
 
 __all__ = ["build", "check_names", "default_of"]
 
-_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _Convert: TypeAlias = Callable[[Any], object]
 """Of a plain value the one that kio has."""
 
@@ -116,7 +115,7 @@ def _as_duration(value: object) -> object:
 def _as_time(value: object) -> object:
     if not isinstance(value, int):
         return value
-    return None if value < 0 else _EPOCH + datetime.timedelta(milliseconds=value)
+    return None if value < 0 else EPOCH + datetime.timedelta(milliseconds=value)
 
 
 _CONVERTERS: Final[Mapping[str, _Convert]] = {

@@ -19,7 +19,7 @@ import datetime
 import struct
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, TypeVar, get_origin
+from typing import Any, Final, TypeVar, get_origin
 from uuid import UUID
 
 from ..errors import MalformedFrameError
@@ -45,13 +45,14 @@ from .cursor import (
     read_int32,
     read_int64,
     read_string,
+    read_tagged_fields,
 )
 
-__all__ = ["entity_reader", "entity_reader_with", "error_code"]
+__all__ = ["EPOCH", "entity_reader", "entity_reader_with", "error_code"]
 
 T = TypeVar("T")
 
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _UINT16 = struct.Struct(">H").unpack_from
 _UINT32 = struct.Struct(">I").unpack_from
 _UINT64 = struct.Struct(">Q").unpack_from
@@ -117,16 +118,7 @@ def _read_entity(
     values = {name: reader(cursor) for name, reader in fields}
     if flexible:
         values.update(defaults)
-        for _ in range(cursor.read_unsigned_varint()):
-            tag = cursor.read_unsigned_varint()
-            size = cursor.read_unsigned_varint()
-            after = cursor.advance(size) + size
-            if tag in tagged:
-                name, reader = tagged[tag]
-                cursor.position = after - size
-                values[name] = reader(cursor)
-                if cursor.position != after:
-                    raise MalformedFrameError(f"tagged field {tag} of {entity.__name__} is not {size} bytes long")
+        values.update(read_tagged_fields(tagged, entity.__name__, cursor))
     return entity(**values)
 
 
@@ -230,7 +222,7 @@ def _read_datetime_i64(cursor: Cursor) -> datetime.datetime | None:
     if timestamp_ms < 0:
         return None
     try:
-        return _EPOCH + datetime.timedelta(milliseconds=timestamp_ms)
+        return EPOCH + datetime.timedelta(milliseconds=timestamp_ms)
     except OverflowError as error:
         raise MalformedFrameError(f"a time stamp is out of range: {error}") from None
 

@@ -9,7 +9,7 @@ from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.protocol.api import ApiKey, schema_versions
 from aiokafkapy.protocol.codec import decode_response, encode_request, encode_response
 from aiokafkapy.protocol.cursor import Cursor, FieldReader
-from aiokafkapy.protocol.messages import build_request, build_response
+from aiokafkapy.protocol.messages import build_request, build_response, milliseconds
 from aiokafkapy.protocol.metadata import encode_metadata_request, read_metadata_response
 
 LOWEST, HIGHEST = schema_versions(ApiKey.METADATA)
@@ -38,7 +38,9 @@ def values(message: Any) -> dict[str, object]:
         "cluster_id": getattr(message, "cluster_id", None),
         "controller_id": getattr(message, "controller_id", None),
         "error_code": getattr(message, "error_code", 0),
-        "throttle_time_ms": getattr(message, "throttle_time_ms", None if throttle_time is None else 250),
+        "throttle_time_ms": getattr(
+            message, "throttle_time_ms", None if throttle_time is None else milliseconds(throttle_time)
+        ),
         "topics": message.topics,
     }
 
