@@ -94,7 +94,8 @@ class _Node:
 class ApacheKafka:
     """A cluster of real Kafka nodes, numbered from 1, on this machine; enter it with ``with`` or ``async with``.
 
-    ``config`` is added to every node's server.properties. ``version`` is any release from 3.9 on in Maven Central.
+    ``config`` is added to every node's server.properties, by which records of any age are kept. ``version`` is any
+    release from 3.9 on in Maven Central.
     ``security`` adds listeners, whose addresses ``bootstrap_servers_of`` returns; PLAINTEXT stays available to tests.
     ``plugins`` are jars and directories of classes behind Kafka's own jars, for classes that ``config`` names, such as
     ``metric.reporters``.
@@ -504,6 +505,8 @@ def _server_properties(node: _Node, voters: str, voter_count: int) -> dict[str, 
         "log.index.size.max.bytes": 1024 * 1024,
         "log.cleaner.dedupe.buffer.size": 4 * 1024 * 1024,
         "log.segment.delete.delay.ms": 1000,
+        # Tests stamp records as they like: one of long ago would be deleted within five minutes.
+        "log.retention.ms": -1,
         # Internal topics, as small as they can be.
         "offsets.topic.num.partitions": 1,
         "offsets.topic.replication.factor": replicas,

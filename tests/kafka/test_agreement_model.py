@@ -19,7 +19,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -384,17 +384,18 @@ def _of_added(body: Any) -> int:
 @contextmanager
 def sides(runner: asyncio.Runner, kafka: ApacheKafka) -> Iterator[tuple[Side, Side]]:
     """Connections to a dev broker and to Kafka."""
-    broker = DevBroker(auto_create_topics_enable=False)
-    runner.run(broker.start())
+
+    async def connected(stack: AsyncExitStack) -> tuple[Side, Side]:
+        broker = await stack.enter_async_context(DevBroker(auto_create_topics_enable=False))
+        nodes = (broker.nodes[0], Node(1, *kafka.address_of(1)))
+        dev, other = [await stack.enter_async_context(RawClient(node)) for node in nodes]
+        return Side(dev), Side(other)
+
+    stack = AsyncExitStack()
     try:
-        clients = [RawClient(node) for node in (broker.nodes[0], Node(1, *kafka.address_of(1)))]
-        for client in clients:
-            runner.run(client.__aenter__())
-        yield Side(clients[0]), Side(clients[1])
-        for client in clients:
-            runner.run(client.__aexit__(None, None, None))
+        yield runner.run(connected(stack))
     finally:
-        runner.run(broker.stop())
+        runner.run(stack.aclose())
 
 
 def test_random_conversations_go_alike(kafka: ApacheKafka) -> None:

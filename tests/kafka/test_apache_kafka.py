@@ -4,6 +4,7 @@ nothing behind.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -15,12 +16,15 @@ from pathlib import Path
 
 import pytest
 
+from aiokafkapy import KafkaProducer
+from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import (
     InvalidReplicaAssignmentError,
     PreferredLeaderNotAvailableError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
+from aiokafkapy.reader import PartitionReader
 from aiokafkapy.testing import ApacheKafka, KafkaToolError, KafkaUnavailableError
 
 CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
@@ -135,7 +139,9 @@ def test_a_paused_node_keeps_its_connections_and_is_silent(kafka: ApacheKafka) -
 
 
 async def test_a_broker_can_be_added_and_all_is_gone_afterwards() -> None:
-    async with ApacheKafka(config={"num.partitions": 4}) as kafka:
+    often = {"log.initial.task.delay.ms": 100, "log.retention.check.interval.ms": 100}
+    async with ApacheKafka(config={"num.partitions": 4} | often) as kafka:
+        await _keeps_records_of_any_age(kafka)
         assert await kafka.add_node() == 2
         assert kafka.running == kafka.node_ids == [1, 2]
         assert kafka.admin.brokers(kafka.address_of(1)) == {1, 2}
@@ -146,6 +152,24 @@ async def test_a_broker_can_be_added_and_all_is_gone_afterwards() -> None:
     for address in addresses:
         with pytest.raises(ConnectionRefusedError), socket.create_connection(address, 5):
             pass
+
+
+async def _keeps_records_of_any_age(kafka: ApacheKafka) -> None:
+    """Unless a topic says otherwise: when two records of one are gone, Kafka has looked through all topics once."""
+    await kafka.create_topic("kept", partitions=1)
+    await kafka.create_topic("deleted", partitions=1, config={"retention.ms": 1_000})
+    kept, deleted = TopicPartition("kept", 0), TopicPartition("deleted", 0)
+    async with (
+        KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer,
+        PartitionReader(kafka.bootstrap_servers) as reader,
+        asyncio.timeout(30),
+    ):
+        await producer.send("kept", b"of 2001", timestamp_ms=1_000_000_000_000)
+        for n in (1, 2):
+            await producer.send("deleted", b"of 2001", timestamp_ms=1_000_000_000_000)
+            while (await reader.beginning_offsets([deleted]))[deleted] < n:  # noqa: ASYNC110  # only Kafka knows
+                await asyncio.sleep(0.1)
+        assert await reader.beginning_offsets([kept]) == {kept: 0}
 
 
 def test_a_node_that_cannot_start_is_an_error_with_its_own_words() -> None:
