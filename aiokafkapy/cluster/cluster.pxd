@@ -14,7 +14,6 @@ cdef class Cluster:
     cdef public object unauthorized_topics
     cdef public bint is_bootstrap
     cdef object _partitions_by_node
-    cdef object _topic_names
 
     cpdef node_by_id(self, object node_id)
     cpdef topic(self, object name)
@@ -29,7 +28,7 @@ cdef class Cluster:
 @cython.final
 cdef class TopicMetadata:
     cdef readonly str name
-    cdef readonly object topic_id
+    cdef readonly bytes topic_id
     cdef readonly bint is_internal
     cdef readonly dict leader_epochs
     cdef readonly int wire_version
@@ -43,7 +42,7 @@ cdef class TopicMetadata:
     cdef tuple _available
 
     cdef _take(
-        self, str name, object topic_id, bint is_internal, tuple numbers, tuple leaders, tuple leader_epochs,
+        self, str name, bytes topic_id, bint is_internal, tuple numbers, tuple leaders, tuple leader_epochs,
         tuple replicas, tuple in_sync, tuple offline
     )
     cpdef partition(self, Py_ssize_t number)
@@ -53,4 +52,4 @@ cdef class TopicMetadata:
 
 
 @cython.locals(found=TopicMetadata)
-cpdef TopicMetadata topic_of_columns(object name, object topic_id, bint is_internal, object columns)
+cpdef TopicMetadata topic_of_columns(object name, bytes topic_id, bint is_internal, object columns)

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
-from uuid import UUID
 
 try:
     import cython
@@ -36,7 +35,6 @@ class Cluster:
     __slots__ = (
         "_nodes_by_id",
         "_partitions_by_node",
-        "_topic_names",
         "_topics",
         "cluster_id",
         "controller",
@@ -68,7 +66,6 @@ class Cluster:
         self.is_bootstrap = is_bootstrap
         # Computed on first use.
         self._partitions_by_node: dict[int, tuple[PartitionInfo, ...]] | None = None
-        self._topic_names: dict[UUID, str] | None = None
 
     @classmethod
     def bootstrap(cls, addresses: Iterable[tuple[str, int]]) -> Cluster:
@@ -125,18 +122,10 @@ class Cluster:
         topic = self._topics.get(topic_partition[0])
         return None if topic is None else self._nodes_by_id.get(topic.leader(topic_partition[1]))
 
-    def topic_id(self, topic: str) -> UUID | None:
+    def topic_id(self, topic: str) -> bytes | None:
         """The topic's id, or None if the topic is not known or the broker has no topic ids (before Kafka 2.8)."""
         found = self._topics.get(topic)
         return None if found is None else found.topic_id
-
-    def topic_name(self, topic_id: UUID) -> str | None:
-        """The name of the topic with this id, or None."""
-        if self._topic_names is None:
-            self._topic_names = {
-                topic.topic_id: name for name, topic in self._topics.items() if topic.topic_id is not None
-            }
-        return self._topic_names.get(topic_id)
 
     def __repr__(self) -> str:
         kind = "bootstrap, " if self.is_bootstrap else ""
@@ -175,7 +164,7 @@ class TopicMetadata:
         self,
         name: str,
         partitions: Iterable[PartitionInfo],
-        topic_id: UUID | None = None,
+        topic_id: bytes | None = None,
         *,
         is_internal: bool = False,
     ) -> None:
@@ -184,7 +173,7 @@ class TopicMetadata:
         self._take(name, topic_id, is_internal, numbers, leaders, epochs, replicas, in_sync, offline)
 
     def _take(
-        self, name: str, topic_id: UUID | None, is_internal: bool, numbers: tuple[int, ...], leaders: tuple[int, ...],
+        self, name: str, topic_id: bytes | None, is_internal: bool, numbers: tuple[int, ...], leaders: tuple[int, ...],
         leader_epochs: tuple[int, ...], replicas: tuple[tuple[int, ...], ...], in_sync: tuple[tuple[int, ...], ...],
         offline: tuple[tuple[int, ...], ...],
     ) -> None:  # fmt: skip
@@ -251,7 +240,9 @@ class TopicMetadata:
         return TopicMetadata(self.name, by_number.values(), self.topic_id, is_internal=self.is_internal)
 
     def __repr__(self) -> str:
-        return f"<TopicMetadata {self.name}, partitions={len(self._leaders)}, id={self.topic_id}>"
+        return (
+            f"<TopicMetadata {self.name}, partitions={len(self._leaders)}, id={self.topic_id and self.topic_id.hex()}>"
+        )
 
     # internals
 
@@ -276,7 +267,7 @@ class TopicMetadata:
         return numbers.index(number) if number in self.leader_epochs else -1
 
 
-def topic_of_columns(name: str, topic_id: UUID | None, is_internal: bool, columns: PartitionColumns) -> TopicMetadata:
+def topic_of_columns(name: str, topic_id: bytes | None, is_internal: bool, columns: PartitionColumns) -> TopicMetadata:
     """From a response's columns, which are kept when they are in order, as they are as a rule."""
     if columns.numbers != _first(len(columns.numbers)):
         rows = zip(*columns[:5], columns.offline or [()] * len(columns.numbers), strict=True)

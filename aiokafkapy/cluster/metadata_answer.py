@@ -15,8 +15,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, Final
 
 from ..common import NO_LEADER, NO_LEADER_EPOCH, Node, PartitionInfo
 from ..errors import make
@@ -25,6 +24,9 @@ from ..protocol.metadata import FIRST_FLEXIBLE, peek_topic_name, read_metadata_r
 from ..protocol.metadata_topic import Lists, TopicColumns, read_topic_columns
 from .cluster import NO_CONTROLLER, TopicMetadata, topic_of_columns
 from .metadata_cache import MetadataCache
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 __all__ = ["MetadataAnswer"]
 
@@ -158,7 +160,7 @@ def _topic_metadata(topic: Any, version: int, stale: set[str], shared: Replicas)
                 share(offline := tuple(getattr(partition, "offline_replicas", ())), offline),
             )
         )
-    topic_id = _usable_id(getattr(topic, "topic_id", None))
+    topic_id = _bytes_of(getattr(topic, "topic_id", None))
     return TopicMetadata(name, partitions, topic_id, is_internal=getattr(topic, "is_internal", False))
 
 
@@ -185,6 +187,6 @@ def _throttle_time_ms(message: Any) -> float:
     return getattr(message, "throttle_time_ms", 0) if throttle_time is None else throttle_time.total_seconds() * 1_000
 
 
-def _usable_id(topic_id: UUID | None) -> UUID | None:
+def _bytes_of(topic_id: UUID | None) -> bytes | None:
     """None for the zero id, which the protocol writes for "none"."""
-    return topic_id if topic_id is not None and topic_id.int else None
+    return topic_id.bytes if topic_id is not None and topic_id.int else None

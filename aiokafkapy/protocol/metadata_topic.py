@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
-from uuid import UUID
 
 from ..errors import MalformedFrameError
 from .cursor import Cursor, read_compact_string
@@ -61,7 +60,7 @@ class TopicColumns(NamedTuple):
 
     error_code: int
     name: str | None
-    topic_id: UUID | None
+    topic_id: bytes | None
     is_internal: bool
     partitions: PartitionColumns
 
@@ -71,7 +70,7 @@ def read_topic_columns(version: int, cursor: Cursor, lists: Lists, on_slice: Cal
     start = cursor.advance(_ERROR_CODE_SIZE)
     error_code = int.from_bytes(cursor.data[start : start + _ERROR_CODE_SIZE], signed=True)
     name = read_compact_string(cursor)
-    raw_id = cursor.take(16) if version >= _FIRST_WITH_TOPIC_IDS else b""
+    topic_id = bytes(cursor.take(16)) if version >= _FIRST_WITH_TOPIC_IDS else b""
     is_internal = cursor.take(1) != b"\0"
     count = cursor.read_count(cursor.read_unsigned_varint() - 1)
     if count < 0:
@@ -80,8 +79,7 @@ def read_topic_columns(version: int, cursor: Cursor, lists: Lists, on_slice: Cal
     partitions = _read_partitions(data, cursor.position, count, cursor, lists, on_slice)
     cursor.advance(_INT32_SIZE)  # authorized operations
     cursor.skip_tags()
-    topic_id = UUID(bytes=raw_id) if any(raw_id) else None
-    return TopicColumns(error_code, name, topic_id, is_internal, partitions)
+    return TopicColumns(error_code, name, topic_id if any(topic_id) else None, is_internal, partitions)
 
 
 def _read_partitions(

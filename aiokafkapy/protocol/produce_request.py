@@ -16,12 +16,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import Final, TypeAlias
-from uuid import UUID
 
 from .api import ApiKey
 from .codec import encode_request_header, unsigned_varint
 from .framing import HAS_GIL
-from .produce_response import FIRST_FLEXIBLE, FIRST_WITH_TOPIC_IDS, HIGHEST_VERSION, expect_topic_id
+from .produce_response import FIRST_FLEXIBLE, FIRST_WITH_TOPIC_IDS, HIGHEST_VERSION
 
 __all__ = ["encode_lone_produce_request", "encode_produce_request"]
 
@@ -52,7 +51,7 @@ _pack_partition_head, _pack_large_partition_head = Struct(">IBB").pack, Struct("
 
 def encode_produce_request(
     version: int, correlation_id: int, client_id: str | None, transactional_id: str | None, acks: int,
-    timeout_ms: int, topics: Sequence[tuple[str, UUID | None, Sequence[tuple[int, Sequence[Buffer]]]]],
+    timeout_ms: int, topics: Sequence[tuple[str, bytes | None, Sequence[tuple[int, Sequence[Buffer]]]]],
 ) -> list[bytes | memoryview]:  # fmt: skip
     """The buffers of a whole request frame, in order; the first begins with the frame's size.
 
@@ -77,7 +76,7 @@ def encode_produce_request(
         elif topic_id is None:
             raise ValueError(f"Produce version {version} needs the id of topic {name}")
         else:
-            head += topic_id.bytes
+            head += topic_id
         _write_count(head, len(partitions), flexible)
         pieces.append(bytes(head))
         for partition, buffers in partitions:
@@ -128,7 +127,7 @@ def _gathered(pieces: list[Buffer]) -> list[bytes | memoryview]:
 
 def encode_lone_produce_request(
     version: int, correlation_id: int, client_id: str | None, transactional_id: str | None, acks: int,
-    timeout_ms: int, topic: str, topic_id: UUID | None, partition: int, buffers: tuple[Buffer, ...],
+    timeout_ms: int, topic: str, topic_id: bytes | None, partition: int, buffers: tuple[Buffer, ...],
 ) -> list[bytes | memoryview]:  # fmt: skip
     """As ``encode_produce_request``, for one batch: the case of a single awaited send."""
     if version == _HIGHEST_VERSION and transactional_id is None and topic_id is not None:
@@ -138,7 +137,7 @@ def encode_lone_produce_request(
 
 
 def _encode_lone_request(
-    correlation_id: int, client_id: str | None, acks: int, timeout_ms: int, topic_id: UUID, partition: int,
+    correlation_id: int, client_id: str | None, acks: int, timeout_ms: int, topic_id: bytes, partition: int,
     buffers: tuple[Buffer, ...],
 ) -> list[bytes | memoryview]:  # fmt: skip
     """A request with one batch, the usual one of a lone awaited send, in a third of the time of the general code."""
@@ -166,15 +165,15 @@ def _encode_lone_request(
     return pieces
 
 
-_last_lone_head: tuple[str | None, int, int, UUID | None, bytearray] = (None, 0, 0, None, bytearray())
+_last_lone_head: tuple[str | None, int, int, bytes | None, bytearray] = (None, 0, 0, None, bytearray())
 """The arguments of the last such request, and the result of ``_lone_head``."""
 
 
-def _new_lone_head(client_id: str | None, acks: int, timeout_ms: int, topic_id: UUID) -> bytearray:
+def _new_lone_head(client_id: str | None, acks: int, timeout_ms: int, topic_id: bytes) -> bytearray:
     """A copy of ``_lone_head``, which is that of the request before as a rule."""
     global _last_lone_head
     if not HAS_GIL:
-        return bytearray(_lone_head(client_id, acks, timeout_ms, topic_id.int))
+        return bytearray(_lone_head(client_id, acks, timeout_ms, topic_id))
     last_client_id, last_acks, last_timeout_ms, last_topic_id, head = _last_lone_head
     if (
         last_topic_id is not topic_id
@@ -182,15 +181,13 @@ def _new_lone_head(client_id: str | None, acks: int, timeout_ms: int, topic_id: 
         or last_acks != acks
         or last_timeout_ms != timeout_ms
     ):
-        # By the id's number: a UUID's hash and its ``bytes`` take several Python calls.
-        head = bytearray(_lone_head(client_id, acks, timeout_ms, topic_id.int))
+        head = bytearray(_lone_head(client_id, acks, timeout_ms, topic_id))
         _last_lone_head = client_id, acks, timeout_ms, topic_id, head
-        expect_topic_id(topic_id)
     return head.copy()
 
 
 @lru_cache(maxsize=64)
-def _lone_head(client_id: str | None, acks: int, timeout_ms: int, topic_number: int) -> bytes:
+def _lone_head(client_id: str | None, acks: int, timeout_ms: int, topic_id: bytes) -> bytes:
     """All that precedes the records in a request of the highest version for one partition; zero are the frame's size,
     the correlation id, the partition, and the size of its records.
 
@@ -201,7 +198,7 @@ def _lone_head(client_id: str | None, acks: int, timeout_ms: int, topic_number: 
     client_id_size = -1 if client_id is None else len(encoded_id)
     return Struct(f">ihhih{len(encoded_id)}sBBhiB16sBiBB").pack(
         0, _PRODUCE, HIGHEST_VERSION, 0, client_id_size, encoded_id,
-        0, 0, acks, timeout_ms, 2, topic_number.to_bytes(16, "big"), 2, 0, 0, 0,
+        0, 0, acks, timeout_ms, 2, topic_id, 2, 0, 0, 0,
     )  # fmt: skip
 
 

@@ -5,7 +5,6 @@ cimport cython
 from aiokafkapy.protocol.framing cimport int32_at
 
 cdef long long _TWO_TO_32
-cdef tuple _last_topic_id
 cdef Py_ssize_t _LONE_ANSWER_SIZE
 cdef int _HIGHEST_VERSION
 
@@ -13,7 +12,7 @@ cdef int _HIGHEST_VERSION
 @cython.final
 cdef class PartitionProduceResponse:
     cdef readonly object topic
-    cdef readonly object topic_id
+    cdef readonly bytes topic_id
     cdef readonly int partition
     cdef readonly int error_code
     cdef readonly long long base_offset
@@ -34,20 +33,18 @@ cdef class ProduceResponse:
 
 @cython.locals(answer=PartitionProduceResponse)
 cdef PartitionProduceResponse _plain_answer(
-    object topic, object topic_id, int partition, int error_code, long long base_offset, long long log_append_time_ms,
+    object topic, bytes topic_id, int partition, int error_code, long long base_offset, long long log_append_time_ms,
     long long log_start_offset,
 )
 
 
 @cython.locals(answer=PartitionProduceResponse, response=ProduceResponse)
-cdef ProduceResponse _decode_lone_answer(bytes data)
-@cython.locals(raw=bytes)
-cdef object _topic_id_at_6(bytes data)
+cdef ProduceResponse _decode_lone_answer(bytes data, bytes topic_id)
 @cython.locals(low="long long")
 cdef long long _int64_at(bytes data, Py_ssize_t position) except? -1
 @cython.locals(start=Py_ssize_t, most=Py_ssize_t, found=Py_ssize_t, plain=tuple)
 cdef Py_ssize_t _read_plain_partitions(
-    object cursor, Py_ssize_t count, object topic, object topic_id, list partitions
+    object cursor, Py_ssize_t count, object topic, bytes topic_id, list partitions
 ) except -1
 cpdef ProduceResponse _decode_any_answer(int version, object frame)
 @cython.locals(flexible=bint)
@@ -58,4 +55,4 @@ cdef tuple _read(object cursor, object struct)
 cdef long long _read_varint(object cursor) except -1
 @cython.locals(count="long long")
 cdef long long _read_count(object cursor, bint flexible) except -1
-cpdef decode_produce_response(int version, object frame)
+cpdef decode_produce_response(int version, object frame, bytes topic_id=*)

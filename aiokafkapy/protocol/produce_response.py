@@ -13,10 +13,8 @@ unknown error codes and tagged fields are accepted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from struct import Struct
 from typing import Final
-from uuid import UUID
 
 try:
     import cython
@@ -26,9 +24,9 @@ except ImportError:  # interpreted, where there is no Cython
 from ..common import Node
 from ..errors import MalformedFrameError
 from .cursor import Cursor
-from .framing import HAS_GIL, int32_at
+from .framing import int32_at
 
-__all__ = ["PartitionProduceResponse", "ProduceResponse", "decode_produce_response", "expect_topic_id"]
+__all__ = ["PartitionProduceResponse", "ProduceResponse", "decode_produce_response"]
 
 HIGHEST_VERSION: Final = 13
 FIRST_FLEXIBLE: Final = 9
@@ -76,7 +74,7 @@ class PartitionProduceResponse:
     def __init__(
         self,
         topic: str | None,
-        topic_id: UUID | None,
+        topic_id: bytes | None,
         partition: int,
         error_code: int,
         base_offset: int,
@@ -111,7 +109,7 @@ class PartitionProduceResponse:
 
 
 def _plain_answer(
-    topic: str | None, topic_id: UUID | None, partition: int, error_code: int, base_offset: int,
+    topic: str | None, topic_id: bytes | None, partition: int, error_code: int, base_offset: int,
     log_append_time_ms: int, log_start_offset: int,
 ) -> PartitionProduceResponse:  # fmt: skip
     """A partition without errors or hints, made without the constructor, which is a Python call."""
@@ -157,10 +155,13 @@ class ProduceResponse:
         return self.correlation_id, self.throttle_time_ms, self.partitions, self.node_endpoints
 
 
-def decode_produce_response(version: int, frame: bytes) -> ProduceResponse:
-    """Read a response frame (without its size) of a request of ``version``; raises MalformedFrameError."""
+def decode_produce_response(version: int, frame: bytes, topic_id: bytes | None = None) -> ProduceResponse:
+    """Read a response frame (without its size) of a request of ``version``; raises MalformedFrameError.
+
+    ``topic_id`` is the request's first: an answer that has it shares this very object, where that is cheaper.
+    """
     if version == _HIGHEST_VERSION and len(frame) == _LONE_ANSWER_SIZE and type(frame) is bytes:
-        lone = _decode_lone_answer(frame)
+        lone = _decode_lone_answer(frame, topic_id)
         if lone is not None:
             return lone
     return _decode_any_answer(version, frame)
@@ -185,7 +186,7 @@ def _decode_any_answer(version: int, frame: bytes) -> ProduceResponse:
     return ProduceResponse(correlation_id, throttle_time_ms, partitions, node_endpoints)
 
 
-def _decode_lone_answer(data: bytes) -> ProduceResponse | None:
+def _decode_lone_answer(data: bytes, topic_id: bytes | None) -> ProduceResponse | None:
     """The response to one successful batch, the usual one of a lone awaited send; None if the frame is another one.
 
     Correlation id, no tags, one topic's id, its one partition: index, error code, base offset, log append time, log
@@ -193,9 +194,11 @@ def _decode_lone_answer(data: bytes) -> ProduceResponse | None:
     """
     if data[4] or data[5] != 2 or data[22] != 2 or data[53] != 1 or data[54] or data[55] or data[56] or data[61]:
         return None
+    if topic_id is None or not data.startswith(topic_id, 6):
+        topic_id = data[6:22]
     answer = _plain_answer(
         None,
-        _topic_id_at_6(data) if HAS_GIL else _topic_id(data[6:22]),
+        topic_id,
         int32_at(data, 23),
         int32_at(data, 27) >> 16,
         _int64_at(data, 29),
@@ -215,43 +218,16 @@ def _int64_at(data: bytes, position: int) -> int:
     return int32_at(data, position) * _TWO_TO_32 + (low if low >= 0 else low + _TWO_TO_32)
 
 
-_last_topic_id: tuple[bytes, UUID] = (bytes(16), UUID(int=0))
-"""The bytes of the id that a lone answer had last, and the id."""
-
-
-def expect_topic_id(topic_id: UUID) -> None:
-    """Answers that name this id next get this very object, for which no UUID need be made."""
-    global _last_topic_id
-    _last_topic_id = topic_id.bytes, topic_id
-
-
-def _topic_id_at_6(data: bytes) -> UUID:
-    """As ``_topic_id(data[6:22])``; nothing is cut out when it is that of the answer before."""
-    global _last_topic_id
-    raw, topic_id = _last_topic_id
-    if not data.startswith(raw, 6):
-        raw = data[6:22]
-        topic_id = _topic_id(raw)
-        _last_topic_id = raw, topic_id
-    return topic_id
-
-
-@lru_cache(maxsize=1024)
-def _topic_id(raw: bytes) -> UUID:
-    """The UUID of these bytes, cached: making one costs more than reading the rest of a response."""
-    return UUID(bytes=raw)
-
-
 def _read_topic(cursor: Cursor, version: int, partitions: list[PartitionProduceResponse]) -> None:
     flexible = version >= FIRST_FLEXIBLE
     topic: str | None = None
-    topic_id: UUID | None = None
+    topic_id: bytes | None = None
     if version < FIRST_WITH_TOPIC_IDS:
         topic = _read_string(cursor, flexible)
         if topic is None:
             raise MalformedFrameError("a topic in a Produce response has no name")
     else:
-        topic_id = _topic_id(bytes(cursor.take(16)))
+        topic_id = bytes(cursor.take(16))
     count = _read_count(cursor, flexible)
     if flexible:
         count -= _read_plain_partitions(cursor, count, topic, topic_id, partitions)
@@ -261,7 +237,7 @@ def _read_topic(cursor: Cursor, version: int, partitions: list[PartitionProduceR
 
 
 def _read_plain_partitions(
-    cursor: Cursor, count: int, topic: str | None, topic_id: UUID | None, partitions: list[PartitionProduceResponse]
+    cursor: Cursor, count: int, topic: str | None, topic_id: bytes | None, partitions: list[PartitionProduceResponse]
 ) -> int:
     """Read the partitions without errors or hints, up to the first that has some; returns how many there were."""
     start = cursor.position
@@ -279,7 +255,9 @@ def _read_plain_partitions(
     return found
 
 
-def _read_partition(cursor: Cursor, version: int, topic: str | None, topic_id: UUID | None) -> PartitionProduceResponse:
+def _read_partition(
+    cursor: Cursor, version: int, topic: str | None, topic_id: bytes | None
+) -> PartitionProduceResponse:
     flexible = version >= FIRST_FLEXIBLE
     log_start_offset = -1
     if version >= FIRST_WITH_LOG_START_OFFSET:

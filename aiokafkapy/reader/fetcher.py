@@ -208,7 +208,7 @@ class Fetcher:
         for node, partitions in by_node.items():
             if not is_ready(node):
                 continue
-            ids = {tp.topic: self.metadata.cluster.topic_id(tp.topic) for tp in partitions}
+            ids = {tp.topic: self._topic_id(tp.topic) for tp in partitions}
             plans.append(FetchPlan(node, partitions, ids, self.config))
             self.busy_nodes.add(node.node_id)
             for tp in partitions:
@@ -281,6 +281,10 @@ class Fetcher:
         return None
 
     # internals
+
+    def _topic_id(self, topic: str) -> UUID | None:
+        topic_id = self.metadata.cluster.topic_id(topic)
+        return None if topic_id is None else UUID(bytes=topic_id)
 
     def _stop_of(self, completed: CompletedFetch) -> int:
         return self.partitions[completed.topic_partition].stop_at

@@ -14,7 +14,6 @@ from functools import cache, partial
 from itertools import count
 from time import perf_counter
 from typing import Any
-from uuid import UUID
 
 import pyperf
 
@@ -40,7 +39,7 @@ __all__ = ["BENCHMARKS", "main"]
 
 SMALL, LARGE = b"x" * 100, b"x" * 1024
 BATCH_SIZE = 128 * 1024
-TOPIC_ID = UUID(int=1)
+TOPIC_ID = bytes(15) + b"\1"
 METADATA_VERSION = client_versions(ApiKey.METADATA)[1]
 
 Timed = Callable[[int], float]

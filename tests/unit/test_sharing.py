@@ -29,7 +29,6 @@ KEPT: Final = {
     # Not used, where there is no GIL; but for ``_LONE_TAIL``, which is made at import
     "producer/deliveries/shortcuts.pyx": {"last_found", "last_loop", "last_version", "SYSTEM_TIME"},
     "protocol/produce_request.pxd": {"_last_lone_head", "_LONE_TAIL"},
-    "protocol/produce_response.pxd": {"_last_topic_id"},
     # Made at import, and the same ever after
     "producer/deliveries/waiter.pyx": {"DONE", "CALL_SOON", "CONTEXT", "add_done_callback"},
     "producer/deliveries/waiting.pxd": {"_installed"},

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
-from uuid import UUID
 
 from ...cluster.cluster import TopicMetadata
 from ...common import ExponentialBackoff, PartitionInfo
@@ -196,7 +195,7 @@ class LimitsBook:
                 topic.due_at = now + ASK_DELAY
         return anew
 
-    def learned(self, topic: str, limits: TopicLimits, topic_id: UUID | None, now: float) -> None:
+    def learned(self, topic: str, limits: TopicLimits, topic_id: bytes | None, now: float) -> None:
         """A broker has told the limits of the topic, which has this id."""
         found = self._topics.get(topic)
         if found is not None:
@@ -228,7 +227,7 @@ class _Topic:
 
     def __init__(self, due_at: float) -> None:
         self.limits: TopicLimits | None = None
-        self.topic_id: UUID | None = None
+        self.topic_id: bytes | None = None
         self.due_at = due_at
         self.asked_at = -_NEVER
         self.attempts = 0

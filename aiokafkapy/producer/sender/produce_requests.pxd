@@ -56,7 +56,7 @@ cdef class ProduceRequest(ClientRequest):
     cdef ProduceRequests requests
     cdef readonly list batches
     cdef object topic
-    cdef object topic_id
+    cdef bytes topic_id
     cdef list topics
     cdef object transactional_id
     cdef int acks

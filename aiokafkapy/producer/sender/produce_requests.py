@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence, Set
 from typing import TYPE_CHECKING, Final, TypeAlias
-from uuid import UUID
 
 from ...client.nodes.client_request import Buffer, ClientRequest, ClientResponse
 from ...client.nodes.sender_client import SenderClient
@@ -49,7 +48,7 @@ LAST_PRODUCE_BEFORE_TRANSACTION_V2: Final = 11
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 _NEVER: Final = math.inf
 
-TopicBatches: TypeAlias = tuple[str, UUID | None, list[ProducerBatch]]
+TopicBatches: TypeAlias = tuple[str, bytes | None, list[ProducerBatch]]
 """A topic, its id, and its batches in a request."""
 
 
@@ -280,7 +279,7 @@ class ProduceRequest(ClientRequest):
     requests: ProduceRequests
     batches: list[ProducerBatch]
     topic: str
-    topic_id: UUID | None
+    topic_id: bytes | None
     topics: list[TopicBatches] | None
     transactional_id: str | None
     acks: int
@@ -306,7 +305,7 @@ class ProduceRequest(ClientRequest):
 
     def read(self, version: int, frame: bytes) -> ProduceResponse:
         """The answers."""
-        return decode_produce_response(version, frame)
+        return decode_produce_response(version, frame, self.topic_id)
 
     def hand_out(self, response: ClientResponse) -> None:
         """The request is over."""
@@ -320,7 +319,6 @@ class ProduceRequest(ClientRequest):
         """True when these are the answers to the batches of one topic, in their order, and none is an error."""
         if self.topics is not None or len(answers) != len(self.batches):
             return False
-        known = self.topic_id
         for index, answer in enumerate(answers):
             batch = self.batches[index]
             if answer.error_code or answer.partition != batch.topic_partition.partition:
@@ -328,11 +326,8 @@ class ProduceRequest(ClientRequest):
             if answer.topic is not None:
                 if answer.topic != self.topic:
                     return False
-            elif answer.topic_id is not known or known is None:  # they share one object, as a rule
-                known = answer.topic_id
-                # By their numbers, for comparing two UUIDs is a Python call.
-                if known is None or self.topic_id is None or known.int != self.topic_id.int:
-                    return False
+            elif self.topic_id is None or answer.topic_id != self.topic_id:
+                return False
         return True
 
 

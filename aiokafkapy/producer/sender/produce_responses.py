@@ -14,7 +14,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
-from uuid import UUID
 
 from ...common import TopicPartition
 from ...errors import (
@@ -222,7 +221,7 @@ def gapless_error(
 
 
 def answers_by_partition(
-    partitions: Iterable[PartitionProduceResponse], topic_names: Mapping[UUID | None, str]
+    partitions: Iterable[PartitionProduceResponse], topic_names: Mapping[bytes | None, str]
 ) -> dict[TopicPartition, PartitionProduceResponse]:
     """A response's parts by partition; ``topic_names`` are those of the ids in the request. Other ids are left out."""
     found = {}

@@ -270,7 +270,7 @@ class TestAnswers:
         (found,) = metadata.cluster.partitions_for_topic("t")
         assert found.leader == 1
         assert found.leader_epoch == (3 if version >= 9 else -1)
-        assert metadata.cluster.topic_id("t") == (ID if version >= 10 else None)
+        assert metadata.cluster.topic_id("t") == (ID.bytes if version >= 10 else None)
         assert metadata.cluster.cluster_id == ("c" if version >= 2 else None)
 
 
@@ -298,7 +298,7 @@ class TestEpochs:
         update(metadata, clock, topic("t", partition(leader=2, epoch=5), topic_id=ID))
         update(metadata, clock, topic("t", partition(leader=1, epoch=0), topic_id=UUID(int=2)))
         assert metadata.current_leader(TopicPartition("t", 0)) == (Node(1, "one", 1), 0)
-        assert metadata.cluster.topic_id("t") == UUID(int=2)
+        assert metadata.cluster.topic_id("t") == UUID(int=2).bytes
 
     def test_so_is_an_id_that_comes_after_the_topic_was_gone(self, metadata: Metadata, clock: VirtualClock) -> None:
         update(metadata, clock, topic("t", partition(leader=2, epoch=5), topic_id=ID))
@@ -330,7 +330,7 @@ class TestLeaderHints:
         assert metadata.update_partition_leaderships({self.TP: (3, 6)}, [Node(3, "three", 3)]) == {self.TP}
         assert metadata.current_leader(self.TP) == (Node(3, "three", 3), 6)
         assert metadata.current_leader(TopicPartition("t", 1)) == (Node(2, "two", 2), 3)
-        assert metadata.cluster.topic_id("t") == ID
+        assert metadata.cluster.topic_id("t") == ID.bytes
         assert told == [1]
 
     def test_an_older_or_equal_epoch_is_not(self, metadata: Metadata) -> None:

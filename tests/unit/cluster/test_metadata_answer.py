@@ -68,7 +68,7 @@ class TestReading:
         assert answer.nodes == {1: Node(1, "h", 9)}
         assert (answer.cluster_id, answer.controller_id, answer.error_code) == ("c", 1, 0)
         assert answer.topics["a"].partitions == (PartitionInfo("a", 0, 1, 3), PartitionInfo("a", 1, 1, 4))
-        assert answer.topics["a"].topic_id == UUID(int=1)
+        assert answer.topics["a"].topic_id == UUID(int=1).bytes
         assert answer.errors == {"b": LEADER_NOT_AVAILABLE}
         assert set(answer.topics) == set(answer.changed) == {"a", "c"}
         assert answer.stale == {"c"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 from typing import Final
 
@@ -21,5 +20,5 @@ FRAMES: Final = read_golden("produce_frames.hex")
 BATCHES: Final = read_golden("batches.hex")
 
 
-def topic_id(number: int) -> uuid.UUID:
-    return uuid.UUID(bytes=(number + 1).to_bytes(8) + (-number - 1).to_bytes(8, signed=True))
+def topic_id(number: int) -> bytes:
+    return (number + 1).to_bytes(8) + (-number - 1).to_bytes(8, signed=True)

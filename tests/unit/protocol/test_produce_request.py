@@ -24,6 +24,7 @@ from tests.unit.protocol.java_frames import BATCHES, FRAMES, VERSIONS, topic_id
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 TEXT = st.text(max_size=30)
+TOPIC_IDS = st.binary(min_size=16, max_size=16).filter(any)
 
 
 class TestRequestsOfJava:
@@ -51,7 +52,7 @@ BUFFERS = st.lists(st.binary(min_size=1, max_size=40) | st.just(bytes(SMALL_BUFF
 TOPICS = st.lists(
     st.tuples(
         st.text(min_size=1, max_size=20),
-        st.uuids().filter(lambda value: value.int != 0),
+        TOPIC_IDS,
         st.lists(st.tuples(INT32, BUFFERS), max_size=4),
     ),
     max_size=4,
@@ -91,7 +92,7 @@ class TestRequests:
             timeout=i32Timedelta.parse(datetime.timedelta(milliseconds=timeout_ms)),
             topic_data=tuple(
                 schema.TopicProduceData(
-                    **({"topic_id": identity} if version >= 13 else {"name": name}),
+                    **({"topic_id": uuid.UUID(bytes=identity)} if version >= 13 else {"name": name}),
                     partition_data=tuple(
                         schema.PartitionProduceData(index=index, records=b"".join(buffers))
                         for index, buffers in partitions
@@ -110,7 +111,7 @@ class TestRequests:
         client_id=TEXT | st.none(),
         transactional_id=st.none() | TEXT,
         acks=st.sampled_from([-1, 0, 1]),
-        identity=st.uuids().filter(lambda value: value.int != 0),
+        identity=TOPIC_IDS,
         partition=INT32,
         buffers=BUFFERS
         | st.sampled_from([bytes(size) for size in (1, 126, 127, 128, 16_382, 16_383, 2_097_150, 2_097_151)]).map(
@@ -123,7 +124,7 @@ class TestRequests:
         client_id: str | None,
         transactional_id: str | None,
         acks: int,
-        identity: uuid.UUID,
+        identity: bytes,
         partition: int,
         buffers: list[Buffer],
     ) -> None:

@@ -31,6 +31,7 @@ from tests.unit.protocol.java_frames import BASE, FRAMES, VERSIONS, topic_id
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(max_size=30)
+ID = bytes(15) + b"\7"
 
 
 class TestResponsesOfJava:
@@ -135,7 +136,7 @@ class TestResponses:
         assert decoded.partitions == [
             PartitionProduceResponse(
                 name if version < 13 else None,
-                identity if version >= 13 else None,
+                identity.bytes if version >= 13 else None,
                 index,
                 int(error),
                 offset,
@@ -215,8 +216,10 @@ class TestResponses:
             pass
 
 
-@given(st.integers(0, 61), st.integers(0, 255))
-def test_the_short_cut_for_a_lone_answer_reads_the_same_as_the_long_way(position: int, byte: int) -> None:
+@given(st.integers(0, 61), st.integers(0, 255), st.sampled_from([None, ID, bytes(16)]))
+def test_the_short_cut_for_a_lone_answer_reads_the_same_as_the_long_way(
+    position: int, byte: int, requested: bytes | None
+) -> None:
     """One changed byte at any place: the same answer, or the same refusal, by both ways."""
     body = build_response(
         ApiKey.PRODUCE,
@@ -224,7 +227,7 @@ def test_the_short_cut_for_a_lone_answer_reads_the_same_as_the_long_way(position
         throttle_time=5,
         responses=[
             {
-                "topic_id": uuid.UUID(int=7),
+                "topic_id": uuid.UUID(bytes=ID),
                 "partition_responses": [{"index": 3, "base_offset": 9, "log_append_time": -1, "log_start_offset": 2}],
             }
         ],
@@ -233,13 +236,13 @@ def test_the_short_cut_for_a_lone_answer_reads_the_same_as_the_long_way(position
     assert len(frame) == 62
     frame[position] = byte
 
-    def read(decode: Callable[[int, bytes], ProduceResponse]) -> object:
+    def read(decode: Callable[..., ProduceResponse], *topic_id: bytes | None) -> object:
         try:
-            return decode(13, bytes(frame))
+            return decode(13, bytes(frame), *topic_id)
         except MalformedFrameError as error:
             return str(error)
 
-    assert read(produce_response.decode_produce_response) == read(produce_response._decode_any_answer)
+    assert read(produce_response.decode_produce_response, requested) == read(produce_response._decode_any_answer)
 
 
 @pytest.mark.skipif(not compiled, reason="interpreted objects are always tracked")

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 import pytest
 
@@ -211,7 +210,7 @@ async def test_limits_of_a_topic_made_anew_are_forgotten_at_once() -> None:
     one = Reader()
     await one.use("t")
     partitions = one.topics.cluster.partitions_for_topic("t")
-    one.topics.cluster = Cluster(NODES, {"t": TopicMetadata("t", partitions, UUID(int=9))})
+    one.topics.cluster = Cluster(NODES, {"t": TopicMetadata("t", partitions, bytes(15) + b"\11")})
     one.reader.on_metadata_update()
     assert one.limits == [2000, None]
     await one.pass_time(1.1)

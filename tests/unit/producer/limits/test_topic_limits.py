@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 import pytest
 
 from aiokafkapy.cluster.cluster import TopicMetadata
@@ -32,7 +30,7 @@ def ask(book: LimitsBook, now: float, *known: str) -> list[str]:
     return book.take_due(now, known.__contains__)
 
 
-def learn(book: LimitsBook, topic: str, now: float, topic_id: UUID | None = None) -> TopicLimits:
+def learn(book: LimitsBook, topic: str, now: float, topic_id: bytes | None = None) -> TopicLimits:
     limits = limits_of([("max.message.bytes", "2000")], now, book.max_age)
     book.learned(topic, limits, topic_id, now)
     return limits
@@ -213,7 +211,7 @@ class TestLimitsBook:
 
     def test_a_topic_made_anew_loses_its_limits(self) -> None:
         book = new_book()
-        first, second = UUID(int=1), UUID(int=2)
+        first, second = bytes(15) + b"\1", bytes(15) + b"\2"
         book.use("t", 0.0)
         ask(book, 1.0, "t")
         learn(book, "t", 1.0, first)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any, cast
-from uuid import uuid4
 
 import pytest
 
@@ -209,9 +208,9 @@ def test_the_delivery_timeout_names_count_and_cause() -> None:
 
 
 def test_answers_are_found_by_name_or_by_topic_id() -> None:
-    topic_id = uuid4()
+    topic_id = bytes(15) + b"\1"
     by_id = answer_of(A, topic=None, topic_id=topic_id)
-    stranger = answer_of(A, topic=None, topic_id=uuid4())
+    stranger = answer_of(A, topic=None, topic_id=bytes(15) + b"\2")
     assert answers_by_partition([by_id, stranger], {topic_id: "named"}) == {TopicPartition("named", 3): by_id}
     assert answers_by_partition([answer_of(A)], {}) == {A: answer_of(A)}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from contextvars import ContextVar
 from typing import Any
-from uuid import UUID
 
 import pytest
 
@@ -103,7 +102,7 @@ class TestRequests:
 
     def test_topic_ids_are_used_when_all_are_known_and_answers_found_by_them(self) -> None:
         harness = SenderHarness()
-        topic_id = UUID(int=5)
+        topic_id = bytes(15) + b"\5"
         topic = TopicMetadata("t", [PartitionInfo("t", 0, 1, 1)], topic_id)
         harness.metadata.cluster = Cluster(NODES, {"t": topic})
         delivery = harness.append()
