@@ -44,7 +44,6 @@ from ..protocol.api import ApiKey, api_name
 from ..protocol.codec import Message
 from ..protocol.framing import decode_correlation_id
 from .api_versions_handshake import ApiVersionsHandshake
-from .authentication import Authenticator
 from .metadata_updater import MetadataUpdater
 from .network_client_state import ACTIVE, NETWORK_CLIENT_STATES, NetworkClientState
 from .network_client_utils import send_and_receive
@@ -66,6 +65,7 @@ from .watch import ClientWatch
 
 if TYPE_CHECKING:
     from ..security.sasl.mechanism import SaslMechanism
+    from .authentication import Authenticator
     from .config import ClientConfig
 
 __all__ = ["NetworkClient"]
@@ -545,6 +545,8 @@ class NetworkClient(SenderClient):
     def _new_authenticator(self, mechanism: SaslMechanism | None) -> Authenticator | None:
         if mechanism is None:
             return None
+        from .authentication import Authenticator  # with the messages of SASL
+
         return Authenticator(
             mechanism,
             self.nodes,

@@ -59,8 +59,6 @@ from .metrics import SenderMetrics
 from .observation.observation import Observation
 from .producer_metadata import ProducerMetadata
 from .sender.sender import Sender
-from .transactional.transaction_coordinator import TransactionCoordinator
-from .transactional.transactions import Transactions
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -71,6 +69,8 @@ if TYPE_CHECKING:
     from .config import ProducerConfig
     from .optional_parts import OptionalParts
     from .spool.spooling import Spooling
+    from .transactional.transaction_coordinator import TransactionCoordinator
+    from .transactional.transactions import Transactions
 
 __all__ = ["ProducerRuntime"]
 
@@ -152,6 +152,8 @@ class ProducerRuntime:
     def open_transactions(self, intake: RecordIntake) -> Transactions | None:
         """The calls of a transactional producer, with the gate that they open and shut; None without transactions."""
         if self.transaction is not None and self.coordinator is not None:
+            from .transactional.transactions import Transactions  # most producers have none
+
             self.transactions = Transactions(self, intake, self.transaction, self.coordinator)
         return self.transactions
 
@@ -467,6 +469,8 @@ class ProducerRuntime:
             self.telemetry.start()
 
     def _new_coordinator(self, transaction: Transaction, manager: TransactionManager) -> TransactionCoordinator:
+        from .transactional.transaction_coordinator import TransactionCoordinator  # most producers have none
+
         return TransactionCoordinator(
             self.config,
             transaction,

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ..common import ConsumedRecord, TopicPartition
 from ..errors import CorruptMessageError, KafkaError
 from ..record.batch import ControlType, RecordBatch, iter_batches
-from ..record.encoding import Buffer
+from ..record.layout import Buffer
 from ..record.record_columns import OFFSET_MAX, RecordColumns
 
 __all__ = ["AbortedTransaction", "CompletedFetch"]

@@ -28,7 +28,7 @@ from ..errors import CorruptMessageError, UnsupportedForMessageFormatError
 from .builder import RecordBatchBuilder, decode_records
 from .compression import Compression, compress, decompress
 from .crc import crc32c
-from .encoding import BATCH_HEADER_SIZE, Buffer
+from .layout import BATCH_HEADER_SIZE, Buffer
 from .record_columns import RecordColumns
 
 __all__ = [

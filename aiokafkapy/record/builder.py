@@ -26,7 +26,6 @@ from ..errors import CorruptMessageError, IllegalStateError, RecordTooLargeError
 from .compression import decompress
 from .crc import crc32c
 from .encoding import (
-    BATCH_HEADER_SIZE,
     HEADS,
     KEPT_VARINTS,
     NO_HEADERS,
@@ -34,10 +33,10 @@ from .encoding import (
     SHORT,
     SHORT_VARINTS,
     VARINTS,
-    Buffer,
     encode_body,
     varint,
 )
+from .layout import BATCH_HEADER_SIZE, Buffer
 
 __all__ = [
     "RecordBatchBuilder",

@@ -8,12 +8,12 @@ Rule: the compiled kernel has the same in ``builder.pxd``, byte for byte.
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final
 
 from ..common import Headers
+from .layout import Buffer
 
 __all__ = [
-    "BATCH_HEADER_SIZE",
     "HEADS",
     "KEPT_VARINTS",
     "NO_HEADERS",
@@ -21,15 +21,9 @@ __all__ = [
     "SHORT",
     "SHORT_VARINTS",
     "VARINTS",
-    "Buffer",
     "encode_body",
     "varint",
 ]
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
-
-BATCH_HEADER_SIZE: Final = 61
-"""Bytes before the first record of a batch."""
 
 
 def encode_body(

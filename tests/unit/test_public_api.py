@@ -118,6 +118,23 @@ def test_a_producer_of_plain_options_is_made_without_pydantic() -> None:
     assert others & {"kio", "pydantic", "pydantic_core", "annotated_types", "structlog", "hypothesis"} == set()
 
 
+def test_a_producer_of_plain_options_imports_only_its_own_parts() -> None:
+    """Each part that it does not use costs every process memory, and its start time."""
+    modules = modules_after("from aiokafkapy import KafkaProducer\nKafkaProducer('h:1')")
+    assert "aiokafkapy.producer.sender.sender" in modules
+    unused = {
+        "aiokafkapy.client.authentication",
+        "aiokafkapy.client.transport.listener_probe",
+        "aiokafkapy.producer.transactional.transactions",
+        "aiokafkapy.security.tls_transport",
+        "concurrent.futures.thread",
+        "uuid",
+    }
+    if aiokafkapy.compiled:
+        unused.add("aiokafkapy.record.encoding")  # the plain builder's tables
+    assert unused & set(modules) == set()
+
+
 def test_importing_the_producer_does_without_slow_modules_of_the_standard_library() -> None:
     slow = ["importlib.metadata", "importlib.resources", "argparse", "uuid", "json", "email"]
     program = f"from aiokafkapy import KafkaProducer\nimport sys\nprint(*(set({slow}) & set(sys.modules)))"

@@ -30,12 +30,10 @@ from ...errors import (
     SslAuthenticationFailedError,
 )
 from ...security.handshake_errors import explain_failure, is_silent_end
-from ...security.tls_transport import connect_tls
 from ...sockets import connections_of, hand_over
 from ..nodes.connection_states import Address, NodeConnectionState, format_address
 from .dialers import new_dialer
 from .happy_eyeballs import Race
-from .listener_probe import sasl_mechanisms, speaks_plaintext, speaks_tls
 
 if TYPE_CHECKING:
     from ...security.tls import TlsContexts
@@ -148,6 +146,8 @@ class Connector:
             sock.close()
             if self._tls is None or isinstance(error, AuthenticationFailedError):
                 raise
+            from .listener_probe import speaks_plaintext  # after a failure only
+
             is_plaintext = is_silent_end(error) and await speaks_plaintext(self._loop, self._dialer, address)
             raise explain_failure(error, state.peer_name, state.port, is_plaintext=is_plaintext) from error
         except BaseException:
@@ -160,10 +160,14 @@ class Connector:
         """
         name = format_address(state.host, state.port)
         if state.was_closed_unanswered and self._tls is None:
+            from .listener_probe import speaks_tls
+
             state.was_closed_unanswered, state.is_listener_known = False, True
             if await speaks_tls(self._loop, self._dialer, address):
                 raise SslAuthenticationFailedError(_SPEAKS_TLS.format(name))
         if state.was_closed_at_request and not self._uses_sasl:
+            from .listener_probe import sasl_mechanisms
+
             state.was_closed_at_request, state.is_known_without_sasl = False, True
             context = None if self._tls is None else await self._loop.run_in_executor(None, self._tls.context)
             mechanisms = await sasl_mechanisms(self._dialer, address, context, state.peer_name)
@@ -178,6 +182,8 @@ class Connector:
         state: NodeConnectionState,
         protocol_factory: Callable[[], asyncio.Protocol],
     ) -> None:
+        from ...security.tls_transport import connect_tls  # most brokers of a developer have no TLS
+
         # In a thread: reading a system's hundred authorities takes tens of milliseconds.
         context = await self._loop.run_in_executor(None, tls.context)
         # The set-up time-out bounds the whole attempt; the handshake's only must not come before it.

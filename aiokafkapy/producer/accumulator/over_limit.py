@@ -14,7 +14,7 @@ from typing import Final
 from ...errors import RecordTooLargeError
 from ...record.builder import RecordBatchBuilder
 from ...record.compression import most_expansion
-from ...record.encoding import BATCH_HEADER_SIZE
+from ...record.layout import BATCH_HEADER_SIZE
 from .serialized_record import WaitingRecord
 
 __all__ = ["over_limit_error", "too_large_error"]

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from ...common import ExponentialBackoff, TopicPartition
 from ...errors import IllegalStateError, KafkaError
 from ...record.compression import Compression
-from ...record.encoding import BATCH_HEADER_SIZE
+from ...record.layout import BATCH_HEADER_SIZE
 from ..deliveries.produce_request_result import ProduceRequestResult, Teller
 from .accumulator_config import AccumulatorConfig
 from .accumulator_settings import credit_step, is_codec_chosen, new_pool, settings_of

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from ...observability import get_logger
 from ...record.compression import Compression, compress, decompress
-from ...record.encoding import BATCH_HEADER_SIZE
+from ...record.layout import BATCH_HEADER_SIZE
 from ..accumulator.producer_batch import ProducerBatch
 from ..accumulator.record_accumulator import RecordAccumulator
 from ..observation.batch_watch import BatchWatcher, PassingWatch

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from ...observability.observer import BatchDone, Observers
-from ...record.encoding import BATCH_HEADER_SIZE
+from ...record.layout import BATCH_HEADER_SIZE
 from ..accumulator.producer_batch import BatchState, ProducerBatch
 from ..deliveries.record_timing import BatchTiming
 

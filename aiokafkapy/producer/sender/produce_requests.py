@@ -26,7 +26,7 @@ from ...protocol.api import ApiKey
 from ...protocol.produce_request import encode_lone_produce_request, encode_produce_request
 from ...protocol.produce_response import PartitionProduceResponse, ProduceResponse, decode_produce_response
 from ...record.compression import Compression
-from ...record.encoding import BATCH_HEADER_SIZE
+from ...record.layout import BATCH_HEADER_SIZE
 from ..accumulator.producer_batch import ProducerBatch
 from ..accumulator.record_accumulator import RecordAccumulator
 from ..identity.transaction import Transaction

@@ -21,7 +21,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import Context, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -38,6 +37,8 @@ from .produce_requests import ProduceRequests
 from .producer_id import ProducerIdRequests
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from ..config import ProducerConfig
 
 __all__ = ["Sender"]
@@ -177,6 +178,8 @@ class Sender:
 
     def _start_compression(self, batch: ProducerBatch) -> None:
         if self._executor is None:
+            from concurrent.futures import ThreadPoolExecutor  # its threads' queues are imported, too
+
             self._executor = ThreadPoolExecutor(COMPRESSION_THREADS, thread_name_prefix="aiokafkapy-compress")
         try:
             future = self._loop.run_in_executor(self._executor, batch.compress)

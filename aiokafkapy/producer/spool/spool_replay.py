@@ -40,7 +40,7 @@ from ...errors import (
 )
 from ...observability import RateLimitedLogger, describe_error, get_logger
 from ...record.builder import record_size_upper_bound
-from ...record.encoding import BATCH_HEADER_SIZE
+from ...record.layout import BATCH_HEADER_SIZE
 from ..deliveries.delivery import Delivery, place_of
 from ..deliveries.produce_request_result import ProduceRequestResult, SettlementCounter
 from ..intake.partitioners import choose_partition

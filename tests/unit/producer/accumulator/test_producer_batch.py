@@ -19,7 +19,7 @@ from aiokafkapy.producer.identity.sequenced_batch import NO_SEQUENCE
 from aiokafkapy.record.batch import RecordBatch
 from aiokafkapy.record.builder import RecordBatchBuilder
 from aiokafkapy.record.compression import Compression, inline_limit
-from aiokafkapy.record.encoding import BATCH_HEADER_SIZE
+from aiokafkapy.record.layout import BATCH_HEADER_SIZE
 
 from ..accumulator_harness import KIB, T0, values_of, wire_bytes
 

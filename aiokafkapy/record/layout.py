@@ -1,0 +1,15 @@
+"""What is the same in every record batch, for those who neither write nor read records.
+
+Kafka's counterpart is ``DefaultRecordBatch.RECORD_BATCH_OVERHEAD``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+__all__ = ["BATCH_HEADER_SIZE", "Buffer"]
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+BATCH_HEADER_SIZE: Final = 61
+"""Bytes before the first record of a batch."""
