@@ -21,7 +21,8 @@ from typing import Final
 
 from ..errors import KafkaError, SerializationError, UnsupportedVersionError, make
 from ..protocol.api import ApiKey, client_versions
-from .nodes.api_versions import ApiVersionsAnswer, NodeApiVersions, build_api_versions_request, fallback_version
+from ..protocol.api_versions import ApiVersionsResponse
+from .nodes.api_versions import NodeApiVersions, build_api_versions_request, fallback_version
 from .nodes.client_request import ClientRequest
 from .nodes.in_flight_requests import InFlightRequest
 from .nodes.node_readiness import NodeReadiness
@@ -71,7 +72,7 @@ class ApiVersionsHandshake:
             self._on_ready(connection, now)
 
     def handle_response(
-        self, connection: BrokerConnection, entry: InFlightRequest, body: ApiVersionsAnswer, now: float
+        self, connection: BrokerConnection, entry: InFlightRequest, body: ApiVersionsResponse, now: float
     ) -> None:
         """Handle an ApiVersions response: of the exchange, or of a probe on an idle connection."""
         node_id = connection.node_id

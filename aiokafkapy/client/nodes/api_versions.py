@@ -14,10 +14,10 @@ UnsupportedVersionError is raised before any I/O. Exceptions to a broker's adver
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ..._version import __version__
 from ...errors import MalformedFrameError, UnsupportedVersionError
@@ -26,7 +26,6 @@ from ...protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 __all__ = [
     "ApiVersions",
-    "ApiVersionsAnswer",
     "NodeApiVersions",
     "build_api_versions_request",
     "decode_api_versions_response",
@@ -68,34 +67,6 @@ _FIRST_THROTTLED_BY_CLIENT: Final[Mapping[int, int]] = {
 }
 
 
-class OfferedVersions(Protocol):
-    """One API's range in an ApiVersions response."""
-
-    @property
-    def api_key(self) -> int:
-        """The API's number, perhaps one that we do not know."""
-
-    @property
-    def min_version(self) -> int:
-        """The lowest version that the broker supports."""
-
-    @property
-    def max_version(self) -> int:
-        """The highest version that the broker supports."""
-
-
-class ApiVersionsAnswer(Protocol):
-    """The fields that all versions of kio's ApiVersions response have; later ones have features too."""
-
-    @property
-    def error_code(self) -> int:
-        """0, or why the broker refused the request."""
-
-    @property
-    def api_keys(self) -> Sequence[OfferedVersions]:
-        """The APIs that the broker supports."""
-
-
 class NodeApiVersions:
     """The version ranges of one broker, and the versions to use with it; immutable except for a cache."""
 
@@ -122,17 +93,15 @@ class NodeApiVersions:
         self._last_version = -1
 
     @classmethod
-    def from_response(cls, response: ApiVersionsAnswer) -> NodeApiVersions:
+    def from_response(cls, response: ApiVersionsResponse) -> NodeApiVersions:
         """Read an ApiVersions response of any version. Features count only with a valid epoch (KIP-584)."""
-        features_are_valid = getattr(response, "finalized_features_epoch", -1) >= 0
-        finalized = getattr(response, "finalized_features", ()) if features_are_valid else ()
+        finalized = response.finalized_features if response.finalized_features_epoch >= 0 else ()
         return cls(
-            {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys},
+            {each.api_key: (each.min_version, each.max_version) for each in response.api_keys},
             supported_features={
-                feature.name: (feature.min_version, feature.max_version)
-                for feature in getattr(response, "supported_features", ())
+                each.name: (each.min_version, each.max_version) for each in response.supported_features
             },
-            finalized_features={feature.name: feature.max_version_level for feature in finalized},
+            finalized_features={each.name: each.max_version_level for each in finalized},
         )
 
     @classmethod
@@ -223,7 +192,7 @@ def decode_api_versions_response(version: int, frame: bytes) -> ApiVersionsRespo
         return ApiVersionsResponse(error_code)
 
 
-def fallback_version(response: ApiVersionsAnswer) -> int:
+def fallback_version(response: ApiVersionsResponse) -> int:
     """The version to retry with after a broker refused ours: its highest if the response has it, else 0."""
     for entry in response.api_keys:
         if entry.api_key == ApiKey.API_VERSIONS:

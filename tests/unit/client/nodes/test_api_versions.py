@@ -16,6 +16,7 @@ from aiokafkapy.client.nodes.api_versions import (
 )
 from aiokafkapy.errors import MalformedFrameError, UnsupportedVersionError
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.api_versions import ApiVersion, ApiVersionsResponse, FinalizedFeature, SupportedFeature
 from aiokafkapy.protocol.codec import encode_response
 from aiokafkapy.protocol.messages import build_response
 
@@ -76,12 +77,11 @@ def test_supports() -> None:
 
 
 def test_a_response_is_read_with_unknown_apis_and_features() -> None:
-    body = build_response(
-        ApiKey.API_VERSIONS,
-        4,
-        api_keys=[{"api_key": 0, "min_version": 3, "max_version": 9}, {"api_key": 9_999, "max_version": 1}],
-        supported_features=[{"name": "transaction.version", "min_version": 0, "max_version": 2}],
-        finalized_features=[{"name": "transaction.version", "max_version_level": 2, "min_version_level": 2}],
+    body = ApiVersionsResponse(
+        0,
+        (ApiVersion(0, 3, 9), ApiVersion(9_999, 0, 1)),
+        supported_features=(SupportedFeature("transaction.version", 0, 2),),
+        finalized_features=(FinalizedFeature("transaction.version", 2, 2),),
         finalized_features_epoch=5,
     )
     node = NodeApiVersions.from_response(body)
@@ -91,9 +91,7 @@ def test_a_response_is_read_with_unknown_apis_and_features() -> None:
 
 
 def test_finalized_features_count_only_with_an_epoch() -> None:
-    body = build_response(
-        ApiKey.API_VERSIONS, 3, finalized_features=[{"name": "x", "max_version_level": 2, "min_version_level": 2}]
-    )
+    body = ApiVersionsResponse(0, finalized_features=(FinalizedFeature("x", 2, 2),))
     assert NodeApiVersions.from_response(body).finalized_features == {}
 
 
