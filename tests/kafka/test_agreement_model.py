@@ -389,7 +389,7 @@ def sides(runner: asyncio.Runner, kafka: ApacheKafka) -> Iterator[tuple[Side, Si
     """Connections to a dev broker and to Kafka."""
 
     async def connected(stack: AsyncExitStack) -> tuple[Side, Side]:
-        broker = await stack.enter_async_context(DevBroker(auto_create_topics_enable=False))
+        broker = await stack.enter_async_context(DevBroker(auto_create_topics_enable=False, retention_ms=-1))
         nodes = (broker.nodes[0], Node(1, *kafka.address_of(1)))
         dev, other = [await stack.enter_async_context(RawClient(node)) for node in nodes]
         return Side(dev), Side(other)
