@@ -30,6 +30,7 @@ from ..protocol.codec import (
     encode_response,
 )
 from ..record.crc import crc32c
+from ..record.layout import BATCH_HEADER_SIZE
 
 __all__ = ["Cover", "cover_records", "redacted_request", "redacted_response"]
 
@@ -39,7 +40,6 @@ Cover: TypeAlias = Callable[[bytes, bool], bytes]
 _WITHOUT_PROOFS: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
 """Large frames of these have payloads and nothing else to hide."""
 
-_BATCH_HEADER_SIZE: Final = 61
 _CRC_AT, _ATTRIBUTES_AT, _COUNT_AT = 17, 21, 57
 
 
@@ -151,13 +151,13 @@ def _without_payload(data: bytes, name: str) -> bytes:
 def _blank_batches(data: bytearray) -> None:
     """Write zeros over the contents of records of batches of format 2, in place."""
     start = 0
-    while start + _BATCH_HEADER_SIZE <= len(data):
+    while start + BATCH_HEADER_SIZE <= len(data):
         (length,) = struct.unpack_from(">i", data, start + 8)
         end = start + 12 + length
-        if data[start + 16] != 2 or not start + _BATCH_HEADER_SIZE <= end <= len(data):
+        if data[start + 16] != 2 or not start + BATCH_HEADER_SIZE <= end <= len(data):
             break
         attributes, count = data[start + 22], struct.unpack_from(">i", data, start + _COUNT_AT)[0]
-        position = start + _BATCH_HEADER_SIZE
+        position = start + BATCH_HEADER_SIZE
         if attributes & 0x07 or attributes & 0x20:  # compressed, or a marker
             data[position:end] = bytes(end - position)
         else:

@@ -123,7 +123,7 @@ class Cluster:
         return None if topic is None else self._nodes_by_id.get(topic.leader(topic_partition[1]))
 
     def topic_id(self, topic: str) -> bytes | None:
-        """The topic's id, or None if the topic is not known or the broker has no topic ids (before Kafka 2.8)."""
+        """The topic's id, 16 bytes; None if the topic is not known or the broker has no ids (before Kafka 2.8)."""
         found = self._topics.get(topic)
         return None if found is None else found.topic_id
 

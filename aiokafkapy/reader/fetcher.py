@@ -208,7 +208,7 @@ class Fetcher:
         for node, partitions in by_node.items():
             if not is_ready(node):
                 continue
-            ids = {tp.topic: self._topic_id(tp.topic) for tp in partitions}
+            ids = {topic: self._topic_id(topic) for topic in {tp.topic for tp in partitions}}
             plans.append(FetchPlan(node, partitions, ids, self.config))
             self.busy_nodes.add(node.node_id)
             for tp in partitions:

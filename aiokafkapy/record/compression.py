@@ -21,13 +21,12 @@ import zlib
 from enum import IntEnum
 from functools import cache
 from types import ModuleType
-from typing import Final, TypeAlias
+from typing import Final
 
 from ..errors import ConfigurationError, CorruptMessageError
+from .layout import Buffer
 
 __all__ = ["Compression", "compress", "decompress", "inline_limit", "most_expansion", "quick_limit"]
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
 
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER: Final = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"

@@ -95,10 +95,9 @@ class ApacheKafka:
     """A cluster of real Kafka nodes, numbered from 1, on this machine; enter it with ``with`` or ``async with``.
 
     ``config`` is added to every node's server.properties, by which records of any age are kept. ``version`` is any
-    release from 3.9 on in Maven Central.
-    ``security`` adds listeners, whose addresses ``bootstrap_servers_of`` returns; PLAINTEXT stays available to tests.
-    ``plugins`` are jars and directories of classes behind Kafka's own jars, for classes that ``config`` names, such as
-    ``metric.reporters``.
+    release from 3.9 on in Maven Central. ``security`` adds listeners, whose addresses ``bootstrap_servers_of`` returns;
+    PLAINTEXT stays available to tests. ``plugins`` are jars and directories of classes behind Kafka's own jars, for
+    classes that ``config`` names, such as ``metric.reporters``.
     """
 
     def __init__(

@@ -13,6 +13,7 @@ Rules:
 - A connection with TLS is one whose handshake is done. A refused certificate ends the attempt with an error of its own,
   which trying again does not cure.
 - A listener that closes without a word is asked in the other language, once: see ``listener_probe``.
+- That, and TLS, are imported where they are used: most connections need neither.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ class Connector:
             sock.close()
             if self._tls is None or isinstance(error, AuthenticationFailedError):
                 raise
-            from .listener_probe import speaks_plaintext  # after a failure only
+            from .listener_probe import speaks_plaintext
 
             is_plaintext = is_silent_end(error) and await speaks_plaintext(self._loop, self._dialer, address)
             raise explain_failure(error, state.peer_name, state.port, is_plaintext=is_plaintext) from error
@@ -182,7 +183,7 @@ class Connector:
         state: NodeConnectionState,
         protocol_factory: Callable[[], asyncio.Protocol],
     ) -> None:
-        from ...security.tls_transport import connect_tls  # most brokers of a developer have no TLS
+        from ...security.tls_transport import connect_tls
 
         # In a thread: reading a system's hundred authorities takes tens of milliseconds.
         context = await self._loop.run_in_executor(None, tls.context)
