@@ -23,6 +23,7 @@ from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import encode_request, encode_response
 from aiokafkapy.security.tls import TlsContexts
 from aiokafkapy.testing import TestCertificates
+from tests.tcp_servers import tcp_server
 
 from ..system.raw_client import RawClient
 from .messages import request, response
@@ -216,12 +217,8 @@ class TlsClient(TlsTarget):
     @contextlib.asynccontextmanager
     async def standing(self) -> AsyncIterator[None]:
         self._clients, self._servers = self.contexts()
-        server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self._port = server.sockets[0].getsockname()[1]
-        try:
+        async with tcp_server(self._accept) as (_, self._port):
             yield
-        finally:
-            server.close()
 
     async def exchange(self, data: bytes) -> None:
         self._data: bytes | None = data

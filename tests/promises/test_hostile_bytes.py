@@ -14,6 +14,7 @@ import pytest
 from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing.fault_proxy import Answer, Request
+from tests.tcp_servers import Serve, tcp_server
 
 from ..fuzz.mutator import mutate
 from ..fuzz.targets import Requests
@@ -162,15 +163,12 @@ async def test_a_batch_that_was_damaged_on_its_way_is_sent_again(cluster: Cluste
 async def test_answers_in_crumbs_are_put_together(cluster: Cluster) -> None:
     """One byte at a time, for every answer there is."""
     topic = await cluster.create_topic()
-    server = await _crumbling_proxy(cluster)
-    (_, port) = server.sockets[0].getsockname()
     # The bootstrap answers come in crumbs; those of the leader, which Metadata names, do not.
-    async with KafkaProducer(f"127.0.0.1:{port}") as producer:
+    async with tcp_server(_crumbling_proxy(cluster)) as (_, port), KafkaProducer(f"127.0.0.1:{port}") as producer:
         assert (await producer.send(topic, b"")).offset == 0
-    server.close()
 
 
-async def _crumbling_proxy(cluster: Cluster) -> asyncio.Server:
+def _crumbling_proxy(cluster: Cluster) -> Serve:
     """Passes bytes to the cluster, and gives them back one by one."""
     (port,) = cluster.net.ports
 
@@ -199,7 +197,7 @@ async def _crumbling_proxy(cluster: Cluster) -> asyncio.Server:
             writer.close()
             broker_writer.close()
 
-    return await asyncio.start_server(serve, "127.0.0.1", 0)
+    return serve
 
 
 # The dev broker, by raw sockets. Dev broker only: Apache Kafka's own defence is not ours to test.

@@ -19,6 +19,7 @@ from aiokafkapy.cli.app import app
 from aiokafkapy.client.config import ClientConfig
 from aiokafkapy.common import Node
 from aiokafkapy.testing import TestCertificates
+from tests.tcp_servers import tcp_server
 
 USERS = {"alice": "correct horse", "bob": "hunter2"}
 
@@ -227,8 +228,8 @@ async def test_a_server_of_another_protocol_has_advice() -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()
 
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        ((check, text),) = failed(await examine(f"127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+    async with tcp_server(answer) as (_, port):
+        ((check, text),) = failed(await examine(f"127.0.0.1:{port}"))
         assert check == "versions"
         assert "is it a Kafka broker that listens there" in text
 

@@ -23,6 +23,7 @@ from aiokafkapy.integrations.schema_registry import (
     VersionNotFoundError,
 )
 from aiokafkapy.testing import SchemaRegistry, TestCertificates
+from tests.tcp_servers import tcp_server
 
 SCHEMA = Schema('"string"')
 RECORD = Schema('{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}')
@@ -182,10 +183,8 @@ async def answering(body: bytes, *, status: int = 200) -> AsyncIterator[SchemaRe
         await writer.drain()
         writer.close()
 
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        async with SchemaRegistryClient(f"http://127.0.0.1:{port}") as client:
-            yield client
+    async with tcp_server(answer) as (_, port), SchemaRegistryClient(f"http://127.0.0.1:{port}") as client:
+        yield client
 
 
 async def test_an_answer_that_is_no_registrys_is_told_so() -> None:
@@ -237,7 +236,11 @@ async def test_every_failure_is_an_error_of_the_registrys(body: bytes) -> None:
 
 
 async def test_an_answer_that_comes_in_drops_is_late_too(server: SchemaRegistry) -> None:
+    answers = 0
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal answers
+        answers += 1
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
         with suppress(ConnectionError):
             while not writer.is_closing():
@@ -246,16 +249,11 @@ async def test_an_answer_that_comes_in_drops_is_late_too(server: SchemaRegistry)
                 await asyncio.sleep(0.02)
         writer.close()
 
-    async def counted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        answers.append(asyncio.ensure_future(answer(reader, writer)))
-
-    answers: list[asyncio.Future[None]] = []
-    async with await asyncio.start_server(counted, "127.0.0.1", 0) as slow:
-        url = f"http://127.0.0.1:{slow.sockets[0].getsockname()[1]}"
-        async with SchemaRegistryClient([url, server.url], request_timeout_ms=200) as client:
+    async with tcp_server(answer) as (_, port):
+        urls = [f"http://127.0.0.1:{port}", server.url]
+        async with SchemaRegistryClient(urls, request_timeout_ms=200) as client:
             assert await client.subjects() == []
-        assert answers
-        await asyncio.gather(*answers)
+    assert answers == 1
 
 
 async def test_closing_ends_a_question_that_nobody_shares(server: SchemaRegistry) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from aiokafkapy.security.tls_transport import Buffer, TlsTransport, connect_tls
 from aiokafkapy.testing import TestCertificates
+from tests.tcp_servers import tcp_server
 
 Half = Literal["client", "server"]
 Change = Callable[[ssl.SSLContext], object]
@@ -773,27 +774,25 @@ async def test_a_client_connects_sends_and_ends_on_a_real_socket(certificates: T
             writer.write(data)
         writer.close()
 
-    server = await asyncio.start_server(echo, "127.0.0.1", 0, ssl=_server(certificates))
     ours = socket.socket()
     ours.setblocking(False)
     loop = asyncio.get_running_loop()
-    await loop.sock_connect(ours, server.sockets[0].getsockname())
-    made = Lost()
-    await _connect(ours, _client(certificates), made)
-    sent = b"x" * 3_000_000
-    all_here = loop.create_future()
+    async with tcp_server(echo, tls=_server(certificates)) as address:
+        await loop.sock_connect(ours, address)
+        made = Lost()
+        await _connect(ours, _client(certificates), made)
+        sent = b"x" * 3_000_000
+        all_here = loop.create_future()
 
-    def count() -> None:
-        if len(made.data) == len(sent):
-            all_here.set_result(None)
+        def count() -> None:
+            if len(made.data) == len(sent):
+                all_here.set_result(None)
 
-    made.at_data = count
-    made.transport.writelines([b"x", sent[1:]])
-    await asyncio.wait_for(all_here, 30)
-    made.transport.close()
-    assert await asyncio.wait_for(made.lost, 30) is None
-    server.close()
-    await server.wait_closed()
+        made.at_data = count
+        made.transport.writelines([b"x", sent[1:]])
+        await asyncio.wait_for(all_here, 30)
+        made.transport.close()
+        assert await asyncio.wait_for(made.lost, 30) is None
 
 
 async def test_a_cancelled_handshake_leaves_no_socket(certificates: TestCertificates, peer: Peer) -> None:

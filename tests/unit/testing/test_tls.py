@@ -13,12 +13,13 @@ from aiokafkapy.testing.tls import Handshake, ServerTls, cluster_contexts
 
 
 class Noting(asyncio.Protocol):
-    """Notes whether it was made, and what came."""
+    """Notes whether it was made, what came, and its end."""
 
     def __init__(self) -> None:
         self.transport: Any = None
         self.data = bytearray()
         self.has_data = asyncio.Event()
+        self.is_lost = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
@@ -26,6 +27,9 @@ class Noting(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.data += data
         self.has_data.set()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_lost.set()
 
 
 async def test_both_halves_come_together_with_a_certificate_that_was_made() -> None:
@@ -43,13 +47,14 @@ async def test_both_halves_come_together_with_a_certificate_that_was_made() -> N
     await server.has_data.wait()
     assert bytes(server.data) == b"hello"
     calling.abort()
+    await server.is_lost.wait()
     listening.close()
     await listening.wait_closed()
 
 
 async def test_a_handshake_that_is_given_up_never_makes_its_connection() -> None:
-    loop, client = asyncio.get_running_loop(), Noting()
-    listening = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)  # answers nothing
+    loop, server, client = asyncio.get_running_loop(), Noting(), Noting()
+    listening = await loop.create_server(lambda: server, "127.0.0.1", 0)  # answers nothing
     calling = Handshake(cluster_contexts({}), client, "127.0.0.1")
     await loop.create_connection(lambda: calling.protocol, *listening.sockets[0].getsockname())
     waiting = asyncio.create_task(calling.wait())
@@ -60,6 +65,7 @@ async def test_a_handshake_that_is_given_up_never_makes_its_connection() -> None
     assert client.transport is None
     with pytest.raises(ConnectionAbortedError):
         await calling.wait()
+    await server.is_lost.wait()
     listening.close()
     await listening.wait_closed()
 

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from aiokafkapy.client.transport.connection import MAX_RESPONSE_SIZE, BrokerConn
 from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.security.tls_transport import connect_tls
 from aiokafkapy.testing import TestCertificates
+from tests.tcp_servers import tcp_server
 
 
 class Owner:
@@ -181,39 +183,34 @@ async def test_a_connection_with_tls_is_writable_when_everything_has_left() -> N
         def on_writable(self, connection: BrokerConnection) -> None:
             woken.set()
 
-    class Echo(asyncio.Protocol):
-        def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            self.transport = cast(asyncio.Transport, transport)
-
-        def data_received(self, data: bytes) -> None:
-            self.transport.write(data)
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):  # the client aborts
+            while data := await reader.read(65_536):
+                writer.write(data)
 
     loop = asyncio.get_running_loop()
     with TestCertificates() as certificates:
         listening = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         listening.load_cert_chain(certificates.server_file)
         trusting = ssl.create_default_context(cafile=str(certificates.ca_file))
-        server = await loop.create_server(Echo, "127.0.0.1", 0, ssl=listening)
-        port = server.sockets[0].getsockname()[1]
-        connection = BrokerConnection(1, Waking(), now=0.0)
-        sock = socket.create_connection(("127.0.0.1", port))
-        sock.setblocking(False)
-        await connect_tls(loop, sock, trusting, "localhost", lambda: connection.protocol, handshake_timeout=10)
-        frame = (100).to_bytes(4, "big") + bytes(100)
-        for _ in range(9):
-            assert connection.is_writable
-            connection.write([frame[:4], frame[4:]])
-            woken.clear()
-            await asyncio.wait_for(woken.wait(), 10)
-        # More than the system takes at once: later bytes have to wait.
-        for _ in range(2):
-            connection.write([frame * 100_000])
-        waits = 0
-        while not connection.is_writable:
-            waits += 1
-            woken.clear()
-            await asyncio.wait_for(woken.wait(), 10)
-        assert waits > 0
-        connection.abort()
-        server.close()
-        await server.wait_closed()
+        async with tcp_server(echo, tls=listening) as address:
+            connection = BrokerConnection(1, Waking(), now=0.0)
+            sock = socket.create_connection(address)
+            sock.setblocking(False)
+            await connect_tls(loop, sock, trusting, "localhost", lambda: connection.protocol, handshake_timeout=10)
+            frame = (100).to_bytes(4, "big") + bytes(100)
+            for _ in range(9):
+                assert connection.is_writable
+                connection.write([frame[:4], frame[4:]])
+                woken.clear()
+                await asyncio.wait_for(woken.wait(), 10)
+            # More than the system takes at once: later bytes have to wait.
+            for _ in range(2):
+                connection.write([frame * 100_000])
+            waits = 0
+            while not connection.is_writable:
+                waits += 1
+                woken.clear()
+                await asyncio.wait_for(woken.wait(), 10)
+            assert waits > 0
+            connection.abort()

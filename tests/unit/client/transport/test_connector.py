@@ -14,6 +14,7 @@ from aiokafkapy.client.config import ClientConfig
 from aiokafkapy.client.nodes.connection_states import NodeConnectionState
 from aiokafkapy.client.transport.connector import Connector
 from aiokafkapy.errors import KafkaConnectionError
+from tests.tcp_servers import tcp_server
 
 
 class Peer(asyncio.Protocol):
@@ -61,10 +62,8 @@ class Attempts:
 
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
-    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
-    yield server.sockets[0].getsockname()[1]
-    server.close()
-    await server.wait_closed()
+    async with tcp_server(lambda reader, writer: writer.close()) as (_, port):
+        yield port
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from aiokafkapy.client.config import ClientConfig
 from aiokafkapy.client.nodes.connection_states import Address
 from aiokafkapy.client.transport.dialers import new_dialer
 from aiokafkapy.errors import ConfigurationError, KafkaConnectionError
+from tests.tcp_servers import tcp_server
 
 HTTP = b"HTTP/1.1 "
 
@@ -39,10 +40,8 @@ class Proxy:
         self.refuses = refuses
         self.port = 0
         self.asked: list[tuple[str, int]] = []
-        self.serving: list[asyncio.Task[Any] | None] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.serving.append(asyncio.current_task())
         try:
             first = await reader.readexactly(1)
             await (self._socks(reader, writer) if first == b"\5" else self._http(reader, writer))
@@ -88,14 +87,8 @@ class Proxy:
 
 @asynccontextmanager
 async def serving(proxy: Proxy) -> AsyncIterator[Proxy]:
-    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
-    proxy.port = server.sockets[0].getsockname()[1]
-    try:
+    async with tcp_server(proxy.serve) as (_, proxy.port):
         yield proxy
-    finally:
-        server.close()
-        await server.wait_closed()
-        await asyncio.gather(*filter(None, proxy.serving))
 
 
 async def open_one(dialer: Any, host: str = "broker.internal", port: int = 9092) -> socket.socket:

@@ -20,6 +20,7 @@ from aiokafkapy.client.transport.happy_eyeballs import CONNECTION_ATTEMPT_DELAY,
 from aiokafkapy.errors import AuthenticationFailedError, KafkaConnectionError
 from aiokafkapy.security.tls import TlsContexts
 from aiokafkapy.testing import TestCertificates
+from tests.tcp_servers import tcp_server
 
 V4, V6 = socket.AF_INET, socket.AF_INET6
 REFUSED = f"[Errno {errno.ECONNREFUSED}] {os.strerror(errno.ECONNREFUSED)}"
@@ -160,21 +161,23 @@ def black_hole(family: int) -> Iterator[Address]:
 def refusing(family: int) -> Iterator[Address]:
     """A port that is bound, and at which nobody listens."""
     with socket.socket(family, socket.SOCK_STREAM) as sock:
-        sock.bind(("::1" if family == V6 else "127.0.0.1", 0))
+        sock.bind((_loopback(family), 0))
         yield family, sock.getsockname()
 
 
 @pytest.fixture(params=[V4, V6], ids=["v4", "v6"])
 async def broker(request: pytest.FixtureRequest) -> AsyncIterator[Address]:
     """A port that accepts."""
-    server = await asyncio.start_server(lambda reader, writer: writer.close(), *_loopback(request.param))
-    yield request.param, server.sockets[0].getsockname()
-    server.close()
-    await server.wait_closed()
+    async with tcp_server(close, _loopback(request.param)) as address:
+        yield request.param, address
 
 
-def _loopback(family: int) -> tuple[str, int]:
-    return ("::1" if family == V6 else "127.0.0.1"), 0
+def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+def _loopback(family: int) -> str:
+    return "::1" if family == V6 else "127.0.0.1"
 
 
 def other(family: int) -> int:
@@ -294,30 +297,26 @@ async def test_both_families_refuse() -> None:
 async def test_when_the_winners_certificate_is_refused_the_overtaken_address_is_tried(tmp_path: Any) -> None:
     """The winner is an impostor; the right broker's backlog was full when it was asked first."""
     right, wrong = TestCertificates(tmp_path / "right"), TestCertificates(tmp_path / "wrong")
-    server = await asyncio.start_server(
-        lambda reader, writer: writer.close(), "127.0.0.1", 0, ssl=_server_context(wrong)
-    )
-    impostor: Address = (V4, server.sockets[0].getsockname())
     with refusing(V6) as late:
-        loop = DualStack(late, impostor)
-        asked = 0
-        real_connect = loop.sock_connect
+        async with tcp_server(close, tls=_server_context(wrong)) as address:
+            impostor: Address = (V4, address)
+            loop = DualStack(late, impostor)
+            asked = 0
+            real_connect = loop.sock_connect
 
-        async def connect(sock: socket.socket, address: Any) -> None:
-            nonlocal asked
-            asked += address == late[1]
-            if address == late[1] and asked == 1:
-                await asyncio.get_running_loop().create_future()
-            await real_connect(sock, address)
+            async def connect(sock: socket.socket, address: Any) -> None:
+                nonlocal asked
+                asked += address == late[1]
+                if address == late[1] and asked == 1:
+                    await asyncio.get_running_loop().create_future()
+                await real_connect(sock, address)
 
-        loop.sock_connect = connect  # type: ignore[method-assign]
-        client = Client(loop, **right.client_options())
-        with pytest.raises(AuthenticationFailedError):
-            await client.connect()
-        assert asked == 2
-        assert [at for at, _ in client.failures] == [shown(impostor), shown(late)]
-    server.close()
-    await server.wait_closed()
+            loop.sock_connect = connect  # type: ignore[method-assign]
+            client = Client(loop, **right.client_options())
+            with pytest.raises(AuthenticationFailedError):
+                await client.connect()
+            assert asked == 2
+            assert [at for at, _ in client.failures] == [shown(impostor), shown(late)]
 
 
 def _server_context(certificates: TestCertificates) -> Any:

@@ -27,6 +27,7 @@ from aiokafkapy.errors import (
 )
 from aiokafkapy.security.tls import TlsContexts
 from aiokafkapy.testing import TestCertificates
+from tests.tcp_servers import tcp_server
 
 AF_INET = 2
 
@@ -62,13 +63,8 @@ class Listener:
 @asynccontextmanager
 async def listening(context: ssl.SSLContext | None) -> AsyncIterator[Listener]:
     listener = Listener()
-    server = await asyncio.start_server(listener.take, "127.0.0.1", 0, ssl=context)
-    listener.port = server.sockets[0].getsockname()[1]
-    try:
+    async with tcp_server(listener.take, tls=context) as (_, listener.port):
         yield listener
-    finally:
-        server.close()
-        await server.wait_closed()
 
 
 class Owner:
@@ -160,16 +156,11 @@ async def test_a_listener_that_only_closes_may_be_tried_again(certificates: Test
         await reader.read(100)
         writer.close()
 
-    server = await asyncio.start_server(close, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    try:
+    async with tcp_server(close) as (_, port):
         with pytest.raises(KafkaConnectionError) as raised:
             await connect(connector(**certificates.client_options()), port)
         assert not isinstance(raised.value, AuthenticationFailedError)
         assert "closed before TLS was set up" in str(raised.value)
-    finally:
-        server.close()
-        await server.wait_closed()
 
 
 async def test_plaintext_to_a_tls_listener_is_named_when_it_closed_the_last_connection(
@@ -213,11 +204,9 @@ async def test_settings_without_sense_have_no_sasl() -> None:
         writer.close()
 
     dialer = new_dialer(ClientConfig(bootstrap_servers="h"), asyncio.get_running_loop())
-    server = await asyncio.start_server(garble, "127.0.0.1", 0)
-    at: Any = (AF_INET, server.sockets[0].getsockname())
-    assert await sasl_mechanisms(dialer, at, None, "h") is None
-    server.close()
-    await server.wait_closed()
+    async with tcp_server(garble) as address:
+        at: Any = (AF_INET, address)
+        assert await sasl_mechanisms(dialer, at, None, "h") is None
     assert await sasl_mechanisms(dialer, at, None, "h") is None, "nobody is there"
 
 

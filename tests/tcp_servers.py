@@ -1,0 +1,53 @@
+"""``tcp_server``: a TCP server of a test's own.
+
+asyncio's ``Server.wait_closed`` waits for no connection before Python 3.12. One whose end comes after its loop's is a
+ResourceWarning, in whichever test the garbage is collected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+__all__ = ["Serve", "tcp_server"]
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None] | None]
+"""Serves one connection."""
+
+
+@contextlib.asynccontextmanager
+async def tcp_server(
+    serve: Serve, host: str = "127.0.0.1", *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[tuple[Any, ...]]:
+    """A server at a free port, with TLS where there is a context; gives its address.
+
+    After the block the connections that it took have ended, and so has all that serves them: it reads the end of the
+    data where the test left a connection open.
+    """
+    serving: list[asyncio.Task[Any]] = []
+    writers: list[asyncio.StreamWriter] = []
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        serving.append(task)
+        writers.append(writer)
+        ended = serve(reader, writer)
+        if ended is not None:
+            await ended
+
+    server = await asyncio.start_server(take, host, 0, ssl=tls)
+    try:
+        yield server.sockets[0].getsockname()
+    finally:
+        server.close()
+        for writer in writers:
+            writer.transport.abort()
+        await asyncio.gather(*serving, return_exceptions=True)
+        for writer in writers:
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+        await server.wait_closed()
