@@ -54,7 +54,11 @@ LZ4_HIGHEST: Final = 9
 bytes, in three times the time; the other makes 1 % fewer of JSON, and takes 170 ms for a block of two random letters.
 """
 LZ4_FRAME_BLOCK: Final = 7
-"""Where the size of the first block stands in a frame of the library's stream compressor."""
+"""Where the size of the first block stands in a frame of the library."""
+LZ4_FRAME_END: Final = 12
+"""Behind the last block: its checksum, the end mark, the checksum of the content."""
+LZ4_OLD_BLOCK: Final = 8 * 1024
+"""The bytes in each block of a frame by cramjam before 2.14."""
 
 FIRST_OUTPUT: Final = 64 * 1024
 OUTPUT_GROWTH: Final = 8
@@ -234,6 +238,8 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
     view = memoryview(data).cast("B")
     is_quick = len(view) <= quick_limit(Compression.LZ4, level)
     block_size, header = _lz4_header(len(view) if fast else 0)
+    if not fast:
+        block_size = _lz4_high_block()
     parts: list[Buffer] = [header]
     for start in range(0, len(view), block_size):
         block = view[start : start + block_size]
@@ -253,6 +259,16 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
 def _lz4_header(size: int) -> tuple[int, bytes]:
     """The smallest block that takes ``size`` bytes, or the largest there is, and the header of a frame with it."""
     return next((found for found in LZ4_HEADERS if size <= found[0]), LZ4_HEADERS[-1])
+
+
+@cache
+def _lz4_high_block() -> int:
+    """The most bytes of which the library makes one block of a frame: cramjam before 2.14 cuts them smaller."""
+    largest, _ = LZ4_HEADERS[0]
+    frame = memoryview(_cramjam().lz4.compress(bytes(largest), level=LZ4_HIGHEST))
+    size = int.from_bytes(frame[LZ4_FRAME_BLOCK : LZ4_FRAME_BLOCK + 4], "little")
+    is_one = len(frame) == LZ4_FRAME_BLOCK + 4 + size + LZ4_FRAME_END
+    return largest if is_one else LZ4_OLD_BLOCK
 
 
 def _lz4_high(block: memoryview, level: int, *, is_quick: bool) -> memoryview:

@@ -136,7 +136,7 @@ class AwsWebIdentity:
             self._client = session.create_client("sts", settings.region, endpoint_url=settings.sts_endpoint)
         if not hasattr(self._client, "get_web_identity_token"):
             raise SaslAuthenticationFailedError(
-                "this botocore does not know GetWebIdentityToken: pip install --upgrade 'aiokafkapy[msk]'"
+                "this botocore does not know GetWebIdentityToken: pip install --upgrade botocore"
             )
         given = self._client.get_web_identity_token(
             Audience=[settings.audience],

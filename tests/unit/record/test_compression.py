@@ -10,6 +10,7 @@ import threading
 import time
 import tracemalloc
 import zlib
+from types import ModuleType
 
 import cramjam
 import pytest
@@ -19,9 +20,11 @@ from hypothesis import strategies as st
 from aiokafkapy.errors import ConfigurationError, CorruptMessageError
 from aiokafkapy.record.compression import (
     GZIP_MOST_MEMBERS,
+    LZ4_FRAME_BLOCK,
     LZ4_HEADERS,
     XERIAL_HEADER,
     Compression,
+    _lz4_high_block,
     compress,
     decompress,
     inline_limit,
@@ -37,6 +40,27 @@ LEVELS = [
 ]
 # Longer than one block of lz4 and of snappy, half of it random.
 DATA = b"".join(hashlib.sha256(b"%d" % i).digest() + b"repeated " * 4 for i in range(2000))
+
+
+class OldLz4:
+    """``cramjam.lz4`` before 2.14: a frame has a block for each 8 KiB."""
+
+    class Compressor:
+        def __init__(self, level: int, **_: bool) -> None:
+            self._level, self._frame = level, b""
+
+        def compress(self, data: bytes) -> None:
+            self._frame = OldLz4.compress(data, self._level)
+
+        def finish(self) -> bytes:
+            return self._frame
+
+    @staticmethod
+    def compress(data: bytes, level: int, real: ModuleType = cramjam.lz4) -> bytes:
+        pieces = [data[start : start + 8_192] for start in range(0, len(data), 8_192)]
+        frames = [bytes(real.compress(piece, level=level)) for piece in pieces]
+        blocks = [frame[LZ4_FRAME_BLOCK : len(frame) - 8] for frame in frames]
+        return bytes(real.compress(b"", level=level))[:LZ4_FRAME_BLOCK] + b"".join(blocks) + bytes(8)
 
 
 class TestRoundTrip:
@@ -101,7 +125,8 @@ class TestLevels:
             assert compress(codec, DATA) == compress(codec, DATA, codec.default_level)
 
     def test_of_lz4_are_slow_except_for_the_default(self) -> None:
-        sizes = {level: len(compress(Compression.LZ4, DATA, level)) for level in (1, 8, 9, 12, 17)}
+        block = DATA[:8_000]  # cramjam before 2.14 makes no larger one
+        sizes = {level: len(compress(Compression.LZ4, block, level)) for level in (1, 8, 9, 12, 17)}
         assert sizes[9] > max(sizes[1], sizes[8], sizes[12])
         assert sizes[12] == sizes[17]
 
@@ -170,6 +195,19 @@ class TestFraming:
             found += 1
         assert found == blocks == -(-size // block_size)
         assert bytes(cramjam.lz4.decompress(stream)) == data  # it also checks the header's checksum
+
+    @pytest.mark.parametrize("size", [0, 100, 8_192, 20_000, 130_000, 1_000_000])
+    def test_lz4_keeps_all_bytes_where_the_library_makes_small_blocks(
+        self, size: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Only the first block of each frame of cramjam 2.13 was taken, and the records were corrupt."""
+        data = (DATA * (size // len(DATA) + 1))[:size]
+        _lz4_high_block.cache_clear()
+        monkeypatch.setattr(cramjam, "lz4", OldLz4)
+        stream = compress(Compression.LZ4, data, 3)
+        monkeypatch.undo()
+        _lz4_high_block.cache_clear()
+        assert decompress(Compression.LZ4, stream, size) == data
 
     def test_linked_lz4_as_others_write_it_is_read(self) -> None:
         assert decompress(Compression.LZ4, bytes(cramjam.lz4.compress(DATA, level=3)), len(DATA)) == DATA
