@@ -46,7 +46,7 @@ _SHOWN: Final = 10
 
 
 class Verdict(StrEnum):
-    """How it is with one thing."""
+    """The result of one check."""
 
     OK = "ok"
     WARNING = "warning"
@@ -55,7 +55,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at: ``check`` is its kind (``dns``, ``tcp``, ``tls``, ``sasl``, …), ``subject`` where.
+    """The result of one check: ``check`` is its kind (``dns``, ``tcp``, ``tls``, ``sasl``, …), ``subject`` where.
 
     ``advice`` is empty where there is nothing to do, or the text contains the remedy. ``facts`` are for programs.
     """

@@ -1,7 +1,7 @@
 """Checks a cluster step by step, in the order in which a client connects to it, and reports the result of each step.
 
-Owns the order of the steps and their requests; the texts are in ``diagnosis``, those of TLS in
-Kafka has no counterpart: its clients go on trying.
+Owns the order of the steps and their requests; the texts are in ``diagnosis``, those of failed TLS
+handshakes in ``security.handshake_errors``. Kafka has no counterpart: its clients keep retrying.
 
 Steps: for each bootstrap address DNS, TCP, TLS, SASL and ApiVersions; from the first that answers the brokers and the
 controller; each broker at the address that it advertises; then, if one is named, a topic and our rights on it.

@@ -66,7 +66,7 @@ class TopicAdmin:
                 options["bootstrap_servers"] = bootstrap_servers
             config = ClientConfig(**options)
         elif bootstrap_servers is not None or options:
-            raise IllegalStateError("give either config or options, not both")
+            raise IllegalStateError("config and options were both given: put the options into ClientConfig(...)")
         self.config = config
         self.timeout = timeout
         # Requests no topics, only the brokers and the controller.
@@ -152,7 +152,11 @@ class TopicAdmin:
         configs: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> TopicDescription:
-        """Create a topic and wait until it has its leaders; -1 means the broker's default (Kafka 2.4 or later)."""
+        """Create a topic and wait until each partition has a leader; -1 is the broker's default (Kafka 2.4 or later).
+
+        Raises TopicAlreadyExistsError, InvalidTopicError and the broker's other errors, and KafkaTimeoutError after
+        ``timeout`` seconds (default: the admin's). A cancelled call may still create the topic.
+        """
 
         def build(version: int) -> Message:
             topic = {

@@ -103,14 +103,14 @@ class BrokerConfig(BaseModel):
         str | None, Field(repr=False, description="Password of the key, when it is encrypted.")
     ] = None
     ssl_truststore_location: Annotated[
-        str | None, Field(description="PEM file, or directory of such, of the authorities of clients' certificates.")
+        str | None, Field(description="PEM file, or directory of PEM files, with the CAs of client certificates.")
     ] = None
     ssl_truststore_certificates: Annotated[str | None, Field(description="The same as PEM text.")] = None
     ssl_client_auth: Annotated[
         Literal["none", "requested", "required"], Field(description="Whether clients need a certificate.")
     ] = "none"
     ssl_principal_mapping_rules: Annotated[
-        str, Field(description="Kafka's rules that make a user's name of a certificate's.")
+        str, Field(description="Kafka's rules that map a certificate's distinguished name to a principal.")
     ] = "DEFAULT"
     ssl_enabled_protocols: Annotated[
         Sequence[str], BeforeValidator(_split_list), Field(description="Versions of TLS.")
@@ -155,7 +155,7 @@ class BrokerConfig(BaseModel):
     sasl_kerberos_principal_to_local_rules: Annotated[
         Sequence[str],
         BeforeValidator(_split_list),
-        Field(description="Kafka's rules that make a user's name of a Kerberos principal."),
+        Field(description="Kafka's rules that map a Kerberos principal to a user name."),
     ] = ("DEFAULT",)
     sasl_oauthbearer_jwks_endpoint_url: Annotated[
         str | None,
@@ -195,12 +195,12 @@ class BrokerConfig(BaseModel):
     # Topics
     auto_create_topics_enable: Annotated[bool, Field(description="Create a topic when it is first asked for.")] = True
     delete_topic_enable: Annotated[bool, Field(description="Allow topics to be deleted.")] = True
-    num_partitions: Annotated[int, Field(ge=1, description="Partitions of a topic whose creator does not say.")] = 1
+    num_partitions: Annotated[int, Field(ge=1, description="Partitions of a topic created without a number.")] = 1
     default_replication_factor: Annotated[
         int,
         Field(
             ge=-1,
-            description="Replicas likewise. -1: every node, three at most, as they cost nothing. Kafka's default is 1.",
+            description="Replicas of such a topic. -1: one per node, 3 at most. Kafka's default is 1.",
         ),
     ] = -1
 
@@ -227,10 +227,10 @@ class BrokerConfig(BaseModel):
     ] = 86_400_000
 
     log_retention_check_interval_ms: Annotated[
-        int, Field(ge=1, description="Milliseconds between looks for records that are kept no longer.")
+        int, Field(ge=1, description="Milliseconds between checks for records past their retention.")
     ] = 300_000
     log_cleaner_backoff_ms: Annotated[
-        int, Field(ge=1, description="Milliseconds between looks for compacted topics that have grown enough.")
+        int, Field(ge=1, description="Milliseconds between checks for topics that need compaction.")
     ] = 15_000
 
     # Fetch
@@ -289,13 +289,13 @@ class BrokerConfig(BaseModel):
     group_consumer_migration_policy: Annotated[
         Literal["bidirectional", "upgrade", "downgrade", "disabled"],
         Field(
-            description="Whether a group with members becomes one of the other protocol: a classic group a consumer "
-            "group when a member of that protocol joins, and a classic group again when the last of these leaves "
-            "(KIP-848)."
+            description="Whether a group with members may change its protocol (KIP-848): upgrade turns a classic group "
+            "into a consumer group when the first member of that protocol joins; downgrade turns it back when the last "
+            "one leaves."
         ),
     ] = "bidirectional"
     group_version: Annotated[
-        Literal[0, 1], Field(description="Kafka's feature group.version: 0 takes consumer groups (KIP-848) away.")
+        Literal[0, 1], Field(description="Kafka's feature group.version: 0 disables consumer groups (KIP-848).")
     ] = 1
     group_share_session_timeout_ms: Annotated[
         int, Field(ge=1, description="Session time-out of members of share groups (KIP-932), in milliseconds.")
@@ -316,8 +316,8 @@ class BrokerConfig(BaseModel):
         int,
         Field(
             ge=1,
-            description="Milliseconds that a record is with a member of a share group that does not acknowledge it. "
-            "Kafka takes 15000 to 60000.",
+            description="Milliseconds for which a share group's member holds the lock on a record that it does not "
+            "acknowledge. Kafka accepts 15000 to 60000.",
         ),
     ] = 30_000
     group_share_delivery_count_limit: Annotated[
@@ -328,7 +328,7 @@ class BrokerConfig(BaseModel):
         Field(
             ge=1,
             le=10_000,
-            description="Records of a partition that are in flight in a share group, when no more are begun.",
+            description="Most records of a partition that a share group may have in flight.",
         ),
     ] = 2_000
     share_version: Annotated[
@@ -366,7 +366,7 @@ class BrokerConfig(BaseModel):
         float | None, Field(gt=0, description="Per cent of the event loop that each client id may use. None: no quota.")
     ] = None
     quota_window_num: Annotated[int, Field(ge=2, description="Windows that a quota's rate is measured over.")] = 11
-    quota_window_size_seconds: Annotated[int, Field(ge=1, description="Seconds of each of them.")] = 1
+    quota_window_size_seconds: Annotated[int, Field(ge=1, description="Length of each window, in seconds.")] = 1
 
     if not TYPE_CHECKING:  # checkers know the constructor from the fields
 

@@ -306,5 +306,5 @@ class Controls:
 def _checked_name(name: str | None) -> str:
     """A fault's name, empty when it is to be made; ValueError for one that is empty."""
     if name == "":
-        raise ValueError("name='': it is a text that is not empty, or None")
+        raise ValueError("name='' is empty: write a name, or None to have one generated")
     return name or ""

@@ -93,9 +93,9 @@ class FaultSchedule:
         faults.sort(key=lambda fault: fault.at)
         seconds, seed = document.get("seconds"), document.get("seed")
         if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-            raise ValueError(f"seconds={seconds!r}: it is a number")
+            raise ValueError(f"seconds={seconds!r}: write a number")
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-            raise ValueError(f"seed={seed!r}: it is a whole number, or null")
+            raise ValueError(f"seed={seed!r}: write an integer, or null")
         return cls(float(seconds), tuple(faults), seed)
 
     def to_json(self) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def _read_fault(number: int, entry: Any) -> ScheduledFault:
     try:
         at = entry["at"]
         if isinstance(at, bool) or not isinstance(at, int | float):
-            raise ValueError(f"at={at!r}: it is a number")
+            raise ValueError(f"at={at!r}: write a number of seconds")
         return ScheduledFault(float(at), ControlCall.of(entry["control"], entry.get("arguments")))
     except KeyError as error:
         raise ValueError(f"fault {number} has no {error}") from error

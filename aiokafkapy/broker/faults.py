@@ -90,7 +90,7 @@ class Faults:
         elif fault.name.startswith(_NUMBERED):
             raise ValueError(f"name={fault.name!r}: names that begin with {_NUMBERED!r} are made, not given")
         elif fault.name in {each.name for each in self.armed}:
-            raise ValueError(f"name={fault.name!r}: a fault that is armed has this name")
+            raise ValueError(f"name={fault.name!r} is the name of a fault that is armed: write another name")
         else:
             self.named.add(fault.name)
         self.armed.append(fault)
@@ -181,7 +181,7 @@ def error_code(error: type[KafkaError] | int) -> int:
 def checked_times(times: int | None) -> int | None:
     """How often a fault happens (None: until it is cleared); ValueError unless that is once at least."""
     if times is not None and times < 1:
-        raise ValueError(f"times={times}: a fault happens at least once")
+        raise ValueError(f"times={times}: write 1 or more, or None")
     return times
 
 

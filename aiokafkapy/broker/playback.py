@@ -30,7 +30,7 @@ class Playback:
     def __init__(self, schedule: FaultSchedule, apply: Callable[[ControlCall], object], *, speed: float = 1.0) -> None:
         """Needs a running loop. ValueError for a speed that is not above 0."""
         if not (math.isfinite(speed) and speed > 0):
-            raise ValueError(f"speed={speed}: it is a number above 0")
+            raise ValueError(f"speed={speed}: write a number above 0")
         self.schedule = schedule
         self.failures: list[tuple[ControlCall, Exception]] = []
         self._apply = apply

@@ -4,9 +4,10 @@ of it.
 Owns the name's text form (RFC 2253, as Java writes it) and ``ssl.principal.mapping.rules``. It must not know TLS.
 Kafka's counterparts are ``DefaultKafkaPrincipalBuilder`` and ``SslPrincipalMapper``.
 
-Rules, as there: - rules stand one after the other with commas: ``RULE:pattern/replacement/`` with ``L`` or ``U`` after
-it for lower or
-  upper case, and ``DEFAULT``, the name as it is; the first whose pattern fits the whole name counts;
+Rules, as in Kafka:
+
+- rules are separated by commas: ``RULE:pattern/replacement/``, optionally followed by ``L`` or ``U`` for lower or upper
+  case, and ``DEFAULT``, which keeps the name; the first rule whose pattern matches the whole name applies;
 - a name that no rule fits is refused, and so is its connection.
 """
 

@@ -60,7 +60,7 @@ _Port = Annotated[
         "-p",
         min=0,
         max=65_535,
-        help="Port of node 1, the next follow; 0: free ones.",
+        help="Port of node 1; the next nodes use the next ports. 0: free ports.",
         show_default=str(DEFAULT_PORT),
     ),
 ]
@@ -93,7 +93,7 @@ _Listeners = Annotated[
 _Tls = Annotated[bool, Option("--tls", help="Make a throw-away CA and a certificate; print clients' settings.")]
 _Users = Annotated[
     list[str] | None,
-    Option("--user", metavar="NAME=PASSWORD", help="A user for PLAIN and SCRAM; several times."),
+    Option("--user", metavar="NAME=PASSWORD", help="A user for PLAIN and SCRAM; may be given several times."),
 ]
 _Authorizer = Annotated[bool, Option("--authorizer", help="Let ACLs decide about each client's rights.")]
 _SuperUsers = Annotated[
@@ -104,7 +104,7 @@ _Emulate = Annotated[
     Option(
         "--emulate",
         metavar="VERSION",
-        help="Be to clients a release of Kafka, 0.11 to 4.1, or event-hubs, or redpanda.",
+        help="Behave like a Kafka release from 0.11 to 4.1, or like event-hubs or redpanda.",
     ),
 ]
 _Console = Annotated[bool, Option("--console", help="Serve a page that shows and controls the broker.")]
@@ -242,7 +242,7 @@ class _Places:
         if not self.given_listeners:
             return
         if self.given_port is not None or self.host != DEFAULT_HOST:
-            raise CommandError("with --listener there is no --host and no --port: write them in it", EXIT_USAGE)
+            raise CommandError("--host and --port have no effect with --listener: write them in it", EXIT_USAGE)
         of_tls = [name for name, protocol in self.protocols.items() if has_tls(protocol)]
         if of_tls and not self.has_tls and not has_keystore:
             advice = "give --tls for a throw-away certificate, or -X ssl.keystore.location=FILE for your own"

@@ -39,22 +39,22 @@ Address = Annotated[
 Write = Annotated[bool, typer.Option("--write", help="Let the page write records.")]
 AllowedHosts = Annotated[
     list[str] | None,
-    typer.Option("--allowed-host", metavar="NAME", help="A name that browsers reach it by, as of a proxy; several."),
+    typer.Option("--allowed-host", metavar="NAME", help="A host name that browsers use, as a proxy's; repeatable."),
 ]
 SecurityProtocol = Annotated[
     str | None,
     typer.Option(
-        "--security-protocol", help="How the cluster is spoken to: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."
+        "--security-protocol", help="The cluster's security protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."
     ),
 ]
 TrustStore = Annotated[
     str | None,
-    typer.Option("--ca", metavar="FILE", help="A PEM file of the authorities whose brokers are trusted, with TLS."),
+    typer.Option("--ca", metavar="FILE", help="A PEM file with the CAs to trust for the brokers' TLS."),
 ]
 SaslMechanism = Annotated[
-    str | None, typer.Option("--sasl-mechanism", help="How it logs in, such as PLAIN or SCRAM-SHA-512.")
+    str | None, typer.Option("--sasl-mechanism", help="SASL mechanism, such as PLAIN or SCRAM-SHA-512.")
 ]
-Username = Annotated[str | None, typer.Option("--username", help="The name that it logs in with.")]
+Username = Annotated[str | None, typer.Option("--username", help="User name for SASL.")]
 Password = Annotated[
     str | None,
     typer.Option(

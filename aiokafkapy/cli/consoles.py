@@ -39,7 +39,7 @@ ConsoleAddress = Annotated[
     Option(
         "--console-address",
         metavar="HOST:PORT",
-        help="Where the console listens; port 0: a free one. Elsewhere than on this machine it has a token.",
+        help="Address of the console; port 0: a free port. Beyond loopback, access needs a token.",
         show_default=CONSOLE_ADDRESS,
     ),
 ]
@@ -61,7 +61,7 @@ ConsoleCertificate = Annotated[
 ]
 ConsoleKey = Annotated[
     Path | None,
-    Option("--console-key", metavar="FILE", help="The PEM file of the certificate's key, when it is apart."),
+    Option("--console-key", metavar="FILE", help="PEM file of the certificate's key, if it is a separate file."),
 ]
 ConsoleKeyPassword = Annotated[
     str | None,

@@ -37,7 +37,7 @@ HttpFlights = Annotated[
     int, typer.Option("--http-flights", min=0, help="How many flights go through the HTTP service.")
 ]
 Clients = Annotated[int, typer.Option("--clients", min=1, help="HTTP clients at once.")]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first so many flights.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Use only the first N flights.")]
 WithPipeline = Annotated[
     bool, typer.Option("--pipeline/--no-pipeline", help="Whether the Spark pipeline follows; it needs Java.")
 ]

@@ -40,11 +40,11 @@ def doctor(
         ),
     ] = DEFAULT_SERVERS,
     topic: Annotated[
-        str | None, typer.Option("--topic", "-t", help="Also whether this topic is there, whole, and ours to write.")
+        str | None, typer.Option("--topic", "-t", help="Also check that this topic is there, healthy and writable.")
     ] = None,
     config: ConfigEntries = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, help="Seconds for all of it; a single step has 5 at most.")
+        float, typer.Option("--timeout", min=0.1, help="Seconds for the whole check; each step has at most 5.")
     ] = DEFAULT_TIMEOUT,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""How a command ends, and what it tells on the way: its exit codes, its error, and lines for the user.
+"""How a command reports to the user: its exit codes, its error, and lines on stderr.
 
 It imports no event loop: a command line is read without one.
 """

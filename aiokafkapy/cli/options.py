@@ -54,11 +54,11 @@ ConfigEntries = Annotated[
 ]
 
 Tls = Annotated[
-    bool, typer.Option("--tls", help="Let the client come by TLS: make a throw-away CA, and say what it needs.")
+    bool, typer.Option("--tls", help="Accept the client over TLS with a throw-away CA; print the client's settings.")
 ]
 Certificate = Annotated[
     Path | None,
-    typer.Option("--certificate", metavar="FILE", help="The same with your own: a PEM file of chain and key."),
+    typer.Option("--certificate", metavar="FILE", help="As --tls, with your PEM file of chain and key."),
 ]
 
 Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for a broker that answers.")]

@@ -107,11 +107,9 @@ def perf(
     bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
     num_records: Annotated[int, typer.Option("--num-records", "-n", min=1, help="How many records.")] = 1_000_000,
     record_size: Annotated[int, typer.Option("--record-size", "-s", min=0, help="Bytes of each value.")] = 100,
-    throughput: Annotated[
-        float, typer.Option("--throughput", help="Records a second at most; -1: as fast as it goes.")
-    ] = -1,
+    throughput: Annotated[float, typer.Option("--throughput", help="Most records per second; -1: no limit.")] = -1,
     tasks: Annotated[
-        int, typer.Option("--tasks", min=0, help="So many tasks that each await their send; 0: one that does not wait.")
+        int, typer.Option("--tasks", min=0, help="Number of tasks that await send(); 0: one that does not wait.")
     ] = 0,
     partitions: Annotated[int, typer.Option("--partitions", min=1, help="Partitions, when the topic is made.")] = 6,
     config: ConfigEntries = None,

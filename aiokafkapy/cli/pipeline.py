@@ -54,7 +54,7 @@ def pipeline(
     out: Out = Path("out"),
     conf: SparkConf = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="The topic has, or gets, only the first so many flights.")
+        int | None, typer.Option("--limit", min=1, help="Use only the first N flights of the topic.")
     ] = None,
     nodes: Nodes = 3,
     data: Data = None,

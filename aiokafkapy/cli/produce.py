@@ -243,7 +243,7 @@ class Inputs:
                 param_hint="--key",
             )
         if len(shape.delimiter) != 1:
-            raise typer.BadParameter("one character, please", param_hint="--delimiter")
+            raise typer.BadParameter("must be exactly one character", param_hint="--delimiter")
         if shape.partition is not None and shape.partition_field is not None:
             raise typer.BadParameter("give either --partition or --partition-field", param_hint="--partition")
 

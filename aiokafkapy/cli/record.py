@@ -38,16 +38,16 @@ HideNames = Annotated[
     typer.Option(
         "--hide-name",
         metavar="NAME",
-        help="Write another name, as long, for this one of a topic, group, client or host; several times.",
+        help="Replace this name of a topic, group, client or host by another of the same length; repeatable.",
     ),
 ]
 MaxMegabytes = Annotated[
-    int, typer.Option("--max-megabytes", min=1, help="End the recording when the file has so many MiB.")
+    int, typer.Option("--max-megabytes", min=1, help="End the recording at this file size, in MiB.")
 ]
 ClusterTls = Annotated[bool, typer.Option("--cluster-tls", help="Reach the brokers by TLS.")]
 Ca = Annotated[
     Path | None,
-    typer.Option("--ca", metavar="FILE", help="The same, and trust the authorities in this PEM file."),
+    typer.Option("--ca", metavar="FILE", help="As --cluster-tls, and trust the CAs in this PEM file."),
 ]
 
 

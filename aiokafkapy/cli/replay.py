@@ -28,7 +28,7 @@ MOST_SHOWN: Final = 10
 File = Annotated[Path, typer.Argument(help="A file of `aiokafkapy record`.")]
 Port = Annotated[int, typer.Option("--port", "-p", min=0, max=65_535, help="Port of the first broker; 0: a free one.")]
 Speed = Annotated[
-    float, typer.Option("--speed", min=0.0, help="How much sooner answers come than they did; 0: at once.")
+    float, typer.Option("--speed", min=0.0, help="Speed-up of the answers against the recording; 0: no delays.")
 ]
 Users = Annotated[
     list[str] | None,

@@ -123,7 +123,7 @@ def delete(
     bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
     config: ConfigEntries = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Delete a topic with all its records."""
     if not yes:

@@ -11,7 +11,7 @@ Rules:
 - A session is renewed at 85 to 95 % of its life. Requests in flight stay in flight; the next ones wait for the new
   session, so that the broker's answers keep their order.
 - Long work (a token, PBKDF2, Kerberos) happens outside the event loop's turn.
-- ``AuthenticationFailedError`` means that the broker refused us, or we it. Any other failure is a lost
+- ``AuthenticationFailedError`` means that one side refused the other. Any other failure is a lost
   connection, which may be tried again.
 """
 

@@ -149,7 +149,7 @@ class WireTap:
 
     def __aiter__(self) -> Self:
         if self._target is not None:
-            raise TypeError("this tap has a target: the frames are there. Write tap() to iterate over them")
+            raise TypeError("this tap writes to a target: only tap() without a target can be iterated over")
         return self
 
     async def __anext__(self) -> dict[str, Any]:

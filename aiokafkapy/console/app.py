@@ -358,7 +358,7 @@ def _bytes(body: JsonObject, name: str) -> bytes | None:
                 return base64.b64decode(text, validate=True)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{name} is no {form}: {error}") from None
-    raise ValueError(f"{name}_form={form!r}: it is text, json, hex or base64")
+    raise ValueError(f"{name}_form={form!r}: write text, json, hex or base64")
 
 
 def _headers(entries: JsonValue) -> Headers:

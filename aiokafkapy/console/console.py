@@ -174,5 +174,5 @@ def _parsed(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not port.isdigit() or int(port) > 65_535:
-        raise ConfigurationError(f"console address {address!r}: it is HOST:PORT, such as 127.0.0.1:9080; port 0: free")
+        raise ConfigurationError(f"console address {address!r}: write HOST:PORT, such as 127.0.0.1:9080 (port 0: any)")
     return host, int(port)

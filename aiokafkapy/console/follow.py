@@ -86,7 +86,7 @@ class Asked:
         key_form, value_form = _form(parameters, "key_form"), _form(parameters, "value_form")
         isolation = parameters.get("isolation", "read_uncommitted")
         if isolation not in ISOLATION_LEVELS:
-            raise ValueError(f"isolation={isolation!r}: it is {' or '.join(ISOLATION_LEVELS)}")
+            raise ValueError(f"isolation={isolation!r}: write {' or '.join(ISOLATION_LEVELS)}")
         return cls(
             topic,
             int(partition) if partition else None,

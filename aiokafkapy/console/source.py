@@ -120,7 +120,7 @@ class RequestSource(Protocol):
 
     @property
     def left_out(self) -> int:
-        """Requests that went by unkept: more came than the log takes."""
+        """The number of requests that the log did not keep because too many came."""
 
     def rows_after(self, number: int, most: int) -> list[RequestRow]:
         """The rows after the one of this number, oldest first; the newest ``most`` of them."""
@@ -231,4 +231,4 @@ class Start:
             places = [_PLACE.fullmatch(each) for each in number.split(",")[:MOST_PLACES]]
             if all(places):
                 return cls(kind, places=tuple((int(one[1]), int(one[2])) for one in places if one))
-        raise ValueError(f"from={text!r}: it is latest, earliest, last:N, offset:N or time:MILLISECONDS")
+        raise ValueError(f"from={text!r}: write latest, earliest, last:N, offset:N or time:MILLISECONDS")

@@ -1,7 +1,7 @@
 """``Watch``: a source sampled once a tick for all open pages, and the view of each of them.
 
 Owns the one task, the rates, the history of traffic and faults, and the messages of ``/api/live``. It must not know
-HTTP. Nobody's slowness holds up another: each looker takes the newest state when it is ready for it.
+HTTP. A slow page does not delay the others: each page takes the newest state when it is ready.
 
 Rules:
 

@@ -149,7 +149,7 @@ class Observer:
     client.
 
     Any object that has some of these methods will do. They are called on the event loop, must be quick, and must not
-    wait; their errors are logged as ``observer.failed`` and has no other effect.
+    block. Their errors are logged as ``observer.failed`` and have no other effect.
     """
 
     def connection_opened(self, event: ConnectionOpened) -> None:

@@ -25,8 +25,8 @@ __all__ = ["CircuitBreaker", "circuit_breaker_of"]
 class CircuitBreaker(BaseModel):
     """Opens a circuit when ``failures`` deliveries in a row have failed: then calls raise CircuitOpenError at once.
 
-    After ``open_ms`` milliseconds ``probes`` records are let through, and so many again each ``open_ms`` as long as
-    none has an outcome; one that is delivered closes the circuit. ``scope``: each "topic" has its own, or the
+    After ``open_ms`` milliseconds ``probes`` records are let through, and again after each further ``open_ms`` until
+    one has an outcome. A delivered record closes the circuit. ``scope``: each "topic" has its own, or the
     "producer" has one for all. Immutable; raises ConfigurationError for values that make no sense.
     """
 
@@ -43,7 +43,7 @@ class CircuitBreaker(BaseModel):
             for name in options:
                 if name not in CircuitBreaker.model_fields:
                     known = ", ".join(CircuitBreaker.model_fields)
-                    raise ConfigurationError(f"{name!r:.100} is no option of a circuit breaker; there are {known}")
+                    raise ConfigurationError(f"{name!r:.100} is not an option of CircuitBreaker: write one of {known}")
             try:
                 self.__pydantic_validator__.validate_python(options, self_instance=self, strict=True)
             except ValidationError as error:

@@ -116,18 +116,17 @@ class ProducerConfigFields(ClientConfigFields):
     max_in_flight_requests_per_connection: Annotated[
         InFlight,
         Field(
-            description="Requests to one broker that wait for an answer. auto adapts to each broker's round trip: as "
-            "many as fill the way, 1 to 5, without idempotence to 16."
+            description="Unanswered requests to one broker. auto adapts to each broker's round trip: as many as fill "
+            "the connection, 1 to 5, or up to 16 without idempotence."
         ),
     ] = 5  # type: ignore[assignment]  # of a producer it may adapt
     linger_ms: Annotated[
         Annotated[Milliseconds, Tag("number")] | Annotated[Literal["auto"], Tag("auto")] | Annotated[None, Tag("none")],
         Discriminator(kind_of_linger),
         Field(
-            description="Milliseconds that a batch gathers, from its first record. None adapts: not while its leader "
-            "is idle, else at most 5 (more with hundreds of partitions that have data). auto follows the arrivals and "
-            "the round trip: nothing gathers while few records come, else for at most a round trip, or 20. Kafka's "
-            "default is 5."
+            description="Milliseconds that a batch gathers, from its first record. None adapts: 0 while its leader is "
+            "idle, else at most 5 (more when hundreds of partitions have data). auto adapts to the arrivals: 0 while "
+            "few records come, else at most one round trip or 20 ms, whichever is shorter. Kafka's default is 5."
         ),
     ] = None
     batch_size: Annotated[
@@ -183,8 +182,8 @@ class ProducerConfigFields(ClientConfigFields):
     spool_after_ms: Annotated[
         Milliseconds | None,
         Field(
-            description="Milliseconds, besides linger, after which records that were never sent go to the spool though "
-            "there is room. None: only for want of room."
+            description="Milliseconds, in addition to linger, after which unsent records move to the spool although "
+            "the buffer has room. None: only when the buffer is full."
         ),
     ] = 5_000
     spool_max_bytes: Annotated[
@@ -193,8 +192,8 @@ class ProducerConfigFields(ClientConfigFields):
     spool_fsync: Annotated[
         Literal["always", "every_second", "never"],
         Field(
-            description="When a spooled record is safe: always waits for the disk, every_second loses at most a second "
-            "with the machine, never leaves it to the system. The death of the process alone loses nothing with any."
+            description="When a spooled record is safe: always waits for fsync; with every_second a machine crash "
+            "loses at most one second; never leaves syncing to the system. A process crash alone loses nothing."
         ),
     ] = "always"
     cancel_takes_back: Annotated[
@@ -266,7 +265,7 @@ class ProducerConfigFields(ClientConfigFields):
         bool, Field(description="Keys do not choose the partition; all records go to the sticky one.")
     ] = False
     partitioner_adaptive_partitioning_enable: Annotated[
-        bool, Field(description="Records without a key go more often to brokers that are quick.")
+        bool, Field(description="Send more of the records without a key to brokers that answer quickly.")
     ] = True
     partitioner_availability_timeout_ms: Annotated[
         Milliseconds,
@@ -301,7 +300,7 @@ class ProducerConfigFields(ClientConfigFields):
     enable_metrics_push: Annotated[
         bool, Field(description="Push metrics to brokers whose operators have subscribed to them (KIP-714).")
     ] = True
-    record_timing: Annotated[bool, Field(description="Say how long a record took, as `RecordMetadata.timing`.")] = False
+    record_timing: Annotated[bool, Field(description="Measure records, for `RecordMetadata.timing`.")] = False
 
     transactional_id: Annotated[
         str | None,

@@ -64,7 +64,7 @@ class Explanation(NamedTuple):
 
 
 def explain(config: ProducerConfig, origins: Mapping[str, str] | None = None) -> Explanation:
-    """Tell a configuration. ``origins`` says of options that were given where; of others it is found out."""
+    """Explain a configuration. ``origins`` has the sources of the given options; those of the others are derived."""
     return Explanation(tuple(_options(config, origins or {})), tuple(_implications(config)), tuple(_oddities(config)))
 
 

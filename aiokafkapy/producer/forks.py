@@ -1,5 +1,4 @@
-"""Producers and forks: the child's copies are of no use, and must not touch the resources that they share with the
-parent.
+"""Producers and forks: the copies in a child process are unusable and must not touch resources shared with the parent.
 
 Owns the list of started producers, which are marked as forked in the child, and the objects that they inherited there.
 Java has no counterpart: a JVM does not fork. A producer that is not started is not affected: it may be made before a
@@ -30,7 +29,7 @@ _inherited: Final[list[object]] = []
 
 
 def watch(started: ForkAware) -> None:
-    """Tell ``started`` when this process turns out to be the child of a fork. Holds it weakly."""
+    """Call ``started._forked()`` in the child after a fork. Holds ``started`` weakly."""
     _watched.add(started)
 
 

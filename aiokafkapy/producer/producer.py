@@ -98,11 +98,12 @@ class KafkaProducer(RecordSender[K, V]):
     # life
 
     async def start(self) -> None:
-        """Connect and learn the cluster; returns when a broker has answered.
+        """Connect to the cluster and fetch its metadata; return when a broker has answered.
 
-        Raises within ``max_block_ms`` when none does, with the last error of each address, and leaves nothing behind:
-        it may be called again. Calling it on a started producer does nothing. With ``spool_dir`` it returns then, for
-        records can go to the spool, and raises SpoolError when the folder cannot be used.
+        Raises MetadataTimeoutError, with the last error of each address, if no broker answers within ``max_block_ms``,
+        and AuthenticationFailedError as soon as a broker refuses the credentials. A failed or cancelled call leaves
+        nothing behind and may be repeated. Does nothing on a started producer. With ``spool_dir`` it returns even if no
+        broker answers, because records go to the spool; it raises SpoolError if the folder cannot be used.
         """
         life = self._life
         if life.state is ProducerState.RUNNING:
@@ -140,8 +141,9 @@ class KafkaProducer(RecordSender[K, V]):
         """Send the accepted records, fail those without an outcome after ``timeout`` seconds (None: no limit of its
         own, the records' ``delivery_timeout_ms`` holds), and leave no task, timer or socket behind.
 
-        Idempotent, also when called twice at once (the earlier deadline counts) and before ``start()``. Returns at the
-        deadline, and does not raise for records that fail: each of them tells. Being cancelled, it closes at once.
+        Idempotent: it may be called before ``start()``, again, or twice at once (the earlier deadline applies). Returns
+        by the deadline. The errors of failed records are not raised here; each delivery has its own. If the call is
+        cancelled, the producer closes at once.
         """
         timeout = timeout_of("close", timeout)
         life = self._life
@@ -189,9 +191,9 @@ class KafkaProducer(RecordSender[K, V]):
         goes to the spool (``spool_dir``) is waited for until it is on disk: ``metadata.is_spooled`` says so.
 
         ``value`` None is a tombstone. ``timestamp_ms`` is milliseconds or a datetime, None is now; ``headers`` are
-        pairs or a mapping. A wrong argument raises here and harms no other record. Cancelling before the record is
-        accepted takes it back; afterwards it stays on its way, or with ``cancel_takes_back`` leaves its batch, if that
-        was never sent: the CancelledError says so (``outcome_unknown``, and a note).
+        pairs or a mapping. A wrong argument raises here and affects no other record. Cancelling the call before
+        the record is accepted withdraws it. Afterwards the record is still sent, unless ``cancel_takes_back`` is set
+        and its batch was never sent; ``outcome_unknown`` and a note on the CancelledError say which.
 
         ``delivery_timeout_ms`` is this record's own, shorter than the producer's: then DeliveryTimeoutError is raised,
         and the record is not sent any more. One that is in a request already stays there: ``outcome_unknown`` says so.
@@ -231,9 +233,10 @@ class KafkaProducer(RecordSender[K, V]):
     ) -> concurrent.futures.Future[RecordMetadata]:
         """As ``send``, from any thread: ``future.result(timeout)`` waits for the outcome.
 
-        Records of one thread keep their order; a wrong argument is the future's error. Waits while a thousand records
-        are not accepted yet, but on the loop's own thread, as in a future's callback, where it raises
-        BufferExhaustedError then, and ``result()`` RuntimeError. Raises why the producer takes no records.
+        Records of one thread keep their order; a wrong argument is the future's error. Blocks while 1,000 records are
+        not accepted yet. On the loop's own thread, for example in a future's callback, it never blocks: it raises
+        BufferExhaustedError instead, and ``result()`` raises RuntimeError. Raises the error that says why
+        the producer cannot accept records.
         """
         sender = self._thread_senders[0] if self._thread_senders else self._new_thread_sender()
         ends_at = enclosing_end(topic, sender.loop) if open_deadlines else math.inf
@@ -267,7 +270,7 @@ class KafkaProducer(RecordSender[K, V]):
         if error is not None:
             error.add_note(
                 f"{outcomes.failed} of {len(outcomes)} records of send_many() failed; "
-                "with return_exceptions=True every record tells its own outcome, and raise_all() raises all errors"
+                "with return_exceptions=True the result has each record's outcome, and raise_all() raises all errors"
             )
             if isinstance(error, KafkaError):
                 error.add_note(f"what to do: {error.remedy}")
@@ -329,8 +332,9 @@ class KafkaProducer(RecordSender[K, V]):
         """Send everything now, without waiting out linger, and wait for the outcomes of the records sent before the
         call.
 
-        Raises FlushTimeoutError after ``timeout`` seconds; the records then stay on their way. Errors of records are
-        theirs to tell. Records sent meanwhile are not waited for.
+        Raises FlushTimeoutError after ``timeout`` seconds; the records are still sent. Cancelling the call has the same
+        effect. Errors of single records are not raised here: each delivery has its own. Records sent during the flush
+        are not waited for.
         """
         timeout = timeout_of("flush", timeout)
         runtime = self._usable_runtime()
@@ -340,18 +344,18 @@ class KafkaProducer(RecordSender[K, V]):
     def purge(self, topic: str | None = None, partition: int | None = None, *, in_flight: bool = False) -> int:
         """Give up the records that were never sent, of all topics, of one, or of one partition; returns how many.
 
-        They fail with PurgedError, those too that wait to be accepted, except for a partition's that have none chosen
-        yet. ``in_flight`` gives up records in flight too: their outcome is unknown. A transaction can then only be
-        aborted.
+        They fail with PurgedError, and so do records that wait to be accepted. With ``partition``, waiting records that
+        have no partition yet are kept. ``in_flight`` also gives up records in flight, whose outcome is unknown.
+        A transaction can then only be aborted. Raises ValueError for ``partition`` without ``topic``.
         """
         name = None if topic is None else topic_name(topic)
         number = None if partition is None else partition_of(topic, partition)
         if name is None and number is not None:
-            raise ValueError(f"purge(): partition {number} of which topic? write both")
+            raise ValueError(f"purge(): partition={number} without a topic: write purge(topic, {number})")
         return self._usable_runtime().purge(name, number, in_flight=in_flight)
 
     def resume(self, topic: str, partition: int) -> None:
-        """Take records for a partition again in which one failed, with ``enable_gapless_guarantee``.
+        """Accept records again for a partition in which a record failed (``enable_gapless_guarantee``).
 
         Call it when the failed records are dealt with: those that are sent next follow the records that were written.
         Does nothing for a partition where none failed. Raises IllegalStateError while older records of it have no
@@ -363,8 +367,8 @@ class KafkaProducer(RecordSender[K, V]):
     # transactions
 
     def transaction(self) -> AbstractAsyncContextManager[None]:
-        """``async with producer.transaction():`` opens a transaction and commits it; aborts it when an exception, or
-        cancellation, leaves the block, which is raised again, and the producer is as good as new.
+        """``async with producer.transaction():`` opens a transaction and commits it; aborts it when an exception or
+        a cancellation leaves the block, and raises that again. The producer can then begin the next transaction.
 
         Raises the errors of ``begin_transaction`` and ``commit_transaction``; after an error of the commit that is not
         fatal the transaction is aborted, unless its outcome is unknown.
@@ -414,7 +418,7 @@ class KafkaProducer(RecordSender[K, V]):
         await self._transactions().begin()
 
     async def commit_transaction(self) -> None:
-        """Wait for the outcome of every record of the transaction, and commit it. Being cancelled, it goes on.
+        """Wait for the outcome of every record of the transaction and commit it; cancelling the call does not stop it.
 
         Raises the error of a record or a request that failed: then only ``abort_transaction`` is left. Raises
         KafkaTimeoutError after ``max_block_ms`` without the coordinator's answer, with ``outcome_unknown``: calling it
@@ -456,8 +460,8 @@ class KafkaProducer(RecordSender[K, V]):
         commit it if it is ``prepared``, and abort it otherwise. True if it was committed, False if it was aborted or
         there was none.
 
-        Raises ValueError for a text that is no prepared transaction's, and the errors of ``commit_transaction`` and
-        ``abort_transaction`` raise.
+        Raises ValueError for text that does not name a prepared transaction, and the errors of ``commit_transaction``
+        and ``abort_transaction``.
         """
         if isinstance(prepared, str):
             from .identity.transaction import PreparedTxnState
@@ -565,7 +569,7 @@ class KafkaProducer(RecordSender[K, V]):
 
     def topic_metrics(self) -> dict[str, dict[str, float]]:
         """Kafka's metrics of each topic (group ``producer-topic-metrics``); empty before ``start()``, and without
-        ``metrics_topics_max``: so many topics have an entry of their own, the first ones; the others share one, ``*``.
+        ``metrics_topics_max``: the first ``metrics_topics_max`` topics have their own entries; all others share ``*``.
         """
         from .statistics import topic_metrics_of
 
@@ -600,7 +604,7 @@ class KafkaProducer(RecordSender[K, V]):
         register_metric(self._registered, name, value, is_total=is_total, attributes=attributes)
 
     def unregister_metric_from_subscription(self, name: str, *, attributes: Mapping[str, str] | None = None) -> bool:
-        """Push such a metric no more; False when there was none."""
+        """Stop pushing this metric; return False if it was not registered."""
         from .observation.application_metrics import unregister_metric
 
         return unregister_metric(self._registered, name, attributes)
@@ -624,7 +628,7 @@ class KafkaProducer(RecordSender[K, V]):
 
     @property
     def state(self) -> ProducerState:
-        """Where the producer stands."""
+        """The current state of the producer."""
         return self._life.state
 
     @property
@@ -714,7 +718,7 @@ class KafkaProducer(RecordSender[K, V]):
 def _say_form() -> None:
     """Once a process: the form explains the speed."""
     if not compiled:
-        _logger.debug("core.interpreted", hint="with a C compiler at hand, install aiokafkapy anew")
+        _logger.debug("core.interpreted", hint="install a C compiler, then reinstall aiokafkapy")
 
 
 def _telemetry(registered: Registered, runtime: ProducerRuntime) -> Sequence[MetricPoint]:

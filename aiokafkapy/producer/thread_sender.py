@@ -176,7 +176,7 @@ class _Sent(concurrent.futures.Future[RecordMetadata]):
     def _wait(self, timeout: float | None) -> None:
         if not self.done() and _runs_here(self._loop):
             raise RuntimeError(
-                "to wait for the outcome on the producer's own event loop would be for ever: add_done_callback(), or "
+                "result() on the producer's own event loop would block it forever: use add_done_callback(), or "
                 "await asyncio.wrap_future(future)"
             )
         deadline = None if timeout is None else time.monotonic() + timeout

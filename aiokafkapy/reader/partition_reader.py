@@ -57,7 +57,7 @@ class PartitionReader:
                 options["bootstrap_servers"] = bootstrap_servers
             config = ReaderConfig(**options)
         elif bootstrap_servers is not None or options:
-            raise IllegalStateError("give either config or options, not both")
+            raise IllegalStateError("config and options were both given: put the options into ReaderConfig(...)")
         self.config = config
         self.metadata = Metadata(
             retry_backoff_ms=config.retry_backoff_ms,
@@ -154,7 +154,7 @@ class PartitionReader:
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset still in the log of each partition."""
+        """The first offset still in the log of each partition. Errors and time-out as in ``OffsetLookup.look_up``."""
         return await self._offsets(partitions, EARLIEST, timeout)
 
     async def end_offsets(
@@ -190,7 +190,7 @@ class PartitionReader:
         return frozenset(self._fetcher.partitions)
 
     def seek(self, topic_partition: TopicPartition, offset: int) -> None:
-        """Continue the partition at this offset, which is not checked before it is fetched."""
+        """Continue the partition at this offset, which only ``fetch`` checks; OffsetOutOfRangeError if negative."""
         if offset < 0:
             raise OffsetOutOfRangeError(f"{topic_partition}: an offset cannot be {offset}")
         self._fetcher.seek(topic_partition, offset)

@@ -6,16 +6,16 @@ nor quotas: to the connection it is a transport, to the socket's transport a pro
 
 Why not asyncio's own TLS: when a handshake fails, asyncio and uvloop close the socket and drop the bytes that OpenSSL
 still has to say. That is the alert, by which the other side knows that its certificate was refused, and why; without
-one it can but try again. As Kafka, this layer writes the alert and then closes. And a record alone pays for much that
-Kafka's connections do not need: asyncio's reads until OpenSSL raises an exception, and takes a turn of the loop to
-write.
+it the other side can only retry. Like Kafka, this layer writes the alert and then closes. For one record asyncio's
+TLS also does more than Kafka's connections need: it reads until OpenSSL raises an exception, and takes a turn of the
+loop to write.
 
 Rules:
 
 - ``connection_made`` of the connection comes when the handshake is done. ``on_done`` is called once, with the error if
   it came to nothing, unless ``abort`` ended it.
 - Nothing decrypted is kept here: a paused reading pauses the socket.
-- Encrypted is only as much as the socket takes, and at most one piece more; the rest of a write waits as it is, not
+- Only as much is encrypted as the socket takes, plus at most one piece; the rest of a write waits unencrypted, not
   copied. So the limits of the write buffer are those of the socket's transport, and a connection is paused while it
   is, or anything waits.
 - The end of TLS is never waited for: bytes that the socket does not take at once are dropped then.

@@ -1,4 +1,5 @@
-"""Those that wait for others: consumer groups, and requests that wait for something to happen.
+"""Requests of members, producers and fetchers come in; joins, commits and transactions are decided, or wait.
 
-Kafka's counterparts are ``GroupCoordinator`` and ``DelayedOperationPurgatory``.
+Kafka's counterparts are ``GroupCoordinator``, ``TransactionCoordinator``, ``SharePartitionManager``, ``LogManager`` and
+``DelayedOperationPurgatory``.
 """

@@ -1,4 +1,4 @@
-"""Retention and compaction of all logs, and of committed offsets, time after time and when ``controls`` ask for it.
+"""Retention and compaction of all logs and of committed offsets, periodically and when ``controls`` ask for it.
 
 Owns the two timers and a cleaner for each compacted log; ``storage.log`` and ``storage.log_cleaner`` decide which
 records are deleted. Kafka's counterparts are ``LogManager`` and the threads of ``LogCleaner``. Groups without members

@@ -1,4 +1,4 @@
-"""The one thing that the broker's waiting parts need of an event loop: its time, and a call at a time.
+"""The part of an event loop that the broker's timers need: the current time, and calls at a given time.
 
 ``asyncio.AbstractEventLoop`` is a ``Scheduler`` as it is; unit tests pass one with a virtual clock. Kafka's
 counterpart is ``org.apache.kafka.server.util.timer.Timer``.

@@ -5,8 +5,8 @@ are nothing to it: see ``share_partition``. Kafka's counterparts are ``ShareGrou
 
 Rules:
 
-- the group's epoch grows with each change of members, subscriptions or topics; the assignment is recomputed for it; - a
-member has the partitions of the newest assignment from its next heartbeat on: nobody has to give any up before.
+- the group's epoch grows with each change of members, subscriptions or topics; the assignment is recomputed for it;
+- a member gets the partitions of the newest assignment with its next heartbeat: no member has to revoke any first.
 """
 
 from __future__ import annotations

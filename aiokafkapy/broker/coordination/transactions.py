@@ -51,7 +51,7 @@ class TakenId(NamedTuple):
 
 
 class Markers(Protocol):
-    """Carries an outcome to the partitions and groups."""
+    """Writes a transaction's outcome to its partitions and groups."""
 
     def write(self, transaction: TransactionMetadata) -> bool:
         """Write a marker to each partition; False when that is not possible now, and is to be tried again."""

@@ -2,9 +2,10 @@
 
 Owns the three probes and the distinction of their answers. A plaintext listener takes the beginning of a TLS
 handshake for a frame that is too large, and a TLS listener takes a request for no handshake; both just close, as a
-broker does that is going down. One question in the other language settles it. A listener with SASL tells its versions
-to anybody and closes at the first request of somebody unknown, without a word; SaslHandshake it answers with its
-mechanisms, and a listener without SASL with ILLEGAL_SASL_STATE. Nothing secret is sent. Java has no counterpart: its
+broker does that is going down. One question in the other language settles it. A listener with SASL reports its
+versions to every client, but closes the connection silently at any other request before authentication. It answers
+SaslHandshake with its mechanisms; a listener without SASL answers it with ILLEGAL_SASL_STATE.
+Nothing secret is sent. Java has no counterpart: its
 clients try again until they are stopped.
 """
 

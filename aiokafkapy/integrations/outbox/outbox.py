@@ -7,8 +7,8 @@ Rules:
 
 - A record exists when the caller's transaction is committed, and not before.
 - On PostgreSQL a transaction waits for others that have added a record of one of its keys and are not ended
-  (``orders_keys``): ids of a key are in the order of commits. Add last, or always in the same order as the
-  transaction locks else, or two of them may wait for each other; PostgreSQL then ends one of them with an error.
+  (``orders_keys``): ids of a key are in the order of commits. Call ``add`` last, or always in the same
+  order relative to the transaction's other locks. Otherwise two transactions may deadlock, and PostgreSQL fails one.
 - Keys share 4,096 locks, so that a transaction with any number of keys has room for them.
 - A notification wakes the relay at the commit (``notifies``). PostgreSQL lets transactions that notify commit one by
   one: a service with thousands of them a second leaves it out and has the relay look more often.

@@ -5,9 +5,9 @@ retriable or not; an outbox asks another question, whose fault it is.
 
 Rules:
 
-- A row is refused only for a fault of its record. Everything else, an outage, missing rights, a topic that is
-  missing, may pass: its topic is held for a time, and nothing after it overtakes it. - A broker refuses a batch for one
-of its records. The refused one is found by sending each of them alone.
+- A row is refused only for a fault of its record. Everything else (an outage, missing rights, a missing topic) may
+  pass: the topic is held for a time, and no later row overtakes it.
+- A broker refuses a whole batch because of one record. Sending the records one by one finds it.
 - A row that failed only because a record before it did is left as it is.
 """
 

@@ -9,8 +9,8 @@ Rules:
 - An outage of the database, of Kafka, or of one topic ends nothing: it is tried again, after longer and longer times.
   Any other error ends the relay, which says so at once in the log, and to the caller that leaves it or waits for
   ``run``.
-- ``stop`` lets the batch under way finish. A relay that is cancelled leaves at once, and its rows under way
-  is published again, or, exactly once, is found in the marker.
+- ``stop`` lets the batch under way finish. A cancelled relay stops at once. The rows of its current batch are
+  published again later; with exactly-once, the marker shows that they were published.
 
 Events: ``outbox.shards`` (info; table, shards, of), ``outbox.found_published`` (info; table, rows), ``outbox.refused``
 (error; table, id, topic, error), ``outbox.held`` (warning; table, what, seconds, error), ``outbox.database_failed``
@@ -81,10 +81,10 @@ class OutboxRelay:
     ``KafkaProducer``: the relay has producers of its own, because it needs some options of its own. With a
     ``transactional_id``, of this outbox alone, each row is published exactly once; without, at least once.
 
-    ``on_error``: a record that is refused for good is parked with its error; ``"stop"``: the rows after it in its lane
-    (its key) waits until it is dealt with, ``"skip"``: it does not. ``keep_published``: seconds for which published
-    rows stay in the table; None: they are deleted at once. ``poll_interval``: seconds after which an idle relay looks
-    for rows though nothing has woken it. ``database_timeout``: seconds for one statement.
+    ``on_error``: a record that is refused for good is parked with its error. With ``"stop"`` the later rows of its lane
+    (its key) wait until the parked row is handled; with ``"skip"`` they are published. ``keep_published``: seconds for
+    which published rows stay in the table; None deletes them at once. ``poll_interval``: seconds after which an
+    idle relay looks for rows though nothing has woken it. ``database_timeout``: seconds for one statement.
 
     Raises ConfigurationError for options that cannot work.
     """

@@ -67,7 +67,7 @@ class Delivery:
         return self._result.status != PENDING
 
     def result(self) -> RecordMetadata:
-        """Where the record is; raises the record's error, or ``asyncio.InvalidStateError`` without an outcome."""
+        """The record's metadata; raises the record's error, or ``asyncio.InvalidStateError`` without an outcome."""
         if self._result.status != SUCCEEDED:  # asked first, for nearly all come to it
             if not self.done():
                 raise waiting().no_outcome_error()

@@ -12,8 +12,8 @@ Rules:
 - A record for which there is no room moves on to the accumulator's line, first in, first out for all topics; the
   accumulator calls ``on_room`` when memory came back. For a topic with another policy ``Overflow`` decides.
 - The partition is chosen once for each record, when its turn has come.
-- A record that was cancelled before it was accepted is never sent, and those after it move up. - A topic that we had no
-right to is asked for again before the next record for it is refused.
+- A record that is cancelled before it is accepted is never sent, and the records behind it move up.
+- Metadata of a topic that we were not authorized for is requested again before the next record for it is refused.
 - Every record is gone after ``max_block_ms``, with an error that names the cause. One timer serves all.
 - An error of a record, or of the user's partitioner for it, is raised where the record is awaited: the callers here are
   the network's callbacks and the Sender, which must go on.

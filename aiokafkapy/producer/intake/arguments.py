@@ -8,8 +8,9 @@ Rules:
 - A wrong argument raises at the call, for that record: TypeError for a type and ValueError for a range, each naming
   topic and argument; InvalidTopicError for a topic; SerializationError for a key, value or header.
 - A bool is no number. Everything else that has ``__index__`` is an int: NumPy's integers, for example.
-- An iterator of headers is read once; headers go on as a tuple of plain pairs, so that nothing runs a caller's code
-  after this module. - The ordinary types are looked at first: for them a check costs next to nothing.
+- An iterator of headers is read once; headers go on as a tuple of plain pairs, so that no caller's code
+  runs after this module.
+- The common types are tested first: for them a check costs next to nothing.
 - An error does not show a key or a value: it may be secret.
 """
 

@@ -1,7 +1,7 @@
 """The fate of the records of a call that is cancelled, with ``cancel_takes_back``.
 
 Owns the words of the caller's error. It knows neither batches nor requests: the runtime takes the records
-back. Java's calls cannot be cancelled; a franz-go record's is, by its context.
+back. Java's calls cannot be cancelled; a franz-go record is cancelled by its context.
 
 Rule: the error stays the CancelledError that it is, for ``asyncio.timeout()`` and task groups look for that very type;
 it gets an attribute, ``outcome_unknown``, and a note.

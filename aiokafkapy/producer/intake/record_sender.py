@@ -68,7 +68,7 @@ class RecordSender(IntakeHolder, Generic[K, V]):
         delivery_timeout_ms: int | None = None,
         overflow: CallOverflow | None = None,
     ) -> Delivery:
-        """As ``send``, but wait only until the record is accepted; await the returned delivery for its outcome.
+        """Like ``send``, but wait only until the record is accepted; await the returned delivery for the outcome.
 
         Waits for room, metadata and an async serializer, ``max_block_ms`` at most, and lets others run now and then.
         Where ``overflow``, the topic's or this call's own, drops the record, the delivery has failed.

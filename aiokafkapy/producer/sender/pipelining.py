@@ -14,7 +14,7 @@ Rules:
   is measured again every ``MEMORY`` seconds, with one request by itself: a time among others has their queue in it.
 - The quickest answer of a round counts, so that one that was slow by chance does not; and only answers to requests that
   were sent since the last change.
-- A throttle, and a connection that was lost or did not answer, halve the window.
+- Throttling, a lost connection, and an unanswered request each halve the window.
 - It is always 1 to ``most``. Order and idempotence do not depend on it: it only makes requests fewer.
 """
 

@@ -5,8 +5,8 @@ counterpart is ``Sender.completeBatch`` with ``canRetry`` and ``failBatch``. It 
 no accumulator and no sockets; it may tell the transaction manager that an epoch bump is needed, as Java's ``canRetry``.
 
 Rules: every answer but success, split and retry fails the batch, so that no answer leaves it pending; a retry
-needs attempts and time left; an error gives the partition, the broker's answer, and whether the records may be in the
-log anyway.
+needs attempts and time left; an error gives the partition, the broker's answer, and whether the records may have
+been written.
 """
 
 from __future__ import annotations

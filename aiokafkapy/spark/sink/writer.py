@@ -6,8 +6,8 @@ sent is ``row_sender``'s. Spark's counterparts are ``KafkaBatchWrite`` and ``Kaf
 Rules:
 
 - A fault that can be known is an error when the query is planned, before a task runs.
-- A task succeeds when a broker has acknowledged every row of its partition, and fails otherwise; rows it wrote before
-  it failed stays, and its retry writes it again: at least once, as Spark's connector.
+- A task succeeds when a broker has acknowledged every row of its partition, and fails otherwise. Rows that it wrote
+  before it failed stay in Kafka, and its retry writes them again: at least once, as with Spark's connector.
 - Nothing is opened for a partition without rows.
 
 Events: ``spark.committed`` (info) and ``spark.aborted`` (warning); rows, bytes, retries, seconds, topics.

@@ -87,7 +87,7 @@ class FaultProxy:
         if max_bytes < 1:
             raise ValueError(f"max_bytes={max_bytes}: write 1 or more")
         if not 0 <= port <= 65_535:
-            raise ValueError(f"port={port}: it is from 0 to 65535")
+            raise ValueError(f"port={port}: write 0 to 65535")
         self._bootstrap = parse_addresses(bootstrap_servers)
         self._first_port = port
         self.client_tls = ServerTls(tls)
@@ -263,7 +263,7 @@ class FaultProxy:
     def slow(self, bytes_per_second: float | None, node_id: int | None = None) -> None:
         """Limit the bytes per second in each direction of each connection; None removes the limit."""
         if bytes_per_second is not None and not bytes_per_second > 0:
-            raise ValueError(f"bytes_per_second={bytes_per_second}: nothing would come through, which is `stall`")
+            raise ValueError(f"bytes_per_second={bytes_per_second}: write more than 0, or call stall()")
         self.rates.set(bytes_per_second, node_id)
         self._apply(node_id)
 

@@ -122,14 +122,14 @@ class Line:
 
     def _checked(self, name: str, wanted: str, fits: Callable[[Any], bool]) -> Any:
         if name not in self._fields:
-            raise self.error(f"there is no {name!r}: {wanted} is expected")
+            raise self.error(f"{name!r} is missing: expected {wanted}")
         value = self._fields[name]
         try:
             is_right = fits(value)
         except TypeError:  # a list is in no tuple of words
             is_right = False
         if not is_right:
-            raise self.error(f"{name} is {_shown(value)}: {wanted} is expected")
+            raise self.error(f"{name} is {_shown(value)}: expected {wanted}")
         return value
 
     def _address(self, name: str, value: object) -> tuple[str, int]:

@@ -70,9 +70,9 @@ class ReplayBroker:
         tls: Given = False,
     ) -> None:
         if speed is not None and not (math.isfinite(speed) and speed > 0):
-            raise ValueError(f"speed={speed}: it is a number above 0, or None for no delays")
+            raise ValueError(f"speed={speed}: write a number above 0, or None for no delays")
         if not 0 <= port <= 65_535:
-            raise ValueError(f"port={port}: it is from 0 to 65535")
+            raise ValueError(f"port={port}: write 0 to 65535")
         self.recording = recording if isinstance(recording, Recording) else Recording.read(recording)
         self.speed = speed
         self.on_mismatch: Callable[[ReplayMismatchError], object] | None = None

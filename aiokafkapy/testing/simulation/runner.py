@@ -66,9 +66,9 @@ def simulate(
     if nodes < 1:
         raise ValueError(f"nodes={nodes}: a cluster has at least one node")
     if threads not in ("refused", "simulated"):
-        raise ValueError(f"threads={threads!r}: it is 'refused' or 'simulated'")
+        raise ValueError(f"threads={threads!r}: write 'refused' or 'simulated'")
     if not time_limit > 0:
-        raise ValueError(f"time_limit={time_limit}: it is more than 0 s")
+        raise ValueError(f"time_limit={time_limit}: write more than 0 seconds")
     chosen = _chosen(seeds)
     settings = Settings(faults, nodes, dict(broker or {}), threads, time_limit)
     reports = []

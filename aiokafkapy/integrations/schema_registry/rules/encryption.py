@@ -90,7 +90,7 @@ class _Keys:
         self._wall_clock = wall_clock
         self._algorithm = context.parameter("encrypt.dek.algorithm") or "AES256_GCM"
         if self._algorithm not in ALGORITHMS:
-            raise ConfigurationError(f"encrypt.dek.algorithm={self._algorithm!r}: it is one of {', '.join(ALGORITHMS)}")
+            raise ConfigurationError(f"encrypt.dek.algorithm={self._algorithm!r}: write one of {', '.join(ALGORITHMS)}")
         self._expiry_days = _expiry_days(context.parameter("encrypt.dek.expiry.days"))
         self._kek: Kek | None = None
         # By version; a reader's failed look-up stays until it is reported
