@@ -137,7 +137,7 @@ class TestSendFromThread:
     async def test_on_the_loop_it_sends_and_waits_for_nothing(self, producer: KafkaProducer) -> None:
         future = producer.send_from_thread("t", b"")
         for call in (future.result, future.exception):
-            with pytest.raises(RuntimeError, match=r"would be for ever.*wrap_future"):
+            with pytest.raises(RuntimeError, match=r"would block it forever.*wrap_future"):
                 call()
         assert (await asyncio.wrap_future(future)).offset == 0
         assert future.result().offset == 0

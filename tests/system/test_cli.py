@@ -310,7 +310,7 @@ def test_a_broker_listens_where_it_is_told() -> None:
         stop(process)
     assert process.returncode == 0
     refused = Cluster("").run("broker", "--listener", "PLAINTEXT://127.0.0.1:0", "--port", "1", code=2)
-    assert refused.stderr == "error: with --listener there is no --host and no --port: write them in it\n"
+    assert refused.stderr == "error: --host and --port have no effect with --listener: write them in it\n"
     refused = Cluster("").run("broker", "--listener", "INSIDE=127.0.0.1:0", code=2)
     assert "listener 'INSIDE': which protocol?" in refused.stderr
 
@@ -533,5 +533,5 @@ def test_a_recording_that_is_damaged_is_named_with_its_line(tmp_path: Path) -> N
     done = subprocess.run([*PROGRAM, "replay", str(file)], capture_output=True, timeout=TIMEOUT, check=False, text=True)
     assert done.returncode == 2
     assert done.stderr == (
-        f"error: {file}, line 2: there is no 'event': one of connected, request, answer, closed, ended is expected\n"
+        f"error: {file}, line 2: 'event' is missing: expected one of connected, request, answer, closed, ended\n"
     )

@@ -146,7 +146,7 @@ class TestPurge:
         producer = held(broker)
         with pytest.raises(KafkaError, match="not started"):
             producer.purge()
-        with pytest.raises(ValueError, match="partition 1 of which topic"):
+        with pytest.raises(ValueError, match="partition=1 without a topic"):
             producer.purge(partition=1)
 
     async def test_without_a_loop_it_is_the_same(self, broker: DevBroker) -> None:

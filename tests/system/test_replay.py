@@ -215,7 +215,7 @@ async def test_a_client_that_speaks_tls_is_counted_and_a_port_may_be_chosen(tmp_
             assert await reader.read(1) == b""
             writer.close()
             assert proxy.strangers == 1
-        with pytest.raises(ValueError, match="port=-1: it is from 0 to 65535"):
+        with pytest.raises(ValueError, match="port=-1: write 0 to 65535"):
             FaultProxy(broker.bootstrap_servers, port=-1)
         with pytest.raises(ValueError, match="max_bytes=0: write 1 or more"):
             FaultProxy(broker.bootstrap_servers, max_bytes=0)

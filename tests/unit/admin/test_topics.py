@@ -168,7 +168,7 @@ async def test_only_the_topics_own_options_are_its_configs() -> None:
 async def test_it_is_used_in_async_with_and_options_are_given_once() -> None:
     with pytest.raises(IllegalStateError, match="async with"):
         await TopicAdmin("localhost:1").list_topics()
-    with pytest.raises(IllegalStateError, match="either"):
+    with pytest.raises(IllegalStateError, match="both given"):
         TopicAdmin("localhost:1", config=TopicAdmin("localhost:1").config)
 
 

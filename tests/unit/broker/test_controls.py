@@ -278,11 +278,11 @@ def test_a_fault_that_is_over_is_no_error_to_end_and_one_that_never_was_is(contr
 
 def test_a_name_that_an_armed_fault_has_or_that_is_made_is_refused(controls: Controls) -> None:
     controls.drop_next(ApiKey.FETCH, name="late")
-    with pytest.raises(ValueError, match="name='late': a fault that is armed has this name"):
+    with pytest.raises(ValueError, match="name='late' is the name of a fault that is armed"):
         controls.fail_next(ApiKey.PRODUCE, 6, name="late")
     with pytest.raises(ValueError, match="name='fault-9': names that begin with 'fault-' are made"):
         controls.drop_next(ApiKey.FETCH, name="fault-9")
-    with pytest.raises(ValueError, match="name='': it is a text that is not empty"):
+    with pytest.raises(ValueError, match="name='' is empty: write a name"):
         controls.drop_next(ApiKey.FETCH, name="")
     assert [fault.name for fault in controls.faults.armed] == ["late"]
 

@@ -17,7 +17,7 @@ from .sources import FakeSource
 
 @pytest.mark.parametrize("address", ["", "9080", "localhost", "localhost:", ":80", "localhost:x", "localhost:65536"])
 def test_an_address_that_is_none_is_refused(address: str) -> None:
-    with pytest.raises(ConfigurationError, match="it is HOST:PORT"):
+    with pytest.raises(ConfigurationError, match="write HOST:PORT"):
         Console(FakeSource(), address=address)
 
 

@@ -143,7 +143,7 @@ async def test_a_feed_is_closed_when_reading_fails() -> None:
         ({"partition": "x"}, "partition='x': it is a number"),
         ({"partition": "-1"}, "partition='-1': it is a number"),
         ({"key_form": "xml"}, "'xml' is no form: there are auto, text, json, hex, registry"),
-        ({"from": "yesterday"}, "from='yesterday': it is latest, earliest, last:N, offset:N or time:MILLISECONDS"),
+        ({"from": "yesterday"}, "from='yesterday': write latest, earliest, last:N, offset:N or time:MILLISECONDS"),
         ({"from": "offset:-1"}, "from='offset:-1'"),
         ({"from": "latest:3"}, "from='latest:3'"),
         ({"from": "at:0"}, "from='at:0'"),
@@ -207,5 +207,5 @@ async def test_committed_records_are_asked_for_as_such_and_not_marked() -> None:
     await read_page(made, asked(isolation="read_committed"), None, 10)
     assert made.was_committed
     assert feed.asked_outcomes == []
-    with pytest.raises(ValueError, match="isolation='dirty': it is read_uncommitted or read_committed"):
+    with pytest.raises(ValueError, match="isolation='dirty': write read_uncommitted or read_committed"):
         asked(isolation="dirty")

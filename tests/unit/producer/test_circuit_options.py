@@ -36,7 +36,7 @@ def test_none_is_no_breaker(value: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"failure": 1}, "'failure' is no option of a circuit breaker; there are failures, open_ms"),
+        ({"failure": 1}, "'failure' is not an option of CircuitBreaker: write one of failures, open_ms"),
         ({"failures": 0}, "failures=0: .*greater than or equal to 1"),
         ({"failures": True}, "failures=True: .*not a bool"),
         ({"open_ms": 0.5}, r"open_ms=0\.5"),

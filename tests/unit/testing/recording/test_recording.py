@@ -64,7 +64,7 @@ def change(line: int, **fields: object) -> Callable[[Tape], object]:
 @pytest.mark.parametrize(
     ("damage", "line", "reason"),
     [
-        (change(2, event="nothing"), 2, "one of connected, request, answer, closed, ended is expected"),
+        (change(2, event="nothing"), 2, "expected one of connected, request, answer, closed, ended"),
         (change(3, connection=9), 3, "connection 9 has not been connected"),
         (change(4, at=0.1), 4, "at is 0.1: the line before is of 0.25"),
         (change(5, connection=1), 5, "connection 1 was connected before"),
@@ -81,7 +81,7 @@ def change(line: int, **fields: object) -> Callable[[Tape], object]:
         (change(8, request=0), 8, "request is 0"),
         (change(8, connection=1), 8, "request 1 of connection 1 was answered before"),
         (change(10, connection=2), 10, "connection 2 was closed at"),
-        (change(9, by="nobody"), 9, "one of client, cluster is expected"),
+        (change(9, by="nobody"), 9, "expected one of client, cluster"),
         (change(10, event="ended", reason="early"), 11, "there is a line after the one that ended it"),
     ],
 )

@@ -160,9 +160,9 @@ async def test_stopping_does_not_wait_for_delayed_answers(connect: Connect) -> N
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"speed": 0}, "speed=0: it is a number above 0, or None for no delays"),
+        ({"speed": 0}, "speed=0: write a number above 0, or None for no delays"),
         ({"speed": float("nan")}, "speed=nan"),
-        ({"port": 65_536}, "port=65536: it is from 0 to 65535"),
+        ({"port": 65_536}, "port=65536: write 0 to 65535"),
     ],
 )
 def test_an_option_that_cannot_be_is_an_error_at_once(options: dict[str, Any], reason: str) -> None:
@@ -173,7 +173,7 @@ def test_an_option_that_cannot_be_is_an_error_at_once(options: dict[str, Any], r
 async def test_a_file_that_is_damaged_is_an_error_at_once(tmp_path: Path) -> None:
     file = tmp_path / "bug.jsonl"
     file.write_bytes(Tape().connected().data + b'{"at": 1}\n')
-    with pytest.raises(RecordingError, match=r"bug\.jsonl, line 3: there is no 'event'"):
+    with pytest.raises(RecordingError, match=r"bug\.jsonl, line 3: 'event' is missing"):
         ReplayBroker(file)
     with pytest.raises(FileNotFoundError):
         ReplayBroker(tmp_path / "none")
