@@ -36,7 +36,7 @@ from .encoding import (
     encode_body,
     varint,
 )
-from .layout import BATCH_HEADER_SIZE, Buffer
+from .layout import BATCH_HEADER_SIZE, MAX_BATCH_SIZE, Buffer
 
 __all__ = [
     "RecordBatchBuilder",
@@ -55,8 +55,6 @@ RecordTuple: TypeAlias = tuple[
 
 MAX_RECORD_OVERHEAD: Final = 21
 """Java's ``DefaultRecord.MAX_RECORD_OVERHEAD``: length 5, attributes 1, timestamp delta 10, offset delta 5."""
-MAX_BATCH_SIZE: Final = 2**31 - 1
-"""Sizes on the wire are signed 32-bit."""
 MIN_RECORD_SIZE: Final = 7
 """The smallest record: length, attributes, two deltas, null key and value, no headers; a byte each."""
 

@@ -47,7 +47,7 @@ class BatchSealer:
 
     def seal(self, batch: ProducerBatch) -> None:
         """Make the batch's bytes final, now."""
-        if not batch.builder.is_sealed:
+        if batch.withdrawn is not None or not batch.builder.is_sealed:
             if self.timer is not None:
                 self.timer.encoding(batch)
             batch.seal()
@@ -62,6 +62,8 @@ class BatchSealer:
         """
         if batch.is_being_compressed:
             return True
+        if batch.withdrawn is not None:
+            batch.leave_out_withdrawn()  # a thread could not
         if not batch.needs_compression:
             return False
         if queue.open_batch is batch:

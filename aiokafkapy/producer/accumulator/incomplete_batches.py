@@ -38,6 +38,10 @@ class IncompleteBatches(BatchAccount):
         self.delivered += delivered
         self.failed += failed
 
+    def withdrawn(self, count: int) -> None:
+        """So many records have left their batch, and failed."""
+        self.failed += count
+
     def replace(self, batch: ProducerBatch, successors: Iterable[ProducerBatch], failed: int) -> None:
         """The records of ``batch`` live on in ``successors``, except for ``failed`` of them."""
         self._batches.pop(batch, None)

@@ -17,6 +17,7 @@ cdef class BatchAccount:
     cdef public Teller teller
 
     cpdef settled(self, ProducerBatch batch, Py_ssize_t delivered, Py_ssize_t failed)
+    cpdef withdrawn(self, Py_ssize_t count)
     cpdef replace(self, ProducerBatch batch, object successors, Py_ssize_t failed)
 
 
@@ -39,6 +40,7 @@ cdef class ProducerBatch(SequencedBatch):
     cdef readonly object compression_level
     cdef public bint is_being_compressed
     cdef object _compressed
+    cdef readonly set withdrawn
     cdef readonly Py_ssize_t attempts
     cdef readonly bint in_retry
     cdef readonly double last_attempt
@@ -62,6 +64,8 @@ cdef class ProducerBatch(SequencedBatch):
     cpdef close(self)
     cpdef compress(self)
     cpdef seal(self)
+    @cython.locals(withdrawn=set, result=ProduceRequestResult)
+    cpdef leave_out_withdrawn(self)
     cpdef tuple buffers(self)
     cpdef drained(self, double now)
     @cython.locals(account=BatchAccount, teller=Teller)
@@ -76,8 +80,10 @@ cdef class ProducerBatch(SequencedBatch):
     cdef bint _finish(self, object outcome) except -1
     @cython.locals(account=BatchAccount, teller=Teller)
     cdef bint _fail(self, object outcome, object error) except -1
+    @cython.locals(builder=KernelBuilder, runs=list, index=Py_ssize_t)
+    cdef tuple _without(self, object left_out)
     @cython.locals(successor=ProducerBatch)
-    cdef ProducerBatch _successor(self, Py_ssize_t limit, Py_ssize_t first_index)
+    cdef ProducerBatch _successor(self, KernelBuilder builder, Py_ssize_t first_index)
     @cython.locals(batch=ProducerBatch, account=BatchAccount)
     cdef _move(self, object batches, list moves, Py_ssize_t failed=*)
 

@@ -11,6 +11,8 @@ Rules:
   KIP-360) changes its header.
 - ``order`` is the place of its first record among all records of the partition, so that batches which come back, whole
   or in pieces, find their place in the queue again.
+- A record that leaves the batch before it was ever sent is told at once. Its bytes are left out when the batch is
+  sealed, once for all such records: a thousand callers may give up one by one.
 - Compiled, batches are invisible to the cyclic collector, which would visit thousands. The one reference cycle goes
   through the account of batches without an outcome: the outcome breaks it, or ``abandon()`` when the producer is thrown
   away.
@@ -21,7 +23,8 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 try:
@@ -34,6 +37,7 @@ from ...errors import IllegalStateError
 from ...record.arrow_rows import ArrowRows
 from ...record.builder import RecordBatchBuilder
 from ...record.compression import Compression, compress, inline_limit
+from ...record.layout import MAX_BATCH_SIZE
 from ...states import StateTable
 from ..deliveries.delivery import Delivery
 from ..deliveries.produce_request_result import ProduceRequestResult, Teller, new_result
@@ -94,6 +98,9 @@ class BatchAccount:
     def settled(self, batch: ProducerBatch, delivered: int, failed: int) -> None:
         """The batch has its outcome."""
 
+    def withdrawn(self, count: int) -> None:
+        """So many records have left their batch, and failed."""
+
     def replace(self, batch: ProducerBatch, successors: Iterable[ProducerBatch], failed: int) -> None:
         """The batch's records were moved into others, except for those that failed."""
 
@@ -131,6 +138,7 @@ class ProducerBatch(SequencedBatch):
         "state",
         "topic_partition",
         "wanted",
+        "withdrawn",
     )
 
     def __init__(
@@ -180,6 +188,8 @@ class ProducerBatch(SequencedBatch):
         self.compression_level = compression_level
         self.is_being_compressed = False
         self._compressed: Any = None
+        # The indexes of the records that are not to be sent
+        self.withdrawn: set[int] | None = None
         # Attempts
         self.attempts = 0
         self.in_retry = False
@@ -296,6 +306,7 @@ class ProducerBatch(SequencedBatch):
         Records that compression would only make longer are sent as they are.
         """
         self.close()
+        self.leave_out_withdrawn()
         if self.builder.is_sealed:
             return
         if self.compression and self._compressed is None:
@@ -399,11 +410,12 @@ class ProducerBatch(SequencedBatch):
         The new batches are sealed and as old as this one, and have its identity and consecutive sequences if it had
         any; this one is done. Deliveries follow their records.
         """
+        self.leave_out_withdrawn()
         batches: deque[ProducerBatch] = deque()
         moves: list[tuple[int, ProduceRequestResult, int]] = []
         for index, (timestamp_ms, key, value, headers) in enumerate(self.builder.records()):
             if not batches or not batches[-1]._take(timestamp_ms, key, value, headers):
-                batches.append(self._successor(limit, index))
+                batches.append(self._successor(RecordBatchBuilder(limit), index))
                 moves.append((index, batches[-1].produce_result, 0))
                 batches[-1]._take(timestamp_ms, key, value, headers)
         self._move(batches, moves)
@@ -415,31 +427,45 @@ class ProducerBatch(SequencedBatch):
         None when no record is left. The new batch has this one's identity and first sequence, if it had any, and is
         shorter: the batches after it must be renumbered.
         """
+        self.leave_out_withdrawn()
         failed = ProduceRequestResult(self.topic_partition)
-        failed_errors = [errors[index] for index in sorted(errors) if 0 <= index < self.record_count]
-        failed.record_count = len(failed_errors)
+        indexes = [index for index in sorted(errors) if 0 <= index < self.record_count]
+        failed.record_count = len(indexes)
+        moves = [(index, failed, place) for place, index in enumerate(indexes)]
         rest: ProducerBatch | None = None
-        moves: list[tuple[int, ProduceRequestResult, int]] = []
-        failed_count = 0
-        was_kept: bool | None = None
-        for index, (timestamp_ms, key, value, headers) in enumerate(self.builder.records()):
-            is_kept = index not in errors
-            if is_kept:
-                if rest is None:
-                    # Twice the limit: with another first time stamp the others may grow by some bytes.
-                    rest = self._successor(2 * self.limit, index)
-                if is_kept != was_kept:
-                    moves.append((index, rest.produce_result, rest.record_count))
-                rest._take(timestamp_ms, key, value, headers)
-            else:
-                if is_kept != was_kept:
-                    moves.append((index, failed, failed_count))
-                failed_count += 1
-            was_kept = is_kept
-        self._move(deque([rest] if rest is not None else []), moves, failed_count)
-        if failed_count:
-            failed.fail(failed_errors.__getitem__)
+        builder, runs = self._without(errors)
+        if runs:
+            rest = self._successor(builder, runs[0][0])
+            rest.limit, rest.record_count = self.limit, builder.count
+            moves += [(index, rest.produce_result, place) for index, place in runs]
+        self._move(deque([rest] if rest is not None else []), sorted(moves, key=itemgetter(0)), len(indexes))
+        if indexes:
+            failed.fail([errors[index] for index in indexes].__getitem__)
         return rest
+
+    def withdraw(self, errors: Mapping[int, BaseException]) -> None:
+        """Fail these records, by index, and send the batch without them; nothing can be added to it any more.
+
+        Only while it may be taken back, and no thread compresses it; and not for all of its records.
+        """
+        self.close()
+        self.tell_early(errors)
+        if self.withdrawn is None:
+            self.withdrawn = set()
+        self.withdrawn.update(errors)
+        self.record_count -= len(errors)
+        if self._incomplete is not None:
+            self._incomplete.withdrawn(len(errors))
+
+    def leave_out_withdrawn(self) -> None:
+        """Write the batch anew without the records that left it, if there are any."""
+        withdrawn, self.withdrawn = self.withdrawn, None
+        if withdrawn is None:
+            return
+        self.builder, runs = self._without(withdrawn)
+        result, self.produce_result = self.produce_result, new_result(self.topic_partition)
+        self.produce_result.record_count = self.record_count
+        result.move([(index, self.produce_result, place) for index, place in runs])
 
     def move_out(self, result: ProduceRequestResult) -> None:
         """The records live on elsewhere, as those of ``result``; this batch is done. Deliveries follow."""
@@ -453,16 +479,8 @@ class ProducerBatch(SequencedBatch):
         indexes = sorted(errors)
         told, own = ProduceRequestResult(self.topic_partition), ProduceRequestResult(self.topic_partition)
         told.record_count, own.record_count = len(indexes), self.record_count
-        moves: list[tuple[int, ProduceRequestResult, int]] = []
-        position = 0
-        for place, index in enumerate(indexes):
-            if position < index:
-                moves.append((position, own, position))
-            moves.append((index, told, place))
-            position = index + 1
-        moves.append((position, own, position))  # behind the last record, too, for the sake of flushes
         result, self.produce_result = self.produce_result, own
-        result.move(moves)
+        result.move_all_but(indexes, told, own)
         told.fail([errors[index] for index in indexes].__getitem__)
 
     def __repr__(self) -> str:
@@ -491,10 +509,26 @@ class ProducerBatch(SequencedBatch):
         self.produce_result.fail(error, teller)
         return True
 
-    def _successor(self, limit: int, first_index: int) -> ProducerBatch:
+    def _without(self, left_out: Container[int]) -> tuple[RecordBatchBuilder, list[tuple[int, int]]]:
+        """All other records in a new builder, and where each run of them begins: (index here, index there)."""
+        # The limit was for filling: with another first time stamp the others may grow by some bytes.
+        builder, runs = RecordBatchBuilder(MAX_BATCH_SIZE), []
+        builder.expected = self.builder.records_size
+        was_left_out = True
+        for index, (timestamp_ms, key, value, headers) in enumerate(self.builder.records()):
+            is_left_out = index in left_out
+            if not is_left_out:
+                if was_left_out:
+                    runs.append((index, builder.count))
+                if builder.try_append(timestamp_ms, key, value, headers) <= 0:
+                    raise IllegalStateError(f"record {index} of {self!r} does not fit into a batch of its own")
+            was_left_out = is_left_out
+        return builder, runs
+
+    def _successor(self, builder: RecordBatchBuilder, first_index: int) -> ProducerBatch:
         successor = ProducerBatch(
             self.topic_partition,
-            RecordBatchBuilder(limit),
+            builder,
             self.created,
             order=self.order + first_index,
             compression=self.compression,

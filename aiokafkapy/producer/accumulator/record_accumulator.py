@@ -291,7 +291,7 @@ class RecordAccumulator:
     ) -> tuple[int, int]:
         """The time of single records is over, of these indexes, each named once, in the batches with these results.
 
-        Those of a batch that was never sent leave it, and fail; the rest of it is ready at once, for nothing can be
+        Those of a batch that was never sent leave it, and fail; the rest of it is ready at once, since nothing can be
         added. Those of one that was stay, and are only told that their outcome is unknown; where ``make_error`` has
         none, nothing becomes of them. Returns how many records left their batch, and how many got the error.
         """
@@ -315,9 +315,7 @@ class RecordAccumulator:
                 left += len(errors)
                 if self.on_abort is not None:
                     self.on_abort(batch, len(errors), error)
-                self._queues.remove(batch)
-                rest = batch.remove_records(errors)
-                self._replace(batch, [] if rest is None else [rest])
+                self._withdraw(batch, errors)
             else:
                 told += len(errors)
                 batch.tell_early(errors)
@@ -342,6 +340,7 @@ class RecordAccumulator:
         """
         count = 0
         for batch in self.take_queued(is_meant):
+            batch.leave_out_withdrawn()
             batch.move_out(adopt(batch))
             count += batch.record_count
             self.appender.take_back(batch.record_count)
@@ -514,6 +513,19 @@ class RecordAccumulator:
         return self._queues.sizes()
 
     # internals
+
+    def _withdraw(self, batch: ProducerBatch, errors: Mapping[int, BaseException]) -> None:
+        if batch.is_being_compressed:  # a thread reads its bytes: what it makes of them is of no use
+            self._queues.remove(batch)
+            rest = batch.remove_records(errors)
+            self._replace(batch, [] if rest is None else [rest])
+            return
+        queue = self._queues.queue(batch.topic_partition)
+        if queue.open_batch is batch:
+            queue.open_batch = None
+        batch.withdraw(errors)
+        self.appender.forget(batch)
+        self.wakeup()
 
     def _replace(self, batch: ProducerBatch, successors: Iterable[ProducerBatch]) -> None:
         manager = self._transaction_manager

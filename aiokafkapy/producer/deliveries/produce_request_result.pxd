@@ -51,6 +51,8 @@ cdef class ProduceRequestResult:
     cdef _prune(self, list waiters)
     @cython.locals(result=ProduceRequestResult, index_there="long long")
     cpdef move(self, object moves)
+    @cython.locals(waiters=list, all_indexes=list, callbacks=list, places=dict, result=ProduceRequestResult)
+    cpdef move_all_but(self, object indexes, ProduceRequestResult told, ProduceRequestResult rest)
     cdef object _error_of(self, long long index)
     @cython.locals(callbacks=list, counters=list)
     cdef _settle(self, int status, Teller teller)

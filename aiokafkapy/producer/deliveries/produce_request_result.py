@@ -169,6 +169,39 @@ class ProduceRequestResult:
                 counter.watch(result)
             counter.count_down()
 
+    def move_all_but(self, indexes: Sequence[int], told: ProduceRequestResult, rest: ProduceRequestResult) -> None:
+        """The records live on as those of ``rest``, each at its own index; those of ``indexes``, ascending, as those of
+        ``told``, which gets its outcome next.
+
+        The waiters go as they are: of thousands of records, each may leave by itself.
+        """
+        moves: list[tuple[int, ProduceRequestResult, int]] = []
+        position = 0
+        for place, index in enumerate(indexes):
+            if position < index:
+                moves.append((position, rest, position))
+            moves.append((index, told, place))
+            position = index + 1
+        moves.append((position, rest, position))  # behind the last record, too, for the sake of flushes
+        self._moves, self._starts = moves, [first for first, _, _ in moves]
+        self.status = MOVED
+        waiters, all_indexes, callbacks = self._waiters, self._waiting_indexes, self._callbacks
+        rest._waiters, rest._waiting_indexes, rest._prune_at = waiters, all_indexes, self._prune_at
+        rest._counters = self._counters
+        self._waiters = self._waiting_indexes = self._callbacks = self._counters = None
+        places = {index: place for place, index in enumerate(indexes)}
+        if waiters is not None and all_indexes is None:
+            for index, place in places.items():
+                if index < len(waiters):
+                    told.add_waiter(place, waiters[index])
+        elif waiters is not None:
+            for index, waiter in zip(all_indexes or (), waiters, strict=True):
+                if index in places:
+                    told.add_waiter(places[index], waiter)
+        for index, delivery, fn, loop, context in callbacks or ():
+            result, there = (told, places[index]) if index in places else (rest, index)
+            result.add_callback(there, delivery, fn, loop, context)
+
     def abandon(self) -> None:
         """There will be no outcome: wake the tasks, and release all that waits."""
         waiters, self._waiters = self._waiters, None
@@ -191,7 +224,7 @@ class ProduceRequestResult:
     def is_settled(self) -> bool:
         """True when every record has its outcome, wherever it went."""
         if self.status == MOVED:
-            return all(result.is_settled for result in self.successors())
+            return all(result.status != PENDING for result in self.unmoved())
         return self.status != PENDING
 
     def metadata(self, index: int, timestamp_ms: int, key_size: int, value_size: int) -> RecordMetadata:
@@ -225,6 +258,17 @@ class ProduceRequestResult:
     def successors(self) -> list[ProduceRequestResult]:
         """The results that a moved batch's records went to, each once, in order."""
         return list({id(result): result for _, result, _ in self._moves or ()}.values())
+
+    def unmoved(self) -> list[ProduceRequestResult]:
+        """The results at which a moved batch's records are by now: they may have moved on a thousand times."""
+        found: dict[int, ProduceRequestResult] = {}
+        left = [self]
+        while left:
+            result = left.pop()
+            if id(result) not in found:
+                found[id(result)] = result
+                left += result.successors()
+        return [result for result in found.values() if result.status != MOVED]
 
     # waiting
 
@@ -314,12 +358,10 @@ class SettlementCounter:
 
     def watch(self, result: ProduceRequestResult) -> None:
         """Wait for ``result`` too, wherever its records go."""
-        if result.status == MOVED:
-            for successor in result.successors():
-                self.watch(successor)
-        elif result.status == PENDING:
-            self.remaining += 1
-            result.add_counter(self)
+        for unmoved in result.unmoved() if result.status == MOVED else (result,):
+            if unmoved.status == PENDING:
+                self.remaining += 1
+                unmoved.add_counter(self)
 
     def count_down(self) -> None:
         """One of the results has its outcome."""

@@ -345,6 +345,20 @@ class TestRemoveRecords:
         assert [str(delivery.exception()) for delivery in deliveries] == ["a", "b"]
         assert batch.is_done
 
+    def test_the_others_stay_when_they_grow(self) -> None:
+        """The first time stamp is what all others are told by: their differences to another take more bytes."""
+        batch = ProducerBatch(T0, RecordBatchBuilder(16 * KIB), 10.0)
+        stamps = [0, 2**63 - 1]
+        deliveries = []
+        while (delivery := batch.try_append(stamps[len(deliveries)], None, b"", None)) is not None:
+            deliveries.append(delivery)
+            stamps.append(0)
+        rest = batch.remove_records({0: KafkaError("gone")})
+        assert rest is not None
+        assert rest.size > 16 * KIB
+        assert rest.record_count == len(deliveries) - 1
+        assert rest.limit == batch.limit
+
     @given(st.integers(1, 20), st.sets(st.integers(0, 25)), st.sampled_from([Compression.NONE, Compression.SNAPPY]))
     def test_any_set_of_records(self, count: int, named: set[int], codec: Compression) -> None:
         values = [b"%d" % number * 10 for number in range(count)]

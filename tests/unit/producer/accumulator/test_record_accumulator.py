@@ -408,6 +408,64 @@ class TestExpiringRecords:
         assert (harness.accumulator.delivered, harness.accumulator.failed) == (5, 2)
         assert harness.pool.held == 0
 
+    @pytest.mark.parametrize("codec", ["none", "lz4"])
+    def test_hundreds_leave_one_by_one_and_all_others_are_sent(self, codec: str) -> None:
+        """The batch was made anew for each, of twice the size. After 46 that overflowed: the others were left out, and
+        were told that they were delivered.
+        """
+        harness = Harness(linger_ms=1000, compression_type=codec)
+        deliveries = [harness.append_ok(b"%d" % number) for number in range(500)]
+        batch = harness.accumulator.incomplete[0]
+        for number in range(1, 500, 2):
+            assert overdue(harness, deliveries[number]) == (1, 0)
+            assert deliveries[number].done()
+        harness.check()
+        assert harness.accumulator.incomplete[0] is batch, "written anew once, not for each"
+        assert (harness.accumulator.pending, harness.accumulator.failed) == (250, 250)
+        (batch,) = harness.drain()
+        assert values_of(batch) == [b"%d" % number for number in range(0, 500, 2)]
+        harness.complete(batch, 10)
+        assert [delivery.result().offset for delivery in deliveries[::2]] == list(range(10, 260))
+        assert all(isinstance(delivery.exception(), DeliveryTimeoutError) for delivery in deliveries[1::2])
+        assert (harness.accumulator.delivered, harness.accumulator.failed) == (250, 250)
+        assert harness.pool.held == 0
+
+    def test_the_batch_fails_without_those_that_have_left_it(self) -> None:
+        harness = Harness(linger_ms=1000)
+        deliveries = [harness.append_ok(b"%d" % number) for number in range(4)]
+        assert overdue(harness, deliveries[0]) == (1, 0)
+        assert overdue(harness, *deliveries[2:]) == (2, 0)
+        assert overdue(harness, deliveries[1]) == (1, 0)
+        harness.check()
+        assert (harness.accumulator.pending, harness.accumulator.failed) == (0, 4)
+        assert not harness.accumulator.has_queued()
+        assert harness.pool.held == 0
+
+    def test_those_that_move_elsewhere_are_the_ones_that_have_not_left(self) -> None:
+        harness = Harness(linger_ms=1000)
+        deliveries = [harness.append_ok(b"%d" % number) for number in range(4)]
+        assert overdue(harness, deliveries[0]) == (1, 0)
+        taken: list[bytes] = []
+        there = ProduceRequestResult(T0)
+
+        def adopt(batch: ProducerBatch) -> ProduceRequestResult:
+            taken.extend(value for _, _, value, _ in batch.builder.records() if value is not None)
+            return there
+
+        assert harness.accumulator.move_out(lambda place: True, adopt) == 3
+        assert taken == [b"1", b"2", b"3"]
+        there.succeed(7, -1)
+        assert [delivery.result().offset for delivery in deliveries[1:]] == [7, 8, 9]
+
+    def test_those_of_a_batch_that_is_cut_smaller_are_the_ones_that_have_not_left(self) -> None:
+        harness = Harness(linger_ms=1000)
+        deliveries = [harness.append_ok(b"%d" % number * 100) for number in range(4)]
+        assert overdue(harness, deliveries[1]) == (1, 0)
+        harness.accumulator.limit_topic("t", 300, 1e9)
+        harness.check()
+        batches = [harness.drain()[0] for _ in range(2)]
+        assert [value[:1] for batch in batches for value in values_of(batch)] == [b"0", b"2", b"3"]
+
     def test_the_last_one_of_a_batch_leaves_nothing_behind(self) -> None:
         harness = Harness(linger_ms=1000)
         delivery = harness.append_ok()

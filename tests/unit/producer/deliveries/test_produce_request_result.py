@@ -224,3 +224,19 @@ class TestSettlementCounter:
             half.succeed(0, -1)
         assert counter.is_settled
         assert late.is_settled
+
+
+def test_a_batch_may_move_on_thousands_of_times() -> None:
+    """It did so for each record that left it, and whoever asked went that deep: a crash where the stack is small."""
+    first = last = result_of(2)
+    for _ in range(5_000):
+        moved_from, last = last, result_of(2)
+        moved_from.move([(0, last, 0)])
+    assert first.unmoved() == [last]
+    assert not first.is_settled
+    counter = SettlementCounter()
+    counter.watch(first)
+    assert counter.remaining == 1
+    last.succeed(7, -1)
+    assert first.is_settled
+    assert counter.is_settled
