@@ -32,7 +32,7 @@ CORE := $(TYPED) $(wildcard $(sort $(addsuffix .py,$(basename $(TYPED)))))
 comma := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up demo test test-quick test-leg test-all test-pythons fuzz soak chaos bench bench-check docs lint clean
+.PHONY: help set-up demo test test-quick test-leg test-all test-pythons test-lowest fuzz soak chaos bench bench-check docs lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -80,6 +80,9 @@ test-all: $(FLIGHTS) ## every test once, then every leg
 
 test-pythons: $(SET_UP) ## installs into each of Python 3.12, 3.13, 3.14, 3.13t, 3.14t that is found, and sends a record; INTERPRETED=1
 	@.ci/pythons $(BIN)/python
+
+test-lowest: $(SET_UP) ## the unit tests with the lowest versions of the dependencies that pyproject.toml allows
+	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/lowest $(BIN)/python
 
 chaos: $(SET_UP) ## five minutes of kill -9, SIGSTOP, restarts, elections and reassignments on three real Kafka nodes
 	@$(BIN)/python -m tests.chaos $(CHAOS_ARGS)

@@ -8,7 +8,7 @@ Rules:
 
 - A number of a file is closed by one owner. uvloop closes it itself, and tells the socket object so, but not when
   the transport ends before the call that makes it: then the object would close the number again when it is collected,
-  by then perhaps another's.
+  by then perhaps another's. Before 0.23 a cancelled call was such a case, so that call is never cancelled.
 - A loop with a network of its own makes no socket of the system for our connections and listeners. Other loops of the
   process are not touched by it.
 """
@@ -19,6 +19,7 @@ import asyncio
 import socket
 import weakref
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Protocol, TypeAlias, cast
 
 __all__ = [
@@ -113,8 +114,19 @@ async def hand_over(sock: socket.socket, transport: Awaitable[tuple[asyncio.Base
     """Await a ``loop.create_connection(…, sock=sock)`` or ``connect_accepted_socket``; after an error, as after a
     cancellation, the caller closes ``sock``, which does nothing where the loop has done so.
     """
-    made, _ = await transport
-    if made.is_closing() and type(asyncio.get_running_loop()).__module__.startswith(("uvloop", "winloop")):
+    if not type(asyncio.get_running_loop()).__module__.startswith(("uvloop", "winloop")):
+        await transport
+        return
+    making = asyncio.ensure_future(transport)
+    try:
+        made, _ = await asyncio.shield(making)
+    except asyncio.CancelledError:
+        if not making.cancelled():
+            with suppress(OSError):
+                made, _ = await making
+                made.abort()
+        raise
+    if made.is_closing():
         sock.detach()
 
 

@@ -82,7 +82,7 @@ async def test_an_error_that_no_broker_sends_is_refused() -> None:
     async with DevBroker() as broker:
         with pytest.raises(ValueError, match="it has no code"):
             broker.controls.fail_next(ApiKey.PRODUCE, KafkaTimeoutError)
-        with pytest.raises(ValueError, match="at least once"):
+        with pytest.raises(ValueError, match="write 1 or more"):
             broker.controls.fail_next(ApiKey.PRODUCE, NotLeaderOrFollowerError, times=0)
 
 

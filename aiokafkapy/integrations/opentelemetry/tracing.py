@@ -191,8 +191,10 @@ class KafkaTracing:
 
     def _carrying(self, record: ProducerRecord, span: Span) -> ProducerRecord:
         """The record with the context of the span, and the baggage around it; the same one where there is neither."""
-        if not span.get_span_context().is_valid and not baggage.get_all():
-            return record
+        if not span.get_span_context().is_valid:
+            span = trace.get_current_span()  # without an SDK, tracers give none for it in opentelemetry-api before 1.37
+            if not span.get_span_context().is_valid and not baggage.get_all():
+                return record
         carried = self._headers.of(trace.set_span_in_context(span))
         return replace(record, headers=with_headers(record.headers, carried)) if carried else record
 
