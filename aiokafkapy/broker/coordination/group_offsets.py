@@ -65,6 +65,7 @@ class OffsetStore:
         if is_consumer != (group_id in self.consumer_groups):
             self._journal.append(_type_document(group_id, is_consumer=is_consumer))
             (self.consumer_groups.add if is_consumer else self.consumer_groups.discard)(group_id)
+            self._rewrite_if_stale()
 
     def get(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
         """A group's offsets, a copy."""
@@ -80,24 +81,27 @@ class OffsetStore:
     def commit(self, group_id: str, offsets: Offsets) -> None:
         """Remember these offsets. Raises KafkaStorageError; then nothing has changed."""
         if offsets:
-            self._write(group_id, offsets)
+            self._journal.append(_document(group_id, offsets))
             self._groups.setdefault(group_id, {}).update(offsets)
+            self._rewrite_if_stale()
 
     def forget(self, group_id: str, places: Iterable[TopicPartition]) -> None:
         """Forget some offsets of a group. Raises KafkaStorageError; then nothing has changed."""
         known = self._groups.get(group_id, {})
         gone = {place: FORGOTTEN for place in places if place in known}
         if gone:
-            self._write(group_id, gone)
+            self._journal.append(_document(group_id, gone))
             for place in gone:
                 del known[place]
+            self._rewrite_if_stale()
 
     def delete(self, group_id: str) -> None:
         """Forget all offsets of a group, and its protocol. Raises KafkaStorageError."""
         self.note_type(group_id, is_consumer=False)
         if group_id in self._groups:
-            self._write(group_id, {})
+            self._journal.append(_document(group_id, {}))
             del self._groups[group_id]
+            self._rewrite_if_stale()
 
     # transactions
 
@@ -106,6 +110,7 @@ class OffsetStore:
         if offsets:
             self._journal.append(_document(group_id, offsets) | {"pending": producer_id})
             self._pending.setdefault((group_id, producer_id), {}).update(offsets)
+            self._rewrite_if_stale()
 
     def end_pending(self, group_id: str, producer_id: int, *, is_commit: bool) -> None:
         """Commit or forget the offsets of a producer's transaction. Raises KafkaStorageError; then nothing has
@@ -118,6 +123,7 @@ class OffsetStore:
             self.commit(group_id, offsets)
         self._journal.append(_document(group_id, {}) | {"pending": producer_id})
         del self._pending[group_id, producer_id]
+        self._rewrite_if_stale()
 
     def is_pending(self, group_id: str, place: TopicPartition) -> bool:
         """Whether an open transaction has an offset of this partition."""
@@ -133,10 +139,10 @@ class OffsetStore:
 
     # internals
 
-    def _write(self, group_id: str, offsets: Offsets) -> None:
-        self._journal.append(_document(group_id, offsets))
-        if self._journal.is_stale(len(self._groups) + len(self._pending) + len(self.consumer_groups)):
-            self._journal.rewrite(self._documents())
+    def _rewrite_if_stale(self) -> None:
+        """After a change is in memory, for the file then has what memory has and nothing else."""
+        things = len(self._groups) + len(self._pending) + len(self.consumer_groups)
+        self._journal.rewrite_if_stale(things, self._documents)
 
     def _documents(self) -> Iterator[_Document]:
         for group_id in self.consumer_groups:

@@ -119,6 +119,7 @@ class SharePartitionManager:
             self._journal.append({"group": group_id, "exists": False})
             del self._groups[group_id]
             self._drop(lambda place, _: place[0] == group_id)
+            self._rewrite_if_stale()
 
     # offsets
 
@@ -142,6 +143,7 @@ class SharePartitionManager:
             self._journal.append(_document(group_id, place, None))
             del known[place]
             self._in_use.pop((group_id, place), None)
+        self._rewrite_if_stale()
         return bool(gone)
 
     # records
@@ -271,8 +273,12 @@ class SharePartitionManager:
     def _write(self, group_id: str, place: TopicIdPartition, state: ShareState) -> None:
         self._journal.append(_document(group_id, place, state))
         self._groups[group_id][place] = state
-        if self._journal.is_stale(sum(1 + len(places) for places in self._groups.values())):
-            self._journal.rewrite(self._documents())
+        self._rewrite_if_stale()
+
+    def _rewrite_if_stale(self) -> None:
+        """After a change is in memory, for the file then has what memory has and nothing else."""
+        things = sum(1 + len(places) for places in self._groups.values())
+        self._journal.rewrite_if_stale(things, self._documents)
 
     def _documents(self) -> Iterator[_Document]:
         for group_id in self._groups:

@@ -93,7 +93,7 @@ class TransactionCoordinator:
                 transaction.watch(now)
             elif transaction.is_ending:
                 self._ending.add(transaction.transactional_id)
-        self._rewrite()
+        self._journal.rewrite(self._documents())
 
     # looking up
 
@@ -339,11 +339,10 @@ class TransactionCoordinator:
             self._ending.add(transaction.transactional_id)
         else:
             self._ending.discard(transaction.transactional_id)
-        if self._journal.is_stale(len(self._transactions)):
-            self._rewrite()
+        self._journal.rewrite_if_stale(len(self._transactions), self._documents)
 
-    def _rewrite(self) -> None:
-        self._journal.rewrite(transaction.document() for transaction in self._transactions.values())
+    def _documents(self) -> Iterator[object]:
+        return (transaction.document() for transaction in self._transactions.values())
 
 
 def _ignored(deadline: float) -> None:

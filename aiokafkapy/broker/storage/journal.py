@@ -10,14 +10,14 @@ Rules:
   it, for no client has an answer for it; any other line that does not fit its checksum is damage, and the broker does
   not start on it;
 - the owner says which entries are still worth telling; with that the file is rewritten at start, and when most of it is
-  stale.
+  stale. It asks for that after a change is in its memory: what its memory does not have is gone from the file.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,7 +41,7 @@ CHECKSUM_SIZE: Final = 8
 class Journal:
     """One file; without a path it remembers nothing."""
 
-    __slots__ = ("_descriptor", "_lines", "_path", "_remedy", "_size")
+    __slots__ = ("_descriptor", "_lines", "_path", "_remedy", "_size", "_tried_at")
 
     def __init__(self, path: Path | None, remedy: str) -> None:
         """``remedy`` says how to start without a damaged line."""
@@ -50,6 +50,7 @@ class Journal:
         self._descriptor = -1
         self._size = 0
         self._lines = 0
+        self._tried_at = 0  # the number of lines when a rewrite failed
 
     def load(self) -> list[Any]:
         """The documents, oldest first. To be followed by ``rewrite``, which also drops a torn line.
@@ -89,20 +90,33 @@ class Journal:
         self._size += len(line)
         self._lines += 1
 
-    def is_stale(self, things: int) -> bool:
-        """Whether most lines say nothing any more, when ``things`` lines could say it all."""
-        return self._lines >= REWRITE_FROM and self._lines > 2 * things
+    def rewrite_if_stale(self, things: int, documents: Callable[[], Iterable[object]]) -> None:
+        """Rewrite when most lines say nothing any more, as ``things`` lines could say it all.
+
+        What was appended is on disk whether or not the file can be replaced, so a failure is only logged.
+        """
+        if self._lines - self._tried_at < REWRITE_FROM or self._lines <= 2 * things:
+            return
+        try:
+            self.rewrite(documents())
+        except KafkaStorageError as error:
+            self._tried_at = self._lines
+            logger.warning("broker.journal_rewrite_failed", file=str(self._path), error=str(error))
 
     def rewrite(self, documents: Iterable[object]) -> None:
-        """Replace the content by these documents. Raises OSError."""
+        """Replace the content by these documents. Raises KafkaStorageError; then it is as it was."""
         if self._path is None:
             return
         self.close()
         lines = [_line(document) for document in documents]
-        if lines or self._path.exists():
-            write_atomically(self._path, b"".join(lines))
+        try:
+            if lines or self._path.exists():
+                write_atomically(self._path, b"".join(lines))
+        except OSError as error:
+            raise KafkaStorageError(f"cannot write to {self._path}: {error}") from error
         self._size = sum(map(len, lines))
         self._lines = len(lines)
+        self._tried_at = 0
 
     def close(self) -> None:
         """Close the file; idempotent."""

@@ -129,6 +129,51 @@ def test_the_file_does_not_grow_for_ever(
     assert open_store().get("g") == {A: CommittedOffset(219)}
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda store: store.commit("new", {A: CommittedOffset(7)}),
+        lambda store: store.commit("g", {B: CommittedOffset(7)}),
+        lambda store: store.forget("g", [A]),
+        lambda store: store.delete("g"),
+        lambda store: store.delete("modern"),
+        lambda store: store.note_type("new", is_consumer=True),
+        lambda store: store.add_pending("g", 8, {A: CommittedOffset(7)}),
+        lambda store: store.end_pending("g", 7, is_commit=True),
+        lambda store: store.end_pending("g", 7, is_commit=False),
+    ],
+    ids=["commit of a new group", "commit", "forget", "delete", "delete modern", "type", "pending", "end", "abort"],
+)
+@pytest.mark.parametrize("lines_before", [0, 1, 2])
+def test_the_change_that_has_the_file_rewritten_is_there_after_a_restart(
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch, change: Callable[[OffsetStore], None], lines_before: int
+) -> None:
+    store = open_store()
+    store.commit("g", {A: CommittedOffset(1)})
+    store.note_type("modern", is_consumer=True)
+    store.add_pending("g", 7, {B: CommittedOffset(5)})
+    for _ in range(20 - lines_before - 3):
+        store.commit("filler", {A: CommittedOffset(1)})
+    monkeypatch.setattr(journal, "REWRITE_FROM", 20)
+    before = _content(store)
+    for _ in range(lines_before):
+        store.commit("filler", {A: CommittedOffset(1)})
+    change(store)
+    assert _content(store) != before
+    assert _content(open_store()) == _content(store)
+
+
+def test_transactions_that_only_add_and_abort_offsets_do_not_let_the_file_grow(
+    open_store: OpenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "REWRITE_FROM", 50)
+    store = open_store()
+    for _ in range(100):
+        store.add_pending("g", 7, {A: CommittedOffset(1)})
+        store.end_pending("g", 7, is_commit=False)
+    assert len((tmp_path / "data" / "group-offsets.jsonl").read_bytes().splitlines()) <= 50
+
+
 def test_offsets_of_a_transaction_count_when_it_is_committed_also_after_a_restart(open_store: OpenStore) -> None:
     store = open_store()
     store.commit("g", {A: CommittedOffset(1)})
@@ -146,3 +191,9 @@ def test_offsets_of_a_transaction_count_when_it_is_committed_also_after_a_restar
     for each in (store, open_store()):
         assert each.get("g") == {A: CommittedOffset(6)}
         assert not each.is_pending("g", A)
+
+
+def _content(store: OffsetStore) -> object:
+    offsets = {group_id: store.get(group_id) for group_id in store.groups()}
+    pending = [(group_id, place) for group_id in ("g", "new") for place in (A, B) if store.is_pending(group_id, place)]
+    return {group_id: each for group_id, each in offsets.items() if each}, set(store.consumer_groups), pending
