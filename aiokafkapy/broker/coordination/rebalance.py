@@ -40,8 +40,9 @@ class GroupRebalancer:
         if group.state is GroupState.PREPARING_REBALANCE:
             self._maybe_complete_join(group)
             return
+        # Also of a stable group: its leader has synced, and a follower may not have.
+        self._stop_pending_sync(group)
         if group.state is GroupState.COMPLETING_REBALANCE:
-            self._stop_pending_sync(group)
             for member in group.members.values():
                 member.assignment = b""
                 if member.sync_response is not None:

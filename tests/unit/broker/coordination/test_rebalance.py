@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from aiokafkapy.broker.coordination.group import (
@@ -99,6 +101,24 @@ def test_a_member_that_does_not_sync_in_time_is_dropped(groups: Groups) -> None:
         groups.scheduler.advance(5)
     assert error(waiting) == "RebalanceInProgressError"
     assert list(groups.group.members) == [follower.member_id]
+
+
+def test_the_time_to_sync_of_one_generation_drops_nobody_of_the_next(groups: Groups) -> None:
+    session: dict[str, Any] = {"session_timeout": 2 * REBALANCE}
+    leader = groups.alone(**session)
+    second = groups.join(**session)
+    assert groups.sync(groups.join(leader.member_id, **session)[0])
+    assert groups.group.pending_sync == {second[0].member_id}
+    groups.scheduler.advance(REBALANCE - 1)
+    groups.join(**session)
+    for member in (leader, second[0]):
+        groups.join(member.member_id, **session)
+    assert groups.group.state is GroupState.COMPLETING_REBALANCE
+    groups.scheduler.advance(REBALANCE - 1)
+    assert groups.group.state is GroupState.COMPLETING_REBALANCE
+    assert len(groups.group.members) == 3
+    groups.coordinator.close()
+    assert not groups.scheduler.pending
 
 
 def test_a_member_that_is_silent_for_its_session_is_dropped(groups: Groups) -> None:
