@@ -71,6 +71,8 @@ class Emulation:
     unknown_producer: UnknownProducer = UnknownProducer.TAKEN
     checks_special_times: bool = True
     """Whether ListOffsets refuses the negative times that mean something in a later version than the request's."""
+    caps_min_insync_replicas: bool = True
+    """Whether acks=all asks for no more replicas than the partition has, whatever ``min.insync.replicas`` says."""
     verifies_transactions: bool = True
     """Whether a transactional batch is refused where its partition was not added to the transaction."""
 

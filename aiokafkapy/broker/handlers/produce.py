@@ -102,7 +102,9 @@ def _check_appendable(context: RequestContext, body: Body, partition: Partition)
     check_leader(context, partition)
     if body.acks == ALL:
         in_sync = len(context.state.in_sync_replicas(partition))
-        needed = partition.topic.config.min_insync_replicas
+        needed, emulation = partition.topic.config.min_insync_replicas, context.state.emulation
+        if emulation is None or emulation.caps_min_insync_replicas:
+            needed = min(needed, len(partition.replicas))
         if in_sync < needed:
             raise NotEnoughReplicasError(
                 f"The size of the current ISR {in_sync} is insufficient to satisfy the min.isr requirement of {needed} "

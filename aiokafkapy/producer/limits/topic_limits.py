@@ -111,7 +111,8 @@ def acks_problem(limits: TopicLimits, required_acks: int, partitions: Iterable[P
     fewest = min((len(each.replicas) for each in partitions if each.replicas), default=needed)
     if fewest < needed:
         return (
-            f"min.insync.replicas={needed} is more than its {fewest} replicas: with acks='all' nothing can be written"
+            f"min.insync.replicas={needed} is more than its {fewest} replicas: brokers from 3.7 on ask for no more "
+            "than those, and older ones take nothing with acks='all'"
         )
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from aiokafkapy.broker.emulation.releases import release
 from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE
 from aiokafkapy.errors import NotLeaderOrFollowerError, UnknownServerError
 from aiokafkapy.protocol.api import ApiKey
@@ -80,6 +81,14 @@ async def test_acks_all_asks_for_enough_replicas_and_acks_1_does_not(harness: Ha
     assert refused.error_code == 19
     assert "2 is insufficient to satisfy the min.isr requirement of 3" in refused.error_message
     assert produce(harness, make_batch(), acks=1)[0].error_code == 0
+
+
+async def test_acks_all_asks_for_no_more_replicas_than_there_are_but_of_a_broker_before_3_7(harness: Harness) -> None:
+    harness.topics.delete("t")
+    harness.topics.create("t", 1, {"min.insync.replicas": "2"}, replication_factor=1)
+    for version, code in ((None, 0), ("3.7", 0), ("3.6", 19)):
+        harness.state.emulation = None if version is None else release(version)
+        assert produce(harness, make_batch(), version=9)[0].error_code == code
 
 
 async def test_a_repeated_batch_is_acknowledged_with_its_first_offset(harness: Harness) -> None:
