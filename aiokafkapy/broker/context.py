@@ -38,7 +38,7 @@ from ..protocol.writer import PlainMessage
 from .clock import WallClock
 from .coordination.fetch_sessions import FetchSessions
 from .coordination.share_sessions import ShareSession, ShareSessions
-from .entity_quotas import EntityQuotas
+from .entity_quotas import EntityQuotas, FoundQuota
 from .faults import Fault, Faults, broker_error
 from .security.acls import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType
 from .telemetry import ClientTelemetry
@@ -238,6 +238,23 @@ class RequestContext:
     def respond(self, **fields: object) -> PlainMessage:
         """The response body of this request's API and version; fields that the version does not have are dropped."""
         return PlainMessage(self.api_key, self.api_version, fields)
+
+    # limits
+
+    def own_quota(self, key: str) -> FoundQuota | None:
+        """A quota that administrators gave this client; without one the broker's own option counts."""
+        return self.state.quotas.find(key, self.connection.principal.partition(":")[2], self.client_id)
+
+    def most_fetched_bytes(self, max_bytes: int) -> int:
+        """What one answer may have of ``max_bytes``: Kafka lets none have more than the client's quota for a window,
+        for which it would be held back long after (``ClientQuotaManager.getMaxValueInQuotaWindow``).
+        """
+        config, own = self.state.config, self.own_quota("consumer_byte_rate")
+        most = min(max_bytes, config.fetch_max_bytes)
+        rate = config.consumer_byte_rate if own is None else own.limit
+        if rate is None:
+            return most
+        return int(min(most, rate * (config.quota_window_num - 1) * config.quota_window_size_seconds))
 
     # rights
 

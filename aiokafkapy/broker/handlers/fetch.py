@@ -2,12 +2,14 @@
 
 versions: 4-18
 kept: min_bytes and max_wait (parked in the purgatory), max_bytes of the request and of each partition with the rule
-    that the first batch always comes (KIP-74), sessions (v7+, KIP-227), leader epochs (v9+), the replica in the
-    client's rack (v11+, KIP-392), topic ids (v13+), leader hints (v12+) with addresses (v16+)
+    that the first batch always comes (KIP-74), both at most what the client's quota has for a window, sessions (v7+,
+    KIP-227), leader epochs (v9+), the replica in the client's rack (v11+, KIP-392), topic ids (v13+), leader hints
+    (v12+) with addresses (v16+)
 dropped: diverging epochs (logs never diverge here); the replica's fields; without ``replica_selector_class`` nobody but
     the leader answers, where Kafka's followers do
-notes: batches come whole, so the first may begin below the offset asked for. With read_committed nothing from the last
-    stable offset on is read, and the answer names the aborted transactions. v13+ name topics by id only.
+notes: an answer over the quota comes with its records, where Kafka takes them out. Batches come whole, so the first may
+    begin below the offset asked for. With read_committed nothing from the last stable offset on is read, and the answer
+    names the aborted transactions. v13+ name topics by id only.
 """
 
 from __future__ import annotations
@@ -123,7 +125,7 @@ def _found(context: RequestContext, place: SessionPartition) -> _Wanted:
 class _Fetch:
     """One request, looked at when it comes and again whenever one of its partitions changes."""
 
-    __slots__ = ("body", "context", "is_incremental", "session", "wanted")
+    __slots__ = ("body", "context", "is_incremental", "max_bytes", "min_bytes", "session", "wanted")
 
     def __init__(
         self, context: RequestContext, body: Body, wanted: list[_Wanted], session: FetchSession | None = None
@@ -132,6 +134,8 @@ class _Fetch:
         self.body = body
         self.wanted = wanted
         self.session = session
+        self.max_bytes = context.most_fetched_bytes(body.max_bytes)
+        self.min_bytes = min(body.min_bytes, self.max_bytes)  # or it would wait for bytes that it cannot have
         # The first answer of a session has all partitions.
         self.is_incremental = session is not None and body.session_id == session.session_id
 
@@ -155,11 +159,11 @@ class _Fetch:
                     each.partition.log.bytes_from(each.offset, before=self._before(each.partition)),
                     each.place.max_bytes,
                 )
-        return available >= self.body.min_bytes or not self.wanted or self.body.max_wait.total_seconds() <= 0
+        return available >= self.min_bytes or not self.wanted or self.body.max_wait.total_seconds() <= 0
 
     def response(self) -> Response:
         """Read, within the limits; the first partition that has anything gives at least one batch."""
-        left = min(self.body.max_bytes, self.context.state.config.fetch_max_bytes)
+        left = self.max_bytes
         minimum_one = True
         topics: dict[tuple[str | None, UUID | None], list[dict[str, Any]]] = {}
         for each in self.wanted:

@@ -76,7 +76,7 @@ def _places(topics: Iterable[Struct], index: Callable[[Any], int]) -> list[Topic
 class _ShareFetch:
     """One request, looked at when it comes and again whenever records appear or come back."""
 
-    __slots__ = ("acknowledged", "body", "context", "places", "session")
+    __slots__ = ("acknowledged", "body", "context", "max_bytes", "places", "session")
 
     def __init__(
         self,
@@ -89,6 +89,7 @@ class _ShareFetch:
         self.body = body
         self.session = session
         self.acknowledged = acknowledged
+        self.max_bytes = context.most_fetched_bytes(body.max_bytes)
         self.places = session.rotated()
 
     def keys(self) -> list[Hashable]:
@@ -119,13 +120,13 @@ class _ShareFetch:
             if size and offset < share.end_offset:
                 return True
             available += size
-        return bool(0 < available >= body.min_bytes)
+        return bool(0 < available >= min(body.min_bytes, self.max_bytes))
 
     def response(self, *, reads: bool = True) -> Response:
         """Acquire, within the limits."""
         places = self.places if reads else []
         records_left = self.body.max_records
-        bytes_left = min(self.body.max_bytes, self.context.state.config.fetch_max_bytes)
+        bytes_left = self.max_bytes
         answers: dict[TopicIdPartition, dict[str, object]] = {}
         misrouted: list[Partition] = []
         for index, place in enumerate(places):

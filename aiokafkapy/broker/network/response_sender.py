@@ -115,8 +115,7 @@ class ResponseSender:
         unit: float = 1.0,
     ) -> float:
         """Add a use to the quota of the client's own, or to the broker's; returns the seconds to throttle."""
-        user = context.connection.principal.partition(":")[2]
-        own = self._state.quotas.find(key, user, context.client_id)
+        own = context.own_quota(key)
         if own is None:
             return kind.record(context.client_id, amount, request.handled)
         return kind.record(own.shared_by, amount, request.handled, own.limit * unit)

@@ -104,6 +104,35 @@ async def test_a_fetch_waits_for_bytes_and_gets_them_in_the_same_turn(harness: H
     assert base_offsets(fetched(waiting.result())[0]) == [0, 1]
 
 
+async def test_a_fetch_waits_for_no_more_bytes_than_it_can_have(open_harness: OpenHarness) -> None:
+    harness = open_harness(fetch_max_bytes=1024)
+    harness.topics.create("t", 1)
+    produce(harness, make_batch([b"x" * 600]))
+    assert base_offsets(fetched(fetch(harness, 0, max_wait=500, min_bytes=501, max_bytes=500))[0]) == [0]
+    assert base_offsets(fetched(fetch(harness, 0, max_wait=500, min_bytes=10_000, max_bytes=500))[0]) == [0]
+    waiting = fetch(harness, 0, max_wait=500, min_bytes=10_000)
+    produce(harness, make_batch([b"x" * 600]))
+    assert base_offsets(fetched(waiting.result())[0]) == [0]
+
+
+async def test_an_answer_has_no_more_than_a_quota_has_for_its_window(open_harness: OpenHarness) -> None:
+    batch = make_batch([b"x" * 1_000])
+    harness = open_harness(consumer_byte_rate=2 * len(batch) / 10)
+    harness.topics.create("t", 1)
+    for _ in range(6):
+        produce(harness, batch)
+
+    def count() -> int:
+        return len(base_offsets(fetched(fetch(harness, 0, max_wait=60_000, min_bytes=90_000))[0]))
+
+    assert count() == 2
+    harness.state.quotas.alter(frozenset({("client-id", "client")}), {"consumer_byte_rate": 4 * len(batch) / 10})
+    assert count() == 4
+    harness.state.quotas.alter(frozenset({("client-id", "client")}), {"consumer_byte_rate": float("inf")})
+    harness.state.quotas.alter(frozenset({("user", "ANONYMOUS")}), {"consumer_byte_rate": 1.0})
+    assert count() == 1
+
+
 async def test_a_fetch_answers_with_fewer_bytes_when_its_time_is_over(harness: Harness) -> None:
     produce(harness, make_batch())
     waiting = fetch(harness, 0, max_wait=500, min_bytes=10_000)

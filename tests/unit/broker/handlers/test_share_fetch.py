@@ -146,6 +146,11 @@ async def test_a_fetch_waits_for_min_bytes_but_not_for_records_that_came_back(sh
     assert acquired(fetch(shared, 2, max_wait=1_000, min_bytes=10_000)) == [(0, 0, 2)]
 
 
+async def test_a_fetch_waits_for_no_more_bytes_than_it_can_have(shared: Harness) -> None:
+    append(shared, b"x" * 100)
+    assert acquired(fetch(shared, 0, max_wait=1_000, min_bytes=10_000, max_bytes=100)) == [(0, 0, 1)]
+
+
 async def test_batches_without_a_record_for_the_member_are_left_out(shared: Harness) -> None:
     for value in (b"0", b"1", b"2"):
         append(shared, value)
