@@ -55,8 +55,9 @@ class OffsetStore:
         self._journal.rewrite(self._documents())
 
     def groups(self) -> list[str]:
-        """The groups that have offsets, and all consumer groups."""
-        return list(dict.fromkeys([*self._groups, *sorted(self.consumer_groups)]))
+        """The groups that have offsets, if only in an open transaction, and all consumer groups."""
+        pending = (group_id for group_id, _ in self._pending)
+        return list(dict.fromkeys([*self._groups, *pending, *sorted(self.consumer_groups)]))
 
     def note_type(self, group_id: str, is_consumer: bool) -> None:
         """Remember whether a group is a consumer group (KIP-848). Raises KafkaStorageError; then nothing has
@@ -96,8 +97,11 @@ class OffsetStore:
             self._rewrite_if_stale()
 
     def delete(self, group_id: str) -> None:
-        """Forget all offsets of a group, and its protocol. Raises KafkaStorageError."""
+        """Forget all offsets of a group, those of open transactions too, and its protocol. Raises KafkaStorageError."""
         self.note_type(group_id, is_consumer=False)
+        for pending_group, producer_id in tuple(self._pending):
+            if pending_group == group_id:
+                self.end_pending(group_id, producer_id, is_commit=False)
         if group_id in self._groups:
             self._journal.append(_document(group_id, {}))
             del self._groups[group_id]

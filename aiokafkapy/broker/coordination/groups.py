@@ -269,20 +269,24 @@ class GroupCoordinator:
         else:
             _check_group_id(identity.group_id, may_be_empty=True)
         self.offsets.add_pending(identity.group_id, producer_id, offsets)
+        if group is None:
+            self._groups[identity.group_id] = Group(identity.group_id)
+        self._in_use_at.pop(identity.group_id, None)
 
     def delete(self, group_id: str) -> None:
-        """Delete a group and its offsets. Raises GroupIdNotFoundError, NonEmptyGroupError."""
+        """Delete a group and its offsets. Raises GroupIdNotFoundError, NonEmptyGroupError, KafkaStorageError."""
         group = self._groups.get(group_id)
         if group is None:
             raise GroupIdNotFoundError(f"Group {group_id} not found.")
         if not _is_unused(group):
             raise NonEmptyGroupError
+        # On disk first: a group that is gone from memory alone would be there again after a restart.
+        self.offsets.delete(group_id)
+        self.shares.delete(group_id)
         if isinstance(group, Group):
             group.transition(GroupState.DEAD)
         del self._groups[group_id]
         self._in_use_at.pop(group_id, None)
-        self.offsets.delete(group_id)
-        self.shares.delete(group_id)
 
     def expire(self, timestamp_ms: int) -> None:
         """Delete the groups that have had no member and no commit for ``offsets.retention.minutes`` of wall time.

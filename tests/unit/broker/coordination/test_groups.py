@@ -19,6 +19,7 @@ from aiokafkapy.errors import (
     FencedInstanceIdError,
     GroupIdNotFoundError,
     IllegalGenerationError,
+    KafkaStorageError,
     NonEmptyGroupError,
     RebalanceInProgressError,
     UnknownMemberIdError,
@@ -244,7 +245,49 @@ def test_offsets_survive_a_restart_and_members_do_not(tmp_path: Path) -> None:
     again.coordinator.close()
 
 
+def test_a_group_is_there_that_commits_in_transactions_only(tmp_path: Path) -> None:
+    groups = Groups(tmp_path)
+    with pytest.raises(IllegalGenerationError):
+        groups.coordinator.commit_in_transaction(MemberIdentity("g", "m", None, 1), 7, {A: CommittedOffset(5)})
+    assert groups.group is None
+    groups.coordinator.commit_in_transaction(MemberIdentity("g", ""), 7, {A: CommittedOffset(5)})
+    for each in (groups, Groups(tmp_path)):
+        assert each.group.state is GroupState.EMPTY
+        each.coordinator.close()
+    again = Groups(tmp_path)
+    again.coordinator.offsets.end_pending("g", 7, is_commit=True)
+    assert [group.group_id for group in again.coordinator] == ["g"]
+    again.coordinator.delete("g")
+    assert again.coordinator.offsets.get("g") == {}
+    again.coordinator.close()
+
+
 # deleting and closing
+
+
+def test_a_deleted_group_gets_no_offsets_of_a_transaction_that_was_open(tmp_path: Path) -> None:
+    groups = Groups(tmp_path)
+    groups.coordinator.commit_in_transaction(MemberIdentity("g", ""), 7, {A: CommittedOffset(5)})
+    groups.coordinator.delete("g")
+    groups.coordinator.offsets.end_pending("g", 7, is_commit=True)
+    for each in (groups, Groups(tmp_path)):
+        assert not each.coordinator.offsets.groups()
+        assert each.group is None
+        each.coordinator.close()
+
+
+def test_a_group_that_cannot_be_deleted_on_disk_is_still_there(groups: Groups, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise KafkaStorageError("no room")
+
+    groups.commit(5)
+    with monkeypatch.context() as patch:
+        patch.setattr(groups.coordinator.offsets, "delete", fail)
+        with pytest.raises(KafkaStorageError):
+            groups.coordinator.delete("g")
+    assert groups.group.state is GroupState.EMPTY
+    groups.coordinator.delete("g")
+    assert groups.group is None
 
 
 def test_only_an_empty_group_is_deleted(groups: Groups) -> None:

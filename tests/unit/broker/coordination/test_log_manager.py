@@ -127,6 +127,19 @@ def test_offsets_of_a_group_that_nobody_uses_go_after_a_week(logs: Logs) -> None
     assert logs.groups.offsets.get("old") == {}
 
 
+def test_a_group_is_in_use_by_transactions_that_end_before_each_look_at_it(logs: Logs) -> None:
+    place = TopicPartition("t", 0)
+    for days in (0, 5, 5):
+        logs.now_ms += days * DAY_MS
+        logs.groups.commit_in_transaction(MemberIdentity("g", ""), 7, {place: CommittedOffset(5)})
+        logs.groups.offsets.end_pending("g", 7, is_commit=True)
+        logs.manager.run(even_active=True)
+        assert [group.group_id for group in logs.groups] == ["g"]
+    logs.now_ms += 8 * DAY_MS
+    logs.manager.run(even_active=True)
+    assert not list(logs.groups)
+
+
 def test_closing_stops_the_timers(logs: Logs) -> None:
     logs.manager.close()
     assert logs.scheduler.pending == 0
