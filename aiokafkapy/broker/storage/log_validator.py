@@ -83,8 +83,9 @@ def validate_records(batch: RecordBatch, config: TopicConfig, name: str, now_ms:
     if not config.uses_log_append_time:
         if batch.has_append_time:
             raise InvalidTimestampError(f"Invalid timestamp type in message of {name}: LogAppendTime is the broker's.")
-        # The header says whether it is worth decoding anything: a batch out of range is rare.
-        is_in_time = batch.max_timestamp <= newest and (oldest <= 0 or batch.base_timestamp >= oldest)
+        # The header has the newest time, so by default nothing is decoded. It does not have the oldest: its base is the
+        # first record's, and a later one may be older.
+        is_in_time = batch.max_timestamp <= newest and oldest <= 0
     if is_in_time and not config.is_compacted:
         return
     errors: list[tuple[int, str]] = []

@@ -88,6 +88,10 @@ def test_records_that_are_too_old_are_named_one_by_one(open_log: OpenLog) -> Non
     with pytest.raises(RejectedTimestamps) as caught:
         append(log, make_batch([b"a", b"b"], timestamps=[NOW_MS - 1_001, NOW_MS]))
     assert [index for index, _ in caught.value.record_errors] == [0]
+    with pytest.raises(RejectedTimestamps) as caught:
+        append(log, make_batch([b"a", b"b"], timestamps=[NOW_MS, NOW_MS - 1_001]))
+    assert [index for index, _ in caught.value.record_errors] == [1]
+    append(log, make_batch([b"a", b"b"], timestamps=[NOW_MS, NOW_MS - 1_000]))
 
 
 def test_a_compacted_topic_names_the_records_without_a_key(open_log: OpenLog) -> None:
