@@ -147,11 +147,12 @@ def _changes(options: Changeable, entries: Iterable[Struct]) -> Changes:
 
 
 def _changed_list(options: Changeable, entry: Struct) -> str:
+    name = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}.get(entry.config_operation)
+    if name is None:
+        raise InvalidRequestError(f"Unsupported operation type {entry.config_operation}")
     value = options.list_value(entry.name)
-    if value is None or entry.config_operation not in (APPEND, SUBTRACT):
-        raise InvalidConfigError(
-            f"Config {entry.name} does not allow operation {entry.config_operation}: it is no list"
-        )
+    if value is None:
+        raise InvalidConfigError(f"Can't {name} to key {entry.name} because its type is not LIST.")
     present = [part for part in value.split(",") if part]
     given = [part.strip() for part in entry.value.split(",")]
     if entry.config_operation == APPEND:

@@ -52,7 +52,7 @@ def place_replicas(
     if first + count > MAX_PARTITIONS_PER_TOPIC:
         raise InvalidPartitionsError(f"This broker keeps {MAX_PARTITIONS_PER_TOPIC} partitions per topic at most.")
     if replication_factor <= 0:
-        raise InvalidReplicationFactorError("Replication factor must be larger than 0, or -1 for the default value.")
+        raise InvalidReplicationFactorError("Replication factor must be larger than 0, or -1 to use the default value.")
     if replication_factor > len(running):
         raise InvalidReplicationFactorError(
             f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "

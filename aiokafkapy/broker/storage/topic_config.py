@@ -12,8 +12,9 @@ Rules:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from ...errors import InvalidConfigError
 from ..config import BrokerConfig
@@ -23,13 +24,17 @@ __all__ = ["TOPIC_OPTIONS", "TopicConfig", "TopicOption"]
 MAX_INT: Final = 2**31 - 1
 MAX_LONG: Final = 2**63 - 1
 
+Parse: TypeAlias = Callable[[str], str]
+"""A value as Kafka shows it: trimmed, ``True`` as ``true``, ``+5`` as ``5``. Raises _Refused."""
+_Number = TypeVar("_Number", int, float)
+
 
 class TopicOption(NamedTuple):
-    """One option: its default, the check of a value, and its type as DescribeConfigs numbers it."""
+    """One option: its default, what it makes of a value, and its type as DescribeConfigs numbers it."""
 
     name: str
     default: str
-    check: Callable[[str], object]
+    parse: Parse
     type_code: int
     broker_option: str | None = None  # the field of BrokerConfig that the default is taken from
 
@@ -54,9 +59,11 @@ class TopicConfig:
     )
 
     def __init__(self, broker: BrokerConfig, overrides: Mapping[str, str | None] | None = None) -> None:
-        """Raises InvalidConfigError, naming option and value, for an unknown name or a value it cannot have."""
+        """Raises InvalidConfigError, naming option and value, for an unknown name or a value it cannot have, or two
+        that contradict each other.
+        """
         self._broker = broker
-        self.overrides = {name: _checked(name, value) for name, value in (overrides or {}).items()}
+        self.overrides = {name: _parsed(name, value) for name, value in (overrides or {}).items()}
         self.max_message_bytes = int(self.value("max.message.bytes"))
         self.uses_log_append_time = self.value("message.timestamp.type") == "LogAppendTime"
         self.timestamp_before_max_ms = int(self.value("message.timestamp.before.max.ms"))
@@ -65,6 +72,11 @@ class TopicConfig:
         self.flush_messages = int(self.value("flush.messages"))
         self.segment_bytes = int(self.value("segment.bytes"))
         self.is_compacted = "compact" in self.value("cleanup.policy")
+        least, most = (int(self.value(f"{bound}.compaction.lag.ms")) for bound in ("min", "max"))
+        if least > most:
+            raise InvalidConfigError(
+                f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
+            )
 
     def value(self, name: str) -> str:
         """The option's value as text: the topic's own, else the broker's default. KeyError for an unknown name."""
@@ -78,101 +90,147 @@ class TopicConfig:
         return name not in self.overrides
 
     def altered(self, changes: Mapping[str, str | None]) -> TopicConfig:
-        """A copy with these changes; None sets an option back to its default. Raises InvalidConfigError."""
-        unknown = [name for name in changes if name not in TOPIC_OPTIONS]
-        if unknown:
-            raise InvalidConfigError(f"Unknown topic config name: {unknown[0]}")
+        """A copy with these changes; None sets an option back to its default, and is nothing to an unknown one. Raises
+        InvalidConfigError.
+        """
         merged: dict[str, str | None] = {**self.overrides, **changes}
         return TopicConfig(self._broker, {name: value for name, value in merged.items() if value is not None})
 
 
-def _checked(name: str, value: str | None) -> str:
+def _parsed(name: str, value: str | None) -> str:
     option = TOPIC_OPTIONS.get(name)
     if option is None:
         raise InvalidConfigError(f"Unknown topic config name: {name}")
     if value is None:
         raise InvalidConfigError(f"Null value not supported for topic configs: {name}")
     try:
-        option.check(value)
-    except ValueError as error:
-        raise InvalidConfigError(f"Invalid value {value} for configuration {name}: {error}") from None
-    return value.strip()
+        return option.parse(value)
+    except _Refused as error:
+        raise InvalidConfigError(f"Invalid value {error.value} for configuration {name}: {error.problem}") from None
 
 
-def _number(low: int, high: int) -> Callable[[str], object]:
-    def check(value: str) -> object:
-        try:
-            number = int(value)
-        except ValueError:
-            raise ValueError("Not a number") from None
-        if not low <= number <= high:
-            raise ValueError(f"Value must be between {low} and {high}")
-        return number
+class _Refused(Exception):
+    """A value that an option cannot have, or the part of it that is wrong."""
 
-    return check
+    def __init__(self, value: object, problem: str) -> None:
+        super().__init__(value, problem)
+        self.value = value
+        self.problem = problem
 
 
-def _ratio(value: str) -> object:
-    if not 0 <= float(value) <= 1:
-        raise ValueError("Value must be between 0 and 1")
-    return value
+# What ``ConfigDef.parseType`` and its validators take, and how ``ConfigDef.convertToString`` writes it.
+
+_INTEGER: Final = re.compile(r"[+-]?\d{1,99}")
+_DECIMAL: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?", re.ASCII)
 
 
-def _one_of(*choices: str) -> Callable[[str], object]:
-    def check(value: str) -> object:
-        if value.strip() not in choices:
-            raise ValueError(f"String must be one of: {', '.join(choices)}")
-        return value
+def _number(kind: str, most: int, low: int, high: int | None = None) -> Parse:
+    def parse(value: str) -> str:
+        # Not int() alone, which takes 1_000.
+        if not _INTEGER.fullmatch(value.strip()) or not -most - 1 <= int(value) <= most:
+            raise _Refused(value, f"Not a number of type {kind}")
+        return str(_bounded(int(value), low, high))
 
-    return check
-
-
-def _some_of(*choices: str) -> Callable[[str], object]:
-    def check(value: str) -> object:
-        for part in value.split(","):
-            if part.strip() not in choices:
-                raise ValueError(f"String must be one of: {', '.join(choices)}")
-        return value
-
-    return check
+    return parse
 
 
-def _anything(value: str) -> object:
-    return value
+def _bounded(number: _Number, low: int, high: int | None) -> _Number:
+    if number < low:
+        raise _Refused(number, f"Value must be at least {low}")
+    if high is not None and number > high:
+        raise _Refused(number, f"Value must be no more than {high}")
+    return number
+
+
+def _int(low: int, high: int | None = None) -> Parse:
+    return _number("INT", MAX_INT, low, high)
+
+
+def _long(low: int) -> Parse:
+    return _number("LONG", MAX_LONG, low)
+
+
+def _gzip_level(value: str) -> str:
+    level = _int(-MAX_INT)(value)
+    if level != "-1" and not 1 <= int(level) <= 9:
+        raise _Refused(level, "Value must be between 1 and 9 or equal to -1")
+    return level
+
+
+def _ratio(value: str) -> str:
+    found = _DECIMAL.fullmatch(value.strip())
+    if found is None:
+        raise _Refused(value, "Not a number of type DOUBLE")
+    return str(_bounded(float(found[1]), 0, 1))
+
+
+def _flag(value: str) -> str:
+    text = value.strip().lower()
+    if text not in ("true", "false"):
+        raise _Refused(value, "Expected value to be either true or false")
+    return text
+
+
+def _off(value: str) -> str:
+    text = _flag(value)
+    if text != "false":
+        raise _Refused(value, "there are no remote tiers")
+    return text
+
+
+def _one_of(*choices: str) -> Parse:
+    def parse(value: str) -> str:
+        text = value.strip()
+        if text not in choices:
+            raise _Refused(text, f"String must be one of: {', '.join(choices)}")
+        return text
+
+    return parse
+
+
+def _some_of(*choices: str) -> Parse:
+    parse_one = _one_of(*choices)
+    return lambda value: ",".join(map(parse_one, _parts(value)))
+
+
+def _replicas(value: str) -> str:
+    parts = _parts(value)
+    if parts != ["*"] and not all(re.fullmatch(r"([0-9]+:[0-9]+)?", part) for part in parts):
+        problem = "must be the literal '*' or a list of replicas in the following format: [partitionId]:[brokerId],…"
+        raise _Refused(f"[{', '.join(parts)}]", problem)
+    return ",".join(parts)
+
+
+def _parts(value: str) -> list[str]:
+    return [part.strip() for part in value.split(",")] if value.strip() else []
 
 
 _BOOLEAN, _STRING, _INT, _LONG, _DOUBLE, _LIST = 1, 2, 3, 5, 6, 7  # ConfigEntry.ConfigType
-_flag = _one_of("true", "false")
-_non_negative_int = _number(0, MAX_INT)
-_non_negative_long = _number(0, MAX_LONG)
-_any_long = _number(-1, MAX_LONG)
 
 TOPIC_OPTIONS: Final[Mapping[str, TopicOption]] = {
     option.name: option
     for option in (
-        TopicOption("cleanup.policy", "delete", _some_of("delete", "compact"), _LIST, "cleanup_policy"),
-        TopicOption("compression.gzip.level", "-1", _number(-1, 9), _INT),
-        TopicOption("compression.lz4.level", "9", _number(1, 17), _INT),
+        TopicOption("cleanup.policy", "delete", _some_of("compact", "delete"), _LIST, "cleanup_policy"),
+        TopicOption("compression.gzip.level", "-1", _gzip_level, _INT),
+        TopicOption("compression.lz4.level", "9", _int(1, 17), _INT),
         TopicOption("compression.type", "producer", _one_of("producer"), _STRING, "compression_type"),
-        TopicOption("compression.zstd.level", "3", _number(-131072, 22), _INT),
-        TopicOption("delete.retention.ms", "86400000", _non_negative_long, _LONG),
-        TopicOption("file.delete.delay.ms", "60000", _non_negative_long, _LONG),
-        TopicOption("flush.messages", str(MAX_LONG), _number(1, MAX_LONG), _LONG),
-        TopicOption("flush.ms", str(MAX_LONG), _non_negative_long, _LONG),
-        TopicOption("follower.replication.throttled.replicas", "", _anything, _LIST),
-        TopicOption("index.interval.bytes", "4096", _non_negative_int, _INT),
-        TopicOption("leader.replication.throttled.replicas", "", _anything, _LIST),
-        TopicOption("local.retention.bytes", "-2", _number(-2, MAX_LONG), _LONG),
-        TopicOption("local.retention.ms", "-2", _number(-2, MAX_LONG), _LONG),
-        TopicOption("max.compaction.lag.ms", str(MAX_LONG), _number(1, MAX_LONG), _LONG),
-        TopicOption("max.message.bytes", "1048588", _non_negative_int, _INT, "message_max_bytes"),
-        TopicOption(
-            "message.timestamp.after.max.ms", "3600000", _non_negative_long, _LONG, "message_timestamp_after_max_ms"
-        ),
+        TopicOption("compression.zstd.level", "3", _int(-131072, 22), _INT),
+        TopicOption("delete.retention.ms", "86400000", _long(0), _LONG),
+        TopicOption("file.delete.delay.ms", "60000", _long(0), _LONG),
+        TopicOption("flush.messages", str(MAX_LONG), _long(1), _LONG),
+        TopicOption("flush.ms", str(MAX_LONG), _long(0), _LONG),
+        TopicOption("follower.replication.throttled.replicas", "", _replicas, _LIST),
+        TopicOption("index.interval.bytes", "4096", _int(0), _INT),
+        TopicOption("leader.replication.throttled.replicas", "", _replicas, _LIST),
+        TopicOption("local.retention.bytes", "-2", _long(-2), _LONG),
+        TopicOption("local.retention.ms", "-2", _long(-2), _LONG),
+        TopicOption("max.compaction.lag.ms", str(MAX_LONG), _long(1), _LONG),
+        TopicOption("max.message.bytes", "1048588", _int(0), _INT, "message_max_bytes"),
+        TopicOption("message.timestamp.after.max.ms", "3600000", _long(0), _LONG, "message_timestamp_after_max_ms"),
         TopicOption(
             "message.timestamp.before.max.ms",
             str(MAX_LONG),
-            _non_negative_long,
+            _long(0),
             _LONG,
             "message_timestamp_before_max_ms",
         ),
@@ -184,19 +242,19 @@ TOPIC_OPTIONS: Final[Mapping[str, TopicOption]] = {
             "message_timestamp_type",
         ),
         TopicOption("min.cleanable.dirty.ratio", "0.5", _ratio, _DOUBLE),
-        TopicOption("min.compaction.lag.ms", "0", _non_negative_long, _LONG),
-        TopicOption("min.insync.replicas", "1", _number(1, MAX_INT), _INT, "min_insync_replicas"),
+        TopicOption("min.compaction.lag.ms", "0", _long(0), _LONG),
+        TopicOption("min.insync.replicas", "1", _int(1), _INT, "min_insync_replicas"),
         TopicOption("preallocate", "false", _flag, _BOOLEAN),
-        TopicOption("remote.log.copy.disable", "false", _one_of("false"), _BOOLEAN),
-        TopicOption("remote.log.delete.on.disable", "false", _one_of("false"), _BOOLEAN),
-        TopicOption("remote.storage.enable", "false", _one_of("false"), _BOOLEAN),
-        TopicOption("retention.bytes", "-1", _any_long, _LONG, "retention_bytes"),
-        TopicOption("retention.ms", "604800000", _any_long, _LONG, "retention_ms"),
+        TopicOption("remote.log.copy.disable", "false", _off, _BOOLEAN),
+        TopicOption("remote.log.delete.on.disable", "false", _off, _BOOLEAN),
+        TopicOption("remote.storage.enable", "false", _off, _BOOLEAN),
+        TopicOption("retention.bytes", "-1", _long(-1), _LONG, "retention_bytes"),
+        TopicOption("retention.ms", "604800000", _long(-1), _LONG, "retention_ms"),
         # Kafka asks for 1 MiB at least; a small segment lets a test see one roll.
-        TopicOption("segment.bytes", "1073741824", _number(14, MAX_INT), _INT, "segment_bytes"),
-        TopicOption("segment.index.bytes", "10485760", _number(4, MAX_INT), _INT),
-        TopicOption("segment.jitter.ms", "0", _non_negative_long, _LONG),
-        TopicOption("segment.ms", "604800000", _number(1, MAX_LONG), _LONG),
+        TopicOption("segment.bytes", "1073741824", _int(14), _INT, "segment_bytes"),
+        TopicOption("segment.index.bytes", "10485760", _int(4), _INT),
+        TopicOption("segment.jitter.ms", "0", _long(0), _LONG),
+        TopicOption("segment.ms", "604800000", _long(1), _LONG),
         TopicOption("unclean.leader.election.enable", "false", _flag, _BOOLEAN),
     )
 }

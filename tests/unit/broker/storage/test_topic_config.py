@@ -35,10 +35,18 @@ def test_a_topics_own_value_comes_first() -> None:
         ("message.timestamp.type", "createtime"),
         ("cleanup.policy", "archive"),
         ("min.insync.replicas", "0"),
-        ("min.cleanable.dirty.ratio", "2"),
         ("compression.type", "lz4"),
         ("remote.storage.enable", "true"),
         ("retention.ms", "-2"),
+        ("retention.ms", "1_000"),
+        ("retention.ms", "1e3"),
+        ("retention.ms", ""),
+        ("retention.ms", "9223372036854775808"),
+        ("retention.ms", "9" * 5_000),
+        ("max.message.bytes", "2147483648"),
+        ("compression.gzip.level", "0"),
+        ("preallocate", "yes"),
+        ("min.cleanable.dirty.ratio", "nan"),
     ],
 )
 def test_a_value_the_option_cannot_have_is_named(name: str, value: str) -> None:
@@ -46,11 +54,51 @@ def test_a_value_the_option_cannot_have_is_named(name: str, value: str) -> None:
         TopicConfig(BrokerConfig(), {name: value})
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("preallocate", str(True), "true"),
+        ("remote.storage.enable", "FALSE", "false"),
+        ("retention.ms", "+5", "5"),
+        ("retention.ms", " 007 ", "7"),
+        ("min.cleanable.dirty.ratio", "0.5d", "0.5"),
+        ("cleanup.policy", " compact , delete", "compact,delete"),
+        ("cleanup.policy", "", ""),
+        ("compression.gzip.level", "-1", "-1"),
+        ("follower.replication.throttled.replicas", "*", "*"),
+        ("leader.replication.throttled.replicas", "0:1, 1:2", "0:1,1:2"),
+    ],
+)
+def test_a_value_is_taken_and_shown_as_kafka_does(name: str, value: str, shown: str) -> None:
+    assert TopicConfig(BrokerConfig(), {name: value}).value(name) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("cleanup.policy", "compact,", "Invalid value  for configuration"),
+        ("cleanup.policy", "delete,archive", "Invalid value archive for configuration"),
+        ("min.cleanable.dirty.ratio", "2", "Invalid value 2.0 .* no more than 1"),
+        ("follower.replication.throttled.replicas", "0:1,bad", r"Invalid value \[0:1, bad\] for .* literal '\*'"),
+    ],
+)
+def test_the_part_of_a_value_that_is_wrong_is_named(name: str, value: str, problem: str) -> None:
+    with pytest.raises(InvalidConfigError, match=problem):
+        TopicConfig(BrokerConfig(), {name: value})
+
+
+def test_two_options_may_not_contradict_each_other() -> None:
+    config = TopicConfig(BrokerConfig(), {"min.compaction.lag.ms": "100", "max.compaction.lag.ms": "100"})
+    with pytest.raises(InvalidConfigError, match=r"min\.compaction\.lag\.ms \(100\) > max\.compaction\.lag\.ms \(50\)"):
+        config.altered({"max.compaction.lag.ms": "50"})
+
+
 def test_an_unknown_name_is_named() -> None:
     with pytest.raises(InvalidConfigError, match=r"Unknown topic config name: retention\.days"):
         TopicConfig(BrokerConfig(), {"retention.days": "1"})
     with pytest.raises(InvalidConfigError, match=r"Unknown topic config name: retention\.days"):
-        TopicConfig(BrokerConfig()).altered({"retention.days": None})
+        TopicConfig(BrokerConfig()).altered({"retention.days": "1"})
+    assert not TopicConfig(BrokerConfig()).altered({"retention.days": None}).overrides
 
 
 def test_null_is_no_value() -> None:
