@@ -70,8 +70,10 @@ class LogManager:
 
     def _arm(self, name: str, interval: float, work: Callable[[], None]) -> None:
         def on_due() -> None:
-            work()
-            self._arm(name, interval, work)
+            try:
+                work()
+            finally:
+                self._arm(name, interval, work)
 
         self._timers[name] = self._scheduler.call_at(self._scheduler.time() + interval, on_due)
 
@@ -82,11 +84,11 @@ class LogManager:
             try:
                 if partition.log.delete_expired(self._clock()):
                     self._topics.on_change(partition)
-            except KafkaError as error:
+            except (KafkaError, OSError) as error:
                 self._warn(error, partition)
         try:
             self._groups.expire(self._clock())
-        except KafkaError as error:
+        except (KafkaError, OSError) as error:
             self._warn(error)
 
     def _compact(self, *, even_active: bool) -> None:
@@ -100,12 +102,12 @@ class LogManager:
             try:
                 if even_active or cleaner.is_due(self._clock()):
                     cleaner.compact(self._clock(), even_active=even_active)
-            except KafkaError as error:
+            except (KafkaError, OSError) as error:
                 self._warn(error, partition)
 
     def _partitions(self) -> list[Partition]:
         return [partition for topic in self._topics for partition in topic.partitions]
 
-    def _warn(self, error: KafkaError, partition: Partition | None = None) -> None:
+    def _warn(self, error: Exception, partition: Partition | None = None) -> None:
         place = {} if partition is None else {"topic": partition.topic_name, "partition": partition.index}
         logger.warning("broker.log_cleaning_failed", **place, error=str(error))

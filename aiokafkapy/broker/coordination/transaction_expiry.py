@@ -58,7 +58,7 @@ class TransactionExpiry:
         try:
             self._coordinator.expire(now)
             deadline = self._coordinator.next_deadline()
-        except (KafkaError, OSError) as error:
+        except KafkaError as error:
             logger.warning("broker.transaction_expiry_failed", error=str(error))
             deadline = now + RETRY_AFTER
         if deadline is not None:

@@ -130,7 +130,7 @@ class TransactionCoordinator:
         is told which one (KIP-939).
 
         Raises InvalidRequestError, InvalidTransactionTimeoutError, ProducerFencedError; ConcurrentTransactionsError
-        when a transaction has to end first, which an open one does by being aborted; KafkaStorageError, OSError.
+        when a transaction has to end first, which an open one does by being aborted; KafkaStorageError.
         """
         if not transactional_id:
             raise InvalidRequestError("A transactional id is not empty.")
@@ -222,7 +222,7 @@ class TransactionCoordinator:
         """Commit or abort; producer id and epoch of the next transaction. ``version`` is the producer's: 2 bumps.
 
         Raises InvalidRequestError, InvalidProducerIdMappingError, ProducerFencedError, InvalidTxnStateError,
-        ConcurrentTransactionsError while the same end is carried out, KafkaStorageError, OSError.
+        ConcurrentTransactionsError while the same end is carried out, KafkaStorageError.
         """
         if not transactional_id:
             raise InvalidRequestError("A transactional id is not empty.")
@@ -261,9 +261,7 @@ class TransactionCoordinator:
         return min((each.deadline for each in self if each.deadline is not None), default=None)
 
     def expire(self, now: float, transactional_id: str | None = None) -> int:
-        """Abort the transactions that are over their time, or that of one id; their number. Raises KafkaStorageError,
-        OSError.
-        """
+        """Abort the transactions that are over their time, or that of one id; their number. KafkaStorageError."""
         expired = [
             each
             for each in self
@@ -274,7 +272,7 @@ class TransactionCoordinator:
         return len(expired)
 
     def hold(self, is_held: bool) -> None:
-        """Decide outcomes without carrying them out, until it is called with False. KafkaStorageError, OSError."""
+        """Decide outcomes without carrying them out, until it is called with False. KafkaStorageError."""
         self._is_holding = is_held
         if not is_held:
             self.resume()

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
-from ...errors import ConfigurationError, InvalidRequestError, KafkaStorageError
+from ...errors import ConfigurationError, InvalidRequestError
 from ...security.sasl.scram_credential import ScramCredential
 from ..storage.checkpoint_file import DamagedFileError, read_checkpoint, write_checkpoint
 from .acls import AclBinding, check_binding
@@ -86,7 +86,4 @@ class ScramFile:
 
 
 def _replace(path: Path, lines: Collection[str], mode: int = 0o644) -> None:
-    try:
-        write_checkpoint(path, "\n".join(lines).encode(), mode)
-    except OSError as error:
-        raise KafkaStorageError(f"cannot write to {path}: {error}") from error
+    write_checkpoint(path, "\n".join(lines).encode(), mode)

@@ -34,8 +34,7 @@ class DamagedFileError(KafkaStorageError):
 
 
 def write_checkpoint(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Replace the file, which is made with this mode. Raises OSError; then it is as it was."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Replace the file, which is made with this mode. Raises KafkaStorageError; then it is as it was."""
     content = content.rstrip(b"\n") + b"\n"
     write_atomically(path, content + _MARK + b"%08x\n" % crc32c(content), mode)
 
@@ -56,12 +55,23 @@ def read_checkpoint(path: Path, remedy: str) -> bytes | None:
 
 
 def write_atomically(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Replace a small file: after a crash it has the old content or the new, never a part. Raises OSError."""
+    """Replace a small file: after a crash it has the old content or the new, never a part.
+
+    Makes its folder, too. Raises KafkaStorageError; then the file is as it was.
+    """
     temporary = path.with_name(path.name + ".tmp")
-    temporary.unlink(missing_ok=True)  # or its mode would stay
-    temporary.touch(mode)
-    temporary.write_bytes(data)
-    temporary.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.unlink(missing_ok=True)  # or its mode would stay
+        temporary.touch(mode)
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError as error:
+        try:
+            temporary.unlink(missing_ok=True)  # a full disk has no room for it
+        except OSError:
+            pass
+        raise KafkaStorageError(f"cannot write to {path}: {error}") from error
 
 
 def set_aside(path: Path, torn: bytes) -> Path:

@@ -109,11 +109,8 @@ class Journal:
             return
         self.close()
         lines = [_line(document) for document in documents]
-        try:
-            if lines or self._path.exists():
-                write_atomically(self._path, b"".join(lines))
-        except OSError as error:
-            raise KafkaStorageError(f"cannot write to {self._path}: {error}") from error
+        if lines or self._path.exists():
+            write_atomically(self._path, b"".join(lines))
         self._size = sum(map(len, lines))
         self._lines = len(lines)
         self._tried_at = 0

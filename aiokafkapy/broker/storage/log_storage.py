@@ -254,10 +254,7 @@ class FileStorage:
         """Replace the file atomically."""
         segment = self._segments[number]
         data = b"".join(batches)
-        try:
-            write_atomically(segment.path, data)
-        except OSError as error:
-            raise KafkaStorageError(f"cannot write {len(data)} bytes to {segment.path}: {error}") from error
+        write_atomically(segment.path, data)
         self._open_files.forget(segment.path)
         self._unsynced[segment.path] = None
         self._has_new_name = True
@@ -299,10 +296,7 @@ class FileStorage:
 
     def save_start_offset(self, offset: int) -> None:
         """Replace the checkpoint atomically. Raises KafkaStorageError."""
-        try:
-            write_checkpoint(self._folder / "log-start-offset", b"%d" % offset)
-        except OSError as error:
-            raise KafkaStorageError(f"cannot write to {self._folder}: {error}") from error
+        write_checkpoint(self._folder / "log-start-offset", b"%d" % offset)
 
     def delete(self) -> None:
         """Close and remove everything."""

@@ -189,7 +189,7 @@ class ProducerIdManager:
         self._block_end = max(self._block_end, self._next)
 
     def generate(self) -> int:
-        """The next id. Raises OSError when the block cannot be reserved on disk."""
+        """The next id. Raises KafkaStorageError when the block cannot be reserved on disk."""
         if self._next >= self._block_end:
             end = self._block_end + PRODUCER_ID_BLOCK_SIZE
             if self._path is not None:

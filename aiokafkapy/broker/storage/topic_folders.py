@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from ...errors import KafkaStorageError
 from .checkpoint_file import DamagedFileError, read_checkpoint, write_checkpoint
 from .log_storage import FileStorage, LogStorage, MemoryStorage, OpenFiles
 
@@ -62,7 +63,7 @@ class TopicFolders:
         return MemoryStorage() if folder is None else FileStorage(folder / str(index), self._open_files)
 
     def save(self, folder: Path | None, topic: SavedTopic) -> None:
-        """Replace a topic's description. Raises OSError; then it is as it was."""
+        """Replace a topic's description. Raises KafkaStorageError; then it is as it was."""
         if folder is not None:
             document = {**topic._asdict(), "topic_id": str(topic.topic_id)}
             write_checkpoint(folder / "topic.json", json.dumps(document).encode())
@@ -83,8 +84,15 @@ class TopicFolders:
         return [(folder, topic) for _, folder, topic in sorted(found, key=lambda entry: entry[:2])]
 
     def discard(self, folder: Path | None) -> Path | None:
-        """Make a topic's folder garbage that the next start removes, and return its new name."""
-        return None if folder is None else folder.rename(folder.with_name(folder.name + DELETED))
+        """Make a topic's folder garbage that the next start removes, and return its new name. Raises KafkaStorageError;
+        then it is as it was.
+        """
+        if folder is None:
+            return None
+        try:
+            return folder.rename(folder.with_name(folder.name + DELETED))
+        except OSError as error:
+            raise KafkaStorageError(f"cannot rename {folder}: {error}") from error
 
     def remove(self, folder: Path | None) -> None:
         """Remove a folder that was discarded, as far as that is possible."""

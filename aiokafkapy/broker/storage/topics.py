@@ -25,6 +25,7 @@ from ...errors import (
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
     InvalidTopicError,
+    KafkaStorageError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
@@ -170,8 +171,8 @@ class TopicRegistry:
         """Make a topic and return it; -1 means the broker's default. With ``validate_only`` it is not kept.
 
         Raises InvalidTopicError, TopicAlreadyExistsError, InvalidPartitionsError, InvalidReplicationFactorError,
-        InvalidReplicaAssignmentError or InvalidConfigError, with Kafka's message; OSError when the disk does not take
-        it.
+        InvalidReplicaAssignmentError or InvalidConfigError, with Kafka's message; KafkaStorageError when the disk does
+        not take it.
         """
         validate_topic_name(name)
         self._check_not_there(name)
@@ -188,7 +189,7 @@ class TopicRegistry:
         return topic
 
     def delete(self, name: str) -> None:
-        """Delete a topic and its data. Raises UnknownTopicOrPartitionError."""
+        """Delete a topic and its data. Raises UnknownTopicOrPartitionError, KafkaStorageError."""
         topic = self._existing(name)
         # First of all: if this process dies now, the next start removes the folder.
         topic.folder = self._folders.discard(topic.folder)
@@ -237,7 +238,7 @@ class TopicRegistry:
             self._add_partition(topic, index, replicas)
         try:
             self._save(topic)
-        except OSError:
+        except KafkaStorageError:
             del topic.partitions[present:]
             raise
         self.version += 1
@@ -255,7 +256,7 @@ class TopicRegistry:
         before, topic.config = topic.config, config
         try:
             self._save(topic)
-        except OSError:
+        except KafkaStorageError:
             topic.config = before
             raise
         for partition in topic.partitions:
@@ -279,7 +280,7 @@ class TopicRegistry:
             partition.replicas = (*replicas, node_id)
         try:
             self._lead(partition.topic, {partition: node_id})
-        except OSError:
+        except KafkaStorageError:
             partition.replicas = replicas
             raise
         return partition
@@ -303,7 +304,7 @@ class TopicRegistry:
         try:
             leader = partition.leader if partition.leader in replicas else self._candidate(partition)
             self._lead(partition.topic, {partition: leader})
-        except OSError:
+        except KafkaStorageError:
             partition.replicas = before
             raise
         return partition
@@ -385,7 +386,7 @@ class TopicRegistry:
             partition.leader_epoch += 1
         try:
             self._save(topic)
-        except OSError:
+        except KafkaStorageError:
             for partition, node_id in before:
                 partition.leader = node_id
                 partition.leader_epoch -= 1
@@ -405,7 +406,7 @@ class TopicRegistry:
     # disk
 
     def _save(self, topic: Topic) -> None:
-        """Have a change on disk. Raises OSError; then it is as it was there, and the caller takes it back."""
+        """Have a change on disk. Raises KafkaStorageError; then it is as it was there, and the caller takes it back."""
         topic.descriptions.clear()
         if topic.folder is None:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -106,6 +107,24 @@ def test_a_log_that_cannot_be_cleaned_keeps_none_of_the_others_from_it(
     assert "broker.log_cleaning_failed" in caplog.text
     monkeypatch.undo()
     logs.manager.run(even_active=True)
+    assert logs.values("t") == []
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("a bug")])
+def test_work_that_fails_is_done_again_the_next_time(
+    logs: Logs, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    logs.append("t", b"old", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(PartitionLog, "delete_expired", fail)
+        patch.setattr(GroupCoordinator, "expire", fail)
+        with suppress(RuntimeError):
+            logs.scheduler.advance(300)
+    assert logs.values("t") == [b"old"]
+    logs.scheduler.advance(300)
     assert logs.values("t") == []
 
 

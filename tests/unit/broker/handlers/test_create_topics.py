@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -11,11 +12,29 @@ from aiokafkapy.protocol.api import ApiKey
 
 from ..socketless import SocketlessNode, codes, socketless_node
 from ..support import topic_of
+from .harness import OpenHarness
 
 
 def create(node: SocketlessNode, *topics: dict[str, Any], version: int = 7, **fields: Any) -> list[Any]:
     wanted = [{"num_partitions": 1, "replication_factor": 1} | topic for topic in topics]
     return list(node.call(ApiKey.CREATE_TOPICS, version, topics=wanted, timeout=1000, **fields).topics)
+
+
+async def test_a_topic_that_the_disk_has_no_room_for_is_a_storage_error(
+    open_harness: OpenHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness = open_harness(data_dir=tmp_path)
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    wanted = {"name": "t", "num_partitions": 1, "replication_factor": 1}
+    (topic,) = harness.call(ApiKey.CREATE_TOPICS, 7, topics=[wanted], timeout=1000).topics
+    assert topic.error_code == 56
+    assert "No space left" in topic.error_message
+    monkeypatch.undo()
+    assert codes(harness.call(ApiKey.CREATE_TOPICS, 7, topics=[wanted], timeout=1000).topics) == [0]
 
 
 @pytest.mark.parametrize("version", range(2, 8))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from aiokafkapy.protocol.api import ApiKey
 
-from .harness import Harness
+from .harness import Harness, OpenHarness
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -39,3 +41,17 @@ async def test_a_producer_that_names_its_id_gets_a_new_one(harness: Harness) -> 
     again = harness.call(ApiKey.INIT_PRODUCER_ID, 5, transactional_id=None, producer_id=0, producer_epoch=3)
     assert (again.error_code, again.producer_id, again.producer_epoch) == (0, 1, 0)
     assert harness.call(ApiKey.INIT_PRODUCER_ID, 5, transactional_id=None, producer_id=0).error_code == 42
+
+
+async def test_an_id_that_cannot_be_reserved_on_disk_is_a_storage_error(
+    open_harness: OpenHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness = open_harness(data_dir=tmp_path)
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    assert harness.call(ApiKey.INIT_PRODUCER_ID, 5, transactional_id=None).error_code == 56
+    monkeypatch.undo()
+    assert harness.call(ApiKey.INIT_PRODUCER_ID, 5, transactional_id=None).error_code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -14,6 +15,7 @@ from aiokafkapy.protocol.writer import encode_element
 
 from ..socketless import codes, socketless_node
 from ..support import topic_of
+from .harness import OpenHarness
 
 
 async def test_metadata_names_unknown_topics_without_making_them_when_told_so() -> None:
@@ -34,6 +36,20 @@ async def test_metadata_makes_topics_with_the_brokers_number_of_partitions() -> 
         topic = node.call(ApiKey.METADATA, 13, topics=[{"name": "t"}]).topics[0]
         assert [partition.leader_id for partition in topic.partitions] == [1, 2, 3, 1]
         assert topic.partitions[1].replica_nodes == (2, 3, 1)
+
+
+async def test_a_topic_that_the_disk_has_no_room_for_leaves_the_others_their_answer(
+    open_harness: OpenHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness = open_harness(data_dir=tmp_path)
+    harness.topics.create("t", 1)
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    body = harness.call(ApiKey.METADATA, 13, topics=[{"name": "t"}, {"name": "new"}])
+    assert (body.error_code, codes(body.topics)) == (0, [0, 56])
 
 
 async def test_metadata_refuses_invalid_names() -> None:

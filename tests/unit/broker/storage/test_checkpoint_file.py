@@ -12,6 +12,7 @@ from aiokafkapy.broker.storage.checkpoint_file import (
     write_atomically,
     write_checkpoint,
 )
+from aiokafkapy.errors import KafkaStorageError
 
 REMEDY = "delete it"
 
@@ -41,13 +42,14 @@ def test_replacing_a_file_leaves_the_old_one_or_the_new_one(tmp_path: Path, monk
     path = tmp_path / "file"
     write_atomically(path, b"old")
 
-    def fail(self: Path, data: bytes) -> int:
+    def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", fail)
-    with pytest.raises(OSError, match="No space"):
-        write_atomically(path, b"new")
-    monkeypatch.undo()
-    assert path.read_bytes() == b"old"
+    for step in ("write_bytes", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, step, fail)
+            with pytest.raises(KafkaStorageError, match=r"cannot write to .*file: .*No space"):
+                write_atomically(path, b"new")
+        assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("file", b"old")]
     write_atomically(path, b"new")
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("file", b"new")]

@@ -38,7 +38,7 @@ def test_a_file_that_cannot_be_replaced_keeps_its_lines_and_is_tried_again_later
 
     def fail(*_: object) -> None:
         tries.append(len(_lines(path)))
-        raise OSError(28, "No space left on device")
+        raise KafkaStorageError("No space left on device")
 
     written = Journal(path, "")
     with monkeypatch.context() as patch:

@@ -174,7 +174,7 @@ def test_a_file_that_cannot_be_replaced_leaves_the_log_as_it_was(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("aiokafkapy.broker.storage.log_storage.write_atomically", fail)
+    monkeypatch.setattr(Path, "write_bytes", fail)
     with pytest.raises(KafkaStorageError, match="No space left"):
         LogCleaner(log).compact(NOW_MS)
     assert len(contents(log)) == 2

@@ -16,6 +16,7 @@ from aiokafkapy.errors import (
     InvalidReplicaAssignmentError,
     InvalidReplicationFactorError,
     InvalidTopicError,
+    KafkaStorageError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
@@ -259,9 +260,30 @@ def test_no_leader_moves_when_the_disk_does_not_take_it(
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", fail)
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(KafkaStorageError, match="No space"):
             registry.set_leader("t", 0, 2)
     assert (partition.leader, partition.leader_epoch, partition.replicas, told) == (1, 0, (1,), [])
+
+
+def test_a_topic_is_neither_made_nor_deleted_when_the_disk_does_not_take_it(
+    open_registry: OpenRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = open_registry()
+    registry.create("t", 1)
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", fail)
+        patched.setattr(Path, "rename", fail)
+        with pytest.raises(KafkaStorageError, match="No space"):
+            registry.create("u", 1)
+        with pytest.raises(KafkaStorageError, match="No space"):
+            registry.delete("t")
+    for each in (registry, open_registry()):
+        assert [topic.name for topic in each] == ["t"]
+    registry.create("u", 1)
 
 
 def test_producer_ids_go_on_after_those_in_the_logs(open_registry: OpenRegistry) -> None:
