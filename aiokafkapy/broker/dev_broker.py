@@ -31,7 +31,6 @@ from .config import BrokerConfig
 from .context import BrokerState
 from .controls import Controls
 from .coordination.groups import GroupCoordinator
-from .coordination.log_manager import LogManager
 from .coordination.purgatory import Purgatory
 from .coordination.transaction_expiry import TransactionExpiry
 from .coordination.transaction_markers import TransactionMarkers
@@ -45,6 +44,7 @@ from .security.authorizer import Authorizer
 from .security.files import AclFile
 from .security.sasl_session import SaslSession
 from .storage.data_dir import DataDirLock, load_cluster_id
+from .storage.log_manager import LogManager
 from .storage.producer_state import ProducerIdManager
 from .storage.topics import Partition, Topic, TopicRegistry
 from .telemetry import ClientTelemetry
@@ -412,7 +412,7 @@ class DevBroker:
                 transactions.resume()
 
             topics.on_change = on_change
-            self._logs = LogManager(self.config, topics, groups, loop, clock)
+            self._logs = LogManager(self.config, topics, groups.expire, loop, clock)
             opened.callback(self._logs.close)
             state = BrokerState(
                 config=self.config,

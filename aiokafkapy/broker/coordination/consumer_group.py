@@ -33,10 +33,10 @@ from ...errors import (
 )
 from ...protocol.consumer_protocol import PROTOCOL_TYPE
 from ...states import StateTable
+from ..scheduler import TimerHandle
 from ..storage.topics import TopicRegistry
 from .assignors import ASSIGNORS, Assignment, TopicIdPartition
 from .modern_group import NOTHING, ModernGroup, ModernGroupMember
-from .scheduler import TimerHandle
 from .topic_pattern import TopicPattern
 
 __all__ = [

@@ -34,13 +34,13 @@ from ...errors import (
     UnsupportedAssignorError,
 )
 from ..config import BrokerConfig
+from ..scheduler import Scheduler, TimerHandle
 from ..storage.topics import TopicRegistry
 from .assignors import Assignment
 from .consumer_group import STATIC_MEMBER_AWAY, ConsumerGroup, ConsumerGroupMember, MemberState
 from .group import Group, GroupState
 from .group_configs import GroupConfigs
 from .group_migration import GroupMigration
-from .scheduler import Scheduler, TimerHandle
 from .share_group import ShareGroup
 from .topic_pattern import TopicPattern
 

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from ...errors import BrokerError
 from ...states import StateTable
-from .scheduler import TimerHandle
+from ..scheduler import TimerHandle
 
 __all__ = [
     "GROUP_STATES",

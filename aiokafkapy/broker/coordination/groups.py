@@ -47,6 +47,7 @@ from ...errors import (
 )
 from ..clock import WallClock
 from ..config import BrokerConfig
+from ..scheduler import Scheduler
 from ..storage.topics import TopicRegistry
 from .classic_members import ClassicMembers
 from .consumer_group import ConsumerGroup
@@ -66,7 +67,6 @@ from .group_configs import GroupConfigs
 from .group_migration import GroupMigration
 from .group_offsets import CommittedOffset, OffsetStore
 from .rebalance import GroupRebalancer
-from .scheduler import Scheduler
 from .share_group import ShareGroup
 from .share_groups import ShareGroupManager
 from .share_partitions import SharePartitionManager

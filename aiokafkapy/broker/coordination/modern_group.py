@@ -13,9 +13,9 @@ from typing import Final, Generic, TypeVar
 from uuid import UUID
 
 from ...errors import UnknownMemberIdError
+from ..scheduler import TimerHandle
 from ..storage.topics import TopicRegistry
 from .assignors import Assignment, Assignor
-from .scheduler import TimerHandle
 
 __all__ = ["NOTHING", "ModernGroup", "ModernGroupMember"]
 

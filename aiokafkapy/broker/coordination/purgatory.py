@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Hashable, Iterable
 
-from .scheduler import Scheduler, TimerHandle
+from ..scheduler import Scheduler, TimerHandle
 
 __all__ = ["Purgatory"]
 

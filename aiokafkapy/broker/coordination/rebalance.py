@@ -19,8 +19,8 @@ from typing import Final
 
 from ...errors import RebalanceInProgressError, UnknownMemberIdError
 from ..config import BrokerConfig
+from ..scheduler import Scheduler
 from .group import Group, GroupState, JoinResult, Member, SyncResult, code_of
-from .scheduler import Scheduler
 
 __all__ = ["GroupRebalancer"]
 

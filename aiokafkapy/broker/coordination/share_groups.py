@@ -15,12 +15,12 @@ from functools import partial
 
 from ...errors import GroupIdNotFoundError, GroupMaxSizeReachedError, InvalidRequestError
 from ..config import BrokerConfig
+from ..scheduler import Scheduler
 from ..storage.topics import TopicRegistry
 from .consumer_group import ConsumerGroup
 from .consumer_groups import JOIN, LEAVE, HeartbeatResult
 from .group import Group
 from .group_configs import GroupConfigs
-from .scheduler import Scheduler
 from .share_group import ShareGroup, ShareGroupMember
 
 __all__ = ["ShareGroupHeartbeat", "ShareGroupManager"]

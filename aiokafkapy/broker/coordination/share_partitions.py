@@ -28,11 +28,11 @@ from uuid import UUID
 from ...errors import KafkaStorageError, UnknownTopicOrPartitionError
 from ...observability import get_logger
 from ..config import BrokerConfig
+from ..scheduler import Scheduler, TimerHandle
 from ..storage.journal import Journal
 from ..storage.topics import Partition, TopicRegistry
 from .assignors import TopicIdPartition
 from .group_configs import GroupConfigs
-from .scheduler import Scheduler, TimerHandle
 from .share_partition import AcknowledgementBatch, AcquiredRecords, SharePartition, StateBatch
 
 __all__ = ["NO_OFFSET", "SharePartitionManager", "ShareState"]

@@ -10,7 +10,7 @@ from typing import Final
 
 from ...errors import KafkaError
 from ...observability import get_logger
-from .scheduler import Scheduler, TimerHandle
+from ..scheduler import Scheduler, TimerHandle
 from .transactions import TransactionCoordinator
 
 __all__ = ["TransactionExpiry"]

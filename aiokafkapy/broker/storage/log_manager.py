@@ -1,8 +1,8 @@
 """Retention and compaction of all logs and of committed offsets, periodically and when ``controls`` ask for it.
 
-Owns the two timers and a cleaner for each compacted log; ``storage.log`` and ``storage.log_cleaner`` decide which
-records are deleted. Kafka's counterparts are ``LogManager`` and the threads of ``LogCleaner``. Groups without members
-end in ``groups``.
+Owns the two timers and a cleaner for each compacted log; ``log`` and ``log_cleaner`` decide which records are deleted,
+and the coordinator of groups, which is handed in as a call, whose offsets. Kafka's counterparts are ``LogManager`` and
+the threads of ``LogCleaner``.
 
 Rules:
 
@@ -24,11 +24,10 @@ from functools import partial
 from ...errors import KafkaError
 from ...observability import get_logger
 from ..config import BrokerConfig
-from ..storage.log import PartitionLog
-from ..storage.log_cleaner import LogCleaner
-from ..storage.topics import Partition, TopicRegistry
-from .groups import GroupCoordinator
-from .scheduler import Scheduler, TimerHandle
+from ..scheduler import Scheduler, TimerHandle
+from .log import PartitionLog
+from .log_cleaner import LogCleaner
+from .topics import Partition, TopicRegistry
 
 __all__ = ["LogManager"]
 
@@ -42,12 +41,13 @@ class LogManager:
         self,
         config: BrokerConfig,
         topics: TopicRegistry,
-        groups: GroupCoordinator,
+        expire_groups: Callable[[int], object],
         scheduler: Scheduler,
         clock: Callable[[], int],
     ) -> None:
+        """``expire_groups`` is called with the time in milliseconds, and may raise KafkaError."""
         self._topics = topics
-        self._groups = groups
+        self._expire_groups = expire_groups
         self._scheduler = scheduler
         self._clock = clock
         self._cleaners: weakref.WeakKeyDictionary[PartitionLog, LogCleaner] = weakref.WeakKeyDictionary()
@@ -87,7 +87,7 @@ class LogManager:
             except (KafkaError, OSError) as error:
                 self._warn(error, partition)
         try:
-            self._groups.expire(self._clock())
+            self._expire_groups(self._clock())
         except (KafkaError, OSError) as error:
             self._warn(error)
 

@@ -11,8 +11,8 @@ from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.coordination.group import MemberIdentity
 from aiokafkapy.broker.coordination.group_offsets import CommittedOffset
 from aiokafkapy.broker.coordination.groups import GroupCoordinator
-from aiokafkapy.broker.coordination.log_manager import LogManager
 from aiokafkapy.broker.storage.log import PartitionLog
+from aiokafkapy.broker.storage.log_manager import LogManager
 from aiokafkapy.broker.storage.topics import TopicRegistry
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import KafkaStorageError
@@ -33,7 +33,10 @@ class Logs:
         self.topics.create("t", 1)
         self.topics.create("c", 1, {"cleanup.policy": "compact", "segment.bytes": "100"})
         self.groups = GroupCoordinator(settings, self.topics, scheduler=self.scheduler)
-        self.manager = LogManager(settings, self.topics, self.groups, self.scheduler, lambda: self.now_ms)
+        self.manager = LogManager(settings, self.topics, self._expire, self.scheduler, lambda: self.now_ms)
+
+    def _expire(self, timestamp_ms: int) -> None:
+        self.groups.expire(timestamp_ms)  # looked up for each call, so that a test can replace it
 
     def append(self, topic: str, value: bytes, timestamp_ms: int | None = None) -> None:
         timestamp_ms = self.now_ms if timestamp_ms is None else timestamp_ms
