@@ -24,7 +24,6 @@ from aiokafkapy.spark.data_source import KafkaDataSource
 from aiokafkapy.spark.source.reader import KafkaReader
 from aiokafkapy.testing import ApacheKafka
 
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 FIRST_MS = 1_700_000_000_000
 
@@ -124,36 +123,39 @@ def test_ranges_by_offset_and_by_time_and_in_as_many_tasks_as_wanted(source: Any
     assert read(maxRecordsPerPartition="20").rdd.getNumPartitions() == 6
 
 
-def test_filters_that_are_pushed_down_give_the_same_rows_from_less(
+def test_each_use_of_one_load_has_all_its_rows_whatever_other_uses_filter(
     spark: SparkSession, source: Any, send: Sent, broker: Any
 ) -> None:
-    broker.create_topic("t", partitions=4)
-    send(broker.bootstrap_servers, "t", numbered(80, partitions=4))
-    wanted = "partition in (1, 3) and offset >= 5 and offset < 15 and value > '50'"
-    wanted += " and timestamp >= '2023-11-14 22:14:00'"
-    found: dict[str, tuple[list[int], int]] = {}
-    before = str(spark.conf.get(PUSHDOWN))
+    """With filter pushdown on: Spark keeps one list of partitions for all uses of a relation."""
+    assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
+    broker.create_topic("t", partitions=2)
+    send(broker.bootstrap_servers, "t", numbered(20, partitions=2))
+    frame = source(broker.bootstrap_servers, subscribe="t").load()
+    even, odd = frame.where("partition = 0 and offset < 5"), frame.where("partition = 1 and offset >= 5")
+    counts = {"even": even.count(), "all": frame.count(), "odd": odd.count()}
+    counts |= {"union": even.union(odd).count(), "with all": even.union(frame).count()}
+    counts["join"] = even.alias("a").crossJoin(odd.alias("b")).count()
+    assert counts == {"even": 5, "all": 20, "odd": 5, "union": 10, "with all": 25, "join": 25}
+    frame.createOrReplaceTempView("shared")
     try:
-        for switch in ("true", "false"):
-            spark.conf.set(PUSHDOWN, switch)
-            frame = source(broker.bootstrap_servers, subscribe="t").load().where(wanted)
-            found[switch] = values(frame), frame.rdd.getNumPartitions()
+        late, rest = ("select count(*) from shared where " + bound for bound in ("offset >= 5", "offset < 5"))
+        old, young = (
+            f"select count(*) from shared where timestamp {bound} timestamp'2023-11-14 22:13:30'"
+            for bound in ("<", ">=")
+        )
+        queries = [late, "select count(*) from shared", rest, old, young, f"select ({late}) + ({rest})"]
+        assert [spark.sql(query).collect()[0][0] for query in queries] == [10, 20, 10, 10, 10, 20]
     finally:
-        spark.conf.set(PUSHDOWN, before)
-    assert found["true"] == (found["false"][0], 2)
-    assert found["false"] == ([51, 53, 55, 57, 59], 4)
+        spark.catalog.dropTempView("shared")
 
 
-def test_records_from_before_1970_are_not_lost_to_a_filter(
-    spark: SparkSession, source: Any, write: Any, broker: Any
-) -> None:
+def test_filters_find_records_from_before_1970(spark: SparkSession, source: Any, write: Any, broker: Any) -> None:
     broker.create_topic("t")
     years = spark.sql(
         "select cast(y as string) as value, make_timestamp(y,1,2,0,0,0) as timestamp from values 1960,"
         " 1940, 1969, 2000 as t(y)"
     )
     write(years.coalesce(1), broker.bootstrap_servers, topic="t")
-    assert spark.conf.get(PUSHDOWN) == "true"
     frame = source(broker.bootstrap_servers, subscribe="t").load()
     assert values(frame.where("timestamp >= timestamp'1950-01-01'")) == [1960, 1969, 2000]
     assert values(frame.where("timestamp > timestamp'1970-01-01'")) == [2000]

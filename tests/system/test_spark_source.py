@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import pytest
-from pyspark.sql.datasource import GreaterThanOrEqual, InputPartition
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from aiokafkapy.admin import TopicAdmin
@@ -18,7 +18,6 @@ from aiokafkapy.producer.producer import KafkaProducer
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.spark.options import OptionError
 from aiokafkapy.spark.source.data_loss import DataLossError
-from aiokafkapy.spark.source.filters import Pruning
 from aiokafkapy.spark.source.offset_reader import KafkaOffsetReader
 from aiokafkapy.spark.source.offsets import OffsetRange
 from aiokafkapy.spark.source.range_reader import read_ranges
@@ -62,10 +61,10 @@ def options(broker: DevBroker, *, is_stream: bool = False, **given: str) -> Sour
     return SourceOptions.parse(base | given, is_stream=is_stream)
 
 
-async def planned(broker: DevBroker, pruning: Pruning | None = None, **given: Any) -> dict[int, tuple[int, int]]:
+async def planned(broker: DevBroker, **given: Any) -> dict[int, tuple[int, int]]:
     """Start and end by partition, without empty ranges."""
     async with KafkaOffsetReader(options(broker, **given)) as offsets:
-        ranges = await offsets.batch_ranges(pruning or Pruning())
+        ranges = await offsets.batch_ranges()
     return {one.partition: (one.start, one.end) for one in ranges if one.size}
 
 
@@ -129,7 +128,7 @@ async def test_topics_are_found_by_a_pattern(broker: DevBroker) -> None:
     await send(broker, 0, 4, "tt")
     await send(broker, 0, 5, "xt")
     async with KafkaOffsetReader(options(broker, subscribePattern="t+")) as offsets:
-        ranges = await offsets.batch_ranges(Pruning())
+        ranges = await offsets.batch_ranges()
     assert [(one.topic, one.end) for one in ranges if one.size] == [("t", 3), ("tt", 4)]
 
 
@@ -158,16 +157,6 @@ async def test_a_start_behind_the_end_is_refused(broker: DevBroker) -> None:
     await send(broker, 0, 10)
     with pytest.raises(OptionError, match="t-0 begins at 9 and ends at 5"):
         await planned(broker, startingOffsets='{"t":{"0":9}}', endingTimestamp="6000")
-
-
-async def test_a_lower_bound_of_the_time_leaves_older_offsets_out(broker: DevBroker) -> None:
-    from datetime import UTC, datetime
-
-    await send(broker, 0, 10)
-    await send(broker, 1, 10, start_ms=50_000)
-    await send(broker, 2, 2)
-    pruning = Pruning.of([GreaterThanOrEqual(("timestamp",), datetime.fromtimestamp(8, UTC))])
-    assert await planned(broker, pruning) == {0: (7, 10), 1: (0, 10)}
 
 
 # the reading of a task

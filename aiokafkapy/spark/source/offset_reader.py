@@ -26,7 +26,6 @@ from ...reader.partition_reader import PartitionReader
 from ..options import OptionError
 from ..worker.worker_log import show_warnings
 from .data_loss import DataLoss, describe_missing
-from .filters import Pruning
 from .offsets import OffsetRange, PartitionOffsets
 from .source_options import OffsetLimit, SourceOptions
 
@@ -137,27 +136,19 @@ class KafkaOffsetReader:
 
     # ranges
 
-    async def batch_ranges(self, pruning: Pruning) -> list[OffsetRange]:
-        """The ranges that a batch reads: from start to end, without those that are pruned or lost."""
+    async def batch_ranges(self) -> list[OffsetRange]:
+        """The ranges that a batch reads: from start to end, without those that are lost."""
         options = self._options
         partitions = await self.partitions(must_exist=True)
         starts = await self.resolve(options.starting, partitions)
         ends = await self.resolve(options.ending, partitions)
-        ranges = [OffsetRange(*tp, starts[tp], ends[tp]) for tp in sorted(partitions) if pruning.keeps(tp)]
+        ranges = [OffsetRange(*tp, starts[tp], ends[tp]) for tp in sorted(partitions)]
         ranges = await self.existing(ranges, {*options.starting.offsets, *options.ending.offsets})
         for one in ranges:
             if one.start > one.end:
                 expected = f"no more than the end: {one.topic_partition} begins at {one.start} and ends at {one.end}"
                 raise OptionError("startingOffsets", one.start, expected)
-        firsts: dict[TopicPartition, int] = {}
-        if pruning.earliest_ms is not None:
-            places = await self._reader.list_offsets({one.topic_partition: pruning.earliest_ms for one in ranges})
-            firsts = {
-                one.topic_partition: one.end if place is None else place.offset
-                for one in ranges
-                for place in (places[one.topic_partition],)
-            }
-        return [pruning.cut(one, firsts.get(one.topic_partition)) for one in ranges]
+        return ranges
 
     async def existing(self, ranges: Iterable[OffsetRange], doubtful: Collection[TopicPartition]) -> list[OffsetRange]:
         """The ranges without offsets that the logs do not have; only those of ``doubtful`` partitions are looked at.

@@ -1,25 +1,25 @@
 """``KafkaReader``: a batch read, planned on the driver and carried out on the executors.
 
 Owns the calls of Spark's API for a reader. Ranges are found by ``KafkaOffsetReader`` and read by ``range_reader``.
-Spark's counterparts are ``KafkaBatch`` and ``KafkaScan``, which push no filters down.
+Spark's counterparts are ``KafkaBatch`` and ``KafkaScan``.
 
 Rules:
 
 - A task reads one partition, or a part of one with ``minPartitions`` or ``maxRecordsPerPartition``, as in the
   connector; with ``maxPartitions`` it reads several.
-- Filters only spare reading: all of them go back to Spark, which applies them to the rows that were.
+- No filter is pushed down: Spark 4.3 keeps one list of partitions for each ``load()`` and uses it for all its scans.
+  Partitions that are left out for one filter would be missing in every other query of that DataFrame or view.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ..worker import worker_loop
 from ..worker.worker_log import show_warnings
-from .filters import Pruning
 from .offsets import OffsetRange, pack_ranges, split_ranges
 from .source_options import SourceOptions
 
@@ -35,12 +35,6 @@ class KafkaReader(DataSourceReader):
     def __init__(self, options: Mapping[str, str]) -> None:
         show_warnings()
         self._options = SourceOptions.parse(options, is_stream=False)
-        self._pruning = Pruning()
-
-    @property
-    def pushFilters(self) -> Callable[[list[Filter]], Iterable[Filter]]:  # noqa: N802
-        """Takes filters down and gives all of them back."""
-        return _PushFilters(self)
 
     def partitions(self) -> list[InputPartition]:
         """The ranges of offsets to read, looked up now. Raises OptionError, DataLossError and errors of Kafka."""
@@ -52,10 +46,6 @@ class KafkaReader(DataSourceReader):
 
         return read_ranges(self._options, ranges_of(partition))
 
-    def prune(self, filters: Iterable[Filter]) -> None:
-        """Leave out the ranges that these filters leave out for certain."""
-        self._pruning = Pruning.of(filters)
-
     # internals
 
     async def _ranges(self) -> list[OffsetRange]:
@@ -63,25 +53,7 @@ class KafkaReader(DataSourceReader):
         from .offset_reader import KafkaOffsetReader
 
         async with KafkaOffsetReader(self._options) as offsets:
-            return await offsets.batch_ranges(self._pruning)
-
-
-class _PushFilters:
-    """The method ``pushFilters`` of a reader.
-
-    Spark refuses a reader that has its own ``pushFilters`` while ``spark.sql.python.filterPushdown.enabled`` is off,
-    and tells a reader nothing of its configuration. It asks for the method's function; that of the base class stands
-    here, so that the reader counts as having none where none would be called.
-    """
-
-    __func__ = staticmethod(DataSourceReader.pushFilters)
-
-    def __init__(self, reader: KafkaReader) -> None:
-        self._reader = reader
-
-    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        self._reader.prune(filters)
-        return filters
+            return await offsets.batch_ranges()
 
 
 def input_partitions(options: SourceOptions, ranges: Iterable[OffsetRange]) -> list[InputPartition]:
