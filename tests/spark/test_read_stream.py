@@ -136,6 +136,27 @@ def test_a_query_of_new_records_loses_nothing_when_its_first_batches_fail(
     assert query.values == list(range(100, 110))
 
 
+def test_a_first_batch_of_a_query_that_runs_once_is_read_again(
+    spark: SparkSession, send: Any, broker: Any, tmp_path: Path
+) -> None:
+    servers = broker.bootstrap_servers
+    broker.create_topic("t", 2)
+    send(servers, "t", range(10), 2)
+    query = Query(spark, servers, tmp_path / "checkpoint")
+    options: dict[str, Any] = {
+        "subscribe": "t",
+        "startingOffsets": '{"t":{"0":0,"1":-1}}',
+        "trigger": {"once": True},
+    }
+    with pytest.raises(StreamingQueryException, match="the sink failed"):
+        query.run(fail_in=0, **options)
+    assert query.values == [0, 2, 4, 6, 8]
+    send(servers, "t", range(10, 14), 2)
+    query.run(**options)
+    query.run(**options)
+    assert query.values == [0, 2, 4, 6, 8, 10, 11, 12, 13]
+
+
 def test_new_partitions_and_topics_are_read_while_a_query_runs(
     spark: SparkSession, send: Any, broker: Any, tmp_path: Path
 ) -> None:

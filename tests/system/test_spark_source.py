@@ -312,15 +312,76 @@ async def test_a_stream_of_new_records_has_its_start_in_the_checkpoint_before_an
     await send(broker, 0, 4)
     again = driver_of()
     assert (await again.begin())[T0] == 12
-    assert await again.plan(await again.begin(), first) == []
+    assert await plan(again, await again.begin(), first) == {}
     assert await plan(again, first, await again.advance(first, UNLIMITED, is_all_wanted=False)) == {T0: (5, 12)}
 
 
-async def test_all_that_is_available_is_all_also_at_the_start(broker: DevBroker, driver_of: Any) -> None:
-    driver = driver_of(maxOffsetsPerTrigger="1")
+@pytest.mark.parametrize("is_once", [False, True])
+@pytest.mark.parametrize(
+    "starting",
+    [
+        {"startingOffsets": '{"t":{"0":2,"1":-1}}'},
+        {"startingTimestamp": "3000", "startingOffsetsByTimestampStrategy": "latest"},
+    ],
+)
+async def test_a_first_micro_batch_has_all_but_where_the_log_ended_and_is_the_same_again(
+    broker: DevBroker, driver_of: Any, starting: dict[str, str], is_once: bool
+) -> None:
+    await send(broker, 0, 5)
+    await send(broker, 1, 2)
+    driver = driver_of(**starting)
+    start = await driver.begin()
+    assert start == {T0: 2, T1: 2, T2: 0}
+    await send(broker, 1, 3, start_ms=100_000)
+    first = await driver.advance(start, UNLIMITED, is_all_wanted=is_once)
+    assert first == {T0: 5, T1: 2, T2: 0}
+    assert await plan(driver, start, first) == {T0: (2, 5)}
+    # It fails, and the query is started again: the start of partition 1 has moved, and a partition has come.
+    async with TopicAdmin(broker.bootstrap_servers) as admin:
+        await admin.create_partitions("t", 4)
+    await send(broker, 3, 1)
+    again = driver_of(**starting)
+    assert await plan(again, await again.begin(), first) == {T0: (2, 5)}
+    end = await again.advance(first, UNLIMITED, is_all_wanted=is_once)
+    assert await plan(again, first, end) == {T1: (2, 5), TopicPartition("t", 3): (0, 1)}
+
+
+async def test_all_that_is_available_is_taken_at_once(broker: DevBroker, driver_of: Any) -> None:
+    driver = driver_of(maxOffsetsPerTrigger="1", startingOffsets="earliest")
     start = await driver.begin()
     await send(broker, 0, 5)
     assert (await driver.advance(start, UNLIMITED, is_all_wanted=True))[T0] == 5
+
+
+async def test_a_first_micro_batch_that_the_connector_planned_is_read_again(broker: DevBroker, driver_of: Any) -> None:
+    """The connector's has rows also with a start that may move."""
+    await send(broker, 0, 10)
+    driver = driver_of(startingTimestamp="1", startingOffsetsByTimestampStrategy="latest")
+    assert await plan(driver, await driver.begin(), {T0: 10, T1: 0, T2: 0}) == {T0: (0, 10)}
+
+
+async def test_a_first_micro_batch_whose_start_is_unknown_is_told(
+    broker: DevBroker, driver_of: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was planned with startingOffsets='earliest', which the query that goes on does not have."""
+    await send(broker, 0, 10)
+    await send(broker, 1, 3)
+    driver = driver_of()
+    assert await plan(driver, await driver.begin(), {T0: 10, T1: 2, T2: 0}) == {}
+    (told,) = [one.getMessage() for one in caplog.records if "source.start_unknown" in one.getMessage()]
+    assert "t-0, t-1" in told
+    assert "startingOffsets was another one" in told
+
+
+async def test_a_first_micro_batch_whose_records_were_deleted_is_a_loss(broker: DevBroker, driver_of: Any) -> None:
+    await send(broker, 0, 20)
+    delete_before(broker, T0, 15)
+    first = {T0: 10, T1: 0, T2: 0}
+    driver = driver_of(startingOffsets="earliest")
+    with pytest.raises(DataLossError, match="t-0: micro-batch 0, run again, goes to 10, but its start is now 15"):
+        await driver.plan(await driver.begin(), first)
+    lenient = driver_of(startingOffsets="earliest", failOnDataLoss="false")
+    assert await plan(lenient, await lenient.begin(), first) == {}
 
 
 async def test_a_limit_is_shared_also_by_partitions_that_are_new(broker: DevBroker, driver_of: Any) -> None:

@@ -17,11 +17,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from ...admin import TopicAdmin
 from ...common import TopicPartition
 from ...errors import UnknownTopicOrPartitionError
+from ...reader.offset_lookup import LATEST
 from ...reader.partition_reader import PartitionReader
 from ..options import OptionError
 from ..worker.worker_log import show_warnings
@@ -29,10 +30,18 @@ from .data_loss import DataLoss, describe_missing
 from .offsets import OffsetRange, PartitionOffsets
 from .source_options import OffsetLimit, SourceOptions
 
-__all__ = ["KafkaOffsetReader"]
+__all__ = ["KafkaOffsetReader", "ResolvedLimit"]
 
 ATTEMPTS_TO_FIND: Final = 4
 """How often a topic is looked for that a broker does not know: one just made takes a moment to spread."""
+
+
+class ResolvedLimit(NamedTuple):
+    """One end of a read, looked up."""
+
+    offsets: dict[TopicPartition, int]
+    at_end: frozenset[TopicPartition]
+    """The partitions whose offset is the end that the log had at that moment."""
 
 
 class KafkaOffsetReader:
@@ -110,7 +119,7 @@ class KafkaOffsetReader:
                 return found
             await asyncio.sleep(self._options.offset_retry_interval_ms / 1000)
 
-    async def resolve(self, limit: OffsetLimit, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    async def resolve(self, limit: OffsetLimit, partitions: Collection[TopicPartition]) -> ResolvedLimit:
         """The offset of each partition at one end of a read.
 
         Raises OptionError for offsets of partitions that there are not, and where no record is as young as the start
@@ -132,7 +141,8 @@ class KafkaOffsetReader:
             expected = f"a time that some record of {too_old[0]} has or is later than, or the strategy 'latest'"
             raise OptionError("startingTimestamp or startingOffsetsByTimestamp", wanted[too_old[0]], expected)
         ends = await self._reader.end_offsets(too_old)
-        return offsets | {tp: ends[tp] if place is None else place.offset for tp, place in found.items()}
+        offsets |= {tp: ends[tp] if place is None else place.offset for tp, place in found.items()}
+        return ResolvedLimit(offsets, frozenset(tp for tp, time in wanted.items() if time == LATEST or tp in ends))
 
     # ranges
 
@@ -140,8 +150,8 @@ class KafkaOffsetReader:
         """The ranges that a batch reads: from start to end, without those that are lost."""
         options = self._options
         partitions = await self.partitions(must_exist=True)
-        starts = await self.resolve(options.starting, partitions)
-        ends = await self.resolve(options.ending, partitions)
+        starts = (await self.resolve(options.starting, partitions)).offsets
+        ends = (await self.resolve(options.ending, partitions)).offsets
         ranges = [OffsetRange(*tp, starts[tp], ends[tp]) for tp in sorted(partitions)]
         ranges = await self.existing(ranges, {*options.starting.offsets, *options.ending.offsets})
         for one in ranges:

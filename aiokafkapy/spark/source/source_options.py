@@ -120,17 +120,11 @@ class OffsetLimit:
     latest_when_none: bool = True
     """For a start for which no record is young enough: the latest offset, or an error."""
 
-    @property
-    def is_by_time(self) -> bool:
-        """Whether it has times."""
-        return self.timestamp_ms is not None or bool(self.timestamps)
-
-    @property
-    def may_move(self) -> bool:
-        """Whether it may be further on when it is looked up again, though nothing was deleted."""
-        if self.is_by_time:
+    def may_move(self, topic_partition: TopicPartition) -> bool:
+        """Whether a partition's offset may be further on when it is looked up again, though nothing was deleted."""
+        if self.time_of(topic_partition) is not None:
             return self.latest_when_none
-        return self.default == LATEST or LATEST in self.offsets.values()
+        return self.offsets.get(topic_partition, self.default) == LATEST
 
     def time_of(self, topic_partition: TopicPartition) -> int | None:
         """The time for a partition; None when there is none."""

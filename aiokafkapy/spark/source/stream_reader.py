@@ -8,14 +8,16 @@ Rules:
 - An offset has every partition of the query, in the connector's own JSON. A partition that is new, also of a new topic
   that fits ``subscribePattern``, is read from its first record; one that is gone, or starts again, is a data loss.
 - With Trigger.AvailableNow the end is that of the moment when the query was started.
-- The first micro-batch of a query that begins where the log ends is empty: it is there to have the place where it
-  begins in the checkpoint. Spark does not ask the connector to keep that place, as the connector does by itself, and
-  asks again when the first micro-batch has to be done again: records between would be lost.
+- Micro-batch 0 reads nothing of a partition whose log ends where the query begins: its end, which is its start, is then
+  in the checkpoint. The connector keeps a query's start by itself; a source in Python has no place for it. When
+  micro-batch 0 has to be done again, Spark asks for the start again, and a log's end has moved meanwhile: what lies
+  behind the end of micro-batch 0 is left to the next one.
 - ``commitGroup`` is for monitoring. It is told where the next micro-batch begins when Spark asks for its end: all
   before that is done. (Spark calls ``commit`` one micro-batch later, and not at all for the last.) Nobody waits for it,
   and when it fails, that is logged and the query goes on.
 
-Events: ``source.commit_failed`` (warning; group, error), ``source.partition_added`` (info; partition, first).
+Events: ``source.commit_failed`` (warning; group, error), ``source.partition_added`` (info; partition, first),
+``source.start_unknown`` (warning; partitions, reason).
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from ...errors import KafkaError
 from ...observability import get_logger
 from ..worker import worker_loop
 from .data_loss import DataLoss
-from .offset_reader import KafkaOffsetReader
+from .offset_reader import KafkaOffsetReader, ResolvedLimit
 from .offsets import (
     JsonOffsets,
     OffsetRange,
@@ -54,6 +56,12 @@ __all__ = ["KafkaStreamReader"]
 UNLIMITED: Final = 2**63 - 1
 """Rows of a micro-batch without ``maxOffsetsPerTrigger``. A limit by a number, so that ReadAllAvailable only comes
 from Spark itself: all there is, now (Trigger.Once)."""
+
+_START_UNKNOWN: Final = (
+    "micro-batch 0 is run again, its start is in no checkpoint, and today's lies at or behind its end: nothing of it is "
+    "read. That is right if it began where the log ended; records are skipped if startingOffsets was another one before, "
+    "or if format('kafka') planned it"
+)
 
 SECONDS_FOR_THE_LAST_COMMIT: Final = 5.0
 """How long the end of a query waits for its last commit."""
@@ -135,7 +143,7 @@ class StreamDriver:
         self._offsets: KafkaOffsetReader | None = None
         self.latest: dict[TopicPartition, int] = {}
         # Of the query: where it began, if it did in this process, and where it is to end.
-        self._begun_at: dict[TopicPartition, int] | None = None
+        self._begun: ResolvedLimit | None = None
         self._target: dict[TopicPartition, int] | None = None
         self._has_advanced = False
         # First offsets of partitions that appeared, kept for the plan that follows.
@@ -150,8 +158,8 @@ class StreamDriver:
         """The starting offsets."""
         offsets = await self._connected()
         partitions = await offsets.partitions(must_exist=True)
-        self._begun_at = await offsets.resolve(self._options.starting, partitions)
-        return self._begun_at
+        self._begun = await offsets.resolve(self._options.starting, partitions)
+        return self._begun.offsets
 
     async def set_target(self) -> None:
         """Read no further than now."""
@@ -170,10 +178,10 @@ class StreamDriver:
                 await self._move_target(self._target, start)
             self.latest = self._target
         end = self.latest
+        if is_first and self._begun is not None and start == self._begun.offsets:
+            end = {tp: start[tp] if tp in self._begun.at_end else end[tp] for tp in start if tp in end}
         if is_all_wanted:
             return end
-        if is_first and start == self._begun_at and self._options.starting.may_move:
-            return dict(start)
         begins = await self._begins(start, end)
         if self._must_wait(begins, end):
             return dict(start)
@@ -181,9 +189,8 @@ class StreamDriver:
 
     async def plan(self, start: PartitionOffsets, end: PartitionOffsets) -> list[OffsetRange]:
         """The ranges of a micro-batch."""
-        if not self._has_advanced and start == self._begun_at and self._options.starting.may_move:
-            # The first micro-batch again, whose start was asked again: it is the empty one.
-            return []
+        if not self._has_advanced and self._begun is not None and start == self._begun.offsets:
+            start = self._start_again(start, end)
         begins = await self._begins(start, end)
         ranges = [OffsetRange(*tp, begins[tp], offset) for tp, offset in sorted(end.items()) if tp in begins]
         # Ends of logs that this process saw need not be asked for again; those of a checkpoint must be.
@@ -215,6 +222,21 @@ class StreamDriver:
             offsets = await self._connected()
             now = await offsets.latest(doubtful & await offsets.partitions(must_exist=False), start)
             target |= {tp: min(start[tp], offset) for tp, offset in now.items()}
+
+    def _start_again(self, start: PartitionOffsets, end: PartitionOffsets) -> dict[TopicPartition, int]:
+        """Where micro-batch 0, which has to be done again, begins: no later than at its end. ``start`` was asked again,
+        and has partitions that came since: the next micro-batch reads them from their first record.
+        """
+        begins = {tp: min(offset, end[tp]) for tp, offset in start.items() if tp in end}
+        behind = {tp for tp in begins if start[tp] >= end[tp] > 0}
+        unknown = sorted(tp for tp in behind if self._options.starting.may_move(tp))
+        if unknown:
+            _logger.warning("source.start_unknown", partitions=", ".join(map(str, unknown)), reason=_START_UNKNOWN)
+        for tp in sorted(behind.difference(unknown)):
+            if start[tp] > end[tp]:
+                what = f"{tp}: micro-batch 0, run again, goes to {end[tp]}, but its start is now {start[tp]}"
+                self._data_loss.report(f"{what}: records were deleted, or startingOffsets was changed")
+        return begins
 
     def _commit_soon(self, offsets: PartitionOffsets) -> None:
         if self._options.commit_group is None or offsets == self._committed:

@@ -76,20 +76,22 @@ def test_a_start_that_is_younger_than_all_records_is_an_error_unless_asked_other
 
 
 @pytest.mark.parametrize(
-    ("options", "may_move"),
+    ("options", "moving"),
     [
-        ({}, True),
-        ({"startingOffsets": "earliest"}, False),
-        ({"startingOffsets": '{"t":{"0":3}}'}, False),
-        ({"startingOffsets": '{"t":{"0":-1}}'}, True),
-        ({"startingTimestamp": "5"}, False),
-        ({"startingTimestamp": "5", "startingOffsetsByTimestampStrategy": "latest"}, True),
+        ({}, {T0, T1}),
+        ({"startingOffsets": "earliest"}, set()),
+        ({"startingOffsets": '{"t":{"0":3}}'}, set()),
+        ({"startingOffsets": '{"t":{"0":-1}}'}, {T0}),
+        ({"startingTimestamp": "5"}, set()),
+        ({"startingTimestamp": "5", "startingOffsetsByTimestampStrategy": "latest"}, {T0, T1}),
+        ({"startingOffsetsByTimestamp": '{"t":{"1":5}}', "startingOffsetsByTimestampStrategy": "latest"}, {T1}),
     ],
 )
 def test_a_start_at_the_end_of_the_log_is_another_when_it_is_asked_again(
-    options: dict[str, str], may_move: bool
+    options: dict[str, str], moving: set[TopicPartition]
 ) -> None:
-    assert parse(options, is_stream=True).starting.may_move is may_move
+    starting = parse(options, is_stream=True).starting
+    assert {tp for tp in (T0, T1) if starting.may_move(tp)} == moving
 
 
 @pytest.mark.parametrize(
