@@ -416,7 +416,7 @@ async def test_a_new_partition_that_has_lost_its_first_records_is_a_loss(broker:
 
 async def test_a_partition_that_is_gone_is_a_loss(broker: DevBroker, driver_of: Any) -> None:
     start = {T0: 0, T1: 0, T2: 0, NEW: 7}
-    with pytest.raises(DataLossError, match="new-0: there is no such partition any more, read to 7"):
+    with pytest.raises(DataLossError, match="new-0: there is no such partition any more, or it is no longer subscribed; read to 7"):
         await driver_of(subscribePattern="t|new").advance(start, UNLIMITED, is_all_wanted=False)
     lenient = driver_of(subscribe="t,new", failOnDataLoss="false")
     end = await lenient.advance(start, UNLIMITED, is_all_wanted=False)
@@ -443,6 +443,24 @@ async def test_a_micro_batch_of_a_checkpoint_is_held_against_the_log(broker: Dev
     with pytest.raises(DataLossError, match="t-0: offsets 2 to 9 were asked for, but the log goes from 0 to 5"):
         await driver_of().plan(start, end)
     assert await plan(driver_of(failOnDataLoss="false"), start, end) == {T0: (2, 5)}
+
+
+@pytest.mark.parametrize("given", [{"subscribe": "t,new"}, {"subscribePattern": "t|new"}, {"subscribe": "t"}])
+async def test_a_micro_batch_of_a_checkpoint_is_read_without_the_topics_that_are_gone(
+    broker: DevBroker, driver_of: Any, given: dict[str, str]
+) -> None:
+    if given == {"subscribe": "t"}:
+        broker.create_topic("new")
+        await send(broker, 0, 9, "new")
+    await send(broker, 0, 5)
+    start, end = {T0: 2, T1: 0, T2: 0, NEW: 3}, {T0: 5, T1: 0, T2: 0, NEW: 9}
+    with pytest.raises(DataLossError, match=r"new-0: there is no such .* subscribed; offsets 3 to 9 of.*failOnDataLoss"):
+        await driver_of(**given).plan(start, end)
+    lenient = driver_of(failOnDataLoss="false", **given)
+    assert await plan(lenient, start, end) == {T0: (2, 5)}
+    after = await lenient.advance(end, UNLIMITED, is_all_wanted=False)
+    assert after == {T0: 5, T1: 0, T2: 0}
+    assert await plan(lenient, end, after) == {}
 
 
 async def test_a_micro_batch_waits_for_enough_or_for_long_enough(broker: DevBroker, driver_of: Any) -> None:

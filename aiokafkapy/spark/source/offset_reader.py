@@ -102,6 +102,16 @@ class KafkaOffsetReader:
             )
         return existing.intersection(subscription.partitions) if subscription.partitions else existing
 
+    async def missing(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of these partitions that do not exist, or are not to be read."""
+        wanted = set(partitions)
+        for attempt in range(ATTEMPTS_TO_FIND):
+            missing = sorted(wanted - await self.partitions(must_exist=False))
+            if not missing:
+                break
+            await asyncio.sleep(self._backoff.delay(attempt))
+        return missing
+
     async def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each that is still in its log."""
         return await self._reader.beginning_offsets(partitions)

@@ -57,6 +57,7 @@ UNLIMITED: Final = 2**63 - 1
 """Rows of a micro-batch without ``maxOffsetsPerTrigger``. A limit by a number, so that ReadAllAvailable only comes
 from Spark itself: all there is, now (Trigger.Once)."""
 
+_GONE: Final = "there is no such partition any more, or it is no longer subscribed"
 _START_UNKNOWN: Final = (
     "micro-batch 0 is run again, its start is in no checkpoint, and today's lies at or behind its end: nothing of it is "
     "read. That is right if it began where the log ended; records are skipped if startingOffsets was another one before, "
@@ -191,10 +192,13 @@ class StreamDriver:
         """The ranges of a micro-batch."""
         if not self._has_advanced and self._begun is not None and start == self._begun.offsets:
             start = self._start_again(start, end)
-        begins = await self._begins(start, end)
-        ranges = [OffsetRange(*tp, begins[tp], offset) for tp, offset in sorted(end.items()) if tp in begins]
         # Ends of logs that this process saw need not be asked for again; those of a checkpoint must be.
         doubtful = [tp for tp, offset in end.items() if offset > self.latest.get(tp, -1)]
+        if doubtful:
+            missing = await self._missing(start, end)
+            start, end = ({tp: each[tp] for tp in each if tp not in missing} for each in (start, end))
+        begins = await self._begins(start, end)
+        ranges = [OffsetRange(*tp, begins[tp], offset) for tp, offset in sorted(end.items()) if tp in begins]
         return await (await self._connected()).existing(ranges, doubtful)
 
     async def close(self) -> None:
@@ -254,6 +258,15 @@ class StreamDriver:
             except KafkaError as error:
                 _logger.warning("source.commit_failed", group=group, error=str(error))
 
+    async def _missing(self, start: PartitionOffsets, end: PartitionOffsets) -> list[TopicPartition]:
+        """The partitions of a micro-batch of a checkpoint that there are no more. Reports those that had records."""
+        missing = await (await self._connected()).missing(end)
+        for tp in missing:
+            if end[tp] > start.get(tp, 0):
+                read = f"offsets {start.get(tp, 0)} to {end[tp]} of an earlier micro-batch were not read yet"
+                self._data_loss.report(f"{tp}: {_GONE}; {read}")
+        return missing
+
     async def _begins(self, start: PartitionOffsets, end: PartitionOffsets) -> dict[TopicPartition, int]:
         """Where reading to ``end`` begins: at ``start``, but at the log's first offset for a partition that is new, or
         that was recreated. Reports partitions that are gone or recreated.
@@ -261,7 +274,7 @@ class StreamDriver:
         gone = sorted(start.keys() - end.keys())
         if gone:
             names = ", ".join(str(tp) for tp in gone)
-            self._data_loss.report(f"{names}: there is no such partition any more, read to {start[gone[0]]}")
+            self._data_loss.report(f"{names}: {_GONE}; read to {start[gone[0]]}")
         anew = [tp for tp, offset in end.items() if offset < start.get(tp, 0)]
         for tp in anew:
             ends = f"{tp}: was read to {start[tp]}, but the log ends at {end[tp]}"
