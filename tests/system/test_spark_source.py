@@ -463,6 +463,18 @@ async def test_a_micro_batch_of_a_checkpoint_is_read_without_the_topics_that_are
     assert await plan(lenient, end, after) == {}
 
 
+async def test_a_named_start_of_a_topic_that_is_subscribed_no_more_matters_only_to_a_new_query(
+    broker: DevBroker, driver_of: Any
+) -> None:
+    driver = driver_of(startingOffsets='{"t":{"0":0},"new":{"0":0}}', failOnDataLoss="false")
+    with pytest.raises(OptionError, match="new-0': expected partitions that exist and are read"):
+        await driver.begin()
+    await send(broker, 0, 5)
+    start = {T0: 2, T1: 0, T2: 0, NEW: 3}
+    end = await driver.advance(start, UNLIMITED, is_all_wanted=False)
+    assert await plan(driver, start, end) == {T0: (2, 5)}
+
+
 async def test_a_micro_batch_waits_for_enough_or_for_long_enough(broker: DevBroker, driver_of: Any) -> None:
     driver = driver_of(startingOffsets="earliest", minOffsetsPerTrigger="5")
     start = await driver.begin()

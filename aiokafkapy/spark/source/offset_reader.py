@@ -138,7 +138,7 @@ class KafkaOffsetReader:
         unknown = sorted({*limit.offsets, *limit.timestamps} - set(partitions))
         if unknown:
             names = ", ".join(str(tp) for tp in unknown)
-            raise OptionError("startingOffsets or endingOffsets", names, "partitions that exist")
+            raise OptionError("startingOffsets or endingOffsets", names, "partitions that exist and are read")
         offsets: dict[TopicPartition, int] = {}
         wanted: dict[TopicPartition, int] = {}
         for tp in partitions:

@@ -162,10 +162,11 @@ class SourceOptions:
         subscription = _subscription(options)
         starting = _limit(options, "starting", LATEST if is_stream else EARLIEST)
         ending = _limit(options, "ending", LATEST)
-        _check_assigned(options, subscription, starting, ending)
         if is_stream:
+            # Where it starts counts for a new query only, and is held against the partitions there, as in the connector.
             _check_stream(options)
         else:
+            _check_assigned(options, subscription, starting, ending)
             _check_batch(options, starting, ending)
         found = cls(
             properties=properties,
