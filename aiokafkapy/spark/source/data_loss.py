@@ -19,9 +19,12 @@ __all__ = ["DataLoss", "DataLossError", "describe_missing"]
 
 _REMEDY: Final = (
     "To go on with the remaining records, write option failOnDataLoss='false'; to have nothing deleted before it is "
-    "read, "
-    "lengthen the topic's retention"
+    "read, lengthen the topic's retention"
 )
+_FROZEN: Final = (
+    ". A DataFrame or view keeps the offsets of its first query: call load() again, or create the view anew, for each query"
+)
+"""Spark plans a relation of a batch source in Python once; nothing asks the source again."""
 
 _logger = get_logger(__name__)
 
@@ -33,13 +36,14 @@ class DataLossError(RuntimeError):
 class DataLoss:
     """Raises, or warns and lets the caller go on."""
 
-    def __init__(self, is_fatal: bool) -> None:
+    def __init__(self, *, is_fatal: bool, is_stream: bool) -> None:
         self._is_fatal = is_fatal
+        self._remedy = _REMEDY if is_stream else _REMEDY + _FROZEN
 
     def report(self, what: str) -> None:
         """Records are lost: ``what`` says which. Raises DataLossError with failOnDataLoss."""
         if self._is_fatal:
-            raise DataLossError(f"{what}. {_REMEDY}")
+            raise DataLossError(f"{what}. {self._remedy}")
         _logger.warning("source.data_lost", what=what)
 
 

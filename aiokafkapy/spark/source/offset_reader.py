@@ -26,7 +26,7 @@ from ...reader.offset_lookup import LATEST
 from ...reader.partition_reader import PartitionReader
 from ..options import OptionError
 from ..worker.worker_log import show_warnings
-from .data_loss import DataLoss, describe_missing
+from .data_loss import describe_missing
 from .offsets import OffsetRange, PartitionOffsets
 from .source_options import OffsetLimit, SourceOptions
 
@@ -54,7 +54,7 @@ class KafkaOffsetReader:
         self._admin = TopicAdmin(config=config, timeout=config.default_api_timeout_ms / 1000)
         self._reader = PartitionReader(config=config)
         self._backoff = config.retry_backoff
-        self._data_loss = DataLoss(options.fail_on_data_loss)
+        self._data_loss = options.data_loss()
 
     async def __aenter__(self) -> Self:
         await self._admin.__aenter__()

@@ -24,7 +24,7 @@ from ...reader.partition_reader import PartitionReader
 from ..worker import worker_loop
 from ..worker.handover import Handover
 from ..worker.worker_log import show_warnings
-from .data_loss import DataLoss, describe_missing
+from .data_loss import describe_missing
 from .offsets import OffsetRange
 from .source_options import SourceOptions
 
@@ -85,7 +85,7 @@ class RangeReader:
         self._reader = reader
         self._options = options
         self._ranges = {one.topic_partition: one for one in ranges}
-        self._data_loss = DataLoss(options.fail_on_data_loss)
+        self._data_loss = options.data_loss()
         self._poll_timeout = options.poll_timeout_ms / 1000
         # Progress
         self._clock = asyncio.get_running_loop().time

@@ -27,6 +27,7 @@ from ...common import TopicPartition
 from ...reader.config import ReaderConfig
 from ...reader.offset_lookup import EARLIEST, LATEST
 from ..options import KAFKA_PREFIX, OptionError, Options, kafka_properties, used_properties, warn_ignored
+from .data_loss import DataLoss
 from .offsets import PartitionOffsets, parse_offsets, parse_partitions
 
 __all__ = ["REFUSED", "OffsetLimit", "SourceOptions", "Subscription", "parse_duration_ms"]
@@ -148,6 +149,7 @@ class SourceOptions:
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = 900_000
     fail_on_data_loss: bool = True
+    is_stream: bool = False
     include_headers: bool = False
     commit_group: str | None = None
     offset_retries: int = 3
@@ -180,6 +182,7 @@ class SourceOptions:
             min_offsets_per_trigger=options.number("minOffsetsPerTrigger", minimum=1),
             max_trigger_delay_ms=parse_duration_ms("maxTriggerDelay", options.text("maxTriggerDelay") or "15m"),
             fail_on_data_loss=options.flag("failOnDataLoss", default=True),
+            is_stream=is_stream,
             include_headers=options.flag("includeHeaders"),
             commit_group=options.text("commitGroup"),
             offset_retries=options.number("fetchOffset.numRetries", 3, 1) or 3,
@@ -193,6 +196,10 @@ class SourceOptions:
     def config(self) -> ReaderConfig:
         """The reader's configuration. A missing offset is an error, and never skipped."""
         return ReaderConfig.from_properties(self.properties, auto_offset_reset="none")
+
+    def data_loss(self) -> DataLoss:
+        """What becomes of a data loss of this read."""
+        return DataLoss(is_fatal=self.fail_on_data_loss, is_stream=self.is_stream)
 
 
 def parse_duration_ms(option: str, text: str) -> int:

@@ -34,7 +34,6 @@ from ...common import TopicPartition
 from ...errors import KafkaError
 from ...observability import get_logger
 from ..worker import worker_loop
-from .data_loss import DataLoss
 from .offset_reader import KafkaOffsetReader, ResolvedLimit
 from .offsets import (
     JsonOffsets,
@@ -140,7 +139,7 @@ class StreamDriver:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._data_loss = DataLoss(options.fail_on_data_loss)
+        self._data_loss = options.data_loss()
         self._offsets: KafkaOffsetReader | None = None
         self.latest: dict[TopicPartition, int] = {}
         # Of the query: where it began, if it did in this process, and where it is to end.
