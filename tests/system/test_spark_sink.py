@@ -13,7 +13,10 @@ import pytest
 
 from aiokafkapy import errors
 from aiokafkapy.broker import DevBroker
+from aiokafkapy.producer.producer import KafkaProducer
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.spark.sink.batch_marker import ExactlyOnceError, TaskPlace
+from aiokafkapy.spark.sink.marker_topic import MarkerTopic
 from aiokafkapy.spark.sink.messages import TopicPartitionRange, WrittenRows
 from aiokafkapy.spark.sink.row_sender import send_partition
 from aiokafkapy.spark.sink.sink_options import SinkOptions
@@ -235,3 +238,19 @@ async def test_a_cluster_that_cannot_be_reached_is_named(broker: DevBroker) -> N
     parsed = SinkOptions.parse({"kafka.bootstrap.servers": address, "kafka.max.block.ms": "300", "topic": "t"})
     with pytest.raises(errors.KafkaError, match=address):
         await asyncio.to_thread(send_partition, parsed, iter([batch(["x"])]))
+
+
+async def test_a_transaction_that_stays_open_among_the_markers_is_told_with_the_remedy(broker: DevBroker) -> None:
+    broker.create_topic("markers", config={"cleanup.policy": "compact"})
+    place = TaskPlace("q", 1, 0)
+    markers = MarkerTopic({"bootstrap.servers": broker.bootstrap_servers}, "markers", 0.5)
+    async with KafkaProducer(broker.bootstrap_servers, transactional_id="dead") as dead:
+        await dead.begin_transaction()
+        await dead.send("markers", b"{}", key=b"another query's")
+        await markers.open(place)
+        try:
+            with pytest.raises(ExactlyOnceError, match=r"topic 'markers'.*within 0.5 s.*option 'exactlyOnceTopic'"):
+                await markers.find(place)
+        finally:
+            await markers.close()
+        await dead.abort_transaction()

@@ -29,7 +29,7 @@ from .batch_marker import BatchMarker, ExactlyOnceError, RowSum, TaskPlace
 from .marker_topic import MarkerTopic
 from .messages import SentRows, WrittenRows
 from .row_sender import hand_over, send_tables
-from .sink_options import ExactlyOnce, SinkOptions
+from .sink_options import TRANSACTION_TIMEOUT, ExactlyOnce, SinkOptions
 from .task import Task, current_task
 
 if TYPE_CHECKING:
@@ -94,9 +94,10 @@ class _Attempt:
     async def _markers(self) -> AsyncIterator[MarkerTopic]:
         """The process's reader of this query's markers."""
         properties = self._once.reader_properties
+        most_seconds = _most_seconds_to_read(self._options)
 
         async def opened() -> MarkerTopic:
-            markers = MarkerTopic(properties, self._once.topic, MOST_SECONDS_TO_READ)
+            markers = MarkerTopic(properties, self._once.topic, most_seconds)
             try:
                 await markers.open(self._place)
             except BaseException:
@@ -104,7 +105,7 @@ class _Attempt:
                 raise
             return markers
 
-        key = ("markers", self._once.topic, self._place.query_id, *sorted(properties.items()))
+        key = ("markers", self._once.topic, self._place.query_id, most_seconds, *sorted(properties.items()))
         async with lease(key, opened, MarkerTopic.close) as markers:
             yield markers
 
@@ -122,8 +123,8 @@ class _Attempt:
 
 _FENCED: Final = (ProducerFencedError, InvalidProducerEpochError, InvalidTxnStateError)
 
-MOST_SECONDS_TO_READ: Final = 120.0
-"""Twice the time after which a broker aborts a transaction whose owner is gone, by default."""
+SECONDS_TO_ABORT: Final = 60.0
+"""A broker looks every 10 s for transactions that are over their time, and writes the ends of those."""
 
 
 def _place(task: Task, once: ExactlyOnce) -> TaskPlace:
@@ -139,6 +140,14 @@ def _summed(batches: Iterator[pa.RecordBatch], found: RowSum) -> Iterator[pa.Rec
     for batch in batches:
         yield batch
         found.add(batch)
+
+
+def _most_seconds_to_read(options: SinkOptions) -> float:
+    """How long a worker that died may keep a transaction open in the topic of the markers: one of this query, or one of
+    another query with the default.
+    """
+    own = ProducerConfig.from_properties(options.properties).transaction_timeout_ms
+    return max(own, int(TRANSACTION_TIMEOUT["transaction.timeout.ms"])) / 1000 + SECONDS_TO_ABORT
 
 
 def _seconds(producer: KafkaProducer) -> float:

@@ -20,7 +20,7 @@ from ..options import KAFKA_PREFIX, OptionError, Options, kafka_properties, used
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["REFUSED", "ColumnError", "ExactlyOnce", "SinkOptions", "check_columns"]
+__all__ = ["REFUSED", "TRANSACTION_TIMEOUT", "ColumnError", "ExactlyOnce", "SinkOptions", "check_columns"]
 
 DEFAULTS: Final[Mapping[str, str]] = {"batch.size": "524288"}
 """Kafka's options where a task's rows come in floods, unless the user says otherwise: a quarter of the requests."""

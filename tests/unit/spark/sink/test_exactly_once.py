@@ -1,4 +1,6 @@
-"""aiokafkapy.spark.sink.exactly_once: which failures mean that another attempt has the transactional id."""
+"""aiokafkapy.spark.sink.exactly_once: which failures mean that another attempt has the transactional id, and how long
+a transaction that nobody ends is waited for.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from aiokafkapy.errors import (
     ProducerFencedError,
     TopicAuthorizationFailedError,
 )
-from aiokafkapy.spark.sink.exactly_once import _is_fenced
+from aiokafkapy.spark.sink.exactly_once import _is_fenced, _most_seconds_to_read
+from aiokafkapy.spark.sink.sink_options import SinkOptions
 
 
 @pytest.mark.parametrize(
@@ -29,3 +32,12 @@ def test_a_failure_is_told_by_itself_and_by_its_cause(reason: KafkaError, is_fen
     row.__cause__ = reason
     assert _is_fenced(reason) is is_fenced
     assert _is_fenced(row) is is_fenced
+
+
+@pytest.mark.parametrize(("timeout_ms", "seconds"), [(None, 360), (1_000, 360), (600_000, 660)])
+def test_markers_are_waited_for_until_a_dead_workers_transaction_is_over(timeout_ms: int | None, seconds: int) -> None:
+    """A short time-out of our own says nothing of the other queries on the topic."""
+    given = {"kafka.bootstrap.servers": "host:9092", "topic": "t", "exactlyOnce": "true"}
+    if timeout_ms is not None:
+        given["kafka.transaction.timeout.ms"] = str(timeout_ms)
+    assert _most_seconds_to_read(SinkOptions.parse(given, is_stream=True)) == seconds
