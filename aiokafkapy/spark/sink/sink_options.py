@@ -97,13 +97,19 @@ class SinkOptions:
     def for_columns(self, schema: StructType) -> Self:
         """The options for rows with these columns. Raises ColumnError.
 
-        A column ``timestamp`` of another type is ignored with a warning: the connector writes no timestamps at all.
+        A column ``timestamp`` of another type is ignored with a warning: the connector writes no timestamps at all. One
+        without a time zone is refused: which moment it is, only Spark's session knows.
         """
         check_columns(schema, self.topic)
-        of_times = [field for field in schema.fields if field.name == "timestamp"]
-        if all(_plain(field.dataType) in _TIMES for field in of_times):
+        of_times = [field.dataType.simpleString() for field in schema.fields if field.name == "timestamp"]
+        if "timestamp_ntz" in of_times:
+            raise ColumnError(
+                "column 'timestamp' is timestamp_ntz, a time without a zone: expected timestamp, the record's time: cast "
+                "it, which takes spark.sql.session.timeZone, or drop or rename the column"
+            )
+        if all(name == "timestamp" for name in of_times):
             return self
-        warn_ignored("write", [f"column timestamp ({of_times[0].dataType.simpleString()})"])
+        warn_ignored("write", [f"column timestamp ({of_times[0]})"])
         return replace(self, has_timestamps=False)
 
 
@@ -153,7 +159,6 @@ _TYPES: Final[Mapping[str, tuple[str, ...]]] = {
     "headers": ("array<struct<key:string,value:binary>>",),
     "partition": ("int",),
 }
-_TIMES: Final = ("timestamp", "timestamp_ntz")
 
 
 def _plain(kind: DataType) -> str:

@@ -130,6 +130,12 @@ def test_a_column_of_times_that_has_another_type_is_ignored_and_named(caplog: py
         options.for_columns(schema("key string"))
 
 
+def test_a_column_of_times_without_a_zone_is_refused() -> None:
+    options = SinkOptions.parse(SERVERS | {"topic": "t"})
+    with pytest.raises(ColumnError, match="column 'timestamp' is timestamp_ntz, .*: expected timestamp, .*: cast it"):
+        options.for_columns(schema("value string, timestamp ntz"))
+
+
 @pytest.mark.parametrize(
     ("columns", "topic"),
     [
@@ -138,7 +144,6 @@ def test_a_column_of_times_that_has_another_type_is_ignored_and_named(caplog: py
         (ALL, None),
         ("value binary, topic int", "t"),
         ("value binary, other map, offset bigint", "t"),
-        ("value string, timestamp ntz", "t"),
         ("value string, headers headers", "t"),
         ("value string, headers Headers", "t"),
         ("value string, timestamp bigint", "t"),
