@@ -140,6 +140,14 @@ async def test_a_row_that_cannot_be_sent_fails_the_task_and_is_shown(
     assert len(broker.records("t", None)) == 6
 
 
+async def test_a_column_of_times_that_a_broker_refuses_is_named_with_the_remedy(broker: DevBroker) -> None:
+    broker.create_topic("young", config={"message.timestamp.after.max.ms": "1000"})
+    times = pa.array([4_000_000_000_000], pa.timestamp("ms", "UTC"))
+    rows = pa.RecordBatch.from_pydict({"value": pa.array([b"x"]), "timestamp": times})
+    with pytest.raises(RowFailedError, match=r"InvalidTimestampError.*column 'timestamp'.*: drop or rename the column"):
+        await send(broker, [rows], "young")
+
+
 async def test_a_row_that_fails_is_found_before_the_partition_has_been_read(broker: DevBroker) -> None:
     taken = 0
 

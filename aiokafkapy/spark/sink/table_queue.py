@@ -18,6 +18,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...common import TopicPartition
+from ...errors import InvalidTimestampError
 from ...producer.producer import KafkaProducer
 from .messages import TopicPartitionRange
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from ...producer.tables.table_metadata import TableMetadata
 
 __all__ = ["RowFailedError", "TableQueue"]
+
+_NOT_THE_TIME: Final = "; column 'timestamp' is the record's time: drop or rename the column if it is another time"
 
 SHOWN: Final = 80
 """Characters of a key or a value in a message."""
@@ -112,11 +115,12 @@ def _row_failed(table: pa.RecordBatch, metadata: TableMetadata, rows_before: int
     shown = [
         f"{name} {_shown(table, name, row)}" for name in ("key", "value", "partition") if name in table.schema.names
     ]
+    remedy = _NOT_THE_TIME if isinstance(error, InvalidTimestampError) and "timestamp" in table.schema.names else ""
     where = topic if topic is not None else table.column("topic")[row].as_py()
     failed = RowFailedError(
         f"row {rows_before + row} of this Spark partition, for topic {where!r}, was not written: "
         f"{type(error).__name__}: {reason}; the row has {', '.join(shown)}; of its {metadata.rows} rows sent together "
-        f"{len(metadata.failed)} failed"
+        f"{len(metadata.failed)} failed{remedy}"
     )
     failed.__cause__ = error
     return failed
