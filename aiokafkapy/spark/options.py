@@ -49,7 +49,15 @@ TABLES: Final = (
     "CREATE TEMPORARY VIEW ... USING aiokafkapy OPTIONS (...), SELECT ... FROM t WITH (...), or save()"
 )
 
-_OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
+_OF_SPARK: Final = frozenset(
+    {
+        "checkpointlocation",
+        "queryname",
+        # Spark refuses a stream with it for every sink but the connector's own; in a batch it says nothing.
+        "asyncprogresstrackingenabled",
+        "asyncprogresstrackingcheckpointintervalms",
+    }
+)
 """Options that Spark itself reads, and hands on to us with the rest."""
 
 # Options of Kafka's Java client that would change the records or the security of a connection, and that

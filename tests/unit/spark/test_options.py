@@ -47,7 +47,8 @@ def test_an_option_that_nobody_knows_is_refused_and_the_nearest_named(given: dic
 
 
 def test_the_options_of_spark_itself_pass() -> None:
-    assert len(Options({"checkpointLocation": "/somewhere", "queryName": "q"}, KNOWN)) == 0
+    given = {"checkpointLocation": "/somewhere", "queryName": "q", "asyncProgressTrackingEnabled": "true"}
+    assert len(Options(given | {"asyncProgressTrackingCheckpointIntervalMs": "1000"}, KNOWN)) == 0
 
 
 def test_options_without_a_meaning_here_are_left_out_and_listed() -> None:
