@@ -208,7 +208,7 @@ async def test_deleted_offsets_are_a_loss_to_the_task_that_finds_them_gone(broke
     await send(broker, 0, 20)
     delete_before(broker, T0, 8)
     lost = r"t-0: offsets 3 to 15 were asked for, but the log goes from 8 to 20"
-    with pytest.raises(DataLossError, match=rf"{lost}.*call load\(\) again, or create the view anew"):
+    with pytest.raises(DataLossError, match=rf"{lost}.*call load\(\) again, or create the view anew$"):
         await read(options(broker), OffsetRange("t", 0, 3, 15))
     with pytest.raises(DataLossError, match=rf"{lost}.*the topic's retention$"):
         await read(options(broker, is_stream=True), OffsetRange("t", 0, 3, 15))
@@ -419,7 +419,9 @@ async def test_a_new_partition_that_has_lost_its_first_records_is_a_loss(broker:
 
 async def test_a_partition_that_is_gone_is_a_loss(broker: DevBroker, driver_of: Any) -> None:
     start = {T0: 0, T1: 0, T2: 0, NEW: 7}
-    with pytest.raises(DataLossError, match="new-0: there is no such partition any more, or it is no longer subscribed; read to 7"):
+    with pytest.raises(
+        DataLossError, match="new-0: there is no such partition any more, or it is no longer subscribed; read to 7"
+    ):
         await driver_of(subscribePattern="t|new").advance(start, UNLIMITED, is_all_wanted=False)
     lenient = driver_of(subscribe="t,new", failOnDataLoss="false")
     end = await lenient.advance(start, UNLIMITED, is_all_wanted=False)
@@ -457,7 +459,9 @@ async def test_a_micro_batch_of_a_checkpoint_is_read_without_the_topics_that_are
         await send(broker, 0, 9, "new")
     await send(broker, 0, 5)
     start, end = {T0: 2, T1: 0, T2: 0, NEW: 3}, {T0: 5, T1: 0, T2: 0, NEW: 9}
-    with pytest.raises(DataLossError, match=r"new-0: there is no such .* subscribed; offsets 3 to 9 of.*failOnDataLoss"):
+    with pytest.raises(
+        DataLossError, match=r"new-0: there is no such .* subscribed; offsets 3 to 9 of.*failOnDataLoss"
+    ):
         await driver_of(**given).plan(start, end)
     lenient = driver_of(failOnDataLoss="false", **given)
     assert await plan(lenient, start, end) == {T0: (2, 5)}

@@ -123,6 +123,6 @@ class MarkerTopic:
         except TimeoutError:
             raise ExactlyOnceError(
                 f"topic {self.topic!r} could not be read to its end, {ends}, within {self._most_seconds:g} s: its "
-                "leader cannot be reached, or a transaction is open there, of this query or of another one with a longer "
-                "kafka.transaction.timeout.ms: give each a topic of its own, option 'exactlyOnceTopic'"
+                "leader cannot be reached, or a transaction is open there, of this query or of another one with a "
+                "longer kafka.transaction.timeout.ms: give each a topic of its own, option 'exactlyOnceTopic'"
             ) from None

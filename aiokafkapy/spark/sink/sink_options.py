@@ -104,8 +104,8 @@ class SinkOptions:
         of_times = [field.dataType.simpleString() for field in schema.fields if field.name == "timestamp"]
         if "timestamp_ntz" in of_times:
             raise ColumnError(
-                "column 'timestamp' is timestamp_ntz, a time without a zone: expected timestamp, the record's time: cast "
-                "it, which takes spark.sql.session.timeZone, or drop or rename the column"
+                "column 'timestamp' is timestamp_ntz, a time without a zone: expected timestamp, the record's time: "
+                "cast it, which takes spark.sql.session.timeZone, or drop or rename the column"
             )
         if all(name == "timestamp" for name in of_times):
             return self

@@ -22,7 +22,8 @@ _REMEDY: Final = (
     "read, lengthen the topic's retention"
 )
 _FROZEN: Final = (
-    ". A DataFrame or view keeps the offsets of its first query: call load() again, or create the view anew, for each query"
+    ". A DataFrame or view keeps the offsets of its first query: for each query call load() again, or create the view "
+    "anew"
 )
 """Spark plans a relation of a batch source in Python once; nothing asks the source again."""
 

@@ -165,7 +165,7 @@ class SourceOptions:
         starting = _limit(options, "starting", LATEST if is_stream else EARLIEST)
         ending = _limit(options, "ending", LATEST)
         if is_stream:
-            # Where it starts counts for a new query only, and is held against the partitions there, as in the connector.
+            # Its start counts for a new query only, and is held against the partitions there, as in the connector.
             _check_stream(options)
         else:
             _check_assigned(options, subscription, starting, ending)

@@ -58,9 +58,9 @@ from Spark itself: all there is, now (Trigger.Once)."""
 
 _GONE: Final = "there is no such partition any more, or it is no longer subscribed"
 _START_UNKNOWN: Final = (
-    "micro-batch 0 is run again, its start is in no checkpoint, and today's lies at or behind its end: nothing of it is "
-    "read. That is right if it began where the log ended; records are skipped if startingOffsets was another one before, "
-    "or if format('kafka') planned it"
+    "micro-batch 0 is run again, its start is in no checkpoint, and the start now is not before its end: nothing of it "
+    "is read. That is right if it began where the log ended; records are skipped if startingOffsets was another one "
+    "before, or if format('kafka') planned it"
 )
 
 SECONDS_FOR_THE_LAST_COMMIT: Final = 5.0

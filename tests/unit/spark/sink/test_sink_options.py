@@ -132,7 +132,7 @@ def test_a_column_of_times_that_has_another_type_is_ignored_and_named(caplog: py
 
 def test_a_column_of_times_without_a_zone_is_refused() -> None:
     options = SinkOptions.parse(SERVERS | {"topic": "t"})
-    with pytest.raises(ColumnError, match="column 'timestamp' is timestamp_ntz, .*: expected timestamp, .*: cast it"):
+    with pytest.raises(ColumnError, match=r"column 'timestamp' is timestamp_ntz, .*: expected timestamp, .*: cast it"):
         options.for_columns(schema("value string, timestamp ntz"))
 
 
