@@ -448,8 +448,11 @@ class TransactionManager:
 
     def _can_retry_in_transaction(self, code: int, batch: SequencedBatch) -> bool:
         """An epoch cannot be bumped within a transaction: a gap in the sequences ends it."""
+        transaction = self.transaction
+        assert transaction is not None
         if code == OutOfOrderSequenceNumberError.code:
-            return not self._entry(batch.place()).is_next_sequence(batch.base_sequence)  # only too early
+            # Only too early; but once the transaction has failed, the batch before may never come.
+            return transaction.takes_partitions and not self._entry(batch.place()).is_next_sequence(batch.base_sequence)
         return for_code(code).retriable
 
     def _is_first_in_doubt(self, topic_partition: TopicPartition) -> bool:

@@ -14,6 +14,7 @@ from aiokafkapy.errors import (
     UnknownProducerIdError,
 )
 from aiokafkapy.producer.identity.sequenced_batch import NO_SEQUENCE, SequencedBatch
+from aiokafkapy.producer.identity.transaction import Transaction
 from aiokafkapy.producer.identity.transaction_manager import (
     MAX_EPOCH,
     TRANSACTION_MANAGER_STATES,
@@ -371,6 +372,22 @@ class TestErrors:
         drain(manager, first, second)
         assert fail(manager, second, OUT_OF_ORDER)
         assert not manager.is_epoch_bump_required
+
+    def test_in_a_transaction_that_failed_one_that_was_too_early_is_not_retried(self) -> None:
+        """The one before has failed, perhaps, and would never come."""
+        transaction = Transaction("tx", lambda: None)
+        manager = TransactionManager(ExponentialBackoff(0.1, 1.0, jitter=0), transaction)
+        transaction.initialize()
+        manager.use_identity(100, 0)
+        transaction.initialized()
+        transaction.version = 2
+        transaction.begin()
+        prime(manager)
+        first, second = Batch(), Batch()
+        drain(manager, first, second)
+        assert fail(manager, second, OUT_OF_ORDER)
+        manager.handle_failed_batch(first, TopicAuthorizationFailedError("no"), adjust_sequence_numbers=True)
+        assert not fail(manager, second, OUT_OF_ORDER)
 
     def test_an_unknown_producer_id_begins_again(self, manager: TransactionManager) -> None:
         prime(manager)

@@ -1,0 +1,69 @@
+"""What is under way when a transaction ends: offsets, partitions and batches belong to it, and to no other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiokafka
+import pytest
+
+from aiokafkapy import KafkaProducer, errors
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.broker.context import RequestContext
+from aiokafkapy.broker.handlers import Body
+from aiokafkapy.broker.handlers.txn_offset_commit import handle
+from aiokafkapy.common import TopicPartition
+from aiokafkapy.protocol.api import ApiKey
+
+from .transactional import committed, transactional
+
+
+@pytest.fixture(params=[1, 2])
+async def broker(request: pytest.FixtureRequest) -> AsyncIterator[DevBroker]:
+    """Both versions of transactions."""
+    async with DevBroker(transaction_version=request.param) as broker:
+        broker.create_topic("t", 1)
+        yield broker
+
+
+@pytest.fixture
+async def producer(broker: DevBroker) -> AsyncIterator[KafkaProducer]:
+    async with transactional(broker, delivery_timeout_ms=60_000, client_id="me") as producer:
+        yield producer
+
+
+async def has_a_new_transaction(broker: DevBroker, producer: KafkaProducer) -> None:
+    """A new one commits its records, and nothing else is committed."""
+    async with producer.transaction():
+        await producer.send("t", b"new")
+    assert await committed(broker) == [b"new"]
+
+
+async def offset_of_the_group(broker: DevBroker, partition: int = 0) -> int | None:
+    options = {"bootstrap_servers": broker.bootstrap_servers, "group_id": "g", "enable_auto_commit": False}
+    async with aiokafka.AIOKafkaConsumer(**options) as consumer:
+        found: int | None = await consumer.committed(aiokafka.TopicPartition("t", partition))
+    return found
+
+
+class TestBatches:
+    """Those whose sequences follow others of the transaction."""
+
+    async def test_those_behind_one_that_failed_are_not_waited_for(
+        self, broker: DevBroker, producer: KafkaProducer
+    ) -> None:
+        await producer.begin_transaction()
+        await producer.send("t", b"never")
+        broker.controls.delay(ApiKey.PRODUCE, 0.1)
+        broker.controls.fail_next(ApiKey.PRODUCE, errors.InvalidRecordError)
+        first = await producer.enqueue("t", b"never")
+        await asyncio.sleep(0.02)
+        second = await producer.enqueue("t", b"never")
+        async with asyncio.timeout(20):
+            outcomes = await asyncio.gather(first, second, return_exceptions=True)
+            await producer.abort_transaction()
+        broker.controls.clear()
+        assert [type(one) for one in outcomes] == [errors.InvalidRecordError, errors.OutOfOrderSequenceNumberError]
+        await has_a_new_transaction(broker, producer)
