@@ -67,3 +67,17 @@ class TestBatches:
         broker.controls.clear()
         assert [type(one) for one in outcomes] == [errors.InvalidRecordError, errors.OutOfOrderSequenceNumberError]
         await has_a_new_transaction(broker, producer)
+
+    async def test_parts_of_a_split_batch_leave_no_gap(self, broker: DevBroker, producer: KafkaProducer) -> None:
+        await producer.begin_transaction()
+        await producer.send("t", b"never")
+        broker.controls.throttle("me", 500)
+        broker.controls.fail_next(ApiKey.PRODUCE, errors.MessageTooLargeError)
+        records = [producer.send_nowait("t", bytes(100)) for _ in range(10)]
+        while not producer.metrics()["batch-split-total"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        broker.controls.throttle("me", 0)
+        async with asyncio.timeout(20):
+            await producer.abort_transaction()
+            await asyncio.gather(*records, return_exceptions=True)
+            await has_a_new_transaction(broker, producer)

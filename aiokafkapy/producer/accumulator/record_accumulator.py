@@ -437,9 +437,11 @@ class RecordAccumulator:
         return self._abort(self._incomplete.copy_all(), error)
 
     def abort_undrained(self, error: BaseException) -> int:
-        """Abort the queued batches that were never sent; those that may be on a broker stay."""
+        """Abort the queued batches that were never sent. Those that may be on a broker stay, and those that have a
+        sequence, as the parts of a split batch: without them the sequences would have a gap.
+        """
         queues = self._queues.with_batches()
-        undrained = [batch for queue in queues for batch in queue.batches if not batch.has_been_sent]
+        undrained = [batch for queue in queues for batch in queue.batches if batch.may_be_taken_back]
         return self._abort(undrained, error)
 
     def abandon(self) -> None:

@@ -356,6 +356,16 @@ class TestAborting:
         harness.now += 5
         assert harness.drain() == [second]
 
+    def test_parts_of_a_split_batch_are_spared_for_later_sequences_follow_theirs(self) -> None:
+        harness = Harness(batch_size=1_000, idempotent=True)
+        split = [harness.append_ok(b"x" * 100) for _ in range(4)]
+        (batch,) = harness.drain()
+        harness.accumulator.split_and_reenqueue(batch)
+        unsent = harness.append_ok(b"y")
+        assert harness.accumulator.abort_undrained(KafkaError("aborted")) == 1
+        assert unsent.done()
+        assert not any(delivery.done() for delivery in split)
+
     def test_room_that_came_back_goes_to_waiting_records(self) -> None:
         harness = full_harness()
         waiters = Waiters(harness)
