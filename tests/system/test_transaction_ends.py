@@ -81,3 +81,27 @@ class TestBatches:
             await producer.abort_transaction()
             await asyncio.gather(*records, return_exceptions=True)
             await has_a_new_transaction(broker, producer)
+
+
+async def test_a_call_with_many_records_goes_on_after_a_cancelled_prepare() -> None:
+    options: dict[str, Any] = {
+        "buffer_memory": 40_000,
+        "max_request_size": 20_000,
+        "transaction_two_phase_commit_enable": True,
+    }
+    async with DevBroker(transaction_two_phase_commit_enable=True) as broker:
+        broker.create_topic("t", 1)
+        async with transactional(broker, **options) as producer:
+            await producer.begin_transaction()
+            await producer.send("t", b"1")
+            broker.controls.delay(ApiKey.PRODUCE, 0.2)
+            call = asyncio.create_task(producer.send_many("t", [bytes(1_000)] * 200))
+            await asyncio.sleep(0.05)
+            preparing = asyncio.create_task(producer.prepare_transaction())
+            await asyncio.sleep(0)
+            preparing.cancel()
+            await asyncio.wait([preparing])
+            broker.controls.clear()
+            await call
+            await producer.commit_transaction()
+        assert len(await committed(broker)) == 201

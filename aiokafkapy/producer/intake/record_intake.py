@@ -53,8 +53,8 @@ class RecordIntake:
     """The way in of one producer: bound to a runtime while the producer can be used.
 
     ``why_unusable`` makes the error for a call while it cannot. ``unyielded`` counts the bytes that were accepted since
-    ``enqueue`` let others run. ``opening`` counts how often the gate was opened: a call with many records takes none
-    into a transaction that it did not begin in.
+    ``enqueue`` let others run. ``opening`` counts how often the gate was opened for a transaction: a call with many
+    records takes none into one that it did not begin in.
     """
 
     __slots__ = (
@@ -126,9 +126,13 @@ class RecordIntake:
         self._loop = _NO_LOOP
 
     def open_gate(self) -> None:
-        """Take records again."""
-        self._loop = self._bound_loop
+        """Take records, of another transaction than those before."""
+        self.reopen_gate()
         self.opening += 1
+
+    def reopen_gate(self) -> None:
+        """Take records again: the transaction that was open goes on."""
+        self._loop = self._bound_loop
 
     def usable_runtime(self) -> IntakeRuntime:
         """The runtime, when the producer can be used here and now; else raises why not."""

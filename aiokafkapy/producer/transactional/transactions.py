@@ -154,7 +154,7 @@ class Transactions:
             transaction.prepare(self._coordinator.identity)
         finally:
             if transaction.is_open:
-                self._intake.open_gate()
+                self._intake.reopen_gate()
         return self._coordinator.identity
 
     async def complete(self, prepared: PreparedTxnState | None) -> bool:

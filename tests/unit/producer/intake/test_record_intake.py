@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from aiokafkapy.errors import InvalidTimestampError, InvalidTopicError, ProducerNotStartedError
+from aiokafkapy.errors import IllegalStateError, InvalidTimestampError, InvalidTopicError, ProducerNotStartedError
 from aiokafkapy.producer.deliveries.delivery import Delivery
 from aiokafkapy.producer.intake.partitioners import CallablePartitioner, DefaultPartitioner, choose_partition
 from aiokafkapy.producer.intake.pending_record import PendingRecord
@@ -43,6 +43,22 @@ async def test_takes_nothing_while_it_is_bound_to_no_runtime() -> None:
     assert cast(Any, taker.usable_runtime()) is runtime
     taker.unbind()
     assert refuses(taker)
+
+
+async def test_calls_under_way_go_on_when_the_gate_opens_again_but_not_in_another_transaction() -> None:
+    taker = new_intake()
+    taker.bind(cast(Any, IntakeRuntime()))
+    opening = taker.opening
+    taker.shut_gate()
+    assert not taker.takes_records(opening)
+    taker.reopen_gate()
+    assert taker.takes_records(opening)
+    taker.accepting_runtime(opening)
+    taker.shut_gate()
+    taker.open_gate()
+    assert not taker.takes_records(opening)
+    with pytest.raises(IllegalStateError, match="has ended without this record"):
+        taker.accepting_runtime(opening)
 
 
 async def test_a_time_that_is_given_is_checked_where_the_topic_has_bounds() -> None:

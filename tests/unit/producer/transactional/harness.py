@@ -134,6 +134,9 @@ class World:
     def open_gate(self) -> None:
         self.log.append("open")
 
+    def reopen_gate(self) -> None:
+        self.log.append("reopen")
+
     # the coordinator
 
     @property

@@ -434,8 +434,18 @@ class TestTwoPhases:
         world.will("flush", KafkaTimeoutError("no"))
         with pytest.raises(KafkaTimeoutError):
             await world.transactions.prepare()
-        assert world.log == ["shut", "flush", "open"]
+        assert world.log == ["shut", "flush", "reopen"]
         assert world.transaction.is_open
+
+    @on_virtual_time
+    async def test_one_that_is_cancelled_leaves_the_transaction_open(self) -> None:
+        world = await World(two_phases=True).begun(A)
+        world.will("flush", world.loop.create_future())
+        preparing = asyncio.create_task(world.transactions.prepare())
+        await settle()
+        preparing.cancel()
+        await asyncio.wait([preparing])
+        assert world.log == ["shut", "flush", "reopen"]  # calls that were under way go on
 
     @on_virtual_time
     async def test_a_record_that_failed_is_told_and_the_gate_stays_shut(self) -> None:
