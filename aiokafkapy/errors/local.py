@@ -110,7 +110,10 @@ class WrongEventLoopError(IllegalStateError):
 
 
 class TransactionAbortedError(KafkaError):
-    """The record was not sent: its transaction was aborted before. Java: TransactionAbortedException."""
+    """The record, or the group's offsets, were not sent: their transaction was aborted before.
+
+    Java: TransactionAbortedException.
+    """
 
 
 class GaplessGuaranteeError(KafkaError):

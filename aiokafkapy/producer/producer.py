@@ -477,7 +477,8 @@ class KafkaProducer(RecordSender[K, V]):
         ``offsets`` are numbers, or any client's objects with ``offset``, by partition, or confluent-kafka's list;
         ``group_metadata`` is a group's id, or an object with ``group_id``, ``generation_id``, ``member_id`` and
         ``group_instance_id``. Raises TypeError and ValueError for an object that is neither, and the coordinator's
-        error; after that the transaction can only be aborted.
+        error; after that, or after a cancellation, the transaction can only be aborted. A commit waits for this call,
+        and an abort ends it with TransactionAbortedError.
         """
         from .transactional.group_offsets import group_of, offsets_of
 

@@ -48,6 +48,111 @@ async def offset_of_the_group(broker: DevBroker, partition: int = 0) -> int | No
     return found
 
 
+class TestOffsets:
+    """``send_offsets_to_transaction``, while the group's coordinator does not take them."""
+
+    @staticmethod
+    async def under_way(broker: DevBroker, producer: KafkaProducer) -> asyncio.Task[None]:
+        """A call in a new transaction with one record, and a coordinator that is loading."""
+        broker.controls.fail_next(ApiKey.TXN_OFFSET_COMMIT, errors.CoordinatorLoadInProgressError, times=None)
+        await producer.begin_transaction()
+        await producer.send("t", b"1")
+        call = asyncio.create_task(producer.send_offsets_to_transaction({TopicPartition("t", 0): 42}, "g"))
+        while not broker.controls.request_count(ApiKey.TXN_OFFSET_COMMIT):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        return call
+
+    async def test_a_commit_waits_for_them(self, broker: DevBroker, producer: KafkaProducer) -> None:
+        call = await self.under_way(broker, producer)
+        commit = asyncio.create_task(producer.commit_transaction())
+        await asyncio.sleep(0.05)
+        assert not commit.done()
+        broker.controls.clear()
+        await asyncio.gather(commit, call)
+        assert await offset_of_the_group(broker) == 42
+
+    async def test_they_are_not_missing_in_a_commit(self, broker: DevBroker, producer: KafkaProducer) -> None:
+        call = await self.under_way(broker, producer)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(call, 0.05)
+        with pytest.raises(errors.TransactionAbortableError, match="was cancelled before its answer came"):
+            await producer.commit_transaction()
+        await producer.abort_transaction()
+        broker.controls.clear()
+        await has_a_new_transaction(broker, producer)
+        assert await offset_of_the_group(broker) is None
+
+    async def test_a_refusal_is_their_own_transaction_s(self, broker: DevBroker, producer: KafkaProducer) -> None:
+        call = await self.under_way(broker, producer)
+        commit = asyncio.create_task(producer.commit_transaction())
+        await asyncio.sleep(0)
+        broker.controls.clear()
+        broker.controls.fail_next(ApiKey.TXN_OFFSET_COMMIT, errors.FencedInstanceIdError)
+        for task in (call, commit):
+            with pytest.raises(errors.FencedInstanceIdError):
+                await task
+        await producer.abort_transaction()
+        await has_a_new_transaction(broker, producer)
+
+    async def test_after_an_abort_they_are_in_no_other_one(self, broker: DevBroker, producer: KafkaProducer) -> None:
+        call = await self.under_way(broker, producer)
+        await producer.abort_transaction()
+        with pytest.raises(errors.TransactionAbortedError):
+            await call
+        broker.controls.clear()
+        await has_a_new_transaction(broker, producer)
+        assert await offset_of_the_group(broker) is None
+
+    @pytest.mark.parametrize("version", [1, 2])
+    async def test_a_request_that_comes_after_its_transaction_is_refused(self, version: int) -> None:
+        """Also where the next transaction sends offsets of the same group."""
+        async with DevBroker(nodes=2, transaction_version=version) as broker:
+            broker.create_topic("t", 2)
+            broker.controls.move_coordinator("g", 1)
+            broker.controls.move_coordinator("one", 2)
+            may_come = asyncio.Event()
+
+            async def handled_late(context: RequestContext, body: Body) -> Any:
+                await may_come.wait()
+                return handle(context, body)
+
+            broker.controls.on_request(
+                ApiKey.TXN_OFFSET_COMMIT, lambda *request: asyncio.ensure_future(handled_late(*request))
+            )
+            async with transactional(broker) as producer:
+                await producer.begin_transaction()
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.1):
+                        await producer.send_offsets_to_transaction({TopicPartition("t", 0): 42}, "g")
+                await producer.abort_transaction()
+                async with producer.transaction():
+                    call = asyncio.create_task(producer.send_offsets_to_transaction({TopicPartition("t", 1): 7}, "g"))
+                    await asyncio.sleep(0.1)  # until the group is in this transaction, in version 1
+                    may_come.set()
+                    await call
+            assert await offset_of_the_group(broker) is None
+            assert await offset_of_the_group(broker, 1) == 7
+
+    async def test_they_wait_for_markers_in_their_transaction_alone(
+        self, broker: DevBroker, producer: KafkaProducer
+    ) -> None:
+        broker.controls.hold_transactions()
+        async with producer.transaction():
+            await producer.send("t", b"new")
+        await producer.begin_transaction()
+        call = asyncio.create_task(producer.send_offsets_to_transaction({TopicPartition("t", 0): 42}, "g"))
+        await asyncio.sleep(0)
+        abort = asyncio.create_task(producer.abort_transaction())
+        await asyncio.sleep(0)
+        broker.controls.hold_transactions(False)
+        await abort
+        with pytest.raises(errors.TransactionAbortedError):
+            await call
+        async with producer.transaction():
+            await producer.send("t", b"2")
+        assert await offset_of_the_group(broker) is None
+
+
 class TestBatches:
     """Those whose sequences follow others of the transaction."""
 

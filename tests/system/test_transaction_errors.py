@@ -223,24 +223,6 @@ class TestLateNews:
                 await producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "group")
             await has_a_new_transaction(broker, producer)
 
-    async def test_a_failure_while_the_commit_is_on_its_way_does_not_call_it_off(
-        self, broker: DevBroker, producer: KafkaProducer
-    ) -> None:
-        await producer.begin_transaction()
-        await producer.send("t", b"1")
-        broker.controls.delay(ApiKey.END_TXN, 0.2)
-        broker.controls.delay(ApiKey.TXN_OFFSET_COMMIT, 0.1)
-        broker.controls.fail_next(ApiKey.TXN_OFFSET_COMMIT, errors.FencedInstanceIdError)
-        offsets = asyncio.create_task(producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "group"))
-        await asyncio.sleep(0.02)
-        await producer.commit_transaction()
-        with pytest.raises(errors.FencedInstanceIdError):
-            await offsets
-        assert await committed(broker) == [b"1"]
-        async with producer.transaction():
-            await producer.send("t", b"2")
-        assert await committed(broker) == [b"1", b"2"]
-
 
 class TestACommitThatNobodyWaitsFor:
     """Cancelled while it commits: it goes on, and is aborted if it fails."""

@@ -111,7 +111,7 @@ class Transaction:
         self.error: KafkaError | None = None
         """Why the transaction cannot be committed, or the producer not be used."""
         self.needs_new_epoch = False
-        """An abort must end with a new epoch: a record may still arrive late under this one."""
+        """An abort must end with a new epoch: a record or a request may still arrive late under this one."""
         self.is_commit_in_doubt = False
         """A commit was sent that had no answer: the coordinator may have heard it."""
         self.prepared: PreparedTxnState | None = None
@@ -131,6 +131,10 @@ class Transaction:
         self.new_partitions: set[TopicPartition] = set()
         self.partitions: set[TopicPartition] = set()
         self.groups: set[str] = set()
+        self.unanswered = 0
+        """Requests that add to it and have no answer, also those that were given up: the broker may have them, or get
+        them late.
+        """
 
     @property
     def state(self) -> TransactionState:
@@ -160,6 +164,11 @@ class Transaction:
     @property
     def is_known_to_the_broker(self) -> bool:
         """True when the coordinator may have something to end."""
+        return self.has_begun_at_broker or self.unanswered > 0
+
+    @property
+    def has_begun_at_broker(self) -> bool:
+        """True when the coordinator has something to end, unless it has ended it by itself."""
         return bool(self.partitions or self.groups or self.prepared)
 
     # life
@@ -256,6 +265,7 @@ class Transaction:
         self.prepared = None
         self.partitions.clear()
         self.groups.clear()
+        self.unanswered = 0
 
     def fail(self, error: KafkaError) -> None:
         """A record or a request failed: the transaction can only be aborted, or the producer be closed.

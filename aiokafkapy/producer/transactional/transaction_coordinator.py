@@ -9,6 +9,7 @@ Rules:
 - A request is sent again until its answer is there or its time is over: after a lost connection, a coordinator that has
   moved (which is looked up again), and any other retriable error, with back-off. CONCURRENT_TRANSACTIONS means that the
   transaction before is just being ended: that takes milliseconds, so it is asked again in twenty.
+- Requests of a transaction keep the identity that they were first sent with: a late attempt belongs to no other one.
 - Another epoch than ours is another producer: INVALID_PRODUCER_EPOCH, of the requests that are sent here, says that
   this one is fenced (KIP-360).
 
@@ -167,10 +168,11 @@ class TransactionCoordinator:
 
     async def add_offsets(self, group_id: str, timeout: float) -> None:
         """Tell the coordinator that the group's offsets belong to the transaction (version 1)."""
+        identity = self._identity()
 
         async def ask() -> None:
             node = await self._coordinator(TRANSACTION, self._transaction.transactional_id)
-            body = await self._send(node, ApiKey.ADD_OFFSETS_TO_TXN, group_id=group_id, **self._identity())
+            body = await self._send_counted(node, ApiKey.ADD_OFFSETS_TO_TXN, group_id=group_id, **identity)
             self._check(body.error_code)
 
         await self._until(ask, timeout, "AddOffsetsToTxn")
@@ -180,10 +182,11 @@ class TransactionCoordinator:
     ) -> None:
         """Write the offsets into the transaction, at the group's coordinator."""
         topics = by_topic((tp, offset_entry(tp.partition, *one)) for tp, one in offsets.items())
+        identity = self._identity()
 
         async def ask() -> None:
             node = await self._coordinator(GROUP, group.group_id)
-            body = await self._send(
+            body = await self._send_counted(
                 node,
                 ApiKey.TXN_OFFSET_COMMIT,
                 max_version=None if self._transaction.version >= 2 else TXN_OFFSET_COMMIT_BEFORE_V2,
@@ -192,7 +195,7 @@ class TransactionCoordinator:
                 member_id=group.member_id,
                 group_instance_id=group.group_instance_id,
                 topics=topics,
-                **self._identity(),
+                **identity,
             )
             for topic in body.topics:
                 for answer in topic.partitions:
@@ -256,8 +259,9 @@ class TransactionCoordinator:
         transaction = self._transaction
         while transaction.takes_partitions and transaction.new_partitions:
             partitions = set(transaction.new_partitions)
+            identity = {f"v3_and_below_{name}": value for name, value in self._identity().items()}
             try:
-                ask = partial(self._ask_to_add, partitions)
+                ask = partial(self._ask_to_add, partitions, identity)
                 await self._until(ask, self._timeout_ms / 1000, "AddPartitionsToTxn")
             except KafkaError as error:
                 transaction.fail(error)
@@ -265,10 +269,9 @@ class TransactionCoordinator:
                 transaction.added(partitions)
             self._wakeup()
 
-    async def _ask_to_add(self, partitions: Collection[TopicPartition]) -> None:
+    async def _ask_to_add(self, partitions: Collection[TopicPartition], identity: Mapping[str, Any]) -> None:
         topics = by_topic((tp, tp.partition) for tp in sorted(partitions))
         node = await self._coordinator(TRANSACTION, self._transaction.transactional_id)
-        identity = {f"v3_and_below_{name}": value for name, value in self._identity().items()}
         body = await self._send(
             node,
             ApiKey.ADD_PARTITIONS_TO_TXN,
@@ -347,6 +350,13 @@ class TransactionCoordinator:
         return await self.client.send_and_wait(
             api_key, lambda version: build_request(api_key, version, **fields), node=node, **options
         )
+
+    async def _send_counted(self, node: Node, api_key: ApiKey, **fields: Any) -> Any:
+        """As ``_send``; the transaction counts the request until its answer is there."""
+        self._transaction.unanswered += 1
+        body = await self._send(node, api_key, **fields)
+        self._transaction.unanswered -= 1
+        return body
 
     async def _coordinator(self, key_type: int, key: str) -> Node:
         node = self._nodes.get((key_type, key))

@@ -12,7 +12,9 @@ Rules:
   its outcome is unknown, which the error says; asking again, by ``commit`` or by the next ``begin``, tells it.
 - Records not sent when a transaction is aborted, or cannot be committed any more, are not sent; those in flight are
   waited for.
-
+- Offsets belong to the transaction that is open at their call. A commit waits for these calls, and an abort calls them
+  off. After a call that was cancelled or failed the transaction can only be aborted. Its request may come late: then
+  the next transaction needs another epoch, which each end brings in version 2.
 - ``commit_and_begin`` makes a cut when all records sent before are accepted: those accepted after it belong to the
   next transaction, and wait in the accumulator until the commit has its answer. If that fails, it fails too.
 - A caller that is cancelled in a commit which fails later finds the transaction aborted.
@@ -33,9 +35,11 @@ from ...common import TopicPartition
 from ...errors import (
     IllegalStateError,
     InvalidProducerEpochError,
+    InvalidTxnStateError,
     KafkaError,
     ProducerClosedError,
     ProducerFencedError,
+    TransactionAbortableError,
     TransactionAbortedError,
 )
 from ...observability import describe_error, get_logger
@@ -79,6 +83,7 @@ class Transactions:
         self.was_committed = False
         """Whether the last transaction was; False while it is open, or nobody knows."""
         self._ended_at = -math.inf
+        self._offsets: set[asyncio.Task[None]] = set()  # calls of ``send_offsets`` without an outcome
         self._hold: asyncio.Task[None] | None = None
         transaction.on_error = self._on_error
 
@@ -151,6 +156,7 @@ class Transactions:
         self._intake.shut_gate()
         try:
             await self._runtime.flush(math.inf)
+            await self._offsets_sent()
             transaction.prepare(self._coordinator.identity)
         finally:
             if transaction.is_open:
@@ -200,17 +206,26 @@ class Transactions:
             raise transaction.why_no_record()
         if not offsets:
             return
-        timeout = self._runtime.max_block
-        if self._hold is not None:
-            await asyncio.wait([self._hold])
+        work = self._send_offsets(offsets, group)
+        task = self._runtime.loop.create_task(work, name="aiokafkapy-transaction-offsets")
+        self._offsets.add(task)
+        task.add_done_callback(self._on_offsets_done)
         try:
-            if transaction.version < 2 and group.group_id not in transaction.groups:
-                await self._coordinator.add_offsets(group.group_id, timeout)
-            transaction.groups.add(group.group_id)
-            await self._coordinator.commit_offsets(group, offsets, timeout)
-        except KafkaError as error:
-            transaction.fail(error)
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            if task.cancel():  # else it had its outcome
+                transaction.fail(
+                    TransactionAbortableError(
+                        "send_offsets_to_transaction() was cancelled before its answer came: whether the offsets are "
+                        "in the transaction is not known, so it can only be aborted"
+                    )
+                )
             raise
+        if task.cancelled():
+            if not self._runtime.is_usable_here:
+                raise ProducerClosedError("the producer was closed before the offsets were in the transaction")
+            raise TransactionAbortedError("the transaction was aborted before the offsets were in it")
+        task.result()
 
     async def close(self, deadline: float) -> None:
         """Abort an open transaction, until ``deadline`` (loop time); the broker's time-out aborts it otherwise."""
@@ -229,8 +244,9 @@ class Transactions:
     def abandon(self) -> None:
         """The producer ends now: an end that is under way gets no answer any more."""
         self._release()
-        if self._ending is not None:
-            self._ending.cancel()
+        for task in (*self._offsets, self._ending):
+            if task is not None:
+                task.cancel()
 
     async def settled(self) -> None:
         """Return when no end is under way."""
@@ -298,6 +314,7 @@ class Transactions:
 
     async def _commit_what_is_written(self) -> None:
         transaction = self._transaction
+        await self._offsets_sent()
         if transaction.error is not None:
             raise transaction.error.fresh()
         if transaction.is_known_to_the_broker:
@@ -313,27 +330,66 @@ class Transactions:
 
     async def _abort(self) -> None:
         transaction = self._transaction
+        for call in self._offsets:
+            call.cancel()
         self._drop_unsent()
+        await self._offsets_sent()
         await self._runtime.flush(math.inf)
+        transaction.needs_new_epoch |= transaction.unanswered > 0
+        needs_new_epoch = transaction.needs_new_epoch and transaction.version < 2
         try:
-            needs_new_epoch = transaction.needs_new_epoch and transaction.version < 2
             if transaction.is_known_to_the_broker:
-                try:
-                    await self._coordinator.end(committed=False, timeout=self._runtime.max_block)
-                    self._ended_at = self._runtime.loop.time()
-                    # Another attempt asks for the epoch only: the one that has ended it may be out of date.
-                    transaction.ended_at_broker()
-                except ProducerFencedError:
-                    if not isinstance(transaction.error, InvalidProducerEpochError):
-                        raise
-                    # Another producer, or the broker by its time-out: the request for an epoch tells which (KIP-588).
-                    needs_new_epoch = True
+                needs_new_epoch |= await self._abort_at_broker()
             if needs_new_epoch:
                 await self._coordinator.init_producer_id(self._runtime.max_block)
         except KafkaError as failure:
             transaction.end_failed(failure)
             raise
         transaction.ended()
+
+    async def _abort_at_broker(self) -> bool:
+        """True when the next transaction needs another epoch on account of the answer."""
+        transaction = self._transaction
+        try:
+            await self._coordinator.end(committed=False, timeout=self._runtime.max_block)
+        except ProducerFencedError:
+            if not isinstance(transaction.error, InvalidProducerEpochError):
+                raise
+            # Another producer, or the broker by its time-out: the request for an epoch tells which (KIP-588).
+            return True
+        except InvalidTxnStateError:
+            if transaction.has_begun_at_broker:
+                raise
+            # None of the requests without an answer had begun it there.
+        self._ended_at = self._runtime.loop.time()
+        # Another attempt asks for the epoch only: the one that has ended it may be out of date.
+        transaction.ended_at_broker()
+        return False
+
+    async def _send_offsets(self, offsets: Mapping[TopicPartition, OffsetToCommit], group: GroupMetadata) -> None:
+        transaction, timeout = self._transaction, self._runtime.max_block
+        if self._hold is not None:
+            await asyncio.wait([self._hold])
+        if not transaction.takes_partitions:  # it has failed meanwhile
+            raise transaction.why_no_record()
+        try:
+            if transaction.version < 2 and group.group_id not in transaction.groups:
+                await self._coordinator.add_offsets(group.group_id, timeout)
+            transaction.groups.add(group.group_id)
+            await self._coordinator.commit_offsets(group, offsets, timeout)
+        except KafkaError as error:
+            transaction.fail(error)
+            raise
+
+    def _on_offsets_done(self, task: asyncio.Task[None]) -> None:
+        self._offsets.discard(task)
+        if not task.cancelled():
+            task.exception()  # retrieved, for the caller may have been cancelled; then the transaction has it
+
+    async def _offsets_sent(self) -> None:
+        """Return when no call of ``send_offsets`` is under way."""
+        while self._offsets:
+            await asyncio.wait(self._offsets)
 
     def _drop_unsent(self, cause: KafkaError | None = None) -> None:
         cause = self._transaction.error or cause

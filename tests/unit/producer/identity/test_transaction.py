@@ -78,6 +78,17 @@ def test_in_version_2_the_first_batch_adds_its_partition() -> None:
     assert not harness.transaction.is_known_to_the_broker
 
 
+def test_a_request_without_an_answer_may_have_told_the_broker() -> None:
+    harness = Harness(1)
+    harness.transaction.begin()
+    harness.transaction.unanswered += 1
+    assert harness.transaction.is_known_to_the_broker
+    assert not harness.transaction.has_begun_at_broker
+    harness.transaction.start_abort()
+    harness.transaction.ended()
+    assert not harness.transaction.is_known_to_the_broker
+
+
 def test_in_version_1_a_batch_waits_until_its_partition_is_added() -> None:
     harness = Harness(1)
     harness.transaction.begin()

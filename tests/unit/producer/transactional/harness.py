@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from aiokafkapy.common import ExponentialBackoff, TopicPartition
-from aiokafkapy.errors import KafkaError
+from aiokafkapy.errors import BrokerError, KafkaError
 from aiokafkapy.producer.identity.transaction import PreparedTxnState, Transaction
 from aiokafkapy.producer.identity.transaction_manager import TransactionManager
 from aiokafkapy.producer.intake.record_intake import RecordIntake
@@ -157,9 +157,19 @@ class World:
         await self._call("markers")
 
     async def add_offsets(self, group_id: str, timeout: float) -> None:
-        await self._call(f"add {group_id}")
+        await self._counted(f"add {group_id}")
 
     async def commit_offsets(
         self, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetToCommit], timeout: float
     ) -> None:
-        await self._call(f"offsets {group.group_id}")
+        await self._counted(f"offsets {group.group_id}")
+
+    async def _counted(self, name: str) -> None:
+        """A broker's error is an answer, a time-out is not."""
+        self.transaction.unanswered += 1
+        try:
+            await self._call(name)
+        except BrokerError:
+            self.transaction.unanswered -= 1
+            raise
+        self.transaction.unanswered -= 1

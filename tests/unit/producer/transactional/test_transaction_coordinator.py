@@ -548,6 +548,29 @@ class TestOffsets:
             await self.commit(World(), code(GroupAuthorizationFailedError))
         assert (caught.value.topic, caught.value.partition) == ("a", 0)
 
+    @pytest.mark.parametrize("lost", [0, 2])
+    @on_virtual_time
+    async def test_requests_without_an_answer_are_counted(self, lost: int) -> None:
+        world = World(1)
+        world.will(ApiKey.ADD_OFFSETS_TO_TXN, *[DisconnectedError("gone")] * lost, SimpleNamespace(error_code=0))
+        await world.coordinator.add_offsets("g", 60.0)
+        await self.commit(world, code(NotCoordinatorError), 0)
+        assert world.transaction.unanswered == lost
+
+    @on_virtual_time
+    async def test_a_later_attempt_has_the_identity_of_the_first(self) -> None:
+        world = World()
+        first = asyncio.get_running_loop().create_future()
+        world.will(ApiKey.TXN_OFFSET_COMMIT, first, self.answer(0))
+        sending = asyncio.create_task(
+            world.coordinator.commit_offsets(GroupMetadata("g"), {A: OffsetToCommit(9)}, 60.0)
+        )
+        await settle()
+        world.manager.use_identity(7, 4)
+        first.set_exception(DisconnectedError("gone"))
+        await sending
+        assert [body.producer_epoch for _, body in world.requests(ApiKey.TXN_OFFSET_COMMIT)] == [3, 3]
+
     @on_virtual_time
     async def test_a_moved_group_is_looked_up_again(self) -> None:
         world = World()
