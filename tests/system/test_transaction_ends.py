@@ -153,6 +153,27 @@ class TestOffsets:
         assert await offset_of_the_group(broker) is None
 
 
+class TestPartitions:
+    """AddPartitionsToTxn, which version 1 sends."""
+
+    async def test_those_that_are_being_added_are_aborted(self, broker: DevBroker, producer: KafkaProducer) -> None:
+        """The broker has no open transaction that the producer does not know, which its time-out would end."""
+        await producer.begin_transaction()
+        await producer.send("t", b"never")
+        await producer.abort_transaction()
+        broker.controls.delay(ApiKey.ADD_PARTITIONS_TO_TXN, 0.2)
+        broker.controls.delay(ApiKey.PRODUCE, 0.2)
+        await producer.begin_transaction()
+        record = await producer.enqueue("t", b"never")
+        await asyncio.sleep(0.05)
+        await producer.abort_transaction()
+        await asyncio.gather(record, return_exceptions=True)
+        await asyncio.sleep(0.3)  # until a late request has come
+        broker.controls.clear()
+        assert broker.controls.expire_transactions("one") == 0
+        await has_a_new_transaction(broker, producer)
+
+
 class TestBatches:
     """Those whose sequences follow others of the transaction."""
 

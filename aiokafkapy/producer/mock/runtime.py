@@ -125,6 +125,12 @@ class MockCoordinator:
     async def markers_written(self) -> None:
         """They are."""
 
+    async def partitions_added(self) -> None:
+        """None waits."""
+
+    async def stop_adding_partitions(self) -> None:
+        """None is added."""
+
     async def add_offsets(self, group_id: str, timeout: float) -> None:
         """The group is part of the transaction."""
 

@@ -166,6 +166,17 @@ class TransactionCoordinator:
         if self._adding is None or self._adding.done():
             self._adding = self._loop.create_task(self._add_partitions(), name="aiokafkapy-transaction")
 
+    async def partitions_added(self) -> None:
+        """Return when no partition waits for its answer."""
+        if self._adding is not None:
+            await asyncio.wait([self._adding])
+
+    async def stop_adding_partitions(self) -> None:
+        """Wait for no answer any more: the transaction is aborted."""
+        if self._adding is not None:
+            self._adding.cancel()
+            await asyncio.wait([self._adding])
+
     async def add_offsets(self, group_id: str, timeout: float) -> None:
         """Tell the coordinator that the group's offsets belong to the transaction (version 1)."""
         identity = self._identity()
@@ -272,7 +283,7 @@ class TransactionCoordinator:
     async def _ask_to_add(self, partitions: Collection[TopicPartition], identity: Mapping[str, Any]) -> None:
         topics = by_topic((tp, tp.partition) for tp in sorted(partitions))
         node = await self._coordinator(TRANSACTION, self._transaction.transactional_id)
-        body = await self._send(
+        body = await self._send_counted(
             node,
             ApiKey.ADD_PARTITIONS_TO_TXN,
             max_version=ADD_PARTITIONS_FOR_CLIENTS,

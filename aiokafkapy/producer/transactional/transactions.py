@@ -315,6 +315,7 @@ class Transactions:
     async def _commit_what_is_written(self) -> None:
         transaction = self._transaction
         await self._offsets_sent()
+        await self._coordinator.partitions_added()
         if transaction.error is not None:
             raise transaction.error.fresh()
         if transaction.is_known_to_the_broker:
@@ -334,6 +335,7 @@ class Transactions:
             call.cancel()
         self._drop_unsent()
         await self._offsets_sent()
+        await self._coordinator.stop_adding_partitions()
         await self._runtime.flush(math.inf)
         transaction.needs_new_epoch |= transaction.unanswered > 0
         needs_new_epoch = transaction.needs_new_epoch and transaction.version < 2

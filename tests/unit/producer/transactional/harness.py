@@ -47,6 +47,7 @@ class World:
         self.dropped: list[KafkaError] = []
         self.kept: PreparedTxnState | None = None
         self.is_flush_settled = True
+        self.adding: asyncio.Future[None] | None = None
         self.loop = asyncio.get_running_loop()
         self.transaction = Transaction("tx", lambda: None)
         self.transaction.version = version
@@ -155,6 +156,14 @@ class World:
 
     async def markers_written(self) -> None:
         await self._call("markers")
+
+    async def partitions_added(self) -> None:
+        if self.adding is not None:
+            await asyncio.wait([self.adding])
+
+    async def stop_adding_partitions(self) -> None:
+        if self.adding is not None:
+            self.adding.cancel()
 
     async def add_offsets(self, group_id: str, timeout: float) -> None:
         await self._counted(f"add {group_id}")

@@ -492,6 +492,35 @@ class TestPartitions:
             assert not world.transaction.must_wait(partition, 0)
 
     @on_virtual_time
+    async def test_an_abort_waits_for_no_answer_and_a_late_one_adds_nothing(self) -> None:
+        world = World(1)
+        late = asyncio.get_running_loop().create_future()
+        world.will(ApiKey.ADD_PARTITIONS_TO_TXN, late)
+        world.transaction.must_wait(A, 0)
+        await settle()
+        world.transaction.start_abort()
+        await world.coordinator.stop_adding_partitions()
+        assert world.transaction.unanswered == 1
+        assert world.transaction.is_known_to_the_broker
+        assert late.cancelled()
+        assert world.transaction.partitions == set()
+
+    @on_virtual_time
+    async def test_a_commit_waits_for_an_answer(self) -> None:
+        world = World(1)
+        answer = asyncio.get_running_loop().create_future()
+        world.will(ApiKey.ADD_PARTITIONS_TO_TXN, answer)
+        await world.coordinator.partitions_added()  # there is none
+        world.transaction.must_wait(A, 0)
+        waiting = asyncio.create_task(world.coordinator.partitions_added())
+        await settle()
+        assert not waiting.done()
+        answer.set_result(self.answer(a=0))
+        await waiting
+        assert world.transaction.partitions == {A}
+        assert world.transaction.unanswered == 0
+
+    @on_virtual_time
     async def test_closing_waits_for_its_end(self) -> None:
         world = World(1)
         world.will(ApiKey.ADD_PARTITIONS_TO_TXN, asyncio.get_running_loop().create_future())

@@ -903,3 +903,27 @@ class TestOffsetsAtAnEnd:
         world.log.clear()
         await world.transactions.abort()
         assert world.log == ["shut", "abort_undrained", "flush", "init"]
+
+
+class TestPartitionsAtAnEnd:
+    """AddPartitionsToTxn under way when the transaction ends."""
+
+    @on_virtual_time
+    async def test_a_commit_waits_for_its_answer(self) -> None:
+        world = await World(version=1).begun(A)
+        world.adding = world.loop.create_future()
+        commit = asyncio.create_task(world.transactions.commit())
+        await settle()
+        assert "commit" not in world.log
+        world.adding.set_result(None)
+        await commit
+        assert world.log[-1] == "commit"
+
+    @on_virtual_time
+    async def test_an_abort_does_not_and_takes_them_for_added(self) -> None:
+        world = await World(version=1).begun()
+        world.adding = world.loop.create_future()
+        world.transaction.unanswered = 1
+        await world.transactions.abort()
+        assert world.adding.cancelled()
+        assert world.log == ["shut", "abort_undrained", "flush", "abort", "init"]
