@@ -358,8 +358,10 @@ class Metadata:
         """True when the last connection to some address failed."""
         return bool(self._address_errors)
 
-    def describe_failure(self, topic: str | None = None) -> str:
-        """Why there is no metadata (of ``topic``), in one line with the last error of each address."""
+    def describe_failure(self, topic: str | None = None, partition: int | None = None) -> str:
+        """Why there is no metadata (of ``topic``, or no leader of its ``partition``), in one line with the last error
+        of each address.
+        """
         causes = []
         if topic is not None and topic in self._topic_errors:
             causes.append(str(self._topic_errors[topic]))
@@ -369,6 +371,8 @@ class Metadata:
             causes.append(f"asked for it alone, brokers have closed the connection {attempts} times")
         elif self.last_failure is not None:
             causes.append(f"the last metadata request failed: {self.last_failure}")
+        if topic is not None and partition is not None and (fault := self._describe_partition(topic, partition)):
+            causes.append(fault)
         if self._address_errors:
             errors = "; ".join(f"{address}: {_describe(error)}" for address, error in self._address_errors.items())
             causes.append(("no broker is reachable: " if self.cluster.is_bootstrap else "unreachable: ") + errors)
@@ -381,6 +385,16 @@ class Metadata:
     def _note_expiry(self) -> None:
         """Compute when the metadata is stale and must be updated unasked."""
         self.times.expires_at = min(self.last_successful_refresh + self._max_age, self._apart.next_at)
+
+    def _describe_partition(self, topic: str, partition: int) -> str | None:
+        """What the view lacks of a partition of a known topic; None if it lacks nothing."""
+        count = self.cluster.partition_count(topic)
+        if not count:
+            return None
+        if self.cluster.partition(TopicPartition(topic, partition)) is None:
+            return f"no such partition; the topic has 0 to {count - 1}"
+        leader, _ = self.current_leader(TopicPartition(topic, partition))
+        return None if leader is not None else f"partition {partition} has no leader"
 
     def _describe_silence(self) -> str:
         if not self.cluster.is_bootstrap:

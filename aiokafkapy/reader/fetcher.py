@@ -33,7 +33,7 @@ from ..record.columns import ReadRecords
 from ..record.record_columns import OFFSET_MAX, RecordColumns
 from .config import ReaderConfig
 from .fetched import AbortedTransaction, CompletedFetch
-from .offset_lookup import EARLIEST, LATEST
+from .offset_lookup import EARLIEST, LATEST, OffsetAndTimestamp, not_found_error
 
 __all__ = ["FetchPlan", "Fetcher", "PartitionRecords", "PartitionRows"]
 
@@ -66,6 +66,9 @@ class PartitionRows(NamedTuple):
 class PartitionState:
     """One assigned partition. ``position`` is None until the offset for ``reset_to`` is known; ``stop_at`` is
     exclusive.
+
+    While it is looked up: ``asked_for`` is what a request in flight asks for, ``find_by`` the time until which it must
+    be found, ``last_error`` the cause why it was not yet.
     """
 
     position: int | None = None
@@ -77,6 +80,9 @@ class PartitionState:
     end_offset: int = -1
     stop_at: int = OFFSET_MAX
     error: KafkaError | None = None
+    asked_for: int | None = None
+    find_by: float | None = None
+    last_error: KafkaError | None = None
 
     @property
     def is_finished(self) -> bool:
@@ -160,6 +166,7 @@ class Fetcher:
         state = self.state(topic_partition)
         state.position, state.reset_to = offset, reset_to
         state.retry_at, state.attempts, state.error = 0.0, 0, None
+        state.find_by = state.last_error = None
         state.has_arrived = False
         self.arrived = deque(one for one in self.arrived if one.topic_partition != topic_partition)
 
@@ -170,20 +177,62 @@ class Fetcher:
             raise IllegalStateError(f"{topic_partition} is not assigned to this reader: call assign() first")
         return state
 
-    def partitions_to_reset(self, now: float) -> dict[TopicPartition, int]:
-        """Partitions whose position must be looked up, with the time to look up."""
-        return {
-            tp: state.reset_to
-            for tp, state in self.partitions.items()
-            if state.position is None and state.reset_to is not None and state.error is None and state.retry_at <= now
-        }
+    # positions that are looked up
 
-    def complete_reset(self, topic_partition: TopicPartition, reset_to: int, offset: int) -> None:
-        """Set the position that was looked up; no effect after another ``seek`` in the meantime."""
+    def partitions_to_reset(self, now: float) -> dict[TopicPartition, int]:
+        """Partitions whose position must be asked for now, with the time to look up.
+
+        Each backs off by itself, and gets an error for the caller if it was not found within default_api_timeout_ms.
+        """
+        wanted = {}
+        timeout = self.config.default_api_timeout_ms / 1000
+        for tp, state in self.partitions.items():
+            if state.position is not None or state.reset_to is None or state.error is not None:
+                continue
+            if state.find_by is None:
+                state.find_by = now + timeout
+            if state.find_by <= now:
+                state.error = not_found_error(tp, timeout, state.last_error, self.metadata)
+                state.error.__cause__ = state.last_error
+                state.find_by = state.last_error = None
+            elif state.retry_at <= now and state.asked_for != state.reset_to:
+                wanted[tp] = state.reset_to
+        return wanted
+
+    def note_asked(self, asked: Mapping[TopicPartition, int]) -> None:
+        """A request for these positions is in flight; ``handle_offset`` ends that."""
+        for tp, reset_to in asked.items():
+            self.partitions[tp].asked_for = reset_to
+
+    def note_not_asked(self, topic_partition: TopicPartition, now: float) -> None:
+        """There was no leader to ask: back off if that was a broker's answer, and not for want of one."""
+        if self.metadata.cluster.partition_count(topic_partition.topic):
+            self._back_off(self.partitions[topic_partition], now)
+
+    def handle_offset(
+        self, topic_partition: TopicPartition, reset_to: int, found: OffsetAndTimestamp | KafkaError | None, now: float
+    ) -> None:
+        """Set the position that was found, or keep the error; no effect after another ``seek`` in the meantime."""
         state = self.partitions.get(topic_partition)
-        if state is not None and state.position is None and state.reset_to == reset_to:
-            state.position = offset
+        if state is None:
+            return
+        if state.asked_for == reset_to:
+            state.asked_for = None
+        if state.position is not None or state.reset_to != reset_to:
+            return
+        if found is None and reset_to != LATEST:
+            state.reset_to = LATEST  # all records are older than the time
+        elif not isinstance(found, KafkaError):
+            state.position = 0 if found is None else found.offset
             state.attempts = 0
+            state.find_by = state.last_error = None
+        elif found.retriable:
+            state.last_error = found
+            self._back_off(state, now)
+        else:
+            state.error = found
+            state.find_by = state.last_error = None
+            self._back_off(state, now)
 
     # requests
 
@@ -216,9 +265,12 @@ class Fetcher:
         return plans
 
     def next_retry(self, now: float) -> float | None:
-        """Seconds until the first partition that backs off may be tried again; None when none does."""
-        waiting = [state.retry_at for state in self.partitions.values() if state.retry_at > now]
-        return min(waiting) - now if waiting else None
+        """Seconds until something is due without news: a partition may be tried again, or its time is over. None when
+        there is nothing to wait for.
+        """
+        due = [state.retry_at for state in self.partitions.values() if state.retry_at > now]
+        due += [state.find_by for state in self.partitions.values() if state.find_by is not None]
+        return max(0.0, min(due) - now) if due else None
 
     # responses
 

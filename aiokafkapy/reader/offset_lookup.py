@@ -5,7 +5,9 @@ Owns the requests and their retries while leaders move. Kafka's counterpart is `
 Rules:
 
 - One request per leader with all of its partitions, all in parallel; only the partitions that failed are retried.
-- Retriable errors are retried with back-off until the time-out; any other error is raised at once.
+- ``look_up`` retries retriable errors with back-off until the time-out, and raises any other error at once.
+- ``ask_leaders`` and ``answers`` are its two halves, for the reader's positions: there each partition has its own
+  outcome.
 - With read_committed, the end is the last stable offset.
 """
 
@@ -13,12 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from ..client.nodes.client_request import ClientRequest, ClientResponse
 from ..common import ExponentialBackoff, Node, TopicPartition
-from ..errors import KafkaError, KafkaTimeoutError, make
+from ..errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError, make
 from ..protocol.api import ApiKey
 from ..protocol.codec import Message, Struct
 from ..protocol.messages import build_request, by_topic
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from ..client.network_client import NetworkClient
     from ..cluster.metadata import Metadata
 
-__all__ = ["EARLIEST", "LATEST", "MAX_TIMESTAMP", "OffsetAndTimestamp", "OffsetLookup"]
+__all__ = ["EARLIEST", "LATEST", "MAX_TIMESTAMP", "OffsetAndTimestamp", "OffsetLookup", "not_found_error"]
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -47,6 +49,10 @@ class OffsetAndTimestamp(NamedTuple):
     leader_epoch: int = -1
 
 
+Answer: TypeAlias = OffsetAndTimestamp | KafkaError | None
+"""A partition's outcome; None if it has no record as young as the time."""
+
+
 class OffsetLookup:
     """Looks up offsets. Uses its owner's client and metadata, and keeps no state between calls."""
 
@@ -57,7 +63,6 @@ class OffsetLookup:
         self._metadata = metadata
         self._backoff = backoff
         self._isolation_level = int(read_committed)
-        self._last_error: KafkaError | None = None  # for a time-out's message
 
     async def look_up(
         self, wanted: Mapping[TopicPartition, int], timeout: float
@@ -70,31 +75,35 @@ class OffsetLookup:
         """
         self._metadata.add_topics({tp.topic for tp in wanted})
         found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
-        self._last_error = None
+        errors: dict[TopicPartition, KafkaError] = {}
         try:
             async with asyncio.timeout(timeout):
                 attempts = 0
                 while len(found) < len(wanted):
-                    asked = self._ask_leaders({tp: time for tp, time in wanted.items() if tp not in found})
-                    for future in asked:
-                        self._read(await future, found)
+                    asked = self.ask_leaders({tp: time for tp, time in wanted.items() if tp not in found})
+                    for partitions, future in asked:
+                        for tp, answer in self.answers(partitions, await future).items():
+                            if not isinstance(answer, KafkaError):
+                                found[tp] = answer
+                            elif answer.retriable:
+                                errors[tp] = answer
+                            else:
+                                raise answer
                     if len(found) < len(wanted):
                         await self._wait(self._backoff.delay(attempts), has_asked=bool(asked))
                         attempts += bool(asked)
         except TimeoutError:
             missing = next(tp for tp in wanted if tp not in found)
-            cause = self._last_error or self._metadata.describe_failure(missing.topic)
-            raise KafkaTimeoutError(
-                f"the offset of {missing} was not found within {timeout:g} s: {cause}",
-                topic=missing.topic,
-                partition=missing.partition,
-            ) from self._last_error
+            last = errors.get(missing)
+            raise not_found_error(missing, timeout, last, self._metadata) from last
         return found
 
-    # internals
-
-    def _ask_leaders(self, wanted: Mapping[TopicPartition, int]) -> list[asyncio.Future[ClientResponse]]:
-        """Send a request to each leader that is ready; begin to connect to the others, or request metadata."""
+    def ask_leaders(
+        self, wanted: Mapping[TopicPartition, int]
+    ) -> list[tuple[Mapping[TopicPartition, int], asyncio.Future[ClientResponse]]]:
+        """Send a request to each leader that is ready; begin to connect to the others, or request metadata. Returns
+        the partitions of each request.
+        """
         loop = asyncio.get_running_loop()
         by_leader: dict[Node, dict[TopicPartition, int]] = {}
         for tp, time in wanted.items():
@@ -104,10 +113,29 @@ class OffsetLookup:
             else:
                 by_leader.setdefault(leader, {})[tp] = time
         return [
-            self._client.send(self._request(leader, partitions), loop.time())
+            (partitions, self._client.send(self._request(leader, partitions), loop.time()))
             for leader, partitions in by_leader.items()
             if self._client.ready(leader, loop.time())
         ]
+
+    def answers(self, asked: Iterable[TopicPartition], response: ClientResponse) -> dict[TopicPartition, Answer]:
+        """The outcome of each partition of a request. After a retriable error new metadata is requested."""
+        try:
+            body = response.body_or_raise()
+        except KafkaError as error:
+            found: dict[TopicPartition, Answer] = {tp: error.fresh() for tp in asked}
+        else:
+            answered = {
+                TopicPartition(topic.name, one.partition_index): one
+                for topic in body.topics
+                for one in topic.partitions
+            }
+            found = {tp: _answer(tp, answered.get(tp)) for tp in asked}
+        if any(isinstance(answer, KafkaError) and answer.retriable for answer in found.values()):
+            self._metadata.request_update()
+        return found
+
+    # internals
 
     def _request(self, leader: Node, wanted: Mapping[TopicPartition, int]) -> ClientRequest:
         def build(version: int) -> Message:
@@ -139,28 +167,21 @@ class OffsetLookup:
 
         return by_topic((tp, entry(tp, time)) for tp, time in wanted.items())
 
-    def _read(self, response: ClientResponse, found: dict[TopicPartition, OffsetAndTimestamp | None]) -> None:
-        """Record the offsets found; raises an error that is not retriable."""
-        try:
-            body = response.body_or_raise()
-            for topic in body.topics:
-                for answer in topic.partitions:
-                    self._read_partition(TopicPartition(topic.name, answer.partition_index), answer, found)
-        except KafkaError as error:
-            if not error.retriable:
-                raise
-            self._last_error = error
-            self._metadata.request_update()
 
-    def _read_partition(
-        self, tp: TopicPartition, answer: Struct, found: dict[TopicPartition, OffsetAndTimestamp | None]
-    ) -> None:
-        if not answer.error_code:
-            place = OffsetAndTimestamp(answer.offset, answer.timestamp, getattr(answer, "leader_epoch", -1))
-            found[tp] = place if answer.offset >= 0 else None
-            return
-        error = make(answer.error_code, topic=tp.topic, partition=tp.partition)
-        if not error.retriable:
-            raise error
-        self._last_error = error
-        self._metadata.request_update()
+def not_found_error(
+    topic_partition: TopicPartition, timeout: float, last_error: KafkaError | None, metadata: Metadata
+) -> KafkaTimeoutError:
+    """The error of a partition whose offset was not found in time, with its last error, or what the metadata lacks."""
+    cause = last_error or metadata.describe_failure(*topic_partition)
+    text = f"the offset of {topic_partition} was not found within {timeout:g} s: {cause}"
+    return KafkaTimeoutError(text, topic=topic_partition.topic, partition=topic_partition.partition)
+
+
+def _answer(tp: TopicPartition, answer: Struct | None) -> Answer:
+    if answer is None:
+        return UnknownTopicOrPartitionError("it is not in the answer", topic=tp.topic, partition=tp.partition)
+    if answer.error_code:
+        return make(answer.error_code, topic=tp.topic, partition=tp.partition)
+    if answer.offset < 0:
+        return None
+    return OffsetAndTimestamp(answer.offset, answer.timestamp, getattr(answer, "leader_epoch", -1))

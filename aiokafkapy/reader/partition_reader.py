@@ -69,8 +69,7 @@ class PartitionReader:
         self._client: NetworkClient | None = None
         self._lookup: OffsetLookup | None = None
         self._group_offsets: GroupOffsets | None = None
-        self._reset_task: asyncio.Task[None] | None = None
-        self._crash: BaseException | None = None
+        self._crash: Exception | None = None
         self._has_news = asyncio.Event()
         self._is_closed = False
 
@@ -98,9 +97,6 @@ class PartitionReader:
         client, self._client = self._client, None
         if client is None:
             return
-        if self._reset_task is not None:
-            self._reset_task.cancel()
-            await asyncio.wait({self._reset_task})
         await client.close()
 
     async def __aenter__(self) -> Self:
@@ -226,7 +222,8 @@ class PartitionReader:
         seconds.
 
         Raises each error that is not retriable once: a damaged batch, an offset out of range without a reset, missing
-        authorization. The next call continues with the other partitions.
+        authorization; and KafkaTimeoutError for a partition whose start was not found within default_api_timeout_ms,
+        such as one without a leader. The next call continues with the other partitions.
         """
         found = await self.fetch_partition(max_wait)
         return [] if found is None else found.records
@@ -253,10 +250,12 @@ class PartitionReader:
         while True:
             self._has_news.clear()
             if self._crash is not None:
-                raise self._crash
-            found = take()
+                crash, self._crash = self._crash, None
+                raise crash
             now = loop.time()
-            self._send_requests(client, now)
+            self._look_up_positions(now)
+            found = take()
+            self._send_fetches(client, now)
             if found is not None or now >= deadline or self.is_finished:
                 return found
             await self._wait(min(deadline - now, self._fetcher.next_retry(now) or max_wait))
@@ -272,23 +271,15 @@ class PartitionReader:
 
     # asyncio callbacks
 
-    def _on_fetched(self, plan: FetchPlan, future: asyncio.Future[ClientResponse]) -> None:
+    def _on_answer(
+        self, handle: Callable[[ClientResponse, float], None], future: asyncio.Future[ClientResponse]
+    ) -> None:
         if self._client is None:
             return
-        now = asyncio.get_running_loop().time()
         try:
-            body = future.result().body_or_raise()
-        except KafkaError as error:
-            self._fetcher.handle_failure(plan, error, now)
-        else:
-            self._fetcher.handle_response(plan, body, now)
-        self._has_news.set()
-
-    def _on_reset_done(self, task: asyncio.Task[None]) -> None:
-        self._reset_task = None
-        # An unexpected error is a bug of ours: the next call raises it.
-        if not task.cancelled():
-            self._crash = task.exception()
+            handle(future.result(), asyncio.get_running_loop().time())
+        except Exception as error:  # the callback's root: a bug of ours, which the next call raises
+            self._crash = error
         self._has_news.set()
 
     # internals
@@ -316,11 +307,23 @@ class PartitionReader:
         except TimeoutError:
             pass
 
-    def _send_requests(self, client: NetworkClient, now: float) -> None:
+    def _look_up_positions(self, now: float) -> None:
+        assert self._lookup is not None
         wanted = self._fetcher.partitions_to_reset(now)
-        if wanted and self._reset_task is None:
-            self._reset_task = asyncio.get_running_loop().create_task(self._reset(wanted))
-            self._reset_task.add_done_callback(self._on_reset_done)
+        if not wanted:
+            return
+        for tp in [tp for tp in wanted if self.metadata.current_leader(tp)[0] is None]:
+            self._fetcher.note_not_asked(tp, now)
+        for asked, future in self._lookup.ask_leaders(wanted):
+            self._fetcher.note_asked(asked)
+            future.add_done_callback(partial(self._on_answer, partial(self._handle_offsets, asked)))
+
+    def _handle_offsets(self, asked: Mapping[TopicPartition, int], response: ClientResponse, now: float) -> None:
+        assert self._lookup is not None
+        for tp, found in self._lookup.answers(asked, response).items():
+            self._fetcher.handle_offset(tp, asked[tp], found, now)
+
+    def _send_fetches(self, client: NetworkClient, now: float) -> None:
         for plan in self._fetcher.plans(now, partial(client.ready, now=now)):
             request = ClientRequest(
                 plan.node.node_id,
@@ -329,17 +332,12 @@ class PartitionReader:
                 timeout=self.config.fetch_max_wait_ms / 1000 + self.config.request_timeout_ms / 1000,
                 max_version=plan.max_version,
             )
-            client.send(request, now).add_done_callback(partial(self._on_fetched, plan))
+            client.send(request, now).add_done_callback(partial(self._on_answer, partial(self._handle_fetched, plan)))
 
-    async def _reset(self, wanted: Mapping[TopicPartition, int]) -> None:
+    def _handle_fetched(self, plan: FetchPlan, response: ClientResponse, now: float) -> None:
         try:
-            found = await self.list_offsets(wanted)
-            older = [tp for tp, place in found.items() if place is None]
-            ends = await self.end_offsets(older) if older else {}
+            body = response.body_or_raise()
         except KafkaError as error:
-            for tp in wanted:
-                if tp in self._fetcher.partitions:
-                    self._fetcher.state(tp).error = error.fresh()
-            return
-        for tp, place in found.items():
-            self._fetcher.complete_reset(tp, wanted[tp], ends[tp] if place is None else place.offset)
+            self._fetcher.handle_failure(plan, error, now)
+        else:
+            self._fetcher.handle_response(plan, body, now)

@@ -18,6 +18,7 @@ from aiokafkapy.errors import (
     InvalidTopicError,
     KafkaTimeoutError,
     OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
 from aiokafkapy.producer.producer import KafkaProducer
@@ -158,6 +159,45 @@ async def test_an_offset_that_is_not_in_the_log_is_reset_or_an_error(broker: Dev
         reader.seek(PARTITIONS[0], 500)
         with pytest.raises(OffsetOutOfRangeError, match="t-0: offset 500"):
             await reader.fetch(10)
+
+
+async def test_a_partition_that_cannot_be_looked_up_does_not_stop_the_others(broker: DevBroker) -> None:
+    await send(broker, [b"0", b"1"], 0)
+    await send(broker, [b"2"], 1)
+    broker.controls.set_leader(TOPIC, 2, None)
+    missing = TopicPartition(TOPIC, 77)
+    errors: list[str] = []
+    async with PartitionReader(broker.bootstrap_servers, default_api_timeout_ms=1_000) as reader:
+        reader.assign([PARTITIONS[2], missing, *PARTITIONS[:2]])
+        assert {record.value for record in await read(reader, 3)} == {b"0", b"1", b"2"}
+        reader.seek_to_time(PARTITIONS[0], 1_001)
+        assert [record.value for record in await read(reader, 1)] == [b"1"]
+        async with asyncio.timeout(20):
+            while len(errors) < 2:
+                try:
+                    await reader.fetch()
+                except KafkaTimeoutError as error:
+                    errors.append(str(error))
+    assert "the offset of t-2 was not found within 1 s: partition 2 has no leader" in errors
+    assert "the offset of t-77 was not found within 1 s: no such partition; the topic has 0 to 5" in errors
+
+
+async def test_a_topic_that_may_not_be_read_does_not_stop_the_others(broker: DevBroker) -> None:
+    await send(broker, [b"0"], 0)
+    broker.create_topic("secret", partitions=1)
+    broker.controls.fail_next(ApiKey.LIST_OFFSETS, TopicAuthorizationFailedError, topic="secret", times=None)
+    async with PartitionReader(broker.bootstrap_servers) as reader:
+        reader.assign([TopicPartition("secret", 0), PARTITIONS[0]])
+        found: list[ConsumedRecord] = []
+        errors: list[str] = []
+        async with asyncio.timeout(20):
+            while not found or not errors:
+                try:
+                    found += await reader.fetch()
+                except TopicAuthorizationFailedError as error:
+                    errors.append(str(error))
+    assert [record.value for record in found] == [b"0"]
+    assert "secret-0" in errors[0]
 
 
 async def test_an_error_of_the_broker_that_may_pass_is_tried_again(broker: DevBroker) -> None:

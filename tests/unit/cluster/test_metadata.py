@@ -365,6 +365,13 @@ class TestCauses:
         asked = ", ".join(f"{node.host}:{node.port}" for node in metadata.bootstrap_nodes)
         assert metadata.describe_failure() == f"no answer came yet from {asked}"
 
+    def test_what_a_known_topic_lacks_of_a_partition(self, metadata: Metadata, clock: VirtualClock) -> None:
+        update(metadata, clock, topic("t", partition(0), partition(1, leader=-1)))
+        assert metadata.describe_failure("t", 0) == "no error was reported"
+        assert metadata.describe_failure("t", 1) == "partition 1 has no leader"
+        assert metadata.describe_failure("t", 7) == "no such partition; the topic has 0 to 1"
+        assert "leader" not in metadata.describe_failure("other", 0)
+
     def test_every_address_with_its_last_error(self, metadata: Metadata) -> None:
         metadata.note_address_failure("a:1", OSError("first"))
         metadata.note_address_failure("a:1", OSError("refused"))

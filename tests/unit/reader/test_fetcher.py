@@ -14,6 +14,8 @@ from aiokafkapy.errors import (
     CorruptMessageError,
     DisconnectedError,
     IllegalStateError,
+    KafkaTimeoutError,
+    NotLeaderOrFollowerError,
     OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
 )
@@ -22,7 +24,7 @@ from aiokafkapy.protocol.codec import decode_response, encode_response
 from aiokafkapy.protocol.messages import build_response
 from aiokafkapy.reader.config import ReaderConfig
 from aiokafkapy.reader.fetcher import Fetcher, FetchPlan
-from aiokafkapy.reader.offset_lookup import EARLIEST, LATEST
+from aiokafkapy.reader.offset_lookup import EARLIEST, LATEST, OffsetAndTimestamp
 from aiokafkapy.record.batch import assign_offset
 from aiokafkapy.record.builder import RecordBatchBuilder
 
@@ -214,7 +216,7 @@ def test_an_offset_out_of_range_is_looked_up_again_as_the_policy_says() -> None:
         fetcher = fetcher_with(auto_offset_reset=policy)
         fetcher.handle_response(plan_of(fetcher, 1), answer(partition(0, error_code=1)), 0.0)
         assert fetcher.partitions_to_reset(0.0) == {T0: reset_to}
-        fetcher.complete_reset(T0, reset_to, 40)
+        fetcher.handle_offset(T0, reset_to, OffsetAndTimestamp(40), 0.0)
         assert fetcher.state(T0).position == 40
 
 
@@ -226,13 +228,90 @@ def test_without_a_policy_an_offset_out_of_range_is_an_error_raised_once() -> No
     assert fetcher.take() is None
 
 
+def looking_up(*reset_to: int, **options: Any) -> Fetcher:
+    """A fetcher that looks up T0, T1, … and has asked for them."""
+    fetcher = fetcher_with(**options)
+    for tp, time in zip((T0, T1, T2), reset_to, strict=False):
+        fetcher.seek(tp, None, time)
+    fetcher.note_asked(fetcher.partitions_to_reset(0.0))
+    return fetcher
+
+
 def test_a_lookup_that_comes_after_a_seek_does_not_move_the_position() -> None:
-    fetcher = fetcher_with()
-    fetcher.seek(T0, None, LATEST)
-    assert fetcher.partitions_to_reset(0.0) == {T0: LATEST}
+    fetcher = looking_up(LATEST)
     fetcher.seek(T0, 3)
-    fetcher.complete_reset(T0, LATEST, 99)
+    fetcher.handle_offset(T0, LATEST, OffsetAndTimestamp(99), 0.0)
     assert fetcher.state(T0).position == 3
+
+
+def test_a_position_is_not_asked_for_again_while_it_is_looked_up_but_another_one_is() -> None:
+    fetcher = looking_up(LATEST, EARLIEST)
+    assert fetcher.partitions_to_reset(0.0) == {}
+    fetcher.seek(T0, None, 1_000)
+    assert fetcher.partitions_to_reset(0.0) == {T0: 1_000}
+    fetcher.note_asked({T0: 1_000})
+    fetcher.handle_offset(T0, LATEST, OffsetAndTimestamp(99), 0.0)
+    assert fetcher.state(T0).position is None
+    fetcher.handle_offset(T0, 1_000, OffsetAndTimestamp(5), 0.0)
+    assert fetcher.state(T0).position == 5
+
+
+def test_where_all_records_are_older_reading_goes_on_at_the_end() -> None:
+    fetcher = looking_up(1_000)
+    fetcher.handle_offset(T0, 1_000, None, 0.0)
+    assert fetcher.partitions_to_reset(0.0) == {T0: LATEST}
+    fetcher.handle_offset(T0, LATEST, None, 0.0)
+    assert fetcher.state(T0).position == 0
+
+
+def test_each_partition_has_its_own_lookup_error_and_back_off() -> None:
+    fetcher = looking_up(EARLIEST, EARLIEST, EARLIEST)
+    fetcher.handle_offset(T0, EARLIEST, TopicAuthorizationFailedError("no"), 0.0)
+    fetcher.handle_offset(T1, EARLIEST, NotLeaderOrFollowerError("moved"), 0.0)
+    fetcher.handle_offset(T2, EARLIEST, OffsetAndTimestamp(7), 0.0)
+    assert fetcher.state(T2).position == 7
+    with pytest.raises(TopicAuthorizationFailedError):
+        fetcher.take()
+    assert fetcher.take() is None
+    assert fetcher.partitions_to_reset(0.0) == {}, "both back off"
+    assert fetcher.partitions_to_reset(1.0) == {T0: EARLIEST, T1: EARLIEST}
+
+
+def test_only_the_partition_that_was_not_found_in_time_gets_the_error() -> None:
+    fetcher = looking_up(EARLIEST, EARLIEST, default_api_timeout_ms=2_000)
+    fetcher.handle_offset(T0, EARLIEST, NotLeaderOrFollowerError("moved"), 0.0)
+    fetcher.handle_offset(T1, EARLIEST, OffsetAndTimestamp(7), 0.0)
+    assert fetcher.next_retry(1.9) == pytest.approx(0.1)
+    fetcher.note_asked(fetcher.partitions_to_reset(1.9))
+    assert fetcher.partitions_to_reset(2.0) == {}, "though a request is in flight"
+    with pytest.raises(KafkaTimeoutError, match="the offset of t-0 was not found within 2 s: moved"):
+        fetcher.take()
+    assert fetcher.take() is None
+    assert fetcher.state(T1).position == 7
+
+
+@pytest.mark.parametrize(
+    ("leaders", "cause"), [({0: -1, 1: 1}, "partition 0 has no leader"), ({1: 1, 2: 1}, "no such partition")]
+)
+def test_a_partition_without_a_leader_backs_off_and_the_error_says_what_is_missing(
+    leaders: dict[int, int], cause: str
+) -> None:
+    fetcher = fetcher_with(leaders, default_api_timeout_ms=1_000)
+    fetcher.seek(T0, None, EARLIEST)
+    assert fetcher.partitions_to_reset(0.0) == {T0: EARLIEST}
+    fetcher.note_not_asked(T0, 0.0)
+    assert fetcher.partitions_to_reset(0.01) == {}
+    assert fetcher.partitions_to_reset(1.0) == {}
+    with pytest.raises(KafkaTimeoutError, match=cause):
+        fetcher.take()
+
+
+def test_a_topic_that_is_not_known_yet_does_not_back_off() -> None:
+    fetcher = Fetcher(ReaderConfig(bootstrap_servers="localhost:1"), metadata_with({0: 1}))
+    fetcher.assign([TopicPartition("new", 0)])
+    wanted = fetcher.partitions_to_reset(0.0)
+    fetcher.note_not_asked(TopicPartition("new", 0), 0.0)
+    assert fetcher.partitions_to_reset(0.0) == wanted != {}
 
 
 def test_an_error_that_does_not_pass_is_raised_and_the_others_go_on() -> None:
