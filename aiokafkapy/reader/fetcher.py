@@ -306,7 +306,9 @@ class Fetcher:
         if hints:
             nodes = [Node(one.node_id, one.host, one.port, one.rack) for one in getattr(response, "node_endpoints", ())]
             for tp in self.metadata.update_partition_leaderships(hints, nodes):
-                self.partitions[tp].retry_at = 0.0
+                state = self.partitions.get(tp)
+                if state is not None:  # it may have been assigned away while the request was in flight
+                    state.retry_at = 0.0
 
     # handing out
 

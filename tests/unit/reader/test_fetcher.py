@@ -204,6 +204,17 @@ def test_a_leader_hint_is_taken_at_once() -> None:
     assert plan_of(fetcher, 2).partitions[T0] == (0, 6)
 
 
+def test_a_leader_hint_for_a_partition_that_was_assigned_away_leaves_the_answer_whole() -> None:
+    fetcher = fetcher_with()
+    hint = {"leader_id": 2, "leader_epoch": 6}
+    plan = plan_of(fetcher, 1)
+    fetcher.busy_nodes.clear()
+    fetcher.assign([T1])
+    moved = [partition(number, error_code=6, current_leader=hint) for number in (0, 1)]
+    fetcher.handle_response(plan, answer(*moved), 0.0)
+    assert dict(plan_of(fetcher, 2).partitions) == {T1: (0, 6)}
+
+
 def test_a_partition_without_leader_waits_and_asks_for_metadata() -> None:
     fetcher = fetcher_with({0: -1, 1: 1, 2: 2})
     assert T0 not in {tp for plan in fetcher.plans(0.0, always) for tp in plan.partitions}
