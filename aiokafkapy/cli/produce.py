@@ -308,7 +308,7 @@ async def send_blocks(
                         timestamp_ms=item.timestamp_ms,
                         headers=item.headers or None,
                     )
-                except KafkaError as error:
+                except (KafkaError, TypeError, ValueError) as error:  # a line may have any partition and time
                     outcome.note_failed(item, str(error))
                 else:
                     unconfirmed.append((delivery, item))
