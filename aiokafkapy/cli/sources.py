@@ -12,13 +12,17 @@ Rules:
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, TypeAlias
 
 from .options import parse_timestamp
+
+if TYPE_CHECKING:
+    from _csv import Reader
 
 __all__ = ["FORMATS", "InputRecord", "RecordShape", "RejectedLine", "format_of", "read_records"]
 
@@ -37,6 +41,9 @@ class InputRecord(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
     partition: int | None
     timestamp_ms: int | None
+
+
+NESTED_TOO_DEEPLY: Final = "nested too deeply to be read"
 
 
 class RejectedLine(NamedTuple):
@@ -124,11 +131,9 @@ def _read_lines(stream: Iterable[bytes], source: str, shape: RecordShape) -> Ite
 def _read_csv(stream: Iterable[bytes], source: str, shape: RecordShape) -> Iterator[Item]:
     kept: list[bytes] = []
     reader = csv.reader(_decoded(stream, kept), delimiter=shape.delimiter)
-    columns = list(shape.columns) if shape.columns else next(reader, None)
-    kept.clear()
+    columns = list(shape.columns) if shape.columns else _header(reader, kept, source)
     if columns is None:
         return
-    columns[0] = columns[0].removeprefix("\ufeff")
     for name in shape.fields:
         if name not in columns:
             raise ValueError(f"{source} has no column {name!r}; it has {', '.join(columns)}")
@@ -154,6 +159,16 @@ def _read_csv(stream: Iterable[bytes], source: str, shape: RecordShape) -> Itera
         yield _record_of(source, number, text, fields, _as_json(_without_nulls(fields, shape.null_text)), shape)
 
 
+def _header(reader: Reader, kept: list[bytes], source: str) -> list[str] | None:
+    """The first line that is not blank; None if there is none."""
+    try:
+        columns = next((row for row in reader if row), None)
+    except csv.Error as error:
+        raise ValueError(f"{source}:{reader.line_num}: the header is not CSV: {error}") from error
+    kept.clear()
+    return columns
+
+
 def _read_json_lines(stream: Iterable[bytes], source: str, shape: RecordShape) -> Iterator[Item]:
     for number, line in enumerate(stream, 1):
         text = line.strip()
@@ -163,6 +178,9 @@ def _read_json_lines(stream: Iterable[bytes], source: str, shape: RecordShape) -
             fields = json.loads(text)
         except ValueError as error:
             yield RejectedLine(source, number, text, f"not JSON: {error}")
+            continue
+        except RecursionError:
+            yield RejectedLine(source, number, text, NESTED_TOO_DEEPLY)
             continue
         if not isinstance(fields, dict):
             if shape.fields:
@@ -187,6 +205,8 @@ def _record_of(
         timestamp_ms = None if shape.timestamp_field is None else _timestamp(fields.get(shape.timestamp_field))
     except (KeyError, ValueError) as error:
         return RejectedLine(source, number, text, str(error.args[0]) if error.args else "cannot be read")
+    except RecursionError:
+        return RejectedLine(source, number, text, NESTED_TOO_DEEPLY)
     return InputRecord(source, number, text, key, value, headers, partition, timestamp_ms)
 
 
@@ -217,8 +237,11 @@ def _field(fields: Mapping[str, object], name: str | None, shape: RecordShape) -
 def _partition(value: Any) -> int | None:
     if value is None or value == "":
         return None
-    number = int(value)
-    if number < 0 or isinstance(value, float):
+    number = -1
+    if isinstance(value, int | str):
+        with contextlib.suppress(ValueError):
+            number = int(value)
+    if number < 0:
         raise ValueError(f"{value!r} is not a partition's number")
     return number
 
@@ -246,10 +269,11 @@ def _as_json(value: object) -> bytes:
 
 def _decoded(stream: Iterable[bytes], kept: list[bytes]) -> Iterator[str]:
     """The lines as text for the csv module; ``kept`` gets their bytes: a quoted field may run over several lines."""
-    for line in stream:
+    for number, line in enumerate(stream):
         kept.append(line)
         # Not strict: after an exception of its iterator the csv reader would be exhausted.
-        yield line.decode("utf-8", errors="surrogateescape")
+        text = line.decode("utf-8", errors="surrogateescape")
+        yield text if number else text.removeprefix("\ufeff")
 
 
 def _is_utf8(text: bytes) -> bool:

@@ -82,6 +82,17 @@ def test_a_csv_row_of_another_width_or_that_is_not_utf8_is_rejected_and_reading_
     assert "UTF-8" in found[1].reason
 
 
+def test_blank_lines_before_the_header_of_a_csv_are_passed_over() -> None:
+    found = records(b"\n\r\nid,v\n1,a\n", "csv", key_field="id", value_field="v")
+    assert [(item.line, item.key, item.value) for item in found] == [(4, b"1", b"a")]
+    assert read(b"\n\n", "csv") == []
+
+
+def test_a_header_that_cannot_be_read_is_an_error_of_the_whole_file() -> None:
+    with pytest.raises(ValueError, match="input:1: the header is not CSV: field larger"):
+        read(b"a" * 200_000 + b",b\n1,2\n", "csv")
+
+
 def test_a_column_that_is_not_there_is_an_error_of_the_whole_file() -> None:
     with pytest.raises(ValueError, match="no column 'nr'; it has id, v"):
         read(b"id,v\n1,a\n", "csv", key_field="nr")
@@ -135,7 +146,10 @@ def test_a_json_null_is_no_key_and_a_null_value_is_a_tombstone() -> None:
         (b"[1]", {"key_field": "k"}, "not a JSON object"),
         (b'{"a": 1}', {"key_field": "k"}, "no field 'k'"),
         (b'{"p": -1}', {"partition_field": "p"}, "not a partition"),
-        (b'{"p": "x"}', {"partition_field": "p"}, "invalid literal"),
+        (b'{"p": "x"}', {"partition_field": "p"}, "'x' is not a partition"),
+        (b'{"p": 1e400}', {"partition_field": "p"}, "inf is not a partition"),
+        (b'{"p": [1]}', {"partition_field": "p"}, "[1] is not a partition"),
+        (b"[" * 200_000, {}, "nested too deeply"),
         (b'{"t": "noon"}', {"timestamp_field": "t"}, "Invalid isoformat"),
         (b'{"t": 1.5}', {"timestamp_field": "t"}, "not a time"),
     ],
