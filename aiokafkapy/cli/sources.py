@@ -43,6 +43,8 @@ class InputRecord(NamedTuple):
     timestamp_ms: int | None
 
 
+MAX_FIELD: Final = 64 * 1024 * 1024
+"""The most characters of a CSV's field: beyond the largest records, and an end for a quote that is never closed."""
 NESTED_TOO_DEEPLY: Final = "nested too deeply to be read"
 
 
@@ -130,6 +132,7 @@ def _read_lines(stream: Iterable[bytes], source: str, shape: RecordShape) -> Ite
 
 def _read_csv(stream: Iterable[bytes], source: str, shape: RecordShape) -> Iterator[Item]:
     kept: list[bytes] = []
+    csv.field_size_limit(MAX_FIELD)  # of the whole process; 128 KiB by default, less than a broker takes
     reader = csv.reader(_decoded(stream, kept), delimiter=shape.delimiter)
     columns = list(shape.columns) if shape.columns else _header(reader, kept, source)
     if columns is None:

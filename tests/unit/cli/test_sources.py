@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from aiokafkapy.cli import sources
 from aiokafkapy.cli.sources import InputRecord, RecordShape, RejectedLine, format_of, read_records
 
 
@@ -82,13 +85,30 @@ def test_a_csv_row_of_another_width_or_that_is_not_utf8_is_rejected_and_reading_
     assert "UTF-8" in found[1].reason
 
 
+@pytest.fixture(autouse=True)
+def _field_size_limit() -> Iterator[None]:
+    """The limit of the csv module is the process's."""
+    before = csv.field_size_limit()
+    yield
+    csv.field_size_limit(before)
+
+
+def test_a_csv_field_may_be_as_large_as_a_record_but_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = b"x" * 1_000_000
+    text = b"id,doc\n1," + document + b"\n2,y\n"
+    assert [item.value for item in records(text, "csv", value_field="doc")] == [document, b"y"]
+    monkeypatch.setattr(sources, "MAX_FIELD", 100_000)
+    assert "field larger" in rejected(text, "csv", value_field="doc").reason
+
+
 def test_blank_lines_before_the_header_of_a_csv_are_passed_over() -> None:
     found = records(b"\n\r\nid,v\n1,a\n", "csv", key_field="id", value_field="v")
     assert [(item.line, item.key, item.value) for item in found] == [(4, b"1", b"a")]
     assert read(b"\n\n", "csv") == []
 
 
-def test_a_header_that_cannot_be_read_is_an_error_of_the_whole_file() -> None:
+def test_a_header_that_cannot_be_read_is_an_error_of_the_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "MAX_FIELD", 100_000)
     with pytest.raises(ValueError, match="input:1: the header is not CSV: field larger"):
         read(b"a" * 200_000 + b",b\n1,2\n", "csv")
 
