@@ -168,7 +168,8 @@ def _header(reader: Reader, kept: list[bytes], source: str) -> list[str] | None:
         columns = next((row for row in reader if row), None)
     except csv.Error as error:
         raise ValueError(f"{source}:{reader.line_num}: the header is not CSV: {error}") from error
-    kept.clear()
+    if not _is_utf8(_text(kept)):
+        raise ValueError(f"{source}:{reader.line_num}: the header is not UTF-8")
     return columns
 
 
@@ -207,7 +208,8 @@ def _record_of(
             partition = _partition(fields.get(shape.partition_field))
         timestamp_ms = None if shape.timestamp_field is None else _timestamp(fields.get(shape.timestamp_field))
     except (KeyError, ValueError) as error:
-        return RejectedLine(source, number, text, str(error.args[0]) if error.args else "cannot be read")
+        # A KeyError's own text is its argument in quotes.
+        return RejectedLine(source, number, text, str(error.args[0] if isinstance(error, KeyError) else error))
     except RecursionError:
         return RejectedLine(source, number, text, NESTED_TOO_DEEPLY)
     return InputRecord(source, number, text, key, value, headers, partition, timestamp_ms)

@@ -111,6 +111,8 @@ def test_a_header_that_cannot_be_read_is_an_error_of_the_whole_file(monkeypatch:
     monkeypatch.setattr(sources, "MAX_FIELD", 100_000)
     with pytest.raises(ValueError, match="input:1: the header is not CSV: field larger"):
         read(b"a" * 200_000 + b",b\n1,2\n", "csv")
+    with pytest.raises(ValueError, match="input:2: the header is not UTF-8"):
+        read(b"\npr\xe9nom,b\n1,2\n", "csv", key_field="b")
 
 
 def test_a_column_that_is_not_there_is_an_error_of_the_whole_file() -> None:
@@ -169,6 +171,7 @@ def test_a_json_null_is_no_key_and_a_null_value_is_a_tombstone() -> None:
         (b'{"p": "x"}', {"partition_field": "p"}, "'x' is not a partition"),
         (b'{"p": 1e400}', {"partition_field": "p"}, "inf is not a partition"),
         (b'{"p": [1]}', {"partition_field": "p"}, "[1] is not a partition"),
+        (b'{"k": "\\ud800"}', {"key_field": "k"}, "surrogates not allowed"),
         (b"[" * 200_000, {}, "nested too deeply"),
         (b'{"t": "noon"}', {"timestamp_field": "t"}, "Invalid isoformat"),
         (b'{"t": 1.5}', {"timestamp_field": "t"}, "not a time"),
