@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, TypeAlias
@@ -137,6 +138,9 @@ def _read_csv(stream: Iterable[bytes], source: str, shape: RecordShape) -> Itera
     columns = list(shape.columns) if shape.columns else _header(reader, kept, source)
     if columns is None:
         return
+    twice = next((name for name, count in Counter(columns).items() if count > 1), None)
+    if twice is not None:
+        raise ValueError(f"{source} has two columns {twice!r}: only one of them could be sent")
     for name in shape.fields:
         if name not in columns:
             raise ValueError(f"{source} has no column {name!r}; it has {', '.join(columns)}")

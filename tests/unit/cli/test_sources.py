@@ -120,6 +120,13 @@ def test_a_column_that_is_not_there_is_an_error_of_the_whole_file() -> None:
         read(b"id,v\n1,a\n", "csv", key_field="nr")
 
 
+def test_two_columns_of_one_name_are_an_error_of_the_whole_file() -> None:
+    with pytest.raises(ValueError, match="input has two columns 'v'"):
+        read(b"v,id,v\n1,2,3\n", "csv")
+    with pytest.raises(ValueError, match="input has two columns 'v'"):
+        read(b"1,2\n", "csv", columns=["v", "v"])
+
+
 def test_columns_can_be_named_for_a_csv_without_a_header_line() -> None:
     (record,) = records(b"1;a\n", "csv", delimiter=";", columns=["id", "v"], key_field="id", value_field="v")
     assert (record.key, record.value) == (b"1", b"a")
