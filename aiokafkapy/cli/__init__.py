@@ -16,11 +16,14 @@ from __future__ import annotations
 
 import sys
 
+from .streams import prepare_streams
+
 __all__ = ["main"]
 
 
 def main() -> None:
     """The console script: run the command of ``sys.argv`` and exit with its code."""
+    prepare_streams()
     if sys.argv[1:2] == ["broker"]:
         _run_broker(sys.argv[2:])
     try:

@@ -14,7 +14,6 @@ import json
 import os
 import select
 import stat
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -35,6 +34,7 @@ from .options import (
     parse_position,
 )
 from .running import Stop, run
+from .streams import utf8_stdout
 
 if TYPE_CHECKING:
     from ..reader import PartitionReader
@@ -132,7 +132,7 @@ def read(
                 stops = await _find_places(reader, partitions, begin, None if follow else end or Position("latest"))
             until_ms = end.number if end is not None and end.kind == "timestamp" else None
             plan = ReadPlan(stops, max_records, until_ms)
-            await show_records(reader, plan, stop, sys.stdout)
+            await show_records(reader, plan, stop, utf8_stdout())
         if stop.is_requested:
             say(counted(plan.shown, "record"))
             return EXIT_OK if follow else EXIT_INTERRUPTED

@@ -181,6 +181,21 @@ def test_reading_begins_and_ends_where_it_is_told(cluster: Cluster) -> None:
     assert values("--partition", "0", "--committed") == list(range(10))
 
 
+def test_records_are_read_as_utf8_whatever_the_locale(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.run("produce", "scripts", given="gr\u00fc\u00dfe \u4e2d\n")
+    monkeypatch.setenv("PYTHONIOENCODING", "cp1252")
+    assert [one["value"] for one in cluster.read("scripts")] == ["gr\u00fc\u00dfe \u4e2d"]
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_is_as_one_that_is_empty(cluster: Cluster, closed: str) -> None:
+    command = " ".join([*PROGRAM, "produce", "made", "--partition", "3", "--json", closed])
+    done = subprocess.run(
+        command, shell=True, input=b"one\n", capture_output=True, env=cluster.environment, timeout=TIMEOUT, check=False
+    )
+    assert (done.returncode, b"Assertion" in done.stderr) == (0, False), done
+
+
 def test_a_reader_that_goes_away_is_no_error(cluster: Cluster) -> None:
     cluster.run("produce", "many", given="".join(f"{number}\n" for number in range(20_000)))
     reader = cluster.start("read", "many")
