@@ -14,6 +14,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 import time
@@ -32,6 +33,7 @@ from .progress import Progress, progress
 from .running import Stop, run
 
 if TYPE_CHECKING:
+    from ..producer.deliveries.delivery import Delivery
     from ..producer.producer import KafkaProducer
 
 __all__ = ["Figures", "Pace", "perf", "percentile"]
@@ -39,7 +41,11 @@ __all__ = ["Figures", "Pace", "perf", "percentile"]
 MAX_TIMED = 50_000
 """The most records that are timed; evenly spread."""
 BLOCK = 256
-"""Records between checks of the clock, the pace and Ctrl-C."""
+"""The most records between checks of the clock, the pace and Ctrl-C."""
+SHORTEST_PAUSE = 0.01
+"""Seconds between two blocks, for a rate at which a full block would take longer."""
+LONGEST_PAUSE = 3600.0
+"""Seconds that a timer is set to at most: one of ages is an error of the loop."""
 DISTINCT_VALUES = 64
 """Different values sent in turn, so that a codec does not see one value repeated."""
 
@@ -56,9 +62,13 @@ class Figures:
     latencies: list[float] = field(default_factory=list)
     first_error: str | None = None
 
-    def note(self, begun: float, delivery: object) -> None:
-        """Record the latency of a timed record; its delivery's done callback."""
-        self.latencies.append(time.perf_counter() - begun)
+    def note(self, begun: float, delivery: Delivery) -> None:
+        """Record the latency of a timed record, if it was delivered; its delivery's done callback."""
+        error = delivery.exception()
+        if error is None:
+            self.latencies.append(time.perf_counter() - begun)
+        else:
+            self.first_error = self.first_error or str(error)
 
     def note_error(self, error: BaseException) -> None:
         """A record was refused."""
@@ -96,6 +106,11 @@ class Pace:
         """Seconds to wait before the next record."""
         return max(0.0, self.begun + sent / self.rate - now) if self.rate > 0 else 0.0
 
+    @property
+    def block(self) -> int:
+        """How many records may be sent at once."""
+        return max(1, int(min(BLOCK, self.rate * SHORTEST_PAUSE))) if self.rate > 0 else BLOCK
+
 
 def percentile(ordered: list[float], share: float) -> float:
     """The value that ``share`` (0 to 1) of the ascending values do not exceed; there must be at least one value."""
@@ -118,7 +133,7 @@ def perf(
 ) -> None:
     """Measure how fast records go in: rate, and the latency from send to acknowledgement."""
     options = client_options(bootstrap_servers, config)
-    values = _values(record_size)
+    values = _values(record_size, min(num_records, DISTINCT_VALUES))
 
     async def command(stop: Stop) -> int:
         with stop.ends_at_once():
@@ -148,11 +163,11 @@ def perf(
 # internals
 
 
-def _values(size: int) -> list[bytes]:
+def _values(size: int, count: int) -> list[bytes]:
     """Random letters, as Kafka's tool sends: neither constant nor impossible to compress."""
-    letters = bytes(range(65, 91))
+    letter_of_byte = bytes(65 + byte % 26 for byte in range(256))
     source = random.Random(size)
-    return [bytes(source.choices(letters, k=size)) for _ in range(DISTINCT_VALUES)]
+    return [source.randbytes(size).translate(letter_of_byte) for _ in range(count)]
 
 
 async def _make_topic(topic: str, partitions: int, options: Mapping[str, object], timeout: float) -> None:
@@ -186,9 +201,10 @@ class _Load:
         figures = self.figures
         every = -(-self.count // MAX_TIMED)
         while self._goes_on():
-            for number in range(figures.sent, min(figures.sent + BLOCK, self.count)):
+            end = min(figures.sent + self.pace.block, self.count)
+            for number in range(figures.sent, end):
                 begun = time.perf_counter()
-                value = self.values[number % DISTINCT_VALUES]
+                value = self.values[number % len(self.values)]
                 try:
                     delivery = self.producer.send_nowait(self.topic, value)
                 except (BufferExhaustedError, MetadataNotReadyError):
@@ -199,9 +215,10 @@ class _Load:
                         continue
                 if number % every == 0:
                     delivery.add_done_callback(partial(figures.note, begun))
-            figures.sent = min(figures.sent + BLOCK, self.count)
-            self.bar.update(figures.sent)
-            await asyncio.sleep(self.pace.delay(figures.sent, time.perf_counter()))
+            figures.sent = end
+            self.bar.update(end)
+            await asyncio.sleep(0)
+            await self._keep_pace(end)
 
     async def send_with_tasks(self, tasks: int) -> None:
         """So many tasks that each wait for the outcome of their record."""
@@ -214,18 +231,25 @@ class _Load:
         while self._goes_on():
             number = figures.sent
             figures.sent += 1
+            await self._keep_pace(number)
+            if self.stop.is_requested:
+                return
             begun = time.perf_counter()
-            if delay := self.pace.delay(number, begun):
-                await asyncio.sleep(delay)
-                begun = time.perf_counter()
             try:
-                await self.producer.send(self.topic, self.values[number % DISTINCT_VALUES])
+                await self.producer.send(self.topic, self.values[number % len(self.values)])
             except KafkaError as error:
                 figures.first_error = figures.first_error or str(error)
             else:
                 figures.latencies.append(time.perf_counter() - begun)
             if number % BLOCK == 0:
                 self.bar.update(number)
+
+    async def _keep_pace(self, sent: int) -> None:
+        """Wait until the next record may be sent, or the user asks to stop."""
+        while (delay := self.pace.delay(sent, time.perf_counter())) and not self.stop.is_requested:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(delay, LONGEST_PAUSE)):
+                    await self.stop.wait()
 
     def _goes_on(self) -> bool:
         return self.figures.sent < self.count and not self.stop.is_requested
