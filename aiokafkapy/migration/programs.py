@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import ast
 import difflib
+import errno
 import os
 import re
+import stat
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -61,6 +63,8 @@ def changes_by_file(paths: Iterable[Path]) -> Iterator[list[Change]]:
     for path in paths:
         for file in _files(path):
             try:
+                if not stat.S_ISREG(file.stat().st_mode):  # a pipe, which reading would wait for
+                    raise OSError(errno.EINVAL, "it is no regular file")
                 source = file.read_bytes()
             except OSError as error:
                 yield [Change(str(file), 1, "it cannot be read", f"look at it by hand ({error.strerror})")]
