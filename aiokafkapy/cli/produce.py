@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import sys
 import time
 from collections import deque
@@ -193,9 +194,9 @@ def produce(
         raise typer.BadParameter("a topic is missing", param_hint="TOPIC")
     shape = RecordShape(
         key_field=key,
-        key_separator=None if key_separator is None else _unescaped(key_separator).encode(),
+        key_separator=None if key_separator is None else os.fsencode(_unescaped(key_separator)),
         value_field=value,
-        headers=tuple((name, text.encode()) for name, text in parse_pairs(header, "--header").items()),
+        headers=tuple((name, os.fsencode(text)) for name, text in parse_pairs(header, "--header").items()),
         header_fields=parse_pairs(header_field, "--header-field"),
         partition=partition,
         partition_field=partition_field,
@@ -210,7 +211,7 @@ def produce(
 
     async def command(stop: Stop) -> int:
         begun = time.perf_counter()
-        with failed.open("w", encoding="utf-8") if failed is not None else contextlib.nullcontext() as failed_file:
+        with open_for_failed(failed) if failed is not None else contextlib.nullcontext() as failed_file:
             outcome = Outcome(failed_file)
             async with started_producer(options, timeout, stop) as producer:
                 with progress("sending", None, is_shown=not quiet) as bar:
@@ -253,6 +254,11 @@ class Inputs:
             with _blocks_of(name, self.kind, self.shape) as blocks:
                 async with contextlib.aclosing(_until_stopped(blocks, stop)) as stoppable:
                     await send_blocks(producer, topic, stoppable, outcome, bar)
+
+
+def open_for_failed(path: Path) -> TextIO:
+    """The file of ``--failed``; what is no UTF-8, such as in a name, is escaped as JSON escapes it."""
+    return path.open("w", encoding="utf-8", errors="backslashreplace")
 
 
 def _unescaped(text: str) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -113,7 +114,7 @@ def read_records(stream: BinaryIO, source: str, kind: str, shape: RecordShape) -
 
 def _read_lines(stream: Iterable[bytes], source: str, shape: RecordShape) -> Iterator[Item]:
     separator = shape.key_separator
-    null = None if shape.null_text is None else shape.null_text.encode()
+    null = None if shape.null_text is None else os.fsencode(shape.null_text)
     for number, line in enumerate(stream, 1):
         text = line.rstrip(b"\r\n")
         key: bytes | None = None

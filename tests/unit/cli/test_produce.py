@@ -8,11 +8,12 @@ import asyncio
 import io
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aiokafkapy.cli.produce import Block, Outcome, send_blocks
+from aiokafkapy.cli.produce import Block, Outcome, open_for_failed, send_blocks
 from aiokafkapy.cli.progress import progress
 from aiokafkapy.cli.sources import InputRecord
 from aiokafkapy.errors import RecordTooLargeError
@@ -49,3 +50,10 @@ async def test_a_line_that_the_producer_refuses_is_kept_and_the_later_ones_are_s
     assert (outcome.sent, outcome.failed) == (2, 1)
     (entry,) = [json.loads(line) for line in kept.getvalue().splitlines()]
     assert (entry["line"], entry["reason"], entry["text"]) == (2, "no", "bad")
+
+
+def test_a_failed_line_of_a_file_whose_name_is_no_utf8_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "failed.jsonl"
+    with open_for_failed(path) as kept:
+        Outcome(kept).note_failed(InputRecord("\udcff.csv", 1, b"text", None, None, (), None, None), "no")
+    assert json.loads(path.read_text())["source"] == "\udcff.csv"
