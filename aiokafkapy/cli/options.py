@@ -61,7 +61,18 @@ Certificate = Annotated[
     typer.Option("--certificate", metavar="FILE", help="As --tls, with your PEM file of chain and key."),
 ]
 
-Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for a broker that answers.")]
+
+def _checked_timeout(seconds: float) -> float:
+    if not seconds <= MAX_TIMEOUT:  # nan, too
+        raise typer.BadParameter(f"must be a number of seconds, at most {MAX_TIMEOUT:,}")
+    return seconds
+
+
+MAX_TIMEOUT: Final = 366 * 86_400
+Timeout = Annotated[
+    float,
+    typer.Option("--timeout", min=0.1, callback=_checked_timeout, help="Seconds to wait for a broker that answers."),
+]
 DEFAULT_TIMEOUT: Final = 10.0
 
 
@@ -112,7 +123,8 @@ def parse_position(text: str, option: str) -> Position:
     if re.fullmatch(r"-\d+", word):
         return Position("last", int(word[1:]))
     try:
-        return Position("timestamp", parse_timestamp(text.strip()))
+        # No record is older than 1970, and times below zero are special ones in a request.
+        return Position("timestamp", max(0, parse_timestamp(text.strip())))
     except ValueError:
         raise typer.BadParameter(
             f"{text!r} is not earliest, latest, an offset, -N for the last N, a time such as 2024-01-31T12:00:00Z, "

@@ -163,7 +163,9 @@ class OffsetLookup:
     def _topics(self, wanted: Mapping[TopicPartition, int]) -> list[dict[str, object]]:
         def entry(tp: TopicPartition, time: int) -> dict[str, int]:
             _, epoch = self._metadata.current_leader(tp)
-            return {"partition_index": tp.partition, "current_leader_epoch": epoch, "timestamp": time}
+            # A time before 1970 finds what 1970 does; numbers below MAX_TIMESTAMP are special times of later versions.
+            asked = 0 if time < MAX_TIMESTAMP else time
+            return {"partition_index": tp.partition, "current_leader_epoch": epoch, "timestamp": asked}
 
         return by_topic((tp, entry(tp, time)) for tp, time in wanted.items())
 

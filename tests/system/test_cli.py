@@ -117,6 +117,17 @@ def test_bytes_that_are_no_text_go_through(cluster: Cluster) -> None:
     assert record["value"] == {"base64": "dgD+"}
 
 
+def test_options_that_are_no_text_are_bytes_too(cluster: Cluster) -> None:
+    cluster.run("produce", "options", "-H", "a=\udcff", "--key-separator", "\udcfe", given=b"k\xfev\n")
+    (record,) = cluster.read("options")
+    assert (record["key"], record["value"], record["headers"]) == ("k", "v", [["a", {"base64": "/w=="}]])
+
+
+def test_reading_from_a_time_before_1970_begins_at_the_start(cluster: Cluster) -> None:
+    cluster.run("produce", "old", given="one\n")
+    assert [one["value"] for one in cluster.read("old", "--from", "0001-01-01")] == ["one"]
+
+
 def test_a_csv_has_keys_times_and_headers_and_its_bad_lines_go_to_a_file(cluster: Cluster, tmp_path: Path) -> None:
     source = tmp_path / "in.csv"
     source.write_text("id,at,who,text\na,2013-01-01T10:00:00Z,x,NA\nbroken\nb,5,y,yes\n")

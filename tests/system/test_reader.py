@@ -127,6 +127,9 @@ async def test_offsets_are_found_by_start_end_and_time(broker: DevBroker) -> Non
         assert (at.offset, at.timestamp_ms) == (4, 1_004)
         assert found[empty] is None
         assert (await reader.list_offsets({tp: 99_999}))[tp] is None
+        before_1970 = (await reader.list_offsets({tp: -62_135_596_800_000}))[tp]
+        assert before_1970 is not None
+        assert before_1970.offset == 0
 
 
 async def test_reading_starts_where_it_is_told_to(broker: DevBroker) -> None:

@@ -20,6 +20,8 @@ from aiokafkapy.cli.options import Position, client_options, parse_position, par
         ("@1700000000000", Position("timestamp", 1_700_000_000_000)),
         ("2013-01-01T10:00:00Z", Position("timestamp", 1_357_034_400_000)),
         ("2013-01-01", Position("timestamp", 1_356_998_400_000)),
+        ("@-1", Position("timestamp", 0)),
+        ("0001-01-01", Position("timestamp", 0)),
         ("2013-01-01T12:00:00+02:00", Position("timestamp", 1_357_034_400_000)),
     ],
 )
