@@ -248,7 +248,7 @@ def _partition(value: Any) -> int | None:
     if value is None or value == "":
         return None
     number = -1
-    if isinstance(value, int | str):
+    if isinstance(value, int | str) and not isinstance(value, bool):
         with contextlib.suppress(ValueError):
             number = int(value)
     if number < 0:

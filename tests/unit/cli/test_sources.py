@@ -178,6 +178,7 @@ def test_a_json_null_is_no_key_and_a_null_value_is_a_tombstone() -> None:
         (b'{"p": "x"}', {"partition_field": "p"}, "'x' is not a partition"),
         (b'{"p": 1e400}', {"partition_field": "p"}, "inf is not a partition"),
         (b'{"p": [1]}', {"partition_field": "p"}, "[1] is not a partition"),
+        (b'{"p": true}', {"partition_field": "p"}, "True is not a partition"),
         (b'{"k": "\\ud800"}', {"key_field": "k"}, "surrogates not allowed"),
         (b"[" * 200_000, {}, "nested too deeply"),
         (b'{"t": "noon"}', {"timestamp_field": "t"}, "Invalid isoformat"),
