@@ -19,6 +19,7 @@ Rules:
   seldom.
 - A failed connection is not a failed update: each node has its own back-off. A failed request is; if the broker closed
   the connection on it, the new topics in it are then requested separately.
+- Each request ends in ``Metadata.update``, ``failed_update`` or ``rebootstrap``: their listeners have the next one made.
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ class MetadataUpdater:
         answer = MetadataAnswer.of(response)
         code = answer.error_code
         if code == RebootstrapRequiredError.code and self._rebootstraps:
-            self._rebootstrap(now, "the broker asks for it")
+            self._handle_rebootstrap_required(now, make(code))
         elif code:
             self._fail(now, make(code))
         elif self._rebootstraps and self._is_of_another_cluster(answer):
@@ -275,6 +276,15 @@ class MetadataUpdater:
         self._failed_requests += 1
         self._log.log("metadata.failed", now, logging.WARNING, "metadata.failed", error=str(error))
         self._metadata.failed_update(now, error)
+
+    def _handle_rebootstrap_required(self, now: float, error: KafkaError) -> None:
+        if self._metadata.cluster.is_bootstrap:
+            # This bootstrap address is of no use, and there is nothing to forget: after the back-off any of them is
+            # tried, each by a new connection, which may lead to another broker behind the same name.
+            self._client.forget_connections(now)
+            self._fail(now, error)
+        else:
+            self._rebootstrap(now, "the broker asks for it")
 
     def _rebootstrap(self, now: float, reason: str) -> None:
         self._attempt_started = now

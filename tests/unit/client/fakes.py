@@ -264,6 +264,8 @@ class FakeCluster:
     def __init__(self, *addresses: tuple[int, str, int]) -> None:
         self.brokers = {(host, port): FakeBroker(self, node_id, host, port) for node_id, host, port in addresses}
         self.topics: dict[str, dict[int, int]] = {}
+        self.odd_metadata: dict[str, Any] = {}
+        """Fields that Metadata responses have in place of the right ones."""
         self.attempts: list[tuple[str, int]] = []
 
     def __getitem__(self, node_id: int) -> FakeBroker:
@@ -292,7 +294,7 @@ class FakeCluster:
             "cluster_id": "fake",
             "controller_id": 1,
             "topics": [self._topic(name) for name in names],
-        }
+        } | self.odd_metadata
 
     def _topic(self, name: str) -> dict[str, Any]:
         if name not in self.topics:

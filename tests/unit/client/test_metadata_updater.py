@@ -11,7 +11,13 @@ from aiokafkapy.client.metadata_updater import MetadataUpdater
 from aiokafkapy.client.nodes.least_loaded_node import LeastLoadedNode, choose_least_loaded_node
 from aiokafkapy.cluster.metadata import Metadata, MetadataRequestAndVersion
 from aiokafkapy.common import Node
-from aiokafkapy.errors import AuthenticationFailedError, DisconnectedError, KafkaError, UnsupportedVersionError
+from aiokafkapy.errors import (
+    AuthenticationFailedError,
+    DisconnectedError,
+    KafkaError,
+    RebootstrapRequiredError,
+    UnsupportedVersionError,
+)
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.messages import build_response
 from aiokafkapy.testing.clock import VirtualClock
@@ -104,7 +110,7 @@ class Situation:
     def answer(self, *node_ids: int, **fields: Any) -> None:
         """To the request that is on its way, if there is one."""
         brokers = [{"node_id": node_id, "host": f"h{node_id}", "port": node_id} for node_id in node_ids]
-        response = build_response(ApiKey.METADATA, 13, brokers=brokers, **{"cluster_id": "c"} | fields)
+        response = build_response(ApiKey.METADATA, 13, **{"brokers": brokers, "cluster_id": "c"} | fields)
         self.updater.handle_completed_response(response, self.clock.time())
 
     def fail(self, why: str) -> None:
@@ -244,6 +250,43 @@ class TestAnswers:
         assert situation.client.timeouts[-1] == 5
 
 
+    @pytest.mark.parametrize("strategy", ["rebootstrap", "none"])
+    @pytest.mark.parametrize("is_known", [False, True])
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {},
+            {"error_code": 7},
+            {"error_code": 129},
+            {"brokers": []},
+            {"brokers": [{"node_id": 1, "host": "", "port": 1}]},
+            {"cluster_id": "d"},
+            {"cluster_id": None},
+        ],
+        ids=str,
+    )
+    def test_after_any_answer_the_listeners_are_told_and_another_request_is_made(
+        self, fields: dict[str, Any], is_known: bool, strategy: str
+    ) -> None:
+        """The network client is a listener, and has its timer armed by that: else nobody asks again."""
+        situation = Situation(metadata_recovery_strategy=strategy)
+        if is_known:
+            situation.fetch(1)
+            situation.ask_again(1)
+        else:
+            situation.client.usable = {-1}
+            situation.maybe_update()
+        told: list[float] = []
+        situation.metadata.add_listener(lambda: told.append(situation.maybe_update()))
+        asked = len(situation.client.requests)
+        situation.answer(1, **fields)
+        assert told
+        situation.clock.advance(min(told[-1], 300))
+        situation.client.usable = {node.node_id for node in situation.metadata.cluster.nodes}
+        situation.maybe_update()
+        assert len(situation.client.requests) > asked
+
+
 class TestDisconnections:
     def test_a_lost_server_asks_for_an_update(self, situation: Situation) -> None:
         situation.fetch(1)
@@ -290,6 +333,19 @@ class TestRebootstrap:
         situation.answer(error_code=129)
         assert situation.metadata.cluster.is_bootstrap
         assert situation.updater.is_update_due(situation.clock.time() + 0.2)
+
+    def test_rebootstrap_required_by_a_bootstrap_address_is_a_failed_update(self, situation: Situation) -> None:
+        for failures in (1, 2):
+            situation.client.usable = {-1}
+            situation.maybe_update()
+            situation.answer(error_code=129)
+            assert ("forget", 0) in situation.client.done, "another address may be tried"
+            assert situation.maybe_update() >= 0.08 * failures, "with back-off"
+            assert isinstance(situation.metadata.last_failure, RebootstrapRequiredError)
+            situation.client.done.clear()
+            situation.clock.advance(1)
+        situation.fetch(1)
+        assert not situation.metadata.cluster.is_bootstrap
 
     def test_rebootstrap_required_with_recovery_off_is_a_failed_update(self) -> None:
         situation = Situation(metadata_recovery_strategy="none")

@@ -20,7 +20,7 @@ from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import encode_request
 from aiokafkapy.protocol.messages import build_request
 from aiokafkapy.protocol.metadata import encode_metadata_request
-from tests.unit.client.fakes import ClientUnderTest, FakeBroker, FakeCluster
+from tests.unit.client.fakes import ClientUnderTest, FakeBroker, FakeCluster, FakeRequest
 
 
 class Encoders:
@@ -62,6 +62,7 @@ class History:
         self.encoders = encoders
         self.random = random.Random(seed)
         self.under_test = under_test
+        self.cluster = cluster
         self.brokers = list(cluster.brokers.values())
         self.sent: dict[int, list[int]] = defaultdict(list)
         self.resolved: dict[int, list[int]] = defaultdict(list)
@@ -124,6 +125,26 @@ class History:
     def ask(self) -> None:
         self.under_test.metadata.request_update()
 
+    def answer_oddly(self) -> None:
+        """From now on, what Metadata responses say is of no use, or leads away from the cluster."""
+        self.cluster.odd_metadata = self.random.choice(
+            [{}, {"error_code": 7}, {"error_code": 129}, {"brokers": []}, {"cluster_id": "other"}]
+        )
+
+    def heal(self) -> None:
+        """The brokers answer everything from now on. No connection is lost by that."""
+        self.encoders.broken.clear()
+        self.cluster.odd_metadata = {}
+        for broker in self.brokers:
+            broker.behaviour = "accept"
+            broker.takes_nothing = False
+            for transport in list(broker.transports):
+                transport.resume()
+            for request in [request for request in broker.pending if not request.transport.is_closed]:
+                request.respond()
+            broker.pending.clear()
+            broker.answering[ApiKey.LIST_GROUPS] = FakeRequest.respond
+
     def break_encoder(self) -> None:
         self.encoders.broken = set(
             self.random.choices([ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.LIST_GROUPS], k=self.random.randrange(3))
@@ -131,7 +152,7 @@ class History:
 
     async def run(self, steps: int) -> None:
         events = [self.send] * 8 + [self.answer] * 8 + [self.lose, self.garble, self.stall, self.refuse, self.ask]
-        events.append(self.break_encoder)
+        events += [self.break_encoder, self.answer_oddly, self.answer_oddly]
         for _ in range(steps):
             self.random.choice(events)()
             if self.random.random() < 0.3:
@@ -162,6 +183,7 @@ async def test_after_any_history_a_healthy_cluster_serves_again(
         history = History(seed, under_test, cluster, encoders)
         await history.run(100)
         encoders.broken.clear()
+        cluster.odd_metadata = {}
         for broker in cluster.brokers.values():
             broker.behaviour = "accept"
             broker.takes_nothing = False
@@ -177,6 +199,20 @@ async def test_after_any_history_a_healthy_cluster_serves_again(
         await under_test.client.close()
         for broker in cluster.brokers.values():
             broker.pending.clear()
+
+
+@pytest.mark.parametrize("seed", range(200, 230))
+async def test_after_any_history_metadata_that_is_wanted_comes(
+    make_client: Callable[..., ClientUnderTest], cluster: FakeCluster, encoders: Encoders, seed: int
+) -> None:
+    """Without the end of a connection, which has it asked for again."""
+    under_test = make_client(bootstrap="one:1,two:2,three:3", topics=["t"])
+    history = History(seed, under_test, cluster, encoders)
+    await history.run(40)
+    history.heal()
+    await under_test.loop.advance(20)
+    assert not under_test.metadata.is_update_requested
+    assert not under_test.metadata.cluster.is_bootstrap
 
 
 async def test_an_outage_of_a_minute_writes_about_ten_lines_a_broker(
