@@ -39,7 +39,9 @@ async def find_coordinator(client: NetworkClient, key_type: int, key: str) -> No
     for found in getattr(response, "coordinators", (response,)):
         if found.error_code:
             raise make(found.error_code, getattr(found, "error_message", None))
-        return Node(found.node_id, found.host, found.port)
+        node = Node(found.node_id, found.host, found.port)
+        if not node.is_empty:
+            return node
     raise CoordinatorNotAvailableError(f"{key!r}: the broker named no coordinator")
 
 

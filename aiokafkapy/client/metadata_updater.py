@@ -192,7 +192,7 @@ class MetadataUpdater:
             self._rebootstrap(now, f"cluster {answer.cluster_id!r} answers in the place of {ours!r}")
         elif not answer.nodes:
             # A broker that is starting may list no brokers, not even itself.
-            self._fail(now, KafkaError("the answer names no brokers"))
+            self._fail(now, KafkaError("the answer names no brokers with an address"))
         else:
             self._failed_requests = 0
             self._attempt_started = None

@@ -147,12 +147,12 @@ class NetworkClient(SenderClient):
         self.watch = self._pipeline.watch = watch
 
     def ready(self, node: Node, now: float) -> bool:
-        """True when a request may be sent to the node now; if not, begins to connect when that is possible."""
+        """True when a request may be sent to the node now; if not, begins to connect when that is possible, which it
+        never is for a node without an address.
+        """
         if self.is_ready(node, now):
             return True
-        if node.is_empty:
-            raise IllegalStateError(f"cannot connect to an empty node ({node.node_id})")
-        if self._state is not ACTIVE:
+        if node.is_empty or self._state is not ACTIVE:
             return False
         if self._updater.is_update_due(now):
             self._maybe_update_metadata(now)
@@ -173,7 +173,7 @@ class NetworkClient(SenderClient):
         return self.nodes.choose_node(self._metadata.cluster.nodes, now).node
 
     def connection_delay(self, node: Node, now: float) -> float:
-        """Seconds until another attempt to connect is worthwhile; infinite while connected."""
+        """Seconds until another attempt to connect is worthwhile; infinite while connected, or without an address."""
         return self.nodes.connection_delay(node, now)
 
     def send(self, request: ClientRequest, now: float) -> asyncio.Future[ClientResponse]:

@@ -279,7 +279,8 @@ class Metadata:
 
         Skipped are unknown partitions, hints not newer than the known leader, and leaders without an address.
         """
-        addresses = {node.node_id: node for node in self.cluster.nodes} | {node.node_id: node for node in nodes}
+        told = {node.node_id: node for node in nodes if not node.is_empty}
+        addresses = {node.node_id: node for node in self.cluster.nodes} | told
         changed = []
         for topic_partition, (leader_id, leader_epoch) in leaders.items():
             known = self.cluster.partition(topic_partition)

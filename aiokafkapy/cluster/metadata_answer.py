@@ -6,6 +6,7 @@ Kafka's counterpart is ``MetadataResponse``.
 Rules:
 
 - ``read`` depends only on an immutable view, so it may run in a thread beside the loop.
+- A broker without an address, an empty host or a negative port, is left out: nobody can connect to it.
 - A topic whose bytes equal those of the known one becomes the very same object: when three of ten thousand topics have
   a new leader, three objects are created.
 - Partitions with the same replicas share one tuple: there are few such sets, and a tuple for each of a hundred thousand
@@ -54,7 +55,7 @@ class MetadataAnswer:
         self.error_code: int = getattr(message, "error_code", 0)
         self.cluster_id: str | None = getattr(message, "cluster_id", None)
         self.controller_id: int = getattr(message, "controller_id", NO_CONTROLLER)
-        self.nodes = {broker.node_id: _read_node(broker) for broker in message.brokers}
+        self.nodes = {node.node_id: node for node in map(_read_node, message.brokers) if not node.is_empty}
         self.topics: dict[str, TopicMetadata] = {}
         self.errors: dict[str, int] = {}
         """Error codes of topics."""

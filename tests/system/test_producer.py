@@ -863,6 +863,28 @@ class TestOutages:
         assert len([record for record in caplog.records if record.levelno >= logging.WARNING]) < 40
         assert len(broker.records("t", None)) == 1001
 
+    @pytest.mark.parametrize(("host", "port"), [("", 9092), ("localhost", -1)])
+    async def test_a_broker_without_an_address_is_waited_for(self, host: str, port: int) -> None:
+        """A broker that is misconfigured, or starting: the producer ended for good."""
+        async with DevBroker() as broker, KafkaProducer(broker.bootstrap_servers, retry_backoff_ms=20) as producer:
+            await producer.send("t", b"1")
+            partitions = [{"partition_index": 0, "leader_id": 1, "replica_nodes": [1], "isr_nodes": [1]}]
+            broker.controls.on_request(
+                ApiKey.METADATA,
+                lambda context, body: context.respond(
+                    brokers=[{"node_id": 1, "host": host, "port": port}],
+                    topics=[{"name": topic.name, "partitions": partitions} for topic in body.topics],
+                ),
+            )
+            before = broker.controls.request_count(ApiKey.METADATA)
+            broker.controls.drop_connections()
+            await until(lambda: broker.controls.request_count(ApiKey.METADATA) > before)
+            sending = asyncio.create_task(producer.send("t", b"2"))
+            await until(lambda: broker.controls.request_count(ApiKey.METADATA) > before + 1 or sending.done())
+            broker.controls.on_request(ApiKey.METADATA, None)
+            await asyncio.wait_for(sending, 20)
+            assert values(broker, "t") == [b"1", b"2"]
+
     async def test_a_topic_made_soon_after_the_first_send_is_found_by_the_next_request(self) -> None:
         async with (
             DevBroker(auto_create_topics_enable=False) as broker,

@@ -10,6 +10,7 @@ completely written), and fewer than ``max_in_flight_requests_per_connection`` re
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
@@ -100,8 +101,8 @@ class NodeReadiness:
         self._round_trips[node_id] = before + (seconds - before) * NEWEST
 
     def connection_delay(self, node: Node, now: float) -> float:
-        """Seconds until another attempt to connect is worthwhile; infinite while connected."""
-        return self.states.connection_delay(node.node_id, now)
+        """Seconds until another attempt to connect is worthwhile; infinite while connected, or without an address."""
+        return math.inf if node.is_empty else self.states.connection_delay(node.node_id, now)
 
     def throttle_delay(self, node_id: int, now: float) -> float:
         """Seconds until the node takes requests again; 0 when it is not throttled."""

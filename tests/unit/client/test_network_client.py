@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import ssl
 from collections.abc import Callable
 from typing import Any
@@ -145,10 +146,16 @@ class TestReadiness:
         assert under_test.client.ready(under_test.node(2), under_test.now)
         assert under_test.wakeups > before
 
-    async def test_an_empty_node_is_an_error(self, make_client: MakeClient) -> None:
-        under_test = make_client()
-        with pytest.raises(IllegalStateError):
-            under_test.client.ready(Node(-1, "", -1), under_test.now)
+    @pytest.mark.parametrize("node", [Node(-9, "", -1), Node(2, "", 1), Node(2, "two", -1)])
+    async def test_a_node_without_an_address_is_never_ready_nor_tried(
+        self, make_client: MakeClient, cluster: FakeCluster, node: Node
+    ) -> None:
+        under_test = await make_client().started()
+        attempts = len(cluster.attempts)
+        assert not under_test.client.ready(node, under_test.now)
+        assert under_test.client.connection_delay(node, under_test.now) == math.inf
+        await under_test.loop.settle()
+        assert len(cluster.attempts) == attempts
 
     async def test_metadata_goes_before_anything_else(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client().connected(1)

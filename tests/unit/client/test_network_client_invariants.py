@@ -127,8 +127,9 @@ class History:
 
     def answer_oddly(self) -> None:
         """From now on, what Metadata responses say is of no use, or leads away from the cluster."""
+        nowhere = [{"node_id": 1, "host": "", "port": 1}, {"node_id": 2, "host": "two", "port": -1}]
         self.cluster.odd_metadata = self.random.choice(
-            [{}, {"error_code": 7}, {"error_code": 129}, {"brokers": []}, {"cluster_id": "other"}]
+            [{}, {"error_code": 7}, {"error_code": 129}, {"brokers": []}, {"brokers": nowhere}, {"cluster_id": "other"}]
         )
 
     def heal(self) -> None:

@@ -340,6 +340,8 @@ class TestLeaderHints:
     def test_nor_a_leader_without_address_nor_an_unknown_partition(self, metadata: Metadata) -> None:
         hints = {self.TP: (9, 9), TopicPartition("t", 7): (2, 9), TopicPartition("u", 0): (2, 9)}
         assert metadata.update_partition_leaderships(hints, []) == set()
+        assert metadata.update_partition_leaderships(hints, [Node(9, "", 9)]) == set()
+        assert metadata.update_partition_leaderships(hints, [Node(9, "nine", -1)]) == set()
 
     def test_metadata_older_than_the_hint_does_not_undo_it(self, metadata: Metadata, clock: VirtualClock) -> None:
         metadata.update_partition_leaderships({self.TP: (2, 6)}, [])

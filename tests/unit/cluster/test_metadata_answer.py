@@ -73,6 +73,13 @@ class TestReading:
         assert set(answer.topics) == set(answer.changed) == {"a", "c"}
         assert answer.stale == {"c"}
 
+    def test_a_broker_without_an_address_is_left_out(self, metadata: Metadata) -> None:
+        brokers = [{"node_id": 1, "host": "h", "port": 9}, {"node_id": 2, "host": "", "port": 9}]
+        brokers.append({"node_id": 3, "host": "i", "port": -1})
+        for version in range(NEWEST + 1):
+            frame = encode_response(build_response(ApiKey.METADATA, version, brokers=brokers), 1)[4:]
+            assert metadata.read_answer(version, frame).nodes == {1: Node(1, "h", 9)}
+
     def test_is_as_from_kios_message(self, metadata: Metadata) -> None:
         topics = (topic("a", 3, 4), topic("b", error=29), topic("c", 1, of_partition=REPLICA_NOT_AVAILABLE))
         for version in range(NEWEST + 1):
