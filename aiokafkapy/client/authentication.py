@@ -12,7 +12,7 @@ Rules:
   session, so that the broker's answers keep their order.
 - Long work (a token, PBKDF2, Kerberos) happens outside the event loop's turn.
 - ``AuthenticationFailedError`` means that one side refused the other. Any other failure is a lost
-  connection, which may be tried again.
+  connection, which may be tried again. So is a refusal of credentials that others have replaced meanwhile.
 """
 
 from __future__ import annotations
@@ -130,18 +130,13 @@ class Authenticator:
         """
         session = self._sessions.get(connection)
         if session is None:
-            session = self._sessions[connection] = _Session()
+            session = self._sessions[connection] = _Session(self.mechanism)
         else:
             session.change(_S.PREPARING)
         session.renew_at = math.inf
         session.answer = None
         self._nodes.states.authenticating(connection.node_id)
-        task = self._loop.create_task(
-            self._authenticate(connection, session), name=f"aiokafkapy authenticate to {connection.address}"
-        )
-        session.task = task
-        self._tasks.add(task)
-        task.add_done_callback(partial(self._on_task_done, connection, session))
+        self._start(connection, session)
 
     def forget(self, connection: BrokerConnection) -> None:
         """The connection has ended."""
@@ -172,9 +167,16 @@ class Authenticator:
         return min((session.renew_at for session in self._sessions.values()), default=math.inf)
 
     def use(self, mechanism: SaslMechanism) -> None:
-        """Authenticate with ``mechanism`` from now on; the one before is closed."""
+        """Authenticate with ``mechanism`` from now on; the one before is closed.
+
+        Where that has not said anything to the broker yet, this one takes its place.
+        """
         self._close_mechanism()
         self.mechanism = mechanism
+        for connection, session in self._sessions.items():
+            if session.state is _S.PREPARING and session.task is not None:
+                session.task.cancel()
+                self._start(connection, session)
 
     async def close(self) -> None:
         """Close the mechanism, and return when no task is left; all connections must have been forgotten before."""
@@ -195,6 +197,8 @@ class Authenticator:
             self._on_ready(connection, self._loop.time())
             return
         session.change(_S.FAILED)
+        if session.mechanism is not self.mechanism:
+            error = DisconnectedError("the credentials were replaced during the authentication")
         if not isinstance(error, KafkaError):  # of a mechanism or token provider of the user's
             # Its words are its own traceback's to show: they may have a token or a password, and logs keep ours.
             text = f"{self.mechanism.name}: {type(error).__name__} was raised by the mechanism or the token provider"
@@ -204,6 +208,14 @@ class Authenticator:
 
     # internals
 
+    def _start(self, connection: BrokerConnection, session: _Session) -> None:
+        session.mechanism = self.mechanism
+        session.task = task = self._loop.create_task(
+            self._authenticate(connection, session), name=f"aiokafkapy authenticate to {connection.address}"
+        )
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._on_task_done, connection, session))
+
     def _close_mechanism(self) -> None:
         """Any exception of the user's code is logged, and has no other effect."""
         try:
@@ -212,7 +224,7 @@ class Authenticator:
             logger.error("sasl.mechanism_not_closed", mechanism=self.mechanism.name, error=type(error).__name__)
 
     async def _authenticate(self, connection: BrokerConnection, session: _Session) -> None:
-        mechanism = self.mechanism
+        mechanism = session.mechanism
         await self._prepare(mechanism)
         session.change(_S.HANDSHAKE)
         await self._handshake(connection, mechanism.name)
@@ -294,11 +306,12 @@ class Authenticator:
 
 
 class _Session:
-    """The authentication of one connection: its state, its task, and when it is renewed."""
+    """The authentication of one connection: its state, its task and mechanism, and when it is renewed."""
 
-    __slots__ = ("answer", "renew_at", "state", "task")
+    __slots__ = ("answer", "mechanism", "renew_at", "state", "task")
 
-    def __init__(self) -> None:
+    def __init__(self, mechanism: SaslMechanism) -> None:
+        self.mechanism = mechanism
         self.state = AUTHENTICATION_STATES.initial
         self.task: asyncio.Task[None] | None = None
         self.answer: asyncio.Future[ClientResponse] | None = None

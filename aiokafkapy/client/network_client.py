@@ -554,7 +554,7 @@ class NetworkClient(SenderClient):
             loop=self._loop,
             request_timeout=self._request_timeout,
             on_ready=self._handle_ready,
-            on_failed=self._on_setup_failed,
+            on_failed=self._give_up_connection,  # at once: new credentials must not come between
         )
 
     # internals: waiting and waking

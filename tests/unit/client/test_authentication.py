@@ -67,6 +67,30 @@ class Mechanism:
         """Nothing is held."""
 
 
+class TokenMechanism(Mechanism):
+    """As OAUTHBEARER: closed, it has no token any more, and those who wait for one are refused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_closed = False
+
+    async def prepare(self) -> None:
+        await super().prepare()
+        self.check()
+
+    def exchange(self, host: str) -> Exchange:
+        self.check()
+        return super().exchange(host)
+
+    def check(self) -> None:
+        if self.is_closed:
+            raise SaslAuthenticationFailedError("the client is closed: no token is asked for")
+
+    def close(self) -> None:
+        self.is_closed = True
+        self.is_ready.set()
+
+
 class SaslServer:
     """A broker's half of the exchange; ``said`` are the received messages, and ``refuses`` is the error of a
     refusal."""
@@ -275,6 +299,56 @@ class TestRefused:
         await under_test.loop.advance(0.2)
         await under_test.started()
         assert mechanism.prepared == 1
+
+    async def test_new_credentials_take_the_place_of_those_that_are_waited_for(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        SaslServer(cluster[1])
+        slow, good = TokenMechanism(), TokenMechanism()
+        slow.is_ready.clear()
+        under_test = make_sasl_client(make_client, slow)
+        await under_test.loop.settle()
+        under_test.client.update_credentials(good)
+        await under_test.started()
+        assert (slow.prepared, good.prepared) == (1, 1)
+        assert under_test.metadata.fatal_error is None
+        assert len(cluster.attempts) == 1, "no connection was lost"
+
+    @pytest.mark.parametrize("held", [ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE])
+    async def test_a_refusal_of_credentials_that_were_replaced_is_no_refusal(
+        self, held: ApiKey, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        server = SaslServer(cluster[1])
+        requests: list[FakeRequest] = []
+        cluster[1].answering[held] = requests.append
+        under_test = make_sasl_client(make_client, TokenMechanism())
+        await under_test.loop.settle()
+        under_test.client.update_credentials(TokenMechanism())
+        SaslServer(cluster[1])
+        server.refuses = "too old"
+        (server.handshake if held is ApiKey.SASL_HANDSHAKE else server.authenticate)(requests.pop())
+        await under_test.loop.settle()
+        assert under_test.metadata.fatal_error is None
+        await under_test.loop.advance(1)
+        await under_test.started()
+
+    async def test_requests_in_flight_stay_when_credentials_are_replaced_in_a_renewal(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        SaslServer(cluster[1])
+        SaslServer(cluster[2], lifetime_ms=10_000)
+        slow = TokenMechanism()
+        under_test = await make_sasl_client(make_client, slow).connected(2)
+        answer = send(under_test, 2)
+        slow.is_ready.clear()
+        await under_test.loop.advance(9.6)
+        under_test.client.update_credentials(TokenMechanism())
+        await under_test.loop.settle()
+        cluster[2].pending.pop().respond()
+        await under_test.loop.settle()
+        assert answer.result().error is None
+        assert under_test.client.ready(under_test.node(2), under_test.now)
+        assert len(cluster[2].transports) == 1
 
     async def test_a_mechanism_that_fails_to_close_spoils_neither_the_next_nor_the_end(
         self, make_client: MakeClient, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
