@@ -44,6 +44,7 @@ from .nodes.client_request import ClientRequest, ClientResponse
 from .nodes.node_readiness import NodeReadiness
 from .request_pipeline import RequestPipeline
 from .transport.connection import BrokerConnection
+from .transport.worker_thread import run_in_thread
 
 if TYPE_CHECKING:
     from ..security.sasl.mechanism import SaslClientExchange, SaslMechanism
@@ -279,7 +280,7 @@ class Authenticator:
 
     async def _respond(self, mechanism: SaslMechanism, exchange: SaslClientExchange, challenge: bytes) -> bytes | None:
         if mechanism.blocks:
-            return await self._loop.run_in_executor(None, exchange.respond, challenge)
+            return await run_in_thread(self._loop, exchange.respond, challenge)
         return exchange.respond(challenge)
 
     async def _ask(self, connection: BrokerConnection, api_key: ApiKey, **fields: object) -> Any:

@@ -269,6 +269,7 @@ class NetworkClient(SenderClient):
             return
         self._state = NETWORK_CLIENT_STATES.transition(self._state, NetworkClientState.CLOSING)
         self._timer.cancel()
+        self._pipeline.stop_decoding()
         self._metadata.on_update_requested = None
         self._metadata.remove_listener(self._on_metadata_changed)
         now = self._loop.time()

@@ -24,6 +24,7 @@ cdef class RequestPipeline:
     cdef object _on_completed
     cdef public long long _correlation_id
     cdef public object watch
+    cdef object _decoding
     cdef list _completed
     cdef bint _is_completing
 

@@ -40,6 +40,7 @@ from .nodes.in_flight_requests import InFlightRequest, InFlightRequests, written
 from .transport.connection import BrokerConnection
 from .transport.connection_log import ConnectionLog
 from .transport.deadline_timer import DeadlineTimer
+from .transport.worker_thread import run_in_thread
 from .watch import ClientWatch
 
 __all__ = ["LARGE_ANSWER", "RequestPipeline"]
@@ -77,6 +78,8 @@ class RequestPipeline:
         self._on_completed = on_completed
         self._correlation_id = -1
         self.watch: ClientWatch | None = None
+        # One at most: a metadata request is in progress until its answer is decoded.
+        self._decoding: asyncio.Future[Any] | None = None
         self._completed: list[tuple[InFlightRequest, ClientResponse]] = []
         self._is_completing = False
 
@@ -138,11 +141,10 @@ class RequestPipeline:
     def decode_elsewhere(
         self, entry: InFlightRequest, frame: bytes, then: Callable[[InFlightRequest, Any], None]
     ) -> None:
-        """As ``decode``, in a worker thread, so that the loop is not blocked; ``then`` gets the body or a
-        ProtocolError.
-        """
+        """As ``decode``, in a thread, so that the loop is not blocked; ``then`` gets the body or a ProtocolError."""
 
         def tell(decoding: asyncio.Future[Any]) -> None:
+            self._decoding = None
             if decoding.cancelled():
                 return
             error = decoding.exception()
@@ -150,7 +152,13 @@ class RequestPipeline:
                 error = ProtocolError(f"an answer of {len(frame)} bytes cannot be read: {error!r}")
             then(entry, decoding.result() if error is None else error)
 
-        self._loop.run_in_executor(None, _decode, self, entry, frame).add_done_callback(tell)
+        self._decoding = run_in_thread(self._loop, _decode, self, entry, frame)
+        self._decoding.add_done_callback(tell)
+
+    def stop_decoding(self) -> None:
+        """The client is closed: what ``decode_elsewhere`` is at work on is of no use any more."""
+        if self._decoding is not None:
+            self._decoding.cancel()
 
     def handle_completed_send(self, node_id: int, now: float) -> None:
         """Step 3: everything is written; a request that expects no response is now complete."""

@@ -123,14 +123,23 @@ class TlsContexts:
         Looks at the files each time, which takes microseconds. To read them takes about a millisecond, and the
         system's own store some 30: where that matters, call it in a thread.
         """
-        if self._settings.ssl_context is not None:
-            return self._settings.ssl_context
+        known = self.known_context()
+        if known is not None:
+            return known
         found = _fingerprint(self._settings)
         if self._context is None:
             self._context = self._builder.build()
             self._built_from = found
-        elif found != self._built_from:
+        else:
             self._renew(self._context, found)
+        return self._context
+
+    def known_context(self) -> ssl.SSLContext | None:
+        """As ``context``; None where files would have to be read for it."""
+        if self._settings.ssl_context is not None:
+            return self._settings.ssl_context
+        if self._context is None or _fingerprint(self._settings) != self._built_from:
+            return None
         return self._context
 
     # internals

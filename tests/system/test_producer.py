@@ -11,9 +11,11 @@ import gc
 import logging
 import os
 import random
+import threading
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import freezegun
@@ -810,6 +812,19 @@ class TestLoop:
                 other.run(use(producer))
             runner.run(producer.close())
             runner.run(broker.stop())
+
+    async def test_threads_that_are_all_busy_hold_up_no_metadata(self, broker: DevBroker) -> None:
+        """A user's own blocking calls, in the loop's default executor. The answer is a large one."""
+        broker.create_topic("large", partitions=1000)
+        is_over = threading.Event()
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        blocking = asyncio.ensure_future(asyncio.to_thread(is_over.wait))
+        try:
+            async with KafkaProducer(broker.bootstrap_servers) as producer:
+                assert (await asyncio.wait_for(producer.send("large", b"x", partition=7), 20)).partition == 7
+        finally:
+            is_over.set()
+            await blocking
 
     @pytest.mark.parametrize("real_asyncio", [True, False])
     async def test_it_works_while_time_is_frozen(self, broker: DevBroker, real_asyncio: bool) -> None:

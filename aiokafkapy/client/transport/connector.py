@@ -35,8 +35,11 @@ from ...sockets import connections_of, hand_over
 from ..nodes.connection_states import Address, NodeConnectionState, format_address
 from .dialers import new_dialer
 from .happy_eyeballs import Race
+from .worker_thread import run_in_thread
 
 if TYPE_CHECKING:
+    import ssl
+
     from ...security.tls import TlsContexts
     from ..config import ClientConfig
 
@@ -170,7 +173,7 @@ class Connector:
             from .listener_probe import sasl_mechanisms
 
             state.was_closed_at_request, state.is_known_without_sasl = False, True
-            context = None if self._tls is None else await self._loop.run_in_executor(None, self._tls.context)
+            context = None if self._tls is None else await self._context(self._tls)
             mechanisms = await sasl_mechanisms(self._dialer, address, context, state.peer_name)
             if mechanisms is not None:
                 protocol = "SASL_PLAINTEXT" if self._tls is None else "SASL_SSL"
@@ -185,11 +188,15 @@ class Connector:
     ) -> None:
         from ...security.tls_transport import connect_tls
 
-        # In a thread: reading a system's hundred authorities takes tens of milliseconds.
-        context = await self._loop.run_in_executor(None, tls.context)
+        context = await self._context(tls)
         # The set-up time-out bounds the whole attempt; the handshake's only must not come before it.
         timeout = max(1.0, state.setup_timeout)
         await connect_tls(self._loop, sock, context, state.peer_name, protocol_factory, timeout)
+
+    async def _context(self, tls: TlsContexts) -> ssl.SSLContext:
+        context = tls.known_context()
+        # In a thread: reading a system's hundred authorities takes tens of milliseconds.
+        return await run_in_thread(self._loop, tls.context) if context is None else context
 
 
 class _Attempt:

@@ -273,6 +273,18 @@ def test_new_connections_use_a_certificate_that_was_replaced(
     assert first.server.read(20) == b"still there"
 
 
+def test_a_context_is_known_until_its_files_change(certificates: TestCertificates) -> None:
+    contexts = TlsContexts(Options(**certificates.client_options()))
+    assert contexts.known_context() is None
+    first = contexts.context()
+    assert contexts.known_context() is first
+    _touch(certificates.ca_file, 10)
+    assert contexts.known_context() is None
+    assert contexts.known_context() is not contexts.context()
+    ready = ssl.create_default_context()
+    assert TlsContexts(Options(ssl_context=ready)).known_context() is ready
+
+
 def test_a_ca_that_was_replaced_or_added_is_trusted(certificates: TestCertificates, tmp_path: Path) -> None:
     others = server_context(Options(**certificates.server_options(certificates.server(by_other_ca=True))))
     shutil.copy(certificates.ca_file, tmp_path)

@@ -1,0 +1,45 @@
+"""``run_in_thread``: work that would hold the event loop for too long, in a thread of its own.
+
+Knows nothing of the work. Not in the loop's default executor: that has few threads, and a user's blocking calls
+(``asyncio.to_thread``) may hold all of them for any time, so that a connection or metadata would wait for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar, TypeVarTuple
+
+__all__ = ["run_in_thread"]
+
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
+
+
+def run_in_thread(
+    loop: asyncio.AbstractEventLoop, function: Callable[[*Arguments], T], *args: *Arguments
+) -> asyncio.Future[T]:
+    """The outcome of ``function(*args)``, run in a thread that ends with it; here and now if none can be started.
+
+    Cancel the future before the loop is closed: nobody is told then.
+    """
+    from concurrent.futures import ThreadPoolExecutor  # with the queue of its threads: most clients need neither
+
+    executor = ThreadPoolExecutor(1, thread_name_prefix="aiokafkapy")
+    try:
+        return loop.run_in_executor(executor, function, *args)
+    except RuntimeError:  # the limit of threads is reached, or the interpreter ends
+        return _done_here(loop, function, *args)
+    finally:
+        executor.shutdown(wait=False)
+
+
+def _done_here(
+    loop: asyncio.AbstractEventLoop, function: Callable[[*Arguments], T], *args: *Arguments
+) -> asyncio.Future[T]:
+    outcome: asyncio.Future[T] = loop.create_future()
+    try:
+        outcome.set_result(function(*args))
+    except Exception as error:
+        outcome.set_exception(error)
+    return outcome

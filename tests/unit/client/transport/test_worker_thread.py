@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from aiokafkapy.client.transport.worker_thread import run_in_thread
+
+HANG = 30.0
+
+
+async def test_it_does_not_wait_for_the_loops_own_threads() -> None:
+    loop, is_over = asyncio.get_running_loop(), threading.Event()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    blocked = asyncio.ensure_future(asyncio.to_thread(is_over.wait))
+    try:
+        assert await asyncio.wait_for(run_in_thread(loop, divmod, 7, 2), HANG) == (3, 1)
+    finally:
+        is_over.set()
+        await blocked
+
+
+async def test_the_thread_ends_with_its_work() -> None:
+    thread = await run_in_thread(asyncio.get_running_loop(), threading.current_thread)
+    assert thread is not threading.current_thread()
+    await asyncio.wait_for(asyncio.to_thread(thread.join), HANG)
+
+
+async def test_an_error_is_the_outcome() -> None:
+    with pytest.raises(ZeroDivisionError):
+        await run_in_thread(asyncio.get_running_loop(), divmod, 1, 0)
+
+
+async def test_where_no_thread_can_be_started_the_work_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert await run_in_thread(loop, threading.current_thread) is threading.current_thread()
+    with pytest.raises(ZeroDivisionError):
+        await run_in_thread(loop, divmod, 1, 0)
+
+
+def test_a_cancelled_outcome_that_comes_after_the_loop_tells_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    has_begun, is_over = threading.Event(), threading.Event()
+    threads = []
+
+    def work() -> None:
+        threads.append(threading.current_thread())
+        has_begun.set()
+        is_over.wait(HANG)
+
+    loop = asyncio.new_event_loop()
+    outcome = run_in_thread(loop, work)
+    has_begun.wait(HANG)
+    outcome.cancel()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    is_over.set()
+    threads[0].join()
+    assert caplog.records == []
