@@ -87,7 +87,7 @@ class ApiVersionsHandshake:
         else:
             self._nodes.api_versions.update(node_id, NodeApiVersions.from_response(body))
             self._nodes.measured(node_id, now - entry.sent_at)
-            if self._nodes.is_preparing_connection(node_id):
+            if self._nodes.states.is_checking_api_versions(node_id):
                 self._on_ready(connection, now)
 
     # internals

@@ -106,6 +106,11 @@ class ClusterConnectionStates:
         state = self._states.get(node_id)
         return state is not None and state.state in _PREPARING
 
+    def is_checking_api_versions(self, node_id: int) -> bool:
+        """True from the opening of the socket until the API versions are known."""
+        state = self._states.get(node_id)
+        return state is not None and state.state is _S.CHECKING_API_VERSIONS
+
     def is_ready(self, node_id: int, now: float) -> bool:
         """True when requests may go to the node: READY, and not throttled."""
         state = self._states.get(node_id)

@@ -417,6 +417,20 @@ class TestRenewal:
         assert under_test.client.ready(under_test.node(2), under_test.now)
         assert len(cluster[2].transports) == 1
 
+    async def test_after_a_long_silence_the_connection_stays(
+        self, make_client: MakeClient, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Its first request is preceded by a probe, whose answer begins nothing."""
+        SaslServer(cluster[1])
+        server = SaslServer(cluster[2], lifetime_ms=60_000)
+        under_test = await make_sasl_client(make_client, Mechanism()).connected(2)
+        await under_test.loop.advance(58)
+        assert cluster[2].count(ApiKey.API_VERSIONS) == 2
+        assert cluster[2].count(ApiKey.SASL_HANDSHAKE) == 2
+        assert len(server.said) == 4
+        assert state_of(under_test, 2) is ConnectionState.READY
+        assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
     async def test_a_refusal_ends_the_connection(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         SaslServer(cluster[1])
         server = SaslServer(cluster[2], lifetime_ms=10_000)

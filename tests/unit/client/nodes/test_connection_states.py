@@ -50,8 +50,10 @@ def test_the_way_to_ready(states: ClusterConnectionStates, clock: VirtualClock) 
     assert not states.can_connect(1, clock.time())
     assert states.next_setup_deadline() == clock.time() + 10
     assert states.connection_delay(1, clock.time()) == 10
+    assert not states.is_checking_api_versions(1)
     states.checking_api_versions(1)
     assert states.is_preparing_connection(1)
+    assert states.is_checking_api_versions(1)
     assert states.next_setup_deadline() == math.inf
     states.ready(1)
     assert states.is_ready(1, clock.time())
