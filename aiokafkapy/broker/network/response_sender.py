@@ -71,7 +71,12 @@ class ResponseSender:
             future.cancel()
 
     def throttle_time(self, context: RequestContext, request: Request, response_size: int) -> float:
-        """Seconds to throttle the client: the longest time of all quotas and of the controls."""
+        """Seconds to throttle the client: the longest time of all quotas and of the controls.
+
+        None for SASL's requests, which a broker's authenticators answer: there is no throttle time in them either.
+        """
+        if context.api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+            return 0.0
         throttle = self._state.faults.throttle_time(context.client_id)
         quotas = self._quotas
         if not quotas.has_limits and not self._state.quotas:

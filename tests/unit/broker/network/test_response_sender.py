@@ -53,6 +53,15 @@ async def test_a_request_whose_connection_is_gone_is_not_kept_parked() -> None:
         assert future.cancelled()
 
 
+async def test_an_authentication_is_not_throttled() -> None:
+    async with socketless_node() as node:
+        node.controls.throttle(None, 500)
+        node.call(ApiKey.METADATA, 13)
+        node.call(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN")
+        node.call(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"")
+        assert [response.throttle for response in node.responses] == [0.5, 0, 0]
+
+
 async def test_bytes_over_the_produce_quota_are_throttled() -> None:
     async with socketless_node(producer_byte_rate=1, quota_window_num=2) as node:
         frame = encode_request(build_request(ApiKey.PRODUCE, 9, acks=1), 7, "me")[4:]
