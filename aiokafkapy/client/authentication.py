@@ -10,6 +10,8 @@ Rules:
 - One task for each authentication. It ends with its connection at the latest.
 - A session is renewed at 85 to 95 % of its life. Requests in flight stay in flight; the next ones wait for the new
   session, so that the broker's answers keep their order.
+- The broker is asked when everything in flight is answered and it throttles us no more. It reads nothing before that,
+  and the time-out of a question that waits behind a slow Produce request would cost that request its connection.
 - Long work (a token, PBKDF2, Kerberos) happens outside the event loop's turn.
 - ``AuthenticationFailedError`` means that one side refused the other. Any other failure is a lost
   connection, which may be tried again. So is a refusal of credentials that others have replaced meanwhile.
@@ -20,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -58,8 +60,6 @@ _NOT_BEFORE: Final = 1.05
 MAX_TOKEN_BYTES: Final = 512 * 1024
 """Kafka's default; a broker closes the connection on more, without a word."""
 _CLOSED: Final = "the broker closed the connection during the authentication"
-_LOOK_AGAIN: Final = 0.02
-"""Seconds; for a connection on which a large request is still being written."""
 
 logger = get_logger(__name__)
 
@@ -112,6 +112,7 @@ class Authenticator:
         *,
         loop: asyncio.AbstractEventLoop,
         request_timeout: float,
+        wait_for_change: Callable[[], Awaitable[None]],
         on_ready: Callable[[BrokerConnection, float], None],
         on_failed: Callable[[BrokerConnection, KafkaError], None],
     ) -> None:
@@ -120,6 +121,7 @@ class Authenticator:
         self._pipeline = pipeline
         self._loop = loop
         self._request_timeout = request_timeout
+        self._wait_for_change = wait_for_change
         self._on_ready = on_ready
         self._on_failed = on_failed
         self._sessions: dict[BrokerConnection, _Session] = {}
@@ -134,6 +136,7 @@ class Authenticator:
             session = self._sessions[connection] = _Session(self.mechanism)
         else:
             session.change(_S.PREPARING)
+            session.is_renewal = True
         session.renew_at = math.inf
         session.answer = None
         self._nodes.states.authenticating(connection.node_id)
@@ -158,10 +161,7 @@ class Authenticator:
         """Authenticate again where the session's end is near."""
         for connection, session in list(self._sessions.items()):
             if session.renew_at <= now:
-                if connection.is_writable:
-                    self.begin(connection)
-                else:  # one request after the other
-                    session.renew_at = now + _LOOK_AGAIN
+                self.begin(connection)
 
     def next_renewal(self) -> float:
         """When ``renew_sessions`` has something to do; infinite when no session ends."""
@@ -227,6 +227,7 @@ class Authenticator:
     async def _authenticate(self, connection: BrokerConnection, session: _Session) -> None:
         mechanism = session.mechanism
         await self._prepare(mechanism)
+        await self._wait_for_turn(connection.node_id)
         session.change(_S.HANDSHAKE)
         await self._handshake(connection, mechanism.name)
         session.change(_S.EXCHANGE)
@@ -263,6 +264,12 @@ class Authenticator:
             limit = f"request_timeout_ms={round(self._request_timeout * 1000)}"
             raise KafkaTimeoutError(f"{mechanism.name}: there were no credentials within {limit}") from error
 
+    async def _wait_for_turn(self, node_id: int) -> None:
+        """Until the broker would read a request at once; those in flight have time-outs of their own."""
+        nodes = self._nodes
+        while not nodes.in_flight.is_empty(node_id) or nodes.throttle_delay(node_id, self._loop.time()) > 0:
+            await self._wait_for_change()
+
     async def _handshake(self, connection: BrokerConnection, mechanism: str) -> None:
         answer = await self._ask(connection, ApiKey.SASL_HANDSHAKE, mechanism=mechanism)
         if answer.error_code == UnsupportedSaslMechanismError.code:
@@ -295,21 +302,24 @@ class Authenticator:
             lambda version: build_request(api_key, version, **fields),
             min_version=min_version,
         )
+        session = self._sessions[connection]
         answer: asyncio.Future[ClientResponse] = self._loop.create_future()
-        timeout = min(self._request_timeout, self._nodes.states.setup_timeout(connection.node_id))
+        timeout = self._request_timeout
+        if not session.is_renewal:
+            timeout = min(timeout, self._nodes.states.setup_timeout(connection.node_id))
         try:
             version = self._pipeline.usable_version(request)
         except UnsupportedVersionError as error:
             raise AuthenticationFailedError(f"{connection.address} takes no SASL: {error}") from error
         self._pipeline.write(connection, request, version, self._loop.time(), timeout, answer)
-        self._sessions[connection].answer = answer
+        session.answer = answer
         return (await answer).body_or_raise()
 
 
 class _Session:
     """The authentication of one connection: its state, its task and mechanism, and when it is renewed."""
 
-    __slots__ = ("answer", "mechanism", "renew_at", "state", "task")
+    __slots__ = ("answer", "is_renewal", "mechanism", "renew_at", "state", "task")
 
     def __init__(self, mechanism: SaslMechanism) -> None:
         self.mechanism = mechanism
@@ -317,6 +327,7 @@ class _Session:
         self.task: asyncio.Task[None] | None = None
         self.answer: asyncio.Future[ClientResponse] | None = None
         self.renew_at = math.inf
+        self.is_renewal = False
 
     def change(self, new: AuthenticationState) -> None:
         self.state = AUTHENTICATION_STATES.transition(self.state, new)

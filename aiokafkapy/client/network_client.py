@@ -431,6 +431,7 @@ class NetworkClient(SenderClient):
             self._handle_metadata_response(body, now)
         else:
             self._handshake.handle_response(connection, entry, body, now)
+            self._notify()  # a probe's answer may be the last one that a renewal of the session waits for
 
     def _handle_disconnection(self, node_id: int, now: float, error: KafkaError, *, is_idle: bool = False) -> None:
         """Step 5: forget the connection or attempt; its requests in flight complete, in order, as disconnected.
@@ -554,6 +555,7 @@ class NetworkClient(SenderClient):
             self._pipeline,
             loop=self._loop,
             request_timeout=self._request_timeout,
+            wait_for_change=self.wait_for_change,
             on_ready=self._handle_ready,
             on_failed=self._give_up_connection,  # at once: new credentials must not come between
         )

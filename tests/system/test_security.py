@@ -260,6 +260,29 @@ async def test_an_ended_session_costs_a_retry_and_no_record(certificates: TestCe
         assert values(broker) == [b"%d" % number for number in range(5)]
 
 
+async def test_a_renewal_behind_a_slow_request_writes_nothing_twice() -> None:
+    """Without idempotence: the connection ended while the broker was still at work, again and again."""
+    users = {"alice": "alice-secret"}
+    async with DevBroker(
+        listeners={"SASL_PLAINTEXT": "127.0.0.1:0"}, sasl_users=users, connections_max_reauth_ms=1_300
+    ) as broker:
+        options: dict[str, Any] = {
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "PLAIN",
+            "sasl_username": "alice",
+            "sasl_password": "alice-secret",
+            "socket_connection_setup_timeout_ms": 500,
+            "enable_idempotence": False,
+        }
+        async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
+            await producer.send("t", b"1")
+            broker.controls.delay(ApiKey.PRODUCE, 2.5)
+            await producer.send("t", b"2")
+            broker.controls.delay(ApiKey.PRODUCE, 0)
+        assert values(broker, "t") == [b"1", b"2"]
+        assert broker.controls.request_count(ApiKey.PRODUCE) == 2
+
+
 class TestNewCredentials:
     async def test_they_are_used_for_new_connections(self, certificates: TestCertificates) -> None:
         async with secured(certificates) as broker:

@@ -23,6 +23,12 @@ from tests.unit.client.fakes import ClientUnderTest, FakeBroker, FakeCluster, Fa
 
 MakeClient = Callable[..., ClientUnderTest]
 
+QUICK_SET_UP: dict[str, Any] = {
+    "socket_connection_setup_timeout_ms": 1_000,
+    "socket_connection_setup_timeout_max_ms": 1_000,
+    "request_timeout_ms": 20_000,
+}
+
 
 class Exchange:
     """Says ``one``, and to ``two`` ``three``; then it is complete."""
@@ -126,8 +132,10 @@ def state_of(under_test: ClientUnderTest, node_id: int) -> ConnectionState | Non
     return None if state is None else state.state
 
 
-def send(under_test: ClientUnderTest, node_id: int) -> asyncio.Future[ClientResponse]:
-    request = ClientRequest(node_id, ApiKey.LIST_GROUPS, lambda version: build_request(ApiKey.LIST_GROUPS, version))
+def send(under_test: ClientUnderTest, node_id: int, **options: Any) -> asyncio.Future[ClientResponse]:
+    request = ClientRequest(
+        node_id, ApiKey.LIST_GROUPS, lambda version: build_request(ApiKey.LIST_GROUPS, version), **options
+    )
     return under_test.client.send(request, under_test.now)
 
 
@@ -408,7 +416,7 @@ class TestRenewal:
         under_test = await make_sasl_client(make_client, Mechanism()).connected(2)
         answers = [send(under_test, 2), send(under_test, 2)]
         await under_test.loop.advance(9.6)
-        assert [request.api_key for request in cluster[2].requests][-1] == ApiKey.SASL_HANDSHAKE, "behind them"
+        assert [request.api_key for request in cluster[2].requests][-1] == ApiKey.LIST_GROUPS, "SASL waits for them"
         assert not under_test.client.ready(under_test.node(2), under_test.now)
         for request in list(cluster[2].pending):
             request.respond()
@@ -416,6 +424,56 @@ class TestRenewal:
         assert [answer.result().error for answer in answers] == [None, None]
         assert under_test.client.ready(under_test.node(2), under_test.now)
         assert len(cluster[2].transports) == 1
+
+    async def test_a_slow_request_is_waited_for_as_long_as_it_may_take(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        """Brokers answer the requests of a connection one after the other."""
+        SaslServer(cluster[1])
+        server = SaslServer(cluster[2], lifetime_ms=10_000)
+        under_test = await make_sasl_client(make_client, Mechanism(), **QUICK_SET_UP).connected(2)
+        await under_test.loop.advance(8)
+        answer = send(under_test, 2)
+        await under_test.loop.advance(19.9)
+        assert not answer.done()
+        assert len(server.said) == 2
+        cluster[2].pending.pop().respond()
+        await under_test.loop.settle()
+        assert answer.result().error is None
+        assert len(server.said) == 4
+        assert under_test.client.ready(under_test.node(2), under_test.now)
+        assert len(cluster[2].transports) == 1
+
+    async def test_the_end_of_a_throttle_is_waited_for(self, make_client: MakeClient, cluster: FakeCluster) -> None:
+        """The broker reads nothing from us until then; the session may end meanwhile."""
+        SaslServer(cluster[1])
+        server = SaslServer(cluster[2], lifetime_ms=10_000)
+        under_test = await make_sasl_client(make_client, Mechanism(), **QUICK_SET_UP).connected(2)
+        await under_test.loop.advance(8)
+        answer = send(under_test, 2)
+        await under_test.loop.settle()
+        cluster[2].pending.pop().respond(throttle_time=6_000)
+        await under_test.loop.advance(5.9)
+        assert answer.result().error is None
+        assert state_of(under_test, 2) is ConnectionState.AUTHENTICATING
+        assert len(server.said) == 2
+        await under_test.loop.advance(0.1)
+        assert len(server.said) == 4
+        assert under_test.client.ready(under_test.node(2), under_test.now)
+
+    async def test_an_answer_that_throttles_is_waited_out_too(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        SaslServer(cluster[1])
+        server = SaslServer(cluster[2], lifetime_ms=10_000)
+        under_test = await make_sasl_client(make_client, Mechanism(), **QUICK_SET_UP).connected(2)
+        send(under_test, 2)
+        await under_test.loop.advance(9.6)
+        cluster[2].pending.pop().respond(throttle_time=6_000)
+        await under_test.loop.advance(5.9)
+        assert len(server.said) == 2
+        await under_test.loop.advance(0.1)
+        assert len(server.said) == 4
 
     async def test_after_a_long_silence_the_connection_stays(
         self, make_client: MakeClient, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
@@ -430,6 +488,37 @@ class TestRenewal:
         assert len(server.said) == 4
         assert state_of(under_test, 2) is ConnectionState.READY
         assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+    async def test_a_probe_is_waited_for(
+        self, make_client: MakeClient, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("random.random", lambda: 0.0)
+        SaslServer(cluster[1])
+        server = SaslServer(cluster[2], lifetime_ms=40_000)
+        under_test = await make_sasl_client(make_client, Mechanism()).connected(2)
+        cluster[2].answers.discard(ApiKey.API_VERSIONS)
+        await under_test.loop.advance(32)
+        send(under_test, 2, expects_response=False)
+        await under_test.loop.advance(3)
+        assert state_of(under_test, 2) is ConnectionState.AUTHENTICATING
+        probe, sent = cluster[2].pending
+        cluster[2].transport.unanswered.remove(sent)  # it has no answer
+        cluster[2].answer_api_versions(probe)
+        await under_test.loop.settle()
+        assert len(server.said) == 4
+        assert under_test.client.ready(under_test.node(2), under_test.now)
+
+    async def test_a_broker_that_does_not_answer_it_is_given_up_after_request_timeout_ms(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        SaslServer(cluster[1])
+        SaslServer(cluster[2], lifetime_ms=10_000)
+        under_test = await make_sasl_client(make_client, Mechanism(), **QUICK_SET_UP).connected(2)
+        del cluster[2].answering[ApiKey.SASL_HANDSHAKE]
+        await under_test.loop.advance(8.5 + 19.9)
+        assert state_of(under_test, 2) is ConnectionState.AUTHENTICATING
+        await under_test.loop.advance(1.1)
+        assert state_of(under_test, 2) is ConnectionState.DISCONNECTED
 
     async def test_a_refusal_ends_the_connection(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         SaslServer(cluster[1])
