@@ -249,7 +249,6 @@ class TestAnswers:
         situation.ask_again(1)
         assert situation.client.timeouts[-1] == 5
 
-
     @pytest.mark.parametrize("strategy", ["rebootstrap", "none"])
     @pytest.mark.parametrize("is_known", [False, True])
     @pytest.mark.parametrize(
