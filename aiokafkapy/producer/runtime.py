@@ -52,7 +52,7 @@ from .intake.admission import Admission
 from .intake.overflow import Overflow
 from .intake.partitioners import Partitioner
 from .intake.pending_record import PendingRecord
-from .intake.record_deadlines import Accepted, RecordDeadlines, places_of
+from .intake.record_deadlines import Accepted, RecordDeadlines, accepted_of, places_of
 from .intake.record_intake import RecordIntake
 from .metadata_waits import MetadataWaits
 from .metrics import SenderMetrics
@@ -383,15 +383,7 @@ class ProducerRuntime:
         self.sender.wakeup()
 
     def _on_overdue(self, records: list[Accepted]) -> None:
-        accepted: list[Delivery | DeliveryList] = []
-        for record in records:
-            if not isinstance(record, PendingRecord):
-                accepted.append(record)
-            elif record.done():
-                accepted.append(record.result())
-            else:
-                self.admission.expire_early(record)
-        overdue = places_of(accepted)
+        overdue = places_of(accepted_of(records, self.admission.expire_early))
         if overdue:
             self.sender.in_flight_batches.expire_records(overdue, self.loop.time())
             if self.optional is not None:

@@ -133,9 +133,11 @@ class Deadline:
 
     def _on_time(self) -> None:
         self._is_expired = True
-        for deadlines in list(self._deadlines):
-            deadlines.expire_until(self._when)
-        self._cancel_after(TURNS)
+        try:
+            for deadlines in list(self._deadlines):
+                deadlines.expire_until(self._when)
+        finally:
+            self._cancel_after(TURNS)  # whatever happens, the block has an end
 
     def _cancel_after(self, turns: int) -> None:
         assert self._loop is not None

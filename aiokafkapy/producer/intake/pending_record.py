@@ -92,6 +92,13 @@ class PendingRecord(asyncio.Future[Delivery]):
         # The policy for it without room, where its call has given one; else its topic's holds
         self.overflow: str | None = None
 
+    @property
+    def delivery(self) -> Delivery | None:
+        """The record's Delivery; None while it waits, and when it was refused or taken back."""
+        if not self.done() or self.cancelled() or self.exception() is not None:
+            return None
+        return self.result()
+
     def cancel(self, msg: Any | None = None) -> bool:
         """Take the record back; False when it was accepted or refused already."""
         if not super().cancel(msg):

@@ -26,6 +26,7 @@ __all__ = [
     "Accepted",
     "EnclosingDeadline",
     "RecordDeadlines",
+    "accepted_of",
     "enclosing_deadline",
     "open_deadlines",
     "places_of",
@@ -120,6 +121,21 @@ class RecordDeadlines:
             self._timer, self._timer_at = self._loop.call_at(first, self._on_timer), first
 
 
+def accepted_of(
+    records: Iterable[Accepted], expire: Callable[[PendingRecord], object]
+) -> list[Delivery | DeliveryList]:
+    """End the wait of the records that are not accepted yet, by ``expire``; returns those that are."""
+    accepted: list[Delivery | DeliveryList] = []
+    for record in records:
+        if not isinstance(record, PendingRecord):
+            accepted.append(record)
+        elif not record.done():
+            expire(record)
+        elif record.delivery is not None:  # the end of one before it may have had it accepted, or refused
+            accepted.append(record.delivery)
+    return accepted
+
+
 def places_of(records: Iterable[Delivery | DeliveryList]) -> dict[ProduceRequestResult, Sequence[int]]:
     """Where the records are that have no outcome: the results that they read, and their indexes there, each once."""
     places: dict[ProduceRequestResult, Sequence[int]] = {}
@@ -145,6 +161,4 @@ def places_of(records: Iterable[Delivery | DeliveryList]) -> dict[ProduceRequest
 def _has_outcome(record: Accepted) -> bool:
     if not isinstance(record, PendingRecord):
         return record.done()
-    if not record.done():
-        return False
-    return record.cancelled() or record.exception() is not None or record.result().done()
+    return record.done() and (record.delivery is None or record.delivery.done())

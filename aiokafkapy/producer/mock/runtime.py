@@ -35,7 +35,7 @@ from ..deliveries.produce_request_result import ProduceRequestResult
 from ..identity.transaction import PreparedTxnState, Transaction
 from ..intake.partitioners import Partitioner
 from ..intake.pending_record import PendingRecord
-from ..intake.record_deadlines import Accepted, RecordDeadlines, places_of
+from ..intake.record_deadlines import Accepted, RecordDeadlines, accepted_of, places_of
 from ..intake.record_intake import RecordIntake
 from ..records import ProducerRecord
 from ..transactional.group_offsets import GroupMetadata, OffsetToCommit
@@ -338,16 +338,8 @@ class MockRuntime:
             self.log.complete_all()
 
     def _on_overdue(self, records: list[Accepted]) -> None:
-        accepted: list[Delivery | DeliveryList] = []
-        for record in records:
-            if not isinstance(record, PendingRecord):
-                accepted.append(record)
-            elif record.done():
-                accepted.append(record.result())
-            else:
-                self.admission.expire(record)
         self.log.fail(
-            set(places_of(accepted)),
+            set(places_of(accepted_of(records, self.admission.expire))),
             DeliveryTimeoutError("the record's delivery_timeout_ms is over", outcome_unknown=True),
         )
 

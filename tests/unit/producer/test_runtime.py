@@ -10,15 +10,19 @@ import pytest
 
 from aiokafkapy.errors import (
     CloseTimeoutError,
+    DeliveryTimeoutError,
     FlushTimeoutError,
     KafkaError,
     MetadataTimeoutError,
     ProducerClosedError,
+    RecordTooLargeError,
     SenderCrashedError,
 )
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.deliveries.delivery import Delivery
 from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
+from aiokafkapy.producer.intake.pending_record import PendingRecord
+from aiokafkapy.producer.intake.record_deadlines import Accepted
 from aiokafkapy.producer.runtime import ProducerRuntime
 from aiokafkapy.testing.ports import free_port
 
@@ -38,6 +42,10 @@ def append(runtime: ProducerRuntime, partition: int = 0) -> Delivery:
     delivery = runtime.accumulator.appender.append("t", partition, 1, None, b"x", None, runtime.now(), cluster)
     assert delivery is not None
     return delivery
+
+
+def new_record(runtime: ProducerRuntime, value: bytes) -> PendingRecord:
+    return PendingRecord(runtime.admission, "t", None, value, 0, 1, None, loop=runtime.loop)
 
 
 async def test_without_a_broker_it_says_which_addresses_failed(runtime: ProducerRuntime) -> None:
@@ -74,6 +82,26 @@ async def test_flush_keeps_its_deadline_and_names_the_pending_records(runtime: P
 
 async def test_flush_with_nothing_to_do_returns(runtime: ProducerRuntime) -> None:
     await runtime.flush(math.inf)
+
+
+async def test_overdue_records_are_all_told_though_one_of_them_is_refused_meanwhile(runtime: ProducerRuntime) -> None:
+    """The end of the first lets in those behind it, and only then one turns out to be too large."""
+    runtime.metadata.cluster = cluster_of({"t": [-1, -1]})
+    too_large = b"x" * (runtime.config.max_request_size + 1)
+    slow, refused, let_in = (new_record(runtime, value) for value in (b"x", too_large, b"x"))
+    slow.is_serialized = False
+    for record in (slow, refused, let_in):
+        runtime.admission.enter(record, runtime.now())
+    appended = append(runtime)
+    deadline = runtime.now() + 60
+    overdue: list[Accepted] = [slow, refused, let_in, appended]
+    for each in overdue:
+        runtime.deadlines.add(each, deadline)
+    runtime.deadlines.expire_until(deadline)
+    assert isinstance(slow.exception(), DeliveryTimeoutError)
+    assert isinstance(refused.exception(), RecordTooLargeError)
+    assert isinstance(let_in.result().exception(), DeliveryTimeoutError)
+    assert isinstance(appended.exception(), DeliveryTimeoutError)
 
 
 async def test_close_fails_the_rest_with_place_and_count(runtime: ProducerRuntime) -> None:

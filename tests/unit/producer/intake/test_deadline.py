@@ -14,6 +14,7 @@ from aiokafkapy.errors import IllegalStateError
 from aiokafkapy.producer.deliveries.delivery import Delivery, new_delivery
 from aiokafkapy.producer.deliveries.delivery_list import DeliveryList
 from aiokafkapy.producer.deliveries.produce_request_result import ProduceRequestResult
+from aiokafkapy.producer.intake.deadline import TURNS
 from aiokafkapy.producer.intake.record_deadlines import (
     Accepted,
     RecordDeadlines,
@@ -117,6 +118,25 @@ async def test_when_it_is_over_records_have_their_outcome_before_anything_is_can
     assert told == [delivery]
     assert block.expired()
     assert not asyncio.current_task().cancelling()  # type: ignore[union-attr]
+
+
+async def test_it_ends_also_when_its_records_could_not_be_told() -> None:
+    def expire(records: list[Accepted]) -> None:
+        raise LookupError("a defect")
+
+    deadlines = RecordDeadlines(asyncio.get_running_loop(), expire)
+    block = deadline(60)
+    with pytest.raises(TimeoutError):
+        async with block:
+            deadlines.add(pending()[0], block.when() or 0)
+            found = enclosing_deadline.get()
+            assert found is not None
+            found.watched_by(deadlines)
+            with pytest.raises(LookupError):
+                block._on_time()
+            for _ in range(2 * TURNS):
+                await asyncio.sleep(0)
+    assert block.expired()
 
 
 async def test_a_task_that_still_waits_is_cancelled_as_asyncio_does_it() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
-from aiokafkapy.errors import DeliveryTimeoutError
+from aiokafkapy.errors import DeliveryTimeoutError, RecordTooLargeError
 from aiokafkapy.producer.deliveries.delivery import Delivery, new_delivery
 from aiokafkapy.producer.deliveries.produce_request_result import ProduceRequestResult
 from aiokafkapy.producer.intake.pending_record import PendingRecord
-from aiokafkapy.producer.intake.record_deadlines import FIRST_PRUNE, RecordDeadlines
+from aiokafkapy.producer.intake.record_deadlines import FIRST_PRUNE, RecordDeadlines, accepted_of
 from aiokafkapy.testing.clock import VirtualClock
 
 from ..accumulator_harness import T0
@@ -77,6 +78,24 @@ def test_those_with_an_outcome_are_forgotten_when_many_have_gathered() -> None:
     assert len(harness.deadlines) < FIRST_PRUNE
     harness.run_until(20)
     assert harness.told == [(9.0, [kept])]
+
+
+def test_the_end_of_one_may_let_in_refuse_or_take_back_those_behind_it() -> None:
+    loop = Harness().loop
+    admission: Any = SimpleNamespace(on_cancelled=lambda record: None)
+    first, let_in, refused, taken_back = (
+        PendingRecord(admission, "t", None, b"x", 0, 1, None, loop=loop) for _ in range(4)
+    )
+    accepted, delivery = pending(), pending()
+
+    def expire(record: PendingRecord) -> None:
+        record.refuse(DeliveryTimeoutError())
+        let_in.accept(delivery)
+        refused.refuse(RecordTooLargeError())
+        taken_back.cancel()
+
+    assert accepted_of([first, let_in, refused, taken_back, accepted], expire) == [delivery, accepted]
+    assert (first.delivery, refused.delivery, taken_back.delivery) == (None, None, None)
 
 
 def test_closed_there_is_neither_a_timer_nor_a_record() -> None:
