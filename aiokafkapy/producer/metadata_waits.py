@@ -24,6 +24,7 @@ from .intake.admission import Admission
 from .producer_metadata import ProducerMetadata
 
 if TYPE_CHECKING:
+    from ..cluster.cluster import TopicMetadata
     from .config import ProducerConfig
 
 __all__ = ["MetadataWaits"]
@@ -65,26 +66,17 @@ class MetadataWaits:
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The topic's partitions, waiting up to ``max_block_ms`` for its metadata."""
-        metadata = self._metadata
-        deadline = self._loop.time() + self._max_block
-        too_old = -1
-        if topic in metadata.cluster.unauthorized_topics:
-            too_old = metadata.request_update_for_topic(topic)  # the right may have been granted since
-        while True:
-            self._admission.refresh(topic, self._loop.time())
-            cluster = metadata.cluster
-            found = cluster.topic(topic)
-            if found is not None and found.partition_count:
-                return found.made_partitions()
-            if topic in cluster.invalid_topics:
-                raise InvalidTopicError(f"{topic!r} is not a valid topic name", topic=topic)
-            if topic in cluster.unauthorized_topics and metadata.update_version > too_old:
-                raise TopicAuthorizationFailedError(f"not authorized to describe topic {topic!r}", topic=topic)
-            self._raise_fatal_error()
-            if not await self.change(deadline):
-                cause = metadata.describe_failure(topic)
-                metadata.forget(topic)
-                raise MetadataTimeoutError(f"topic {topic!r}: no metadata within {self._limit}: {cause}", topic=topic)
+        state = self._admission.refresh(topic, self._loop.time())
+        state.askers += 1
+        try:
+            found = await self._found(topic)
+        finally:
+            state.askers -= 1
+        if found is None:
+            cause = self._metadata.describe_failure(topic)
+            self._admission.give_up_topic(topic)
+            raise MetadataTimeoutError(f"topic {topic!r}: no metadata within {self._limit}: {cause}", topic=topic)
+        return found.made_partitions()
 
     async def refreshed(self) -> None:
         """Ask for the metadata of all topics in use again, and wait for the answer, up to ``max_block_ms``."""
@@ -109,6 +101,27 @@ class MetadataWaits:
                 waiter.exception()
 
     # internals
+
+    async def _found(self, topic: str) -> TopicMetadata | None:
+        """The topic, when it has partitions; None after ``max_block_ms``."""
+        metadata = self._metadata
+        deadline = self._loop.time() + self._max_block
+        too_old = -1
+        if topic in metadata.cluster.unauthorized_topics:
+            too_old = metadata.request_update_for_topic(topic)  # the right may have been granted since
+        while True:
+            self._admission.refresh(topic, self._loop.time())
+            cluster = metadata.cluster
+            found = cluster.topic(topic)
+            if found is not None and found.partition_count:
+                return found
+            if topic in cluster.invalid_topics:
+                raise InvalidTopicError(f"{topic!r} is not a valid topic name", topic=topic)
+            if topic in cluster.unauthorized_topics and metadata.update_version > too_old:
+                raise TopicAuthorizationFailedError(f"not authorized to describe topic {topic!r}", topic=topic)
+            self._raise_fatal_error()
+            if not await self.change(deadline):
+                return None
 
     def _raise_fatal_error(self) -> None:
         if self._metadata.fatal_error is not None:

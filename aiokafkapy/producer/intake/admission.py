@@ -213,7 +213,7 @@ class Admission:
             record.refuse(error)
             self.on_refusal(error)
             self._drop(record)
-            self._give_up_topic(record)
+            self.give_up_topic(record.topic)
 
     def expire_early(self, record: PendingRecord) -> None:
         """The time that its call gave ``record`` is over."""
@@ -223,7 +223,7 @@ class Admission:
             error.__cause__ = cause
             self.refuse(record, error)
             self.on_refusal(error)
-            self._give_up_topic(record)
+            self.give_up_topic(record.topic)
 
     def purge(self, is_meant: Callable[[PendingRecord], bool], make_error: Callable[[str], KafkaError]) -> int:
         """Refuse the waiting records that are meant; returns their number."""
@@ -238,8 +238,18 @@ class Admission:
             self._on_pump_again()
             self.on_room()
             for record in purged:
-                self._give_up_topic(record)
+                self.give_up_topic(record.topic)
         return len(purged)
+
+    def give_up_topic(self, topic: str) -> None:
+        """Stop asking for a topic that was not found, once the last of those that waited for it is gone."""
+        state = self.topics.get(topic)
+        if state is None or state.waiting or state.askers or state.partition_count:
+            return
+        if not any(missing.topic == topic for missing in self._missing_partitions):
+            del self.topics[topic]
+            state.cluster = None
+            self._metadata.forget(topic)
 
     def on_cancelled(self, record: PendingRecord) -> None:
         """The caller gave up before its record was accepted: its place goes to the next."""
@@ -444,14 +454,6 @@ class Admission:
             self.on_room()
         else:
             self._pump_if_first(record, self._loop.time())
-
-    def _give_up_topic(self, record: PendingRecord) -> None:
-        """Stop asking for a topic that was not found once the last record that waited for it is gone."""
-        state = self.topics.get(record.topic)
-        if state is not None and not state.waiting and not state.partition_count:
-            del self.topics[record.topic]
-            state.cluster = None
-            self._metadata.forget(record.topic)
 
     def _rearm(self) -> None:
         if self._by_deadline and self._timer is None:

@@ -11,4 +11,5 @@ cdef class TopicState:
     cdef public double renew_at
     cdef public long long wait_beyond
     cdef public object waiting
+    cdef public int askers
     cdef public object check_time

@@ -20,7 +20,7 @@ __all__ = ["TopicState"]
 class TopicState:
     """One topic in use. ``waiting`` is its queue while it has one."""
 
-    __slots__ = ("check_time", "cluster", "partition_count", "renew_at", "topic", "wait_beyond", "waiting")
+    __slots__ = ("askers", "check_time", "cluster", "partition_count", "renew_at", "topic", "wait_beyond", "waiting")
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -32,5 +32,7 @@ class TopicState:
         # The version of the metadata that is too old to refuse a record for want of a right.
         self.wait_beyond = -1
         self.waiting: deque[PendingRecord] | None = None
+        # Calls other than records' that wait for the topic's metadata.
+        self.askers = 0
         # Raises for a time that the topic does not take, where that is known (``topic_limits``).
         self.check_time: Callable[[int], object] | None = None

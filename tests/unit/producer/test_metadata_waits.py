@@ -14,6 +14,7 @@ from aiokafkapy.errors import (
     TopicAuthorizationFailedError,
 )
 from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.metadata_waits import MetadataWaits
 
 from .intake_harness import IntakeRuntime
@@ -28,6 +29,10 @@ async def runtime() -> IntakeRuntime:
 def waits_of(runtime: IntakeRuntime, max_block_ms: int = 60_000) -> MetadataWaits:
     config = ProducerConfig(bootstrap_servers="h:1", max_block_ms=max_block_ms)
     return MetadataWaits(config, runtime.metadata, runtime.admission, runtime.loop)
+
+
+def new_record(runtime: IntakeRuntime, topic: str) -> PendingRecord:
+    return PendingRecord(runtime.admission, topic, None, b"x", None, 1, None, loop=runtime.loop)
 
 
 async def test_partitions_that_are_known_are_not_waited_for(runtime: IntakeRuntime) -> None:
@@ -55,6 +60,34 @@ async def test_a_topic_that_does_not_come_is_named_with_the_limit_and_not_asked_
     with pytest.raises(MetadataTimeoutError, match=r"topic 'new': no metadata within max_block_ms=5"):
         await waits_of(runtime, max_block_ms=5).partitions_for("new")
     assert not runtime.metadata.retain_topic("new", is_internal=False, now=runtime.now())
+
+
+async def test_a_topic_is_asked_for_while_anything_waits_for_it(runtime: IntakeRuntime) -> None:
+    """Whichever of them gives up first: a record, or one of two calls."""
+
+    def is_asked_for() -> bool:
+        return runtime.metadata.retain_topic("new", is_internal=False, now=runtime.now())
+
+    patient = asyncio.create_task(waits_of(runtime).partitions_for("new"))
+    await asyncio.sleep(0)
+    with pytest.raises(MetadataTimeoutError):
+        await waits_of(runtime, max_block_ms=5).partitions_for("new")
+    assert is_asked_for()
+    record = new_record(runtime, "new")
+    runtime.admission.enter(record, runtime.now())
+    runtime.admission.expire(record)
+    assert isinstance(record.exception(), MetadataTimeoutError)
+    assert is_asked_for()
+    patient.cancel()
+    await asyncio.wait([patient])
+    record = new_record(runtime, "new")
+    runtime.admission.enter(record, runtime.now())
+    with pytest.raises(MetadataTimeoutError):
+        await waits_of(runtime, max_block_ms=5).partitions_for("new")
+    assert is_asked_for()
+    runtime.admission.expire(record)
+    assert not is_asked_for()
+    runtime.end()
 
 
 async def test_a_topic_without_rights_is_asked_for_once_more_before_it_is_refused(runtime: IntakeRuntime) -> None:
