@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from ..client.tap import TapFormat, TapTarget, WireTap
     from ..protocol.otlp import MetricPoint
     from .config import ProducerConfig
-    from .deliveries.delivery_list import DeliveryList
     from .identity.transaction import PreparedTxnState
+    from .intake.record_deadlines import Accepted
     from .observation.application_metrics import Registered
     from .options import ProducerOptions, SaslKeywords
     from .runtime import ProducerRuntime
@@ -204,18 +204,18 @@ class KafkaProducer(RecordSender[K, V]):
         accepted: Any  # a cast is a call
         accepted = self._accept(topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms, overflow)
         waiter = waiter_unless_done(accepted)
-        if waiter is None and type(accepted) is not Delivery:
-            accepted = await admitted(accepted)
-            waiter = waiter_unless_done(accepted)
-        if waiter is not None:
-            value = key = headers = None  # their bytes are in the batch: while this waits, they are not held twice
-            try:
+        try:
+            if waiter is None and type(accepted) is not Delivery:
+                accepted = await admitted(accepted)
+                waiter = waiter_unless_done(accepted)
+            if waiter is not None:
+                value = key = headers = None  # their bytes are in the batch: while this waits, they are not held twice
                 await waiter  # as awaiting the delivery would, with one awaitable less
-            except asyncio.CancelledError as cancelled:
-                self._call_cancelled((accepted,), cancelled)
-                raise
-            finally:
-                waiter = None  # it refers to the loop, and this frame lives as long as a traceback does
+        except asyncio.CancelledError as cancelled:
+            self._call_cancelled((accepted,), cancelled)
+            raise
+        finally:
+            waiter = None  # it refers to the loop, and this frame lives as long as a traceback does
         metadata: RecordMetadata = accepted.result()
         return metadata
 
@@ -657,7 +657,7 @@ class KafkaProducer(RecordSender[K, V]):
 
     # internals
 
-    def _call_cancelled(self, records: Sequence[Delivery | DeliveryList], cancelled: asyncio.CancelledError) -> None:
+    def _call_cancelled(self, records: Sequence[Accepted], cancelled: asyncio.CancelledError) -> None:
         """With ``cancel_takes_back``: take back records that were never sent, and tell in the error of the others."""
         runtime = self._life.runtime
         if runtime is not None and self._config.cancel_takes_back:

@@ -32,8 +32,8 @@ from ..deliveries.shortcuts import now_ms
 from ..records import CallOverflow, ProducerRecord, RecordMetadata
 from .arguments import topic_name
 from .call_overflow import accept_specially, check_overflow
-from .pending_record import GivenRecord
-from .record_deadlines import enclosing_deadline, open_deadlines
+from .pending_record import GivenRecord, PendingRecord
+from .record_deadlines import Accepted, enclosing_deadline, open_deadlines
 from .record_intake import RecordIntake
 from .record_sender import admitted
 
@@ -63,6 +63,7 @@ class BulkSend:
         "_parts",
         "_runtime",
         "_topic",
+        "_waiting",
     )
 
     def __init__(self, intake: RecordIntake, topic: str | None, overflow: CallOverflow | None = None) -> None:
@@ -79,6 +80,8 @@ class BulkSend:
         # Outcomes that are known, and behind them, in order, records on their way.
         self._outcomes = Outcomes()
         self._parts: deque[DeliveryList | Delivery | BaseException] = deque()
+        # The record that waits to be accepted. When the call is cancelled, it may have been, in that very step.
+        self._waiting: PendingRecord | None = None
 
     async def run(self, items: Iterable[Any]) -> Outcomes:
         """Send all and return their outcomes. Raises only errors of the iterable itself, and CancelledError."""
@@ -105,9 +108,14 @@ class BulkSend:
             self._collect()
         return self._outcomes
 
-    def unsettled(self) -> list[DeliveryList | Delivery]:
-        """The accepted records without an outcome, when the call is given up."""
-        return [part for part in self._parts if not isinstance(part, BaseException) and not part.done()]
+    def unsettled(self) -> list[Accepted]:
+        """The records taken without an outcome, when the call is given up."""
+        records: list[Accepted] = [
+            part for part in self._parts if not isinstance(part, BaseException) and not part.done()
+        ]
+        if self._waiting is not None:
+            records.append(self._waiting)
+        return records
 
     # internals
 
@@ -166,7 +174,9 @@ class BulkSend:
             else:
                 accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
             if not isinstance(accepted, Delivery):
+                self._waiting = accepted
                 accepted = await admitted(accepted)
+                self._waiting = None
         except Exception as error:
             self._parts.append(error)
         else:

@@ -15,7 +15,8 @@ from typing import Any, Protocol
 
 from ..deliveries.delivery import Delivery
 from ..deliveries.delivery_list import DeliveryList
-from .record_deadlines import places_of
+from .pending_record import PendingRecord
+from .record_deadlines import Accepted, accepted_of, places_of
 
 __all__ = ["take_back"]
 
@@ -27,17 +28,17 @@ class TakesBack(Protocol):
         """Take records that were never sent out of their batches; returns how many."""
 
 
-def take_back(
-    runtime: TakesBack, records: Sequence[Delivery | DeliveryList], cancelled: asyncio.CancelledError
-) -> None:
+def take_back(runtime: TakesBack, records: Sequence[Accepted], cancelled: asyncio.CancelledError) -> None:
     """Take back the records that were never sent, and say in ``cancelled`` how many left and how many stay."""
-    pending = sum(map(len, places_of(records).values()))
-    if not pending:
-        return
-    left = runtime.take_back(records)
-    error: Any = cancelled
-    error.outcome_unknown = left < pending
-    cancelled.add_note(_note(left, pending - left))
+    accepted = accepted_of(records, PendingRecord.cancel)
+    pending = sum(map(len, places_of(accepted).values()))
+    stayed = pending - runtime.take_back(accepted) if pending else 0
+    # And those that left with the call, before they were accepted
+    left = pending - stayed + sum(isinstance(each, PendingRecord) and each.cancelled() for each in records)
+    if left or stayed:
+        error: Any = cancelled
+        error.outcome_unknown = stayed > 0
+        cancelled.add_note(_note(left, stayed))
 
 
 def _note(left: int, stayed: int) -> str:

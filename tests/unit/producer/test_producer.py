@@ -272,6 +272,30 @@ class TestAccepting:
         task.cancel()
         await producer.close(timeout=0)
 
+    @pytest.mark.parametrize("name", ["send", "send_many"])
+    @pytest.mark.parametrize("is_accepted", [False, True])
+    async def test_a_record_whose_call_is_cancelled_as_it_is_accepted_is_taken_back_too(
+        self, started: Any, name: str, is_accepted: bool
+    ) -> None:
+        producer = await started(cancel_takes_back=True, linger_ms=60_000)
+        runtime = producer._life.runtime
+        given: Any = b"v" if name == "send" else [b"v"]
+        call = asyncio.create_task(getattr(producer, name)("new", given))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert producer.statistics().waiters == 1
+        if is_accepted:
+            runtime.metadata.cluster = cluster_of({"new": [-1]})
+            runtime.admission.on_metadata_update()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await call
+        assert caught.value.outcome_unknown is False  # type: ignore[attr-defined]
+        assert caught.value.__notes__ == ["1 record taken back: not sent"]
+        now = producer.statistics()
+        assert (now.accepted, now.failed, now.pending, now.waiters) == (is_accepted, is_accepted, 0, 0)
+        await producer.close(timeout=0)
+
     async def test_interceptors_change_records_and_are_told(self, started: Any) -> None:
         told: list[Any] = []
 

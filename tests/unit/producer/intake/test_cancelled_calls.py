@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from aiokafkapy.common import TopicPartition
+from aiokafkapy.errors import PurgedError
 from aiokafkapy.producer.deliveries.delivery import new_delivery
 from aiokafkapy.producer.deliveries.delivery_list import DeliveryList
 from aiokafkapy.producer.deliveries.produce_request_result import ProduceRequestResult
 from aiokafkapy.producer.intake.cancelled_calls import take_back
+from aiokafkapy.producer.intake.pending_record import PendingRecord
 
 
 class Runtime:
@@ -47,6 +50,22 @@ def test_the_error_says_whether_the_records_were_taken_back(left: int, note: str
     assert len(runtime.asked) == 1
     assert error.__notes__[0].startswith(note)
     assert error.outcome_unknown is is_unknown  # type: ignore[attr-defined]
+
+
+async def test_records_that_were_waiting_count_as_what_became_of_them() -> None:
+    admission: Any = SimpleNamespace(on_cancelled=lambda record: None)
+    accepted, refused, withdrawn = (
+        PendingRecord(admission, "t", None, b"", 0, 1, None, loop=asyncio.get_running_loop()) for _ in range(3)
+    )
+    delivery = new_delivery(ProduceRequestResult(TopicPartition("t", 0)), 0, 1, -1, -1)
+    accepted.accept(delivery)
+    refused.refuse(PurgedError())
+    withdrawn.cancel()
+    runtime, error = Runtime(0), asyncio.CancelledError()
+    take_back(runtime, [accepted, refused, withdrawn], error)
+    assert runtime.asked == [[delivery]]
+    assert error.outcome_unknown is True  # type: ignore[attr-defined]
+    assert error.__notes__[0].startswith("1 record taken back: not sent; 1 record in a request")
 
 
 def test_nothing_is_said_when_all_had_their_outcome() -> None:
