@@ -25,6 +25,7 @@ from .option_conflicts import (
     as_int,
     conflict_of_auto,
     conflict_of_priority,
+    conflict_of_taking_back,
     idempotence_conflict,
 )
 from .option_values import (
@@ -459,6 +460,7 @@ class ProducerConfigFields(ClientConfigFields):
         percent = self.priority_reserve_percent if "priority_reserve_percent" in self.model_fields_set else None
         conflict = conflict_of_auto(self.acks, self.max_in_flight_requests_per_connection)
         conflict = conflict or conflict_of_priority(percent, self.priority_topics)
+        conflict = conflict or conflict_of_taking_back(self.cancel_takes_back, is_gapless=self.enable_gapless_guarantee)
         if conflict is not None:
             raise ConfigurationError(conflict)
 

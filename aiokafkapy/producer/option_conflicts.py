@@ -17,6 +17,7 @@ __all__ = [
     "as_int",
     "conflict_of_auto",
     "conflict_of_priority",
+    "conflict_of_taking_back",
     "idempotence_conflict",
 ]
 
@@ -54,6 +55,16 @@ def conflict_of_priority(given_percent: int | None, topics: Collection[str]) -> 
         return (
             f"priority_reserve_percent={given_percent} has no effect without a topic that has "
             "priority: write topics={'alerts': TopicOptions(priority='high')}"
+        )
+    return None
+
+
+def conflict_of_taking_back(takes_back: bool, *, is_gapless: bool) -> str | None:
+    """Why a cancelled call may not take its records back; None if it may, or is not to."""
+    if takes_back and is_gapless:
+        return (
+            "cancel_takes_back=True contradicts enable_gapless_guarantee=True: records taken back would leave gaps; "
+            "leave one of the two out"
         )
     return None
 

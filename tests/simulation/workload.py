@@ -121,7 +121,7 @@ def _adaptive_options(options: dict[str, Any]) -> dict[str, Any]:
             probes=chance.choice((1, 3)),
             scope=chance.choice(("topic", "producer")),
         )
-    found["cancel_takes_back"] = chance.random() < 0.3
+    found["cancel_takes_back"] = chance.random() < 0.3 and "enable_gapless_guarantee" not in options
     found["record_timing"] = chance.random() < 0.3
     if chance.random() < 0.4 and options.get("acks") != 0:
         found["max_in_flight_requests_per_connection"] = "auto"

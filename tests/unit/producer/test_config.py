@@ -226,6 +226,7 @@ class TestSpool:
             ({"spool_dir": "/x", "overflow": "wait"}, "spool_dir='/x' has no effect with overflow='wait'"),
             ({"spool_dir": "/x", "transactional_id": "t"}, "contradicts transactional_id='t': a transaction ends"),
             ({"spool_dir": "/x", "enable_gapless_guarantee": True}, "contradicts enable_gapless_guarantee=True"),
+            ({"cancel_takes_back": True, "enable_gapless_guarantee": True}, "records taken back would leave gaps"),
             ({"spool_dir": "/x", "manual_flush": True}, "contradicts manual_flush=True: nothing would be sent"),
             ({"spool_dir": "/x", "acks": 0}, "contradicts acks=0: without answers"),
             (

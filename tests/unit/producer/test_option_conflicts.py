@@ -10,6 +10,7 @@ from aiokafkapy.producer.option_conflicts import (
     as_int,
     conflict_of_auto,
     conflict_of_priority,
+    conflict_of_taking_back,
     idempotence_conflict,
 )
 
@@ -37,6 +38,11 @@ def test_requests_adapt_to_answers_and_so_need_some() -> None:
 def test_a_share_that_was_given_needs_a_topic() -> None:
     assert conflict_of_priority(None, ()) is conflict_of_priority(5, {"alerts"}) is None
     assert "priority_reserve_percent=0 has no effect" in str(conflict_of_priority(0, ()))
+
+
+def test_records_are_not_taken_back_where_that_leaves_a_gap() -> None:
+    assert conflict_of_taking_back(False, is_gapless=True) is conflict_of_taking_back(True, is_gapless=False) is None
+    assert "contradicts enable_gapless_guarantee=True" in str(conflict_of_taking_back(True, is_gapless=True))
 
 
 @pytest.mark.parametrize(
