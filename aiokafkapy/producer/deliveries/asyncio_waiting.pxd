@@ -7,6 +7,7 @@ from aiokafkapy.producer.deliveries.waiting cimport Waiting
 
 cdef class AsyncioWaiting(Waiting):
     cpdef object running_loop(self)
+    cpdef object loop_here(self)
     cpdef object new_waiter(self)
     cpdef object wake(self, object waiter)
     cpdef object wake_all(self, list waiters)

@@ -23,6 +23,10 @@ class AsyncioWaiting(Waiting):
         """The loop that runs in this thread. Raises RuntimeError when none does."""
         return _loop_here()
 
+    def loop_here(self) -> AbstractEventLoop | None:
+        """As ``running_loop``; None when none runs."""
+        return running_loop()
+
     def new_waiter(self) -> Waiter:
         """For the running task, to be awaited once."""
         return new_waiter(_loop_here())

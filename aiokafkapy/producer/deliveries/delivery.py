@@ -44,7 +44,8 @@ class Delivery:
     """The outcome of one accepted record: await it, or ask ``done()``, ``result()``, ``exception()``.
 
     Works with ``asyncio.gather``, ``wait``, ``wait_for``, ``shield``, ``ensure_future`` and ``as_completed``.
-    Cancelling a task that awaits it stops the waiting only: the record stays on its way.
+    Cancelling a task that awaits it stops the waiting only: the record stays on its way. Await it on its producer's
+    event loop: before there is an outcome, WrongEventLoopError is raised on another.
     """
 
     __slots__ = ("_index", "_key_size", "_result", "_timestamp_ms", "_value_size")
@@ -57,6 +58,7 @@ class Delivery:
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if self._result.status != SUCCEEDED and not self.done():
+            self._result.check_loop(waiting().running_loop())
             yield from waiter_for(self)
         return self.result()
 
@@ -82,11 +84,12 @@ class Delivery:
         return self._result.error(self._index) if self._result.status == FAILED else None
 
     def add_done_callback(self, fn: Callable[[Delivery], object], *, context: Context | None = None) -> None:
-        """Call ``fn(self)`` on the running loop, soon, once there is an outcome; needs a running loop."""
+        """Call ``fn(self)`` on the running loop, the producer's, soon, once there is an outcome."""
         loop = waiting().running_loop()
         if self.done():
             call_soon(loop, fn, self, context)
         else:
+            self._result.check_loop(loop)
             self._result.add_callback(self._index, self, fn, loop, context)
 
     def remove_done_callback(self, fn: Callable[[Delivery], object]) -> int:

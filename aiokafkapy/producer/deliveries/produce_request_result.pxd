@@ -29,6 +29,7 @@ cdef class ProduceRequestResult:
     cdef list _starts
     cdef list _moves
     cdef public object timing
+    cdef object _loop
     cdef list _waiters
     cdef list _waiting_indexes
     cdef list _callbacks
@@ -43,6 +44,7 @@ cdef class ProduceRequestResult:
     cpdef tuple follow(self, long long index)
     @cython.locals(first="long long", index_there="long long")
     cpdef tuple locate(self, long long index)
+    cpdef check_loop(self, object loop)
     @cython.locals(waiters=list)
     cpdef add_waiter(self, long long index, object waiter)
     cpdef add_callback(self, long long index, object delivery, object fn, object loop, object context)

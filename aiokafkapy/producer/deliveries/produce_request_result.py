@@ -8,6 +8,8 @@ Rules:
 
 - Each reader of an error gets a copy of its own, so that tracebacks do not grow into each other.
 - Callbacks run on the loop they were added on, by ``call_soon``; a closed loop is passed over.
+- A batch belongs to the loop that it was begun on: waiting for its records on another one is refused. A call of the
+  producer's, which is refused there itself, need not look.
 - The records of a batch that is split, or loses some (KIP-467), move to other results, and their waiters move along.
 - Compiled, results and deliveries are invisible to the cyclic collector. A lasting cycle could form only through the
   waiters: a waiter holds its task, which may hold the delivery. So all are released with the outcome, or by
@@ -29,7 +31,7 @@ except ImportError:  # interpreted, where there is no Cython
     from ... import _form as cython
 
 from ...common import TopicPartition
-from ...errors import IllegalStateError
+from ...errors import IllegalStateError, WrongEventLoopError
 from ..records import INVALID_OFFSET, RecordMetadata
 from .kept_errors import fresh_error, kept_error
 from .record_metadata import record_metadata
@@ -85,6 +87,7 @@ class ProduceRequestResult:
         "_callbacks",
         "_counters",
         "_errors",
+        "_loop",
         "_moves",
         "_partition",
         "_prune_at",
@@ -117,6 +120,8 @@ class ProduceRequestResult:
         self._starts: list[int] | None = None
         self._moves: list[tuple[int, ProduceRequestResult, int]] | None = None
         self.timing: BatchTiming | None = None
+        # The loop that the batch belongs to, until there is an outcome: nobody waits for it on another one.
+        self._loop = waiting().loop_here()
         # Its waiters. They stand beside the indexes of their records in two lists: a tuple for each would be one more
         # object for the cyclic collector to visit, and with tens of thousands of awaiting tasks most of the time goes
         # to its visits. There are no indexes as long as each waiter's is its place in the list, as with records that
@@ -148,6 +153,7 @@ class ProduceRequestResult:
         self._moves = list(moves)
         self._starts = [first for first, _, _ in self._moves]
         self.status = MOVED
+        self._loop = None
         waiters, callbacks = self._waiters or [], self._callbacks
         indexes = self._indexes_of(waiters)
         self._waiting_indexes = self._waiters = self._callbacks = None
@@ -205,7 +211,7 @@ class ProduceRequestResult:
     def abandon(self) -> None:
         """There will be no outcome: wake the tasks, and release all that waits."""
         waiters, self._waiters = self._waiters, None
-        self._waiting_indexes = self._callbacks = self._counters = None
+        self._waiting_indexes = self._callbacks = self._counters = self._loop = None
         waiting().wake_all(waiters or [])
 
     # reading
@@ -272,6 +278,16 @@ class ProduceRequestResult:
 
     # waiting
 
+    def check_loop(self, loop: Any) -> None:
+        """Raise WrongEventLoopError where ``loop``, which is running, is not the batch's own. What waits on another one
+        would not be told: these lists, and that loop's, are not for two threads at once.
+        """
+        if self._loop is not None and self._loop is not loop:
+            raise WrongEventLoopError(
+                f"a record of {self.topic_partition} is awaited on another event loop than its producer's: await it "
+                "there, or send it by send_from_thread()"
+            )
+
     def add_waiter(self, index: int, waiter: Any) -> None:
         """Wake the task of ``waiter`` when record ``index`` has its outcome."""
         waiters = self._waiters
@@ -327,6 +343,7 @@ class ProduceRequestResult:
 
     def _settle(self, status: int, teller: Teller | None) -> None:
         self.status = status
+        self._loop = None
         if self._waiters is not None:
             self._wake(COST_OF_ERROR if status == FAILED else 1, teller)
         if self._callbacks is not None:

@@ -3,6 +3,7 @@
 
 cdef class Waiting:
     cpdef object running_loop(self)
+    cpdef object loop_here(self)
     cpdef object new_waiter(self)
     cpdef object wake(self, object waiter)
     cpdef object wake_all(self, list waiters)

@@ -23,6 +23,10 @@ class Waiting:
         """The loop that runs in this thread. Raises RuntimeError when none does."""
         raise RuntimeError("no running event loop")
 
+    def loop_here(self) -> Any:
+        """As ``running_loop``; None when none runs."""
+        return None
+
     def new_waiter(self) -> Any:
         """An awaitable for the running task; ``done()`` when it was woken or its task was cancelled."""
         return self.running_loop()

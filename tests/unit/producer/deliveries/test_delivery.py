@@ -14,7 +14,7 @@ import pytest
 
 from aiokafkapy import compiled
 from aiokafkapy.common import TopicPartition
-from aiokafkapy.errors import KafkaError, NotLeaderOrFollowerError
+from aiokafkapy.errors import KafkaError, NotLeaderOrFollowerError, WrongEventLoopError
 from aiokafkapy.producer.deliveries.delivery import Delivery, new_delivery
 from aiokafkapy.producer.deliveries.produce_request_result import FIRST_PRUNE, ProduceRequestResult
 from aiokafkapy.producer.records import RecordMetadata
@@ -268,6 +268,26 @@ class TestCallbacks:
         _, (delivery,) = pending()
         with pytest.raises(RuntimeError, match="no running event loop"):
             delivery.add_done_callback(print)
+
+    def test_one_without_an_outcome_is_awaited_on_its_own_loop_only(self) -> None:
+        async def begin() -> tuple[ProduceRequestResult, list[Delivery]]:
+            return pending()
+
+        async def add_callback() -> None:
+            delivery.add_done_callback(print)
+
+        own, other = asyncio.new_event_loop(), asyncio.new_event_loop()
+        result, (delivery,) = own.run_until_complete(begin())
+        for refused in (_await, lambda _: add_callback()):
+            with pytest.raises(WrongEventLoopError, match="t-0 is awaited on another event loop"):
+                other.run_until_complete(refused(delivery))
+        waiting = own.create_task(_await(delivery))
+        own.run_until_complete(turns())
+        result.succeed(5, -1)
+        own.run_until_complete(waiting)
+        other.run_until_complete(_await(delivery))
+        own.close()
+        other.close()
 
     def test_waiters_of_a_loop_that_is_closed_are_passed_over(self) -> None:
         result, (delivery,) = pending()
