@@ -44,6 +44,7 @@ _PARTITIONER: Final = (
 )
 _CALLBACK: Final = "await send(), or add_done_callback(f) on the delivery from enqueue()"
 _SERVED: Final = "leave it out: outcomes come by themselves, on the event loop"
+_PARTITIONS_FOR: Final = "await producer.partitions_for(topic): PartitionInfo, not numbers"
 
 _LIBRDKAFKA_CHANGED: Final = """
 metadata.broker.list message.max.bytes max.in.flight queue.buffering.max.ms batch.num.messages
@@ -78,6 +79,7 @@ AIOKAFKA: Final = Library(
         "stop": "await producer.close()",
         "create_batch": "await producer.send_many(topic, values): batches are made by themselves",
         "send_batch": "await producer.send_many(topic, values): batches are made by themselves",
+        "partitions_for": _PARTITIONS_FOR,
     },
     options={"partitioner": _PARTITIONER},
     changed=(
@@ -110,10 +112,10 @@ CONFLUENT: Final = Library(
         "produce_batch": "await producer.send_many(topic, records)",
         "poll": _SERVED,
         "flush": "await producer.flush(timeout=…): it raises where this returns how many are left",
-        "purge": "await producer.close(timeout=0): pending records fail",
+        "purge": "producer.purge(in_flight=True): the records fail",
         "list_topics": "await producer.partitions_for(topic); aiokafkapy.admin.TopicAdmin lists them all",
         "cluster_id": "aiokafkapy doctor shows it",
-        "set_sasl_credentials": "await producer.update_credentials(…)",
+        "set_sasl_credentials": "producer.update_credentials(sasl_username=…, sasl_password=…)",
         "init_transactions": "leave it out: start() does it where there is a transactional_id",
         "begin_transaction": "await producer.begin_transaction(), or async with producer.transaction():",
         "commit_transaction": "await producer.commit_transaction()",
@@ -139,8 +141,9 @@ KAFKA_PYTHON: Final = Library(
         "send": "await producer.enqueue(…): it gives a Delivery; or await producer.send(…) for the outcome itself",
         "flush": "await producer.flush(timeout=…)",
         "close": "await producer.close(timeout=…)",
-        "partitions_for": "await producer.partitions_for(topic): PartitionInfo, not numbers",
+        "partitions_for": _PARTITIONS_FOR,
         "bootstrap_connected": "producer.health",
+        "metrics": "producer.metrics(): a flat dictionary, without groups",
         "max_usable_produce_magic": "leave it out: versions are agreed on with each broker",
         "init_transactions": "leave it out: start() does it where there is a transactional_id",
         "begin_transaction": "await producer.begin_transaction(), or async with producer.transaction():",

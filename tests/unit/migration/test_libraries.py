@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from typing import Any
 
 import pytest
 
 from aiokafkapy import KafkaProducer
 from aiokafkapy.migration.libraries import AIOKAFKA, CONFLUENT, KAFKA_PYTHON, LIBRARIES, Library, option_advice
+from aiokafkapy.producer.options import SaslKeywords
 
 OURS = {name for name in dir(KafkaProducer) if not name.startswith("_")}
+CALL = re.compile(r"(await )?\bproducer\.(\w+)(?:(\()([^)]*)\))?")
 NO_CALLS = {"DEFAULT_CONFIG", "DEPRECATED_CONFIGS"}
 
 
@@ -58,8 +61,19 @@ def test_an_option_of_our_name_and_another_meaning_has_advice() -> None:
 
 
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda one: one.name)
-def test_the_advice_for_a_call_is_a_call_of_ours(library: Library) -> None:
+def test_the_advice_for_a_call_is_a_call_of_ours_written_as_it_is_called(library: Library) -> None:
     for advice in library.calls.values():
-        for name in advice.split("producer.")[1:]:
-            called = name.partition("(")[0].partition(":")[0].split()[0].strip(".,)")
-            assert called in OURS, advice
+        for is_awaited, name, is_called, arguments in CALL.findall(advice):
+            found = inspect.getattr_static(KafkaProducer, name)
+            assert bool(is_awaited) == inspect.iscoroutinefunction(found), advice
+            assert bool(is_called) == (not isinstance(found, property)), advice
+            for argument in re.findall(r"(\w+)=", arguments):
+                assert argument in parameters_of(found), advice
+
+
+def parameters_of(method: Any) -> set[str]:
+    """The names of its arguments; those of credentials stand for any."""
+    parameters = inspect.signature(method).parameters.values()
+    names = {each.name for each in parameters}
+    is_open = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)
+    return names | SaslKeywords.__annotations__.keys() if is_open else names
