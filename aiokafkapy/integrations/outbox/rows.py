@@ -2,30 +2,26 @@
 
 Pure. Kafka's counterpart is ``ProducerRecord``, whose constructor checks.
 
-Rules: a record that could never be published is refused before it is written, by the errors that ``producer.send`` has
-for it; its transaction is the caller's to roll back. A record without a time stamp has that of its ``add``, so that it
-is the same however often it is published.
+Rules: a record that could never be published is refused before it is written, by the checks of ``producer.send``; its
+transaction is the caller's to roll back. A record without a time stamp has that of its ``add``, so that it is the same
+however often it is published.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import time
-from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import Any, Final, NamedTuple, TypedDict
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypedDict
 from uuid import UUID, uuid4
 
-from ...common import check_topic_name
 from ...errors import RecordTooLargeError, SerializationError
-from ...producer.records import HeadersLike, ProducerRecord, Timestamp
+from ...producer.deliveries.shortcuts import now_ms
+from ...producer.intake.arguments import check_data, headers_of, partition_of, plain_data, time_of, topic_name
+from ...producer.records import ProducerRecord
 from .lanes import lane_of, shard_of
 
 __all__ = ["OutboxRow", "decode_headers", "encode_headers", "row_values"]
-
-MAX_PARTITION: Final = 2**31 - 1
-MAX_TIMESTAMP: Final = 2**63 - 1
 
 
 class OutboxRow(NamedTuple):
@@ -69,11 +65,11 @@ def row_values(record: ProducerRecord, shards: int, max_record_bytes: int) -> Ro
     Raises InvalidTopicError, SerializationError, RecordTooLargeError, and TypeError or ValueError for a partition or
     a time stamp.
     """
-    topic = record.topic
-    check_topic_name(topic)
+    topic = topic_name(record.topic)
     key, value = _bytes_of(topic, "key", record.key), _bytes_of(topic, "value", record.value)
-    headers = _pairs_of(topic, record.headers)
-    partition = None if record.partition is None else _number(topic, "partition", record.partition, MAX_PARTITION)
+    headers = () if record.headers is None else headers_of(topic, record.headers) or ()
+    partition = None if record.partition is None else partition_of(topic, record.partition)
+    timestamp_ms = now_ms() if record.timestamp_ms is None else time_of(topic, record.timestamp_ms)
     size = len(key or b"") + len(value or b"")
     size += sum(len(name.encode()) + len(data or b"") for name, data in headers)
     if size > max_record_bytes:
@@ -94,7 +90,7 @@ def row_values(record: ProducerRecord, shards: int, max_record_bytes: int) -> Ro
         "key": key,
         "value": value,
         "headers": encode_headers(headers),
-        "timestamp_ms": _milliseconds(topic, record.timestamp_ms),
+        "timestamp_ms": timestamp_ms,
     }
 
 
@@ -115,43 +111,12 @@ def decode_headers(text: str | None) -> tuple[tuple[str, bytes | None], ...] | N
 
 
 def _bytes_of(topic: str, part: str, data: Any) -> bytes | None:
-    if data is None or type(data) is bytes:
-        return data
     try:
-        return memoryview(data).tobytes()
-    except TypeError:
+        check_data(topic, None, data)
+    except SerializationError as error:
         raise SerializationError(
             f"the {part} of a record of topic {topic!r} is a {type(data).__name__}, not bytes: encode it, or give the "
             f"outbox a {part}_serializer",
             topic=topic,
-        ) from None
-
-
-def _pairs_of(topic: str, headers: HeadersLike | None) -> list[tuple[str, bytes | None]]:
-    pairs: list[tuple[str, bytes | None]] = []
-    try:
-        for name, data in headers.items() if isinstance(headers, Mapping) else headers or ():
-            if not isinstance(name, str):
-                raise TypeError(f"a name is a {type(name).__name__}, not a str")
-            name.encode()
-            pairs.append((name, None if data is None else memoryview(data).tobytes()))
-    except (TypeError, ValueError) as error:
-        raise SerializationError(
-            f"topic {topic!r}: headers must be pairs, [('name', b'value')], or a mapping: {error}", topic=topic
-        ) from error
-    return pairs
-
-
-def _number(topic: str, name: str, given: object, most: int) -> int:
-    if isinstance(given, bool) or not isinstance(given, int):
-        raise TypeError(f"topic {topic!r}: {name} is a {type(given).__name__}, not an int")
-    if not 0 <= given <= most:
-        raise ValueError(f"topic {topic!r}: {name}={given}: write 0 to {most}, or None")
-    return given
-
-
-def _milliseconds(topic: str, moment: Timestamp | None) -> int:
-    if moment is None:
-        return time.time_ns() // 1_000_000
-    number = round(moment.timestamp() * 1_000) if isinstance(moment, datetime) else moment
-    return _number(topic, "timestamp_ms", number, MAX_TIMESTAMP)
+        ) from error.__cause__
+    return plain_data(data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from aiokafkapy import ProducerRecord
 from aiokafkapy.errors import InvalidTopicError, RecordTooLargeError, SerializationError
 from aiokafkapy.integrations.outbox.rows import OutboxRow, decode_headers, encode_headers, row_values
+from aiokafkapy.producer.intake.arguments import time_of
 
 HEADERS = st.lists(st.tuples(st.text(st.characters(codec="utf-8")), st.none() | st.binary()))
 
@@ -46,19 +48,39 @@ def test_a_time_stamp_is_that_of_the_call_unless_one_is_given() -> None:
     assert row_of(ProducerRecord("t", timestamp_ms=moment)).timestamp_ms == 1_767_323_045_678
 
 
+def test_arguments_are_taken_as_the_producer_takes_them() -> None:
+    class Topic(StrEnum):
+        ORDERS = "orders"
+
+    class Number:
+        """As NumPy's integers."""
+
+        def __index__(self) -> int:
+            return 3
+
+    number: Any = Number()
+    row = row_of(ProducerRecord(Topic.ORDERS, b"", partition=number, timestamp_ms=number))
+    assert (row.topic, row.partition, row.timestamp_ms) == ("orders", 3, 3)
+    assert type(row.topic) is str
+    moment = datetime(2026, 1, 2, 3, 4, 5, 678_999, tzinfo=UTC)
+    assert row_of(ProducerRecord("t", timestamp_ms=moment)).timestamp_ms == time_of("t", moment) == 1_767_323_045_678
+    headers: Any = iter([("name", bytearray(b"data"))])
+    assert row_of(ProducerRecord("t", headers=headers)).record.headers == (("name", b"data"),)
+
+
 @pytest.mark.parametrize(
     ("fields", "error", "text"),
     [
         ({"topic": "no topic"}, InvalidTopicError, "'no topic' is not a valid name"),
-        ({"topic": 5}, InvalidTopicError, "5 is not the name of a topic"),
+        ({"topic": 5}, InvalidTopicError, "name of a topic is a int, not a str"),
         ({"value": "text"}, SerializationError, "the value of a record of topic 't' is a str, .* a value_serializer"),
         ({"key": 7}, SerializationError, "the key of a record of topic 't' is a int"),
-        ({"headers": [("name", "text")]}, SerializationError, "headers must be pairs"),
-        ({"headers": [(5, b"")]}, SerializationError, "a name is a int, not a str"),
+        ({"headers": [("name", "text")]}, SerializationError, "value of header 'name' is a str, not bytes"),
+        ({"headers": [(5, b"")]}, SerializationError, "header's name is a int, not a str"),
         ({"headers": 5}, SerializationError, "headers must be pairs"),
-        ({"partition": -1}, ValueError, "partition=-1: write 0 to 2147483647"),
+        ({"partition": -1}, ValueError, "partition -1 of topic 't': write 0 to 2147483647"),
         ({"partition": True}, TypeError, "partition is a bool"),
-        ({"timestamp_ms": -1}, ValueError, "timestamp_ms=-1"),
+        ({"timestamp_ms": -1}, ValueError, "timestamp_ms is -1: write 0 to"),
         ({"timestamp_ms": 1.5}, TypeError, "timestamp_ms is a float"),
         ({"value": b"x" * 999, "key": b"xx"}, RecordTooLargeError, "has 1001 bytes .* max_record_bytes=1000"),
         ({"value": b"x" * 990, "headers": {"ä" * 5: b"x"}}, RecordTooLargeError, "has 1001 bytes"),
