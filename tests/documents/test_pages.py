@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from .pages import ROOT, generated, pages, snippets
 
 LONGEST_README = 200
 """Lines, as many as a newcomer reads in five minutes."""
+FOR_OUR_OWN_WORK = {"bench", "dev", "docs", "test"}
 
 PAGES = pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 
@@ -23,6 +25,13 @@ def test_a_generated_part_agrees_with_the_code(place: tuple[Path, str], text: st
 
 def test_the_readme_is_read_in_five_minutes() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) < LONGEST_README
+
+
+def test_the_readme_names_every_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    found = re.search(r"Extras: (.*?)\. In a clone", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert found is not None
+    assert set(re.findall(r"`([\w-]+)`", found[1])) == extras.keys() - FOR_OUR_OWN_WORK
 
 
 @PAGES
