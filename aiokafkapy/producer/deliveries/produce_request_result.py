@@ -194,7 +194,7 @@ class ProduceRequestResult:
         waiters, all_indexes, callbacks = self._waiters, self._waiting_indexes, self._callbacks
         rest._waiters, rest._waiting_indexes, rest._prune_at = waiters, all_indexes, self._prune_at
         rest._counters = self._counters
-        self._waiters = self._waiting_indexes = self._callbacks = self._counters = None
+        self._waiters = self._waiting_indexes = self._callbacks = self._counters = self._loop = None
         places = {index: place for place, index in enumerate(indexes)}
         if waiters is not None and all_indexes is None:
             for index, place in places.items():
