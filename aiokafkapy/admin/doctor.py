@@ -340,7 +340,7 @@ class Doctor:
             refusal = asyncio.ensure_future(_refusal(link))
             try:
                 await asyncio.wait((answer, refusal), return_when=asyncio.FIRST_COMPLETED)
-                return await (answer if answer.done() else refusal)
+                return await (refusal if refusal.done() else answer)  # a refusal fails the answer too
             except DisconnectedError:
                 if attempt == _ATTEMPTS:
                     raise

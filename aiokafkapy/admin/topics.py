@@ -206,7 +206,8 @@ class TopicAdmin:
         refusal = asyncio.ensure_future(self._refusal(self._client))
         try:
             await asyncio.wait((answer, refusal), return_when=asyncio.FIRST_COMPLETED)
-            return await (answer if answer.done() else refusal)
+            # A refusal fails the answer too, with an error that would be tried again.
+            return await (refusal if refusal.done() else answer)
         finally:
             for task in (answer, refusal):
                 task.cancel()

@@ -3,15 +3,18 @@
 Knows only the ``SendingClient`` protocol of the client. Kafka's counterpart is ``NetworkClientUtils`` (``awaitReady``,
 ``sendAndReceive``).
 
-Rule: a call takes no longer than its time-out, connecting included. Cancellation and time-out leave the request in
-flight, where its response is dropped, and never close a connection that others use.
+Rules:
+
+- A call takes no longer than its time-out, connecting included. Cancellation and time-out leave the request in flight,
+  where its response is dropped, and never close a connection that others use.
+- A node that cannot be connected to is an error at once: by then another may be the controller, coordinator or leader.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..common import ExponentialBackoff, Node
 from ..errors import DisconnectedError, KafkaError, KafkaTimeoutError
@@ -19,6 +22,9 @@ from ..protocol.api import api_name
 from ..protocol.codec import Message
 from .nodes.client_request import ClientRequest, ClientResponse
 from .nodes.connection_states import format_address
+
+if TYPE_CHECKING:
+    from .nodes.node_readiness import NodeReadiness
 
 __all__ = ["SendingClient", "await_ready", "retry_until", "send_and_receive"]
 
@@ -31,6 +37,10 @@ class SendingClient(Protocol):
     @property
     def is_active(self) -> bool:
         """False once the client is closed."""
+
+    @property
+    def nodes(self) -> NodeReadiness:
+        """The state of each node's connection."""
 
     def ready(self, node: Node, now: float) -> bool:
         """True when a request may be sent to the node; else begins to connect."""
@@ -46,14 +56,20 @@ class SendingClient(Protocol):
 
 
 async def await_ready(client: SendingClient, node: Node | None, clock: Callable[[], float]) -> Node:
-    """Wait until ``node``, or the least loaded one if None, can take a request; raises DisconnectedError if the client
-    is closed.
+    """Wait until ``node``, or the least loaded one if None, can take a request.
+
+    Raises DisconnectedError if the client is closed, or when an attempt to connect to ``node`` fails meanwhile; an
+    attempt that failed before the call does not count.
     """
+    has_begun = False
     while client.is_active:
         now = clock()
+        if node is not None and has_begun and client.nodes.connection_failed(node):
+            raise _no_connection(client.nodes, node)
         chosen = node if node is not None else client.least_loaded_node(now)
         if chosen is not None and client.ready(chosen, now):
             return chosen
+        has_begun = has_begun or (node is not None and client.nodes.is_preparing_connection(node.node_id))
         await client.wait_for_change()
     raise DisconnectedError("the network client is closed")
 
@@ -78,6 +94,12 @@ async def send_and_receive(
         message = f"no answer to {api_name(api_key)} from {place} within {timeout:g} s: {describe_failure()}"
         raise KafkaTimeoutError(message) from None
     return response.body_or_raise()
+
+
+def _no_connection(nodes: NodeReadiness, node: Node) -> DisconnectedError:
+    state = nodes.states.get(node.node_id)
+    cause = None if state is None else state.last_error
+    return DisconnectedError(f"no connection to node {node.node_id}: {cause or 'it was lost'}")
 
 
 def _nothing(error: KafkaError) -> None:

@@ -27,6 +27,7 @@ from ..client.network_client_utils import await_ready
 from ..client.tap import WireTap
 from ..common import PartitionInfo, TopicPartition
 from ..errors import (
+    DisconnectedError,
     FlushTimeoutError,
     IllegalStateError,
     KafkaError,
@@ -190,18 +191,29 @@ class ProducerRuntime:
         """Connect to the leaders of all partitions of these topics, within ``max_block_ms``."""
         try:
             async with asyncio.timeout(self.max_block):
-                leaders = {part.leader for topic in topics for part in await self.partitions_for(topic)}
-                nodes = [node for node in self.metadata.cluster.nodes if node.node_id in leaders]
-                for node in nodes:
-                    self.client.ready(node, self.loop.time())  # begins to connect, so that they do it side by side
-                for node in nodes:
-                    await await_ready(self.client, node, self.loop.time)
+                while not await self._connected_to_leaders(topics):
+                    pass  # one was lost: by the time that it may be tried again, another may be the leader
         except TimeoutError as error:
             if isinstance(error, KafkaError):
                 raise
             cause = self.metadata.describe_failure()
             limit = f"max_block_ms={self.config.max_block_ms}"
             raise KafkaTimeoutError(f"not all leaders were connected within {limit}: {cause}") from None
+
+    async def _connected_to_leaders(self, topics: Sequence[str]) -> bool:
+        """Connect to the leaders as far as they are known; False when one cannot be connected to."""
+        leaders = {part.leader for topic in topics for part in await self.partitions_for(topic)}
+        nodes = [node for node in self.metadata.cluster.nodes if node.node_id in leaders]
+        for node in nodes:
+            self.client.ready(node, self.loop.time())  # begins to connect, so that they do it side by side
+        try:
+            for node in nodes:
+                await await_ready(self.client, node, self.loop.time)
+        except DisconnectedError:
+            if not self.client.is_active:
+                raise
+            return False
+        return True
 
     def update_credentials(self, config: ProducerConfig) -> None:
         """Authenticate with the credentials of ``config`` from now on."""

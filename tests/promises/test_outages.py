@@ -15,9 +15,13 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy import errors
+from aiokafkapy import KafkaProducer, errors
+from aiokafkapy.admin import TopicAdmin
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.common import ExponentialBackoff, TopicPartition
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import encode_response
+from aiokafkapy.reader.group_offsets import GroupOffsets
 from aiokafkapy.testing.fault_proxy import Answer, Request
 
 from .clusters import Cluster, DevCluster, KafkaCluster
@@ -334,3 +338,28 @@ async def test_a_hundred_thousand_records_of_a_thousand_partitions_ask_no_oftene
     assert 3 <= asked <= seconds / BACKOFF + 1
     logs = await cluster.values(topic)
     assert all(log == [b"first"] * (n == 0) + [b"%d" % m for m in range(n, 100_000, 1_000)] for n, log in logs.items())
+
+
+async def test_an_admins_change_goes_to_the_next_controller_when_one_is_lost() -> None:
+    """It waited for the old one until its time was over, while it knew the next one."""
+    async with DevBroker(nodes=3) as broker, TopicAdmin(broker.bootstrap_servers) as admin:
+        await admin.create("first")
+        controller = admin.metadata.cluster.controller
+        assert controller is not None
+        broker.controls.stop_node(controller.node_id)
+        await admin.create("second", partitions=1)
+
+
+async def test_offsets_are_committed_at_the_next_coordinator_when_one_is_lost() -> None:
+    async with DevBroker(nodes=3) as broker, KafkaProducer(broker.bootstrap_servers) as producer:
+        broker.create_topic("t")
+        runtime = producer._life.runtime
+        assert runtime is not None
+        client = runtime.client
+        offsets = GroupOffsets(client, ExponentialBackoff(0.05, 0.1))
+        await offsets.commit("g", {TopicPartition("t", 0): 1}, 10)
+        coordinator = offsets._coordinators["g"]
+        broker.controls.stop_node(coordinator.node_id)
+        while not client.nodes.connection_failed(coordinator):
+            await client.wait_for_change()
+        await offsets.commit("g", {TopicPartition("t", 0): 2}, 10)

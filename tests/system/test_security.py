@@ -352,6 +352,14 @@ class TestWarmUp:
             assert broker.controls.request_count(ApiKey.API_VERSIONS) == before
             await producer.warm_up("a")
 
+    async def test_a_leader_that_goes_away_is_no_longer_waited_for_once_there_is_another(self) -> None:
+        async with DevBroker(nodes=3) as broker, KafkaProducer(broker.bootstrap_servers) as producer:
+            broker.create_topic("a", 3)
+            leaders = {part.leader for part in await producer.partitions_for("a")}
+            assert len(leaders) == 3
+            broker.controls.stop_node(3)
+            await producer.warm_up("a")
+
     async def test_a_leader_that_is_away_is_an_error_in_time(self) -> None:
         async with DevBroker(nodes=2) as broker:
             broker.create_topic("a", 2)

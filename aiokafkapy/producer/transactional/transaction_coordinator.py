@@ -21,20 +21,18 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import math
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...client.coordinators import GROUP, TRANSACTION, find_coordinator, offset_entry
 from ...client.network_client import NetworkClient
-from ...client.network_client_utils import retry_until
+from ...client.network_client_utils import await_ready, retry_until
 from ...client.watch import ClientWatch
 from ...cluster.metadata import Metadata
 from ...common import Node, TopicPartition
 from ...errors import (
     ConcurrentTransactionsError,
-    DisconnectedError,
     InvalidProducerEpochError,
     InvalidTxnStateError,
     KafkaError,
@@ -370,27 +368,11 @@ class TransactionCoordinator:
         return body
 
     async def _coordinator(self, key_type: int, key: str) -> Node:
+        """The coordinator's node, connected, so that its version is known."""
         node = self._nodes.get((key_type, key))
-        if node is not None:
-            return await self._connected(node, is_remembered=True)
-        node = self._nodes[key_type, key] = await find_coordinator(self.client, key_type, key)
-        return await self._connected(node, is_remembered=False)
-
-    async def _connected(self, node: Node, *, is_remembered: bool) -> Node:
-        """The node, once it takes requests. Raises DisconnectedError when it cannot be connected to: another one may
-        be the coordinator by now. One that was just looked up is tried, even if that has failed before.
-        """
-        client, has_begun = self.client, is_remembered
-        while client.is_active:
-            now = self._loop.time()
-            if client.ready(node, now):
-                return node
-            if client.nodes.is_preparing_connection(node.node_id):
-                has_begun = True
-            elif has_begun and client.connection_delay(node, now) < math.inf:
-                raise DisconnectedError(f"no connection to {node}, the coordinator so far")
-            await client.wait_for_change()
-        raise DisconnectedError("the network client is closed")
+        if node is None:
+            node = self._nodes[key_type, key] = await find_coordinator(self.client, key_type, key)
+        return await await_ready(self.client, node, self._loop.time)
 
     def _version(self, node: Node) -> int:
         """The cluster's ``transaction.version``, as far as this node has the APIs that version 2 needs."""

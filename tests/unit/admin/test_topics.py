@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from aiokafkapy.errors import (
     InvalidPartitionsError,
     KafkaTimeoutError,
     NotControllerError,
+    SaslAuthenticationFailedError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
@@ -30,10 +32,16 @@ class FakeClient:
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
         self.requests: list[tuple[ApiKey, Any, Node | None]] = []
+        self.has_changed = asyncio.Event()
+
+    async def wait_for_change(self) -> None:
+        await self.has_changed.wait()
+        self.has_changed.clear()
 
     async def send_and_wait(self, api_key: ApiKey, build: Callable[[int], Any], node: Node | None = None) -> Any:
         _, version = client_versions(api_key)
         self.requests.append((api_key, build(version), node))
+        await asyncio.sleep(0)  # no broker answers at once
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
@@ -118,6 +126,19 @@ async def test_a_passing_failure_is_tried_again() -> None:
     await admin.create("t", partitions=1)
     assert [api_key for api_key, _, _ in client.requests].count(ApiKey.CREATE_TOPICS) == 3
     assert admin.metadata.is_update_requested
+
+
+async def test_a_refusal_ends_a_call_although_it_fails_the_answer_too() -> None:
+    admin, client = admin_with()
+
+    def refused(version: int) -> Any:
+        admin.metadata.set_fatal_error(SaslAuthenticationFailedError("wrong password"))
+        client.has_changed.set()
+        raise DisconnectedError("no connection to node 1")
+
+    client.answers = [refused]
+    with pytest.raises(SaslAuthenticationFailedError, match="wrong password"):
+        await admin.create("t")
 
 
 async def test_trying_again_ends_with_the_time_and_the_cause() -> None:

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from aiokafkapy.client.network_client_utils import await_ready, send_and_receive
+from aiokafkapy.client.network_client_utils import SendingClient, await_ready, send_and_receive
 from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
 from aiokafkapy.common import Node
 from aiokafkapy.errors import DisconnectedError, KafkaTimeoutError, NotControllerError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.messages import build_request
-from tests.unit.client.fakes import FakeLoop
+from tests.unit.client.fakes import ClientUnderTest, FakeCluster, FakeLoop
 
 NODE = Node(1, "::1", 1)
 
@@ -21,6 +23,9 @@ class Client:
     def __init__(self) -> None:
         self.is_active = True
         self.is_node_ready = False
+        self.nodes: Any = SimpleNamespace(
+            is_preparing_connection=lambda node_id: True, connection_failed=lambda node: False
+        )
         self.least_loaded: Node | None = None
         self.change = asyncio.Event()
         self.sent: list[ClientRequest] = []
@@ -46,7 +51,7 @@ async def client() -> Client:
     return Client()
 
 
-def ask(client: Client, node: Node | None = None, timeout: float = 60.0, **options: Any) -> asyncio.Task[Any]:
+def ask(client: SendingClient, node: Node | None = None, timeout: float = 60.0, **options: Any) -> asyncio.Task[Any]:
     build = partial(build_request, ApiKey.METADATA)
     return asyncio.ensure_future(
         send_and_receive(client, ApiKey.METADATA, build, node, timeout, lambda: 0.0, lambda: "the cause", options)
@@ -70,6 +75,33 @@ async def test_a_closed_client_ends_the_wait(client: Client) -> None:
     client.change.set()
     with pytest.raises(DisconnectedError):
         await task
+
+
+@pytest.mark.parametrize("reconnect_backoff_ms", [0, 50])
+async def test_a_node_that_cannot_be_connected_to_is_given_up(
+    cluster: FakeCluster, make_client: Callable[..., ClientUnderTest], reconnect_backoff_ms: int
+) -> None:
+    """It waited for the whole time-out, while metadata had the next controller already."""
+    backoff = {"reconnect_backoff_ms": reconnect_backoff_ms, "reconnect_backoff_max_ms": reconnect_backoff_ms}
+    under_test = await make_client(**backoff).started()
+    cluster[2].behaviour = "refuse"
+    task = ask(under_test.client, under_test.node(2))
+    await under_test.loop.settle()
+    with pytest.raises(DisconnectedError, match=r"no connection to node 2: cannot connect to two:2: .*refused"):
+        await task
+
+
+async def test_an_attempt_that_failed_before_does_not_count(
+    cluster: FakeCluster, make_client: Callable[..., ClientUnderTest]
+) -> None:
+    under_test = await make_client().started()
+    cluster[2].behaviour = "refuse"
+    assert not under_test.client.ready(under_test.node(2), under_test.now)
+    await under_test.loop.settle()
+    cluster[2].behaviour = "accept"
+    task = asyncio.ensure_future(await_ready(under_test.client, under_test.node(2), under_test.loop.time))
+    await under_test.loop.advance(1)
+    assert await task == under_test.node(2)
 
 
 async def test_the_body_is_returned_and_options_are_passed_on(client: Client) -> None:

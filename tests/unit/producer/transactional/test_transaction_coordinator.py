@@ -68,23 +68,24 @@ class Client:
         self.is_active = True
         self.versions = Versions(finalized_features={"transaction.version": transaction_version})
         self.nodes = SimpleNamespace(
-            node_api_versions=lambda node_id: self.versions, is_preparing_connection=lambda node_id: False
+            node_api_versions=lambda node_id: self.versions,
+            is_preparing_connection=lambda node_id: True,
+            connection_failed=lambda node: node in self.refusing,
+            states={},
         )
         self.calls: list[object] = []
-        self.unreachable: set[Node] = set()
+        self.refusing: set[Node] = set()
+        self.connecting: set[Node] = set()
         self.sent: list[tuple[ApiKey, int, Any]] = []
         self.places: list[Node | None] = []
         self.times: list[float] = []
         self.answers: dict[ApiKey, Iterator[Answer]] = {}
 
     def ready(self, node: Node, now: float) -> bool:
-        return node not in self.unreachable
-
-    def connection_delay(self, node: Node, now: float) -> float:
-        return 1.0
+        return node not in self.refusing | self.connecting
 
     async def wait_for_change(self) -> None:
-        self.unreachable.clear()
+        self.connecting.clear()
 
     def abort(self) -> None:
         self.calls.append("abort")
@@ -320,14 +321,14 @@ class TestAnswers:
         world = World()
         world.will(ApiKey.FIND_COORDINATOR, found(ONE), found(TWO))
         await world.end()
-        world.client.unreachable = {ONE}
+        world.client.refusing = {ONE}
         await world.end()
         assert world.client.places[-1] == TWO
 
     @on_virtual_time
     async def test_one_that_was_just_found_is_connected_to(self) -> None:
         world = World()
-        world.client.unreachable = {ONE}
+        world.client.connecting = {ONE}
         await world.end()
         assert world.client.places == [None, ONE]
 
