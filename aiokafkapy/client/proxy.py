@@ -7,7 +7,7 @@ Rule: no message shows the password that may be in the URL.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..errors import ConfigurationError
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from python_socks import ProxyType
 
 __all__ = ["ProxyAddress", "parse_proxy"]
+
+_MAX_SOCKS_CREDENTIAL: Final = 255
+"""RFC 1929: the lengths are bytes."""
 
 
 class ProxyAddress(NamedTuple):
@@ -45,4 +48,20 @@ def parse_proxy(url: str) -> ProxyAddress:
         address = None  # the library's message may contain the password
     if address is None or not address.host or not address.port:
         raise ConfigurationError(f"proxy_url has no host and port: write '{scheme}://host:port'")
+    _check_credentials(address, is_http=scheme.lower() == "http")
     return address
+
+
+def _check_credentials(address: ProxyAddress, *, is_http: bool) -> None:
+    """Raise for credentials that python-socks cannot send: each attempt would fail, with an error that has them."""
+    user, password = address.username or "", address.password or ""
+    if is_http and any(ord(one) > 0xFF for one in user + password):
+        raise ConfigurationError("proxy_url: an HTTP proxy takes a user and a password of Latin-1 characters only")
+    if is_http and ":" in user:
+        raise ConfigurationError("proxy_url: an HTTP proxy takes no user with a colon")
+    if not is_http and not (user + password).isascii():
+        raise ConfigurationError("proxy_url: a SOCKS proxy takes a user and a password of ASCII characters only")
+    if not is_http and max(len(user), len(password)) > _MAX_SOCKS_CREDENTIAL:
+        raise ConfigurationError(
+            f"proxy_url: a SOCKS proxy takes a user and a password of at most {_MAX_SOCKS_CREDENTIAL} characters"
+        )

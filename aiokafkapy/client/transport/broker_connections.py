@@ -7,19 +7,21 @@ Rules:
 
 - A connection is current from ``adopt`` until ``drop``; its events after that are ignored.
 - Every socket reaches ``connection_lost`` and every task its end; ``wait_closed`` returns after the last of them.
-- A connect task never raises for a network error; it calls ``on_connect_failed``.
+- A connect task never raises; it calls ``on_connect_failed``. Nobody awaits it, so that asyncio would log its error,
+  in which a library may have put the credentials that it was given.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+import traceback
 from collections.abc import Callable
 from functools import partial
 
 from ...common import Node
 from ...errors import KafkaConnectionError, KafkaError
-from ..nodes.connection_states import NodeConnectionState
+from ..nodes.connection_states import NodeConnectionState, format_address
 from .change_signal import ChangeSignal
 from .connection import BrokerConnection, ConnectionOwner
 from .connection_counts import ConnectionCounts
@@ -144,17 +146,27 @@ class BrokerConnections:
 
         try:
             await self._connector.connect(state, make_connection, self._on_address_failure)
-        except OSError as error:  # KafkaConnectionError is one
+        except OSError as error:  # KafkaConnectionError is one; the connector has told of its address
             self._fail(node_id, attempt, error)
         except Exception as error:
-            self._fail(node_id, attempt, error)
-            raise
+            # A file of TLS that cannot be read, a library's error or a bug.
+            address = format_address(state.host, state.port)
+            failure = error if isinstance(error, KafkaError) else KafkaConnectionError(_without_values(address, error))
+            self._on_address_failure(address, failure)
+            self._fail(node_id, attempt, failure)
 
     def _fail(self, node_id: int, attempt: _Attempt, error: Exception) -> None:
         if self._attempts.get(node_id) is attempt:
             del self._attempts[node_id]
             failure = error if isinstance(error, KafkaError) else KafkaConnectionError(str(error))
             self._on_connect_failed(node_id, failure)
+
+
+def _without_values(address: str, error: Exception) -> str:
+    """What failed and where, without the error's own text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" (line {frames[-1].lineno} of {frames[-1].filename})" if frames else ""
+    return f"cannot connect to {address}: {type(error).__name__}{place}"
 
 
 class _Attempt:

@@ -134,6 +134,22 @@ async def test_a_proxy_that_is_not_there(unused_tcp_port: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://alice:s3cr%E2%82%AC@h:1", "Latin-1"),
+        ("http://alice%3A:s3cr@h:1", "colon"),
+        ("socks5://alice:s3cr%C3%A9@h:1", "ASCII"),
+        ("socks5h://alice:" + 256 * "s3cr" + "@h:1", "255"),
+    ],
+)
+def test_credentials_that_cannot_be_sent_to_a_proxy_are_refused_without_being_shown(url: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"proxy_url: .*{words}") as raised:
+        ClientConfig(bootstrap_servers="h", proxy_url=url)
+    assert "alice" not in str(raised.value)
+    assert "s3cr" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
     "url", ["ftp://u:hunter2@h:1", "h:1", "socks5://u:hunter2@h", "http://:0", "http://u:hunter2@h:x"]
 )
 def test_a_url_that_is_no_proxy_is_refused_without_its_password(url: str) -> None:
