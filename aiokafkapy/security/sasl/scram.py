@@ -26,13 +26,12 @@ from typing import Final
 
 from ...errors import SaslAuthenticationFailedError
 from ...states import StateTable
-from .saslprep import saslprep
 from .scram_credential import (
     MIN_ITERATIONS,
     DelegationToken,
     ScramCredential,
     ScramHash,
-    prepared_password,
+    password_bytes,
     scram_hash,
 )
 from .secret import Secret
@@ -158,7 +157,7 @@ class ScramMechanism:
         self.name = name
         self._hash = scram_hash(name)
         self._username = username
-        self._password = prepared_password(password)
+        self._password = password_bytes(password)
         self._is_token = is_token
         self._nonce = nonce
         self._salted: dict[tuple[bytes, int], Secret[bytes]] = {}
@@ -368,11 +367,8 @@ class ScramServerExchange:
 
 
 def _saslname(username: str) -> bytes:
-    try:
-        prepared = saslprep(username)
-    except ValueError:
-        prepared = username
-    return prepared.replace("=", "=3D").replace(",", "=2C").encode(errors="surrogatepass")
+    # As it was given, for the reason in password_bytes.
+    return username.replace("=", "=3D").replace(",", "=2C").encode(errors="surrogatepass")
 
 
 def _name(saslname: bytes) -> str:

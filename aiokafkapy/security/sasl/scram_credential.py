@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from ...errors import ConfigurationError
-from .saslprep import saslprep
 from .secret import Secret
 
 __all__ = [
@@ -32,7 +31,7 @@ __all__ = [
     "ScramCredential",
     "ScramCredentialStore",
     "ScramHash",
-    "prepared_password",
+    "password_bytes",
     "scram_hash",
 ]
 
@@ -85,16 +84,13 @@ def scram_hash(mechanism: str) -> ScramHash:
         ) from None
 
 
-def prepared_password(password: Secret[str]) -> Secret[bytes]:
-    """The bytes of a password that are hashed: SASLprep's form, or the given text where that has none.
+def password_bytes(password: Secret[str]) -> Secret[bytes]:
+    """The bytes of a password that are hashed: its UTF-8, as it was given.
 
-    Kafka's own clients hash the given text. The two differ for text that is not composed (NFKC), has soft hyphens or
-    unusual spaces.
+    RFC 5802 wants SASLprep's form, which is another for text as plain as '²' and 'µ'. Kafka's brokers, tools and Java
+    client (``ScramFormatter.normalize``) and librdkafka leave that step out, so that the RFC's form would be refused.
     """
-    try:
-        return Secret(saslprep(password.reveal()).encode())
-    except ValueError:
-        return Secret(password.reveal().encode(errors="surrogatepass"))
+    return Secret(password.reveal().encode(errors="surrogatepass"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +113,7 @@ class ScramCredential:
             )
         salt = secrets.token_bytes(SALT_BYTES) if salt is None else salt
         secret = password if isinstance(password, Secret) else Secret(password)
-        salted = scram_hash(mechanism).salted_password(prepared_password(secret), salt, iterations)
+        salted = scram_hash(mechanism).salted_password(password_bytes(secret), salt, iterations)
         return cls.from_salted_password(mechanism, salted, iterations=iterations, salt=salt)
 
     @classmethod

@@ -96,15 +96,16 @@ def test_both_halves_agree(username: str, password: str, mechanism: str) -> None
     assert server.principal == f"User:{username}"
 
 
-@pytest.mark.parametrize(
-    ("username", "sent"), [("a=b,c", b"a=3Db=2Cc"), ("=2C", b"=3D2C"), (",,==", b"=2C=2C=3D=3D"), ("\u2168", b"IX")]
-)
+@pytest.mark.parametrize(("username", "sent"), [("a=b,c", b"a=3Db=2Cc"), ("=2C", b"=3D2C"), (",,==", b"=2C=2C=3D=3D")])
 def test_names_with_signs_of_the_protocol_are_escaped(username: str, sent: bytes) -> None:
     client = client_of(username)
     first = client.exchange("host").respond(b"")
     assert first == b"n,,n=%b,r=rOprNGfwEbeRWgbNEkqO" % sent
-    server = server_of({username.replace("\u2168", "IX"): "pencil"})
-    authenticate(client.exchange("host"), server)
+    authenticate(client.exchange("host"), server_of({username: "pencil"}))
+
+
+def test_a_name_is_sent_as_it_was_given() -> None:
+    assert client_of("m\u00b2").exchange("host").respond(b"") == b"n,,n=m\xc2\xb2,r=rOprNGfwEbeRWgbNEkqO"
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

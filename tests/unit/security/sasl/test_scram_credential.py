@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from aiokafkapy.security.sasl.scram_credential import (
     SCRAM_SHA_512,
     ScramCredential,
     ScramCredentialStore,
-    prepared_password,
+    password_bytes,
     scram_hash,
 )
 from aiokafkapy.security.sasl.secret import Secret
@@ -56,7 +57,7 @@ def test_each_credential_has_a_salt_of_its_own_and_survives_its_text(password: s
     assert one.salt != other.salt
     assert one.stored_key != other.stored_key
     assert ScramCredential.parse(one.format()) == one
-    salted = scram_hash(mechanism).salted_password(prepared_password(Secret(password)), one.salt, one.iterations)
+    salted = scram_hash(mechanism).salted_password(password_bytes(Secret(password)), one.salt, one.iterations)
     assert ScramCredential.from_salted_password(mechanism, salted, iterations=4096, salt=one.salt) == one
     assert ScramCredential.from_salted_password(mechanism, salted.reveal(), iterations=4096, salt=one.salt) == one
 
@@ -101,9 +102,13 @@ def test_no_key_is_shown() -> None:
     assert repr(store) == "ScramCredentialStore(['alice'])"
 
 
-def test_a_password_that_saslprep_refuses_is_hashed_as_it_is() -> None:
-    assert prepared_password(Secret("\u0007")).reveal() == b"\x07"
-    assert prepared_password(Secret("I\u00adX")).reveal() == b"IX"
+@pytest.mark.parametrize("password", ["pencil", "m²", "5µm", "a½", "nª1", "x¨y", "stra\u00dfe", "I\u00adX", "\u0007"])
+def test_a_password_is_hashed_as_it_was_given_as_kafkas_tools_do(password: str) -> None:
+    """SASLprep made 'm2' of 'm²', and no broker of Kafka's took that."""
+    made_by_kafka = hashlib.pbkdf2_hmac("sha512", password.encode(), b"salt", 4096)
+    assert ScramCredential.from_password(SCRAM_SHA_512, password, salt=b"salt") == ScramCredential.from_salted_password(
+        SCRAM_SHA_512, made_by_kafka, iterations=4096, salt=b"salt"
+    )
 
 
 def test_another_mechanism_is_named_with_the_remedy() -> None:
