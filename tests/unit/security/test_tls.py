@@ -408,6 +408,18 @@ def test_the_error_for_an_unusable_option_has_the_remedy(options: dict[str, Any]
         check_settings(Options(**options))
 
 
+@pytest.mark.parametrize("option", ["truststore", "keystore", "key", "crl"])
+def test_an_empty_path_is_refused_and_not_the_working_directory(
+    option: str, certificates: TestCertificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(certificates.ca_file.parent)
+    options: dict[str, Any] = {f"ssl_{option}_location": ""}
+    if option == "key":
+        options["ssl_keystore_location"] = str(certificates.client_file)
+    with pytest.raises(ConfigurationError, match=f"ssl_{option}_location is empty: write the path of a file"):
+        check_settings(Options(**options))
+
+
 def test_a_ready_context_takes_no_other_options_beside_it(certificates: TestCertificates) -> None:
     ready = ssl.create_default_context()
     with pytest.raises(ConfigurationError, match="ssl_truststore_location has no effect beside ssl_context"):
