@@ -167,6 +167,8 @@ def parse_addresses(addresses: str | Sequence[str]) -> list[tuple[str, int]]:
     The default port is 9092. Raises ConfigurationError naming the invalid part, or if there is no address.
     """
     parts = [addresses] if isinstance(addresses, str) else list(addresses)
+    for part in parts:
+        _refuse_url(part)
     found = [parse_address(piece) for part in parts for piece in part.split(",") if piece.strip()]
     if not found:
         raise ConfigurationError(
@@ -177,9 +179,10 @@ def parse_addresses(addresses: str | Sequence[str]) -> list[tuple[str, int]]:
 
 def parse_address(text: str) -> tuple[str, int]:
     """Read one ``host``, ``host:port``, ``[ipv6]`` or ``[ipv6]:port``; raises ConfigurationError."""
+    _refuse_url(text)
     text = text.strip()
     problem = f"bootstrap_servers: cannot read {text!r}: write host:port (IPv6 in brackets, as [::1]:9092)"
-    if "://" in text or "/" in text or not text:
+    if "/" in text or not text:
         raise ConfigurationError(problem)
     if text.startswith("["):
         host, closing, rest = text[1:].partition("]")
@@ -199,6 +202,21 @@ def parse_address(text: str) -> tuple[str, int]:
     if not 0 < port < 65536:
         raise ConfigurationError(f"bootstrap_servers: port {port} of {text!r} is not between 1 and 65535")
     return host, port
+
+
+def _refuse_url(text: str) -> None:
+    """Raise for a URL, or for credentials before a host, without showing them. ``text`` is not split yet, as a password
+    may have a comma.
+    """
+    if "://" not in text and "@" not in text:
+        return
+    _, at, servers = text.strip().rpartition("@")
+    servers, has_query, _ = servers.partition("?")
+    shown = f"{at and '…@'}{servers}{has_query and '?…'}"
+    raise ConfigurationError(
+        f"bootstrap_servers: cannot read {shown!r}: write host:port (IPv6 in brackets, as [::1]:9092), and credentials "
+        "as sasl_username and sasl_password; from_url takes all in one URL"
+    )
 
 
 def bytes_as_json(data: bytes | None) -> str | dict[Literal["base64"], str] | None:

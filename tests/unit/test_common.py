@@ -1,5 +1,6 @@
 """Words of every layer: addresses, back-off, nodes, names of topics."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from aiokafkapy.common import (
     Node,
     TopicPartition,
     check_topic_name,
+    parse_address,
     parse_addresses,
 )
 from aiokafkapy.errors import ConfigurationError, InvalidTopicError
@@ -84,3 +86,23 @@ def test_of_a_long_name_a_piece_and_its_length_are_shown() -> None:
     with pytest.raises(InvalidTopicError, match=r"\(40000 characters\).*1 to 249") as caught:
         check_topic_name("x" * 40_000)
     assert len(str(caught.value)) < 250
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kafka+sasl-ssl://alice:s3cret@broker:9093",
+        "alice:s3cret@broker:9093",
+        "alice:s3cret@broker",
+        "alice:s3cret,s3@broker",
+        "alice:s3,s3cret@s3@broker:1",
+        "s3cret@broker",
+        "h:1,alice:s3cret@broker/x?sasl.password=s3cret",
+        "kafka://broker:9093/?sasl.password=s3cret",
+    ],
+)
+@pytest.mark.parametrize("parse", [parse_address, parse_addresses])
+def test_credentials_among_the_addresses_are_not_shown(text: str, parse: Callable[[str], object]) -> None:
+    with pytest.raises(ConfigurationError, match=r"cannot read '.*broker.*from_url takes all in one URL") as raised:
+        parse(text)
+    assert "s3" not in str(raised.value)
