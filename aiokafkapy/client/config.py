@@ -89,7 +89,9 @@ class ClientConfig(_Base):
 
     @classmethod
     def from_env(cls, prefix: str | None = None, **options: object) -> Self:
-        """Create one from environment variables, ``AIOKAFKAPY_BOOTSTRAP_SERVERS``; ``options`` take precedence."""
+        """Create one from environment variables, ``AIOKAFKAPY_BOOTSTRAP_SERVERS``; ``options`` take precedence. Neither
+        the prefix nor the variables have to be in capital letters.
+        """
         prefix = cls.environment_prefix if prefix is None else prefix
         variables = environment_variables(prefix)
         values = {name: os.environ[variable] for name, variable in variables.items()}
@@ -158,7 +160,8 @@ def hint_for(config: type[ClientConfig], name: str) -> str:
 
 def environment_variables(prefix: str) -> dict[str, str]:
     """The variables of the environment that are meant as options, by the option's name."""
-    variables = {name[len(prefix) :].lower(): name for name in os.environ if name.upper().startswith(prefix)}
+    found = (name for name in os.environ if name.upper().startswith(prefix.upper()))
+    variables = {name[len(prefix) :].lower(): name for name in found}
     return {name: variable for name, variable in variables.items() if not is_switch(name)}
 
 

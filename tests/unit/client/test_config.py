@@ -317,6 +317,9 @@ class TestOtherSources:
     def test_a_prefix_of_ones_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("MY_BOOTSTRAP_SERVERS", "e:1")
         assert SubConfig.from_env("MY_").bootstrap_servers == "e:1"
+        assert SubConfig.from_env("my_").bootstrap_servers == "e:1"
+        monkeypatch.setenv("own_bootstrap_servers", "o:1")
+        assert SubConfig.from_env("own_").bootstrap_servers == SubConfig.from_env("OWN_").bootstrap_servers == "o:1"
         monkeypatch.setenv("MY_LINGERMS", "1")
         with pytest.raises(ConfigurationError, match="did you mean linger_ms"):
             SubConfig.from_env("MY_")
