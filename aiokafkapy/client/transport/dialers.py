@@ -84,12 +84,12 @@ class _DirectDialer:
 
     async def peer_name(self, host: str, address: Address) -> str:
         if host not in self._canonical:
-            return host
+            return _provable(host)
         try:
             name, _ = await self._loop.getnameinfo(address[1], socket.NI_NAMEREQD)
         except OSError:
-            return host  # as Java: the name as it was given
-        return name
+            return _provable(host)  # as Java: the name as it was given
+        return _provable(name)
 
     async def open(self, address: Address) -> socket.socket:
         family, socket_address = address
@@ -121,7 +121,7 @@ class _UnresolvedDialer:
         return [(_UNRESOLVED, (host, port))]
 
     async def peer_name(self, host: str, address: Address) -> str:
-        return host
+        return _provable(host)
 
 
 class _ProxyDialer(_UnresolvedDialer):
@@ -216,6 +216,13 @@ class _SocketOptions:
 
 
 # internals
+
+
+def _provable(host: str) -> str:
+    """The host as certificates and principals have it: without the dot that keeps resolvers from adding a domain, and
+    without the interface that an address of a link goes through (``fe80::1%eth0``).
+    """
+    return host.partition("%")[0] if ":" in host else host.removesuffix(".")
 
 
 def _check_port(port: int) -> None:

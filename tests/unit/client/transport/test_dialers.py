@@ -32,6 +32,19 @@ async def test_a_port_that_there_is_not_is_the_systems_error(options: dict[str, 
         await dialer(**options).addresses("127.0.0.1", port)
 
 
+@pytest.mark.parametrize("options", [{}, {"proxy_url": "socks5://h:1"}, {"connector": print}])
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("kafka.example.com.", "kafka.example.com"),
+        ("kafka.example.com", "kafka.example.com"),
+        ("fe80::1%eth0", "fe80::1"),
+    ],
+)
+async def test_a_broker_proves_its_name_as_certificates_have_it(options: dict[str, Any], host: str, name: str) -> None:
+    assert await dialer(**options).peer_name(host, (socket.AF_INET, ("127.0.0.1", 9092))) == name
+
+
 class Proxy:
     """An HTTP and a SOCKS5 proxy in one, which itself echoes the bytes, in place of the requested target."""
 
