@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, NoReturn, Self, TypeVar
 from uuid import UUID
 
-from ..client.config import ClientConfig
+from ..client.config import MAX_INT, ClientConfig
 from ..client.network_client import NetworkClient
 from ..client.network_client_utils import retry_until
 from ..cluster.metadata import Metadata
@@ -167,8 +167,9 @@ class TopicAdmin:
             }
             return build_request(ApiKey.CREATE_TOPICS, version, topics=[topic], timeout=self._timeout_ms(timeout))
 
+        begun = asyncio.get_running_loop().time()
         await self._change(ApiKey.CREATE_TOPICS, build, "topics", name, timeout)
-        return await self._with_leaders(name, max(partitions, 1), timeout)
+        return await self._with_leaders(name, max(partitions, 1), timeout, begun)
 
     async def create_partitions(self, name: str, total: int, *, timeout: float | None = None) -> TopicDescription:
         """Raise the number of partitions to ``total`` and wait for their leaders; InvalidPartitionsError if it is not
@@ -179,8 +180,9 @@ class TopicAdmin:
             topic = {"name": name, "count": total, "assignments": None}
             return build_request(ApiKey.CREATE_PARTITIONS, version, topics=[topic], timeout=self._timeout_ms(timeout))
 
+        begun = asyncio.get_running_loop().time()
         await self._change(ApiKey.CREATE_PARTITIONS, build, "results", name, timeout)
-        return await self._with_leaders(name, total, timeout)
+        return await self._with_leaders(name, total, timeout, begun)
 
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
         """Delete a topic with its records; raises UnknownTopicOrPartitionError if it does not exist."""
@@ -221,7 +223,8 @@ class TopicAdmin:
         raise error.fresh()
 
     def _timeout_ms(self, timeout: float | None) -> int:
-        return int((self.timeout if timeout is None else timeout) * 1000)
+        """For a request, whose field takes 24 days."""
+        return int(min((self.timeout if timeout is None else timeout) * 1000, MAX_INT))
 
     async def _change(
         self, api_key: ApiKey, build: Callable[[int], Message], answers: str, name: str, timeout: float | None
@@ -250,8 +253,11 @@ class TopicAdmin:
             return description_of(topic)
         raise UnknownTopicOrPartitionError(f"{name}: there is no such topic", topic=name)
 
-    async def _with_leaders(self, name: str, least: int, timeout: float | None) -> TopicDescription:
-        """The topic once it has this many partitions, each with a leader; brokers learn of it with a delay."""
+    async def _with_leaders(self, name: str, least: int, timeout: float | None, begun: float) -> TopicDescription:
+        """The topic once it has this many partitions, each with a leader; brokers learn of it with a delay.
+
+        The time-out is that of the whole call, which has ``begun`` before.
+        """
 
         async def ask() -> TopicDescription:
             found = await self._describe(name)
@@ -259,19 +265,23 @@ class TopicAdmin:
                 raise _NotSpreadError(f"{name}: some of its {least} partitions have no leader yet", topic=name)
             return found
 
-        return await self._retry(ask, timeout)
+        return await self._retry(ask, timeout, spent=asyncio.get_running_loop().time() - begun)
 
     async def _retry(
-        self, ask: Callable[[], Awaitable[T]], timeout: float | None, but_not: type[KafkaError] | tuple[()] = ()
+        self,
+        ask: Callable[[], Awaitable[T]],
+        timeout: float | None,
+        but_not: type[KafkaError] | tuple[()] = (),
+        *,
+        spent: float = 0.0,
     ) -> T:
+        limit = self.timeout if timeout is None else timeout
         return await retry_until(
             ask,
-            self.timeout if timeout is None else timeout,
+            limit - spent,
             self.config.retry_backoff,
             before_next=lambda _: self.metadata.request_update(),
-            describe=lambda seconds, last: (
-                f"no answer within {seconds:g} s: {last or self.metadata.describe_failure()}"
-            ),
+            describe=lambda _, last: f"no answer within {limit:g} s: {last or self.metadata.describe_failure()}",
             but_not=but_not,
         )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +24,7 @@ from aiokafkapy.errors import (
 )
 from aiokafkapy.protocol.api import ApiKey, client_versions
 from aiokafkapy.protocol.messages import build_response
+from tests.unit.virtual_time import elapsed, on_virtual_time
 
 Answer = Callable[[Any], Any] | Exception
 
@@ -33,6 +36,7 @@ class FakeClient:
         self.answers = list(answers)
         self.requests: list[tuple[ApiKey, Any, Node | None]] = []
         self.has_changed = asyncio.Event()
+        self.delays: list[float] = []
 
     async def wait_for_change(self) -> None:
         await self.has_changed.wait()
@@ -41,7 +45,7 @@ class FakeClient:
     async def send_and_wait(self, api_key: ApiKey, build: Callable[[int], Any], node: Node | None = None) -> Any:
         _, version = client_versions(api_key)
         self.requests.append((api_key, build(version), node))
-        await asyncio.sleep(0)  # no broker answers at once
+        await elapsed(self.delays.pop(0) if self.delays else 0)  # no broker answers at once
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
@@ -145,6 +149,26 @@ async def test_trying_again_ends_with_the_time_and_the_cause() -> None:
     admin, _ = admin_with(created(NotControllerError.code or 0))
     with pytest.raises(KafkaTimeoutError, match=r"no answer within 0.2 s: t: because"):
         await admin.create("t", timeout=0.2)  # of which the first answer needs a turn of the loop
+
+
+@on_virtual_time
+async def test_creating_and_waiting_for_leaders_have_one_time_out() -> None:
+    admin, client = admin_with(created(), described(-1))
+    client.delays = [1.5]
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    with pytest.raises(
+        KafkaTimeoutError, match=r"no answer within 2 s: t: some of its 1 partitions have no leader yet"
+    ):
+        await admin.create("t", timeout=2)
+    assert loop.time() - begun == pytest.approx(2)
+
+
+@pytest.mark.parametrize("timeout", [30 * 86_400, math.inf])
+async def test_a_time_out_of_a_month_is_the_longest_that_a_request_has(timeout: float) -> None:
+    admin, client = admin_with(created(), described(1))
+    await admin.create("t", timeout=timeout)
+    assert client.requests[0][1].timeout == datetime.timedelta(milliseconds=2**31 - 1)
 
 
 async def test_more_partitions_are_asked_for_by_their_total() -> None:
