@@ -211,10 +211,11 @@ def _read_timedelta_i32(cursor: Cursor) -> datetime.timedelta:
 
 
 def _read_timedelta_i64(cursor: Cursor) -> datetime.timedelta:
+    duration_ms = read_int64(cursor)
     try:
-        return datetime.timedelta(milliseconds=read_int64(cursor))
-    except OverflowError as error:
-        raise MalformedFrameError(f"a duration is out of range: {error}") from None
+        return datetime.timedelta(milliseconds=duration_ms)
+    except OverflowError:  # Long.MAX_VALUE is Java's "for ever"
+        return datetime.timedelta.max if duration_ms > 0 else datetime.timedelta.min
 
 
 def _read_datetime_i64(cursor: Cursor) -> datetime.datetime | None:

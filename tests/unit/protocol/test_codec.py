@@ -103,6 +103,23 @@ def test_a_tagged_field_that_is_known_is_read_and_its_length_is_checked() -> Non
         decode_response(ApiKey.PRODUCE, 10, raw + b"\0")
 
 
+@pytest.mark.parametrize(
+    ("lifetime_ms", "read"),
+    [
+        (43_200_000, datetime.timedelta(hours=12)),
+        (2**63 - 1, datetime.timedelta.max),
+        (-(2**63), datetime.timedelta.min),
+    ],
+)
+def test_a_duration_longer_than_pythons_is_the_longest(lifetime_ms: int, read: datetime.timedelta) -> None:
+    """A session that Java's Long.MAX_VALUE lets last for ever ended the connection."""
+    frame = encode_response(build_response(ApiKey.SASL_AUTHENTICATE, 1), 1)[4:-8]
+    raw = frame + lifetime_ms.to_bytes(8, "big", signed=True)
+    _, decoded = decode_response(ApiKey.SASL_AUTHENTICATE, 1, raw)
+    assert decoded.session_lifetime == read
+    assert decode_response(ApiKey.SASL_AUTHENTICATE, 1, encode_response(decoded, 1)[4:])[1] == decoded
+
+
 def test_api_versions_answers_always_have_a_plain_header() -> None:
     for version in range(5):
         frame = encode_response(build_response(ApiKey.API_VERSIONS, version), 77)[4:]
