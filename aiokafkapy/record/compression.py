@@ -77,8 +77,10 @@ GZIP_WINDOW: Final = 31
 """zlib's way to say: 32 KiB window, gzip header and trailer."""
 GZIP_DEFAULT: Final = 6
 """The level that zlib uses for -1."""
-GZIP_MOST_MEMBERS: Final = 100
-"""The remaining input is copied at each member; writers make one."""
+GZIP_STEP: Final = 4096
+"""Bytes given to zlib at a time after the first member: it copies what is left of them at each member's end."""
+GZIP_MEMBER: Final = b"\x1f\x8b\x08"
+GZIP_HEADER_BYTES: Final = 10
 
 
 class Compression(IntEnum):
@@ -297,21 +299,25 @@ def _compress_snappy(data: Buffer) -> bytes:
 
 
 def _decompress_gzip(data: Buffer, max_size: int) -> bytes:
+    """As Java's GZIPInputStream: one member or many, and what is behind the last, such as padding, is left out."""
+    view = memoryview(data).cast("B")
     parts: list[bytes] = []
-    left = max_size
-    rest = bytes(data)
-    while rest or not parts:  # a stream may have several members, as Java's reader takes them
-        if len(parts) == GZIP_MOST_MEMBERS:
-            raise CorruptMessageError(f"a gzip stream has more than {GZIP_MOST_MEMBERS} members")
+    position, left = 0, max_size
+    step = len(view)  # writers make one member
+    while True:
         stream = zlib.decompressobj(GZIP_WINDOW)
-        parts.append(stream.decompress(rest, left + 1))
-        left -= len(parts[-1])
-        if left < 0:
-            raise _too_large(Compression.GZIP, max_size)
-        if not stream.eof:
-            raise CorruptMessageError(f"{len(data)} bytes of gzip end before their stream does")
-        rest = stream.unused_data
-    return b"".join(parts)
+        while not stream.eof:
+            piece = view[position : position + step]
+            if not piece:
+                raise CorruptMessageError(f"{len(view)} bytes of gzip end before their stream does")
+            parts.append(stream.decompress(piece, left + 1))
+            left -= len(parts[-1])
+            if left < 0:
+                raise _too_large(Compression.GZIP, max_size)
+            position += len(piece) - len(stream.unused_data)
+        step = GZIP_STEP
+        if len(view) - position < GZIP_HEADER_BYTES or not _is_at(view, position, GZIP_MEMBER):
+            return b"".join(parts)
 
 
 def _decompress_snappy(data: Buffer, max_size: int) -> bytes:
@@ -338,7 +344,11 @@ def _decompress_snappy(data: Buffer, max_size: int) -> bytes:
 
 
 def _is_xerial(view: memoryview, position: int) -> bool:
-    return bytes(view[position : position + len(XERIAL_MAGIC)]) == XERIAL_MAGIC
+    return _is_at(view, position, XERIAL_MAGIC)
+
+
+def _is_at(view: memoryview, position: int, mark: bytes) -> bool:
+    return bytes(view[position : position + len(mark)]) == mark
 
 
 def _decompress_snappy_block(block: memoryview, max_size: int, before: int = 0) -> bytes:
