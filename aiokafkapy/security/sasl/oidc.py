@@ -63,6 +63,7 @@ def provider_for(options: SaslOptions) -> ClientCredentials | JwtBearer | FileTo
         )
     try:
         parts = urllib.parse.urlsplit(url)
+        _ = parts.port  # which is looked at only when it is asked for
     except ValueError:
         parts = urllib.parse.urlsplit("")
     if parts.scheme == "file":
@@ -176,6 +177,8 @@ class TokenEndpoint:
             failure = str(error)
         except httpx.HTTPError as error:
             failure = f"{type(error).__name__}: {str(error)[:_SHOWN_OF_A_REFUSAL]}"
+        except Exception as error:  # of several layers: a host that IDNA does not know is httpx's InvalidURL
+            failure = type(error).__name__
         # Outside of the block above: its frames and errors have the request, with its secrets.
         if failure:
             body = b""

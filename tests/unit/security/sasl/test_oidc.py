@@ -176,6 +176,16 @@ def test_it_gives_up_after_the_longest_back_off() -> None:
     in_virtual_time(program)
 
 
+@pytest.mark.parametrize("error", [httpx.InvalidURL("hunter2"), ExceptionGroup("hunter2", [OverflowError()])])
+def test_an_error_of_another_layer_is_no_refusal(error: Exception) -> None:
+    async def program() -> None:
+        with pytest.raises(KafkaConnectionError, match=rf"could not be asked: {type(error).__name__}$") as caught:
+            await token_of(Server(error), sasl_login_retry_backoff_max_ms=1_000)
+        assert caught.value.__context__ is None
+
+    in_virtual_time(program)
+
+
 def test_an_endless_answer_is_cut() -> None:
     async def program() -> None:
         server = Server(httpx.Response(200, content=b" " * 2_000_000))
@@ -352,6 +362,8 @@ def test_the_options_say_which_grant_is_meant(options: dict[str, Any], kind: typ
         ({}, "OAUTHBEARER has no source of tokens: write sasl_oauthbearer_token_provider"),
         ({"token_endpoint_url": "ftp://x"}, "token_endpoint_url is no address: write https"),
         ({"token_endpoint_url": "http://[bad"}, "token_endpoint_url is no address: write https"),
+        ({"token_endpoint_url": "https://h:65536/"}, "token_endpoint_url is no address: write https"),
+        ({"token_endpoint_url": "https://h:x/"}, "token_endpoint_url is no address: write https"),
         ({"token_endpoint_url": "https:///path"}, "token_endpoint_url is no address: write https"),
         ({"token_endpoint_url": "file:///nope/a%20b"}, "token_endpoint_url: the file '/nope/a b' cannot be read"),
         ({"token_endpoint_url": "file:///"}, "token_endpoint_url: the file '/' cannot be read"),
