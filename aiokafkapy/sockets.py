@@ -124,7 +124,7 @@ async def hand_over(sock: socket.socket, transport: Awaitable[tuple[asyncio.Base
         if not making.cancelled():
             with suppress(OSError):
                 made, _ = await making
-                made.abort()
+                made.close()
         raise
     if made.is_closing():
         sock.detach()

@@ -349,7 +349,7 @@ class TestRemoveRecords:
         """The first time stamp is what all others are told by: their differences to another take more bytes."""
         batch = ProducerBatch(T0, RecordBatchBuilder(16 * KIB), 10.0)
         stamps = [0, 2**63 - 1]
-        deliveries = []
+        deliveries: list[Delivery] = []
         while (delivery := batch.try_append(stamps[len(deliveries)], None, b"", None)) is not None:
             deliveries.append(delivery)
             stamps.append(0)
