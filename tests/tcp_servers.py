@@ -25,7 +25,7 @@ async def tcp_server(
     """A server at a free port, with TLS where there is a context; gives its address.
 
     After the block the connections that it took have ended, and so has all that serves them: it reads the end of the
-    data where the test left a connection open.
+    data where the test left a connection open. Raises what the serving raised, but for the end of a connection.
     """
     serving: list[asyncio.Task[Any]] = []
     writers: list[asyncio.StreamWriter] = []
@@ -46,8 +46,11 @@ async def tcp_server(
         server.close()
         for writer in writers:
             writer.transport.abort()
-        await asyncio.gather(*serving, return_exceptions=True)
+        ended = await asyncio.gather(*serving, return_exceptions=True)
         for writer in writers:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
         await server.wait_closed()
+    for outcome in ended:
+        if isinstance(outcome, BaseException) and not isinstance(outcome, OSError | EOFError):
+            raise outcome

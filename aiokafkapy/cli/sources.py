@@ -139,7 +139,9 @@ def _read_csv(stream: Iterable[bytes], source: str, shape: RecordShape) -> Itera
     columns = list(shape.columns) if shape.columns else _header(reader, kept, source)
     if columns is None:
         return
-    twice = next((name for name, count in Counter(columns).items() if count > 1), None)
+    # Spreadsheets leave empty columns behind; other columns are sent only where all of a row is.
+    sent = set(shape.fields) if shape.value_field is not None else {*filter(None, columns), *shape.fields}
+    twice = next((name for name, count in Counter(columns).items() if count > 1 and name in sent), None)
     if twice is not None:
         raise ValueError(f"{source} has two columns {twice!r}: only one of them could be sent")
     for name in shape.fields:

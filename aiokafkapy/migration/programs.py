@@ -64,7 +64,7 @@ def changes_by_file(paths: Iterable[Path]) -> Iterator[list[Change]]:
         for file in _files(path):
             try:
                 if not stat.S_ISREG(file.stat().st_mode):  # a pipe, which reading would wait for
-                    raise OSError(errno.EINVAL, "it is no regular file")
+                    raise OSError(errno.EINVAL, "it is not a regular file")
                 source = file.read_bytes()
             except OSError as error:
                 yield [Change(str(file), 1, "it cannot be read", f"look at it by hand ({error.strerror})")]

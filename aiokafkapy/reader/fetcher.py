@@ -17,6 +17,7 @@ Rules:
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -68,7 +69,7 @@ class PartitionState:
     exclusive.
 
     While it is looked up: ``asked_for`` is what a request in flight asks for, ``find_by`` the time until which it must
-    be found, ``last_error`` the cause why it was not yet.
+    be found, ``last_error`` why the last attempt failed.
     """
 
     position: int | None = None
@@ -148,6 +149,7 @@ class Fetcher:
     metadata: Metadata
     partitions: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     busy_nodes: set[int] = field(default_factory=set)
+    left_at: float = -math.inf
     arrived: deque[CompletedFetch] = field(default_factory=deque)
 
     # assignment and positions
@@ -179,6 +181,16 @@ class Fetcher:
 
     # positions that are looked up
 
+    def resume(self, now: float) -> None:
+        """The caller waits for records. Only then anything is asked: after a long pause the time for it begins anew."""
+        if now - self.left_at > self.config.default_api_timeout_ms / 2000:
+            for state in self.partitions.values():
+                state.find_by = None
+
+    def pause(self, now: float) -> None:
+        """The caller waits no longer."""
+        self.left_at = now
+
     def partitions_to_reset(self, now: float) -> dict[TopicPartition, int]:
         """Partitions whose position must be asked for now, with the time to look up.
 
@@ -205,7 +217,7 @@ class Fetcher:
             self.partitions[tp].asked_for = reset_to
 
     def note_not_asked(self, topic_partition: TopicPartition, now: float) -> None:
-        """There was no leader to ask: back off if that was a broker's answer, and not for want of one."""
+        """There was no leader to ask: back off if the metadata has the topic; if not, it is awaited."""
         if self.metadata.cluster.partition_count(topic_partition.topic):
             self._back_off(self.partitions[topic_partition], now)
 

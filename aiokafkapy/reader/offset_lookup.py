@@ -50,7 +50,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 Answer: TypeAlias = OffsetAndTimestamp | KafkaError | None
-"""A partition's outcome; None if it has no record as young as the time."""
+"""A partition's outcome; None if it has no record at or after the time."""
 
 
 class OffsetLookup:

@@ -247,19 +247,23 @@ class PartitionReader:
         deadline = loop.time() + max_wait
         # Let other tasks run even if data is always available.
         await asyncio.sleep(0)
-        while True:
-            self._has_news.clear()
-            if self._crash is not None:
-                crash, self._crash = self._crash, None
-                raise crash
-            now = loop.time()
-            self._look_up_positions(now)
-            found = take()
-            self._send_fetches(client, now)
-            if found is not None or now >= deadline or self.is_finished:
-                return found
-            await self._wait(min(deadline - now, self._fetcher.next_retry(now) or max_wait))
-            self._running()
+        self._fetcher.resume(loop.time())
+        try:
+            while True:
+                self._has_news.clear()
+                if self._crash is not None:
+                    crash, self._crash = self._crash, None
+                    raise crash
+                now = loop.time()
+                self._look_up_positions(now)
+                found = take()
+                self._send_fetches(client, now)
+                if found is not None or now >= deadline or self.is_finished:
+                    return found
+                await self._wait(min(deadline - now, self._fetcher.next_retry(now) or max_wait))
+                self._running()
+        finally:
+            self._fetcher.pause(loop.time())
 
     async def __aiter__(self) -> AsyncIterator[ConsumedRecord]:
         """All records from the positions on, endless unless every partition has a ``stop_at``; in order per

@@ -170,7 +170,7 @@ async def test_a_partition_that_cannot_be_looked_up_does_not_stop_the_others(bro
     broker.controls.set_leader(TOPIC, 2, None)
     missing = TopicPartition(TOPIC, 77)
     errors: list[str] = []
-    async with PartitionReader(broker.bootstrap_servers, default_api_timeout_ms=1_000) as reader:
+    async with PartitionReader(broker.bootstrap_servers, default_api_timeout_ms=1_000, fetch_max_wait_ms=50) as reader:
         reader.assign([PARTITIONS[2], missing, *PARTITIONS[:2]])
         assert {record.value for record in await read(reader, 3)} == {b"0", b"1", b"2"}
         reader.seek_to_time(PARTITIONS[0], 1_001)

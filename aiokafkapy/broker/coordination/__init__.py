@@ -1,4 +1,4 @@
-"""Requests of members, producers and fetchers come in; joins, commits and transactions are decided, or wait.
+"""Group membership, committed offsets, transactions, and requests that wait.
 
 Kafka's counterparts are ``GroupCoordinator``, ``TransactionCoordinator``, ``SharePartitionManager`` and
 ``DelayedOperationPurgatory``.

@@ -2,7 +2,7 @@
 
 versions: 4-18
 kept: min_bytes and max_wait (parked in the purgatory), max_bytes of the request and of each partition with the rule
-    that the first batch always comes (KIP-74), both at most what the client's quota has for a window, sessions (v7+,
+    that the first batch always comes (KIP-74), the request's limit also capped by the client's quota, sessions (v7+,
     KIP-227), leader epochs (v9+), the replica in the client's rack (v11+, KIP-392), topic ids (v13+), leader hints
     (v12+) with addresses (v16+)
 dropped: diverging epochs (logs never diverge here); the replica's fields; without ``replica_selector_class`` nobody but

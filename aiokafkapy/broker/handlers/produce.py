@@ -4,7 +4,7 @@ versions: 3-13 (0-2 are advertised for old librdkafkas by ApiVersions, and refus
 kept: one batch per partition, acks 0/1/all with min.insync.replicas, idempotence, record errors (v8+), leader hints
     with addresses (v10+), topic ids (v13), zstd from v7 on, log append time, transactions (v12+ add the partition
     themselves, KIP-890; before, the partition has to be in the transaction)
-dropped: the time-out: replicas share the log, so acks=all waits for no replica; a look into the records of a batch
+dropped: the time-out: replicas share the log, so acks=all waits for no replica; the decoding of the records of a batch
     with a sound CRC, which is accepted though they cannot be decompressed or decoded
 notes: with acks=0 nothing is answered, and an error closes the connection, which is all a client can be told. v3-4
     have no log start offset. An error message goes with every error but the routing ones; Kafka has one with record

@@ -73,7 +73,7 @@ class ResponseSender:
     def throttle_time(self, context: RequestContext, request: Request, response_size: int) -> float:
         """Seconds to throttle the client: the longest time of all quotas and of the controls.
 
-        None for SASL's requests, which a broker's authenticators answer: there is no throttle time in them either.
+        0 for SASL requests: no quota counts them, and their answers have no throttle time.
         """
         if context.api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
             return 0.0

@@ -10,7 +10,7 @@ Rules:
   it, for no client has an answer for it; any other line that does not fit its checksum is damage, and the broker does
   not start on it;
 - the owner says which entries are still worth telling; with that the file is rewritten at start, and when most of it is
-  stale. It asks for that after a change is in its memory: what its memory does not have is gone from the file.
+  stale. It asks for that after a change is in its memory: whatever is not in memory then is lost from the file.
 """
 
 from __future__ import annotations

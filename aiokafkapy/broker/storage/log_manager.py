@@ -1,7 +1,7 @@
 """Retention and compaction of all logs and of committed offsets, periodically and when ``controls`` ask for it.
 
 Owns the two timers and a cleaner for each compacted log; ``log`` and ``log_cleaner`` decide which records are deleted,
-and the coordinator of groups, which is handed in as a call, whose offsets. Kafka's counterparts are ``LogManager`` and
+and ``expire_groups``, the group coordinator's, which offsets expire. Kafka's counterparts are ``LogManager`` and
 the threads of ``LogCleaner``.
 
 Rules:

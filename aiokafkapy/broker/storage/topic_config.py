@@ -30,7 +30,7 @@ _Number = TypeVar("_Number", int, float)
 
 
 class TopicOption(NamedTuple):
-    """One option: its default, what it makes of a value, and its type as DescribeConfigs numbers it."""
+    """One option: its default, how a value is parsed, and its type as DescribeConfigs numbers it."""
 
     name: str
     default: str
@@ -90,7 +90,7 @@ class TopicConfig:
         return name not in self.overrides
 
     def altered(self, changes: Mapping[str, str | None]) -> TopicConfig:
-        """A copy with these changes; None sets an option back to its default, and is nothing to an unknown one. Raises
+        """A copy with these changes; None sets an option back to its default, and is ignored for an unknown one. Raises
         InvalidConfigError.
         """
         merged: dict[str, str | None] = {**self.overrides, **changes}

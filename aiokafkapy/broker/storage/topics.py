@@ -11,6 +11,8 @@ Rules:
 - ``on_change`` is called with each partition whose leader, start or existence changed, so that waiting fetches look
   again;
 - a topic made again under its old name is another topic: new id, new log, epoch 0.
+
+Events: ``broker.topic_option_dropped`` (warning).
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from ...errors import (
+    InvalidConfigError,
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
     InvalidTopicError,
@@ -29,6 +32,7 @@ from ...errors import (
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
+from ...observability import get_logger
 from ..config import BrokerConfig
 from .log import PartitionLog
 from .replica_placer import Assignments, checked_assignments, place_replicas
@@ -41,6 +45,8 @@ __all__ = [
     "TopicRegistry",
     "validate_topic_name",
 ]
+
+logger = get_logger()
 
 MAX_NAME_LENGTH: Final = 249
 MOST_REPLICAS_BY_DEFAULT: Final = 3
@@ -110,7 +116,7 @@ class TopicRegistry:
         """``node_ids`` are all nodes, and all run. With ``data_dir`` its topics are recovered at once
         (``PartitionLog``).
 
-        Raises DamagedFileError, and OSError when the folder cannot be read or written.
+        Raises DamagedFileError, OSError when the folder cannot be read, KafkaStorageError when it cannot be written.
         """
         self._config = config
         self._by_name: dict[str, Topic] = {}
@@ -414,7 +420,7 @@ class TopicRegistry:
         self._folders.save(topic.folder, SavedTopic(topic.name, topic.topic_id, topic.config.overrides, partitions))
 
     def _restore(self, folder: Path, saved: SavedTopic) -> None:
-        topic = Topic(saved.name, saved.topic_id, TopicConfig(self._config, saved.config), folder)
+        topic = Topic(saved.name, saved.topic_id, self._restored_config(saved), folder)
         for index, (leader, epoch, replicas) in enumerate(saved.partitions):
             partition = self._add_partition(topic, index, self._known(replicas), newest_epoch=epoch)
             # Everything was down, so every leader is elected again, which is a new epoch; the old one leads again if
@@ -424,6 +430,16 @@ class TopicRegistry:
                 partition.leader = leader
         self._save(topic)
         self._keep(topic)
+
+    def _restored_config(self, saved: SavedTopic) -> TopicConfig:
+        """Without the options that are refused by now: an earlier version took them."""
+        config = TopicConfig(self._config)
+        for name, value in saved.config.items():
+            try:
+                config = config.altered({name: value})
+            except InvalidConfigError as error:
+                logger.warning("broker.topic_option_dropped", topic=saved.name, option=name, error=str(error))
+        return config
 
     def _known(self, replicas: Sequence[int]) -> Sequence[int]:
         # A data_dir may be opened with fewer nodes than it was written with.

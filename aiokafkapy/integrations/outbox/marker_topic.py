@@ -3,8 +3,8 @@
 Owns its readers for the time of one look. The content of a marker is ``markers``'.
 
 Rules: ``find`` returns markers that were committed before it was called. It reads committed records, up to the end of
-the log, and so waits for transactions that are just being committed there, of other shards too; not longer than
-``MOST_SECONDS``. A topic that forgets records after a time is refused: its relay would publish twice.
+the log, and so waits for transactions that are just being committed there, of other shards too; not much longer than
+such a transaction can be open. A topic that forgets records after a time is refused: its relay would publish twice.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ __all__ = ["MarkerTopic"]
 
 C = TypeVar("C", bound=ClientConfig)
 
-MOST_SECONDS: Final = 120.0
-"""Twice the time after which a broker aborts a transaction whose owner is gone, by default."""
+SECONDS_TO_ABORT: Final = 60.0
+"""A broker looks every 10 s for transactions that are over their time, and writes the ends of those."""
 
 
 class MarkerTopic:
     """The markers of all relays that share the topic."""
 
-    def __init__(self, config: ProducerConfig, topic: str, most_seconds: float = MOST_SECONDS) -> None:
+    def __init__(self, config: ProducerConfig, topic: str) -> None:
         self.topic = topic
-        self._most_seconds = most_seconds
+        self._most_seconds = config.transaction_timeout_ms / 1000 + SECONDS_TO_ABORT
         self._client = _part_of(config, ClientConfig)
         self._ends = _part_of(config, ReaderConfig)
         self._committed = self._ends.model_copy(update={"isolation_level": "read_committed"})

@@ -120,6 +120,12 @@ def test_a_column_that_is_not_there_is_an_error_of_the_whole_file() -> None:
         read(b"id,v\n1,a\n", "csv", key_field="nr")
 
 
+def test_columns_of_one_name_that_are_not_sent_do_not_matter() -> None:
+    """A spreadsheet leaves empty ones behind."""
+    (record,) = records(b"id,v,,\n1,a,,\n", "csv", key_field="id", value_field="v")
+    assert (record.key, record.value) == (b"1", b"a")
+
+
 def test_two_columns_of_one_name_are_an_error_of_the_whole_file() -> None:
     with pytest.raises(ValueError, match="input has two columns 'v'"):
         read(b"v,id,v\n1,2,3\n", "csv")

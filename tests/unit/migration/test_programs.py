@@ -153,7 +153,7 @@ def test_an_unreadable_file_keeps_no_other_from_being_looked_at(tmp_path: Path) 
     os.mkfifo(tmp_path / "pipe.py")
     assert [Path(change.path).name for change in changes_in_folder([tmp_path])] == ["b.py"]
     (change,) = changes_in_folder([tmp_path / "pipe.py"])
-    assert (change.found, change.advice) == ("it cannot be read", "look at it by hand (it is no regular file)")
+    assert (change.found, change.advice) == ("it cannot be read", "look at it by hand (it is not a regular file)")
     gone = tmp_path / "gone.py"
     assert [change.found for change in changes_in_folder([gone, tmp_path / "b.py"])] == [
         "it cannot be read",

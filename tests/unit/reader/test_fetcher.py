@@ -267,6 +267,23 @@ def test_a_position_is_not_asked_for_again_while_it_is_looked_up_but_another_one
     assert fetcher.state(T0).position == 5
 
 
+def test_the_time_for_a_lookup_begins_anew_after_a_long_pause_of_the_caller() -> None:
+    """Nothing is asked meanwhile: a caller that worked for a minute got a time-out from a healthy broker."""
+    fetcher = fetcher_with(default_api_timeout_ms=1_000)
+    fetcher.seek(T0, None, EARLIEST)
+    fetcher.resume(0.0)
+    assert fetcher.partitions_to_reset(0.0) == {T0: EARLIEST}
+    fetcher.pause(0.1)
+    fetcher.resume(2.0)
+    assert fetcher.partitions_to_reset(2.0) == {T0: EARLIEST}
+    fetcher.pause(2.6)
+    fetcher.resume(2.7)
+    assert fetcher.partitions_to_reset(2.9) == {T0: EARLIEST}
+    assert fetcher.partitions_to_reset(3.1) == {}
+    with pytest.raises(KafkaTimeoutError, match="t-0 was not found within 1 s"):
+        fetcher.take()
+
+
 def test_where_all_records_are_older_reading_goes_on_at_the_end() -> None:
     fetcher = looking_up(1_000)
     fetcher.handle_offset(T0, 1_000, None, 0.0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aiokafkapy.broker.storage.checkpoint_file import DamagedFileError
+from aiokafkapy.broker.storage.checkpoint_file import DamagedFileError, read_checkpoint, write_checkpoint
 from aiokafkapy.broker.storage.replica_placer import MAX_PARTITIONS_PER_TOPIC
 from aiokafkapy.broker.storage.topics import Partition, TopicRegistry
 from aiokafkapy.errors import (
@@ -231,6 +231,23 @@ def test_everything_is_there_again_after_a_restart(open_registry: OpenRegistry) 
     assert (again.topic_id, again.config.overrides) == (topic.topic_id, {"min.insync.replicas": "2"})
     assert [(p.leader, p.leader_epoch, p.replicas) for p in again.partitions] == [(2, 2, (1, 2)), (2, 1, (2, 3))]
     assert [record.value for record in again.partitions[1].log.records()] == [b"kept"]
+
+
+def test_options_that_are_refused_by_now_are_dropped_at_a_restart(
+    open_registry: OpenRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An earlier version took them: a data folder of it stopped the start."""
+    registry = open_registry()
+    topic = registry.create("t", 1, {"min.insync.replicas": "2", "compression.gzip.level": "5"})
+    assert topic.folder is not None
+    path = topic.folder / "topic.json"
+    content = read_checkpoint(path, "no remedy")
+    assert content is not None
+    write_checkpoint(path, content.replace(b'"compression.gzip.level": "5"', b'"compression.gzip.level": "0"'))
+    again = open_registry().get("t")
+    assert again is not None
+    assert again.config.overrides == {"min.insync.replicas": "2"}
+    assert "compression.gzip.level" in caplog.text
 
 
 def test_a_restart_with_fewer_nodes_leads_with_those_there_are(open_registry: OpenRegistry) -> None:
