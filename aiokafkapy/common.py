@@ -210,9 +210,10 @@ def _refuse_url(text: str) -> None:
     """
     if "://" not in text and "@" not in text:
         return
-    _, at, servers = text.strip().rpartition("@")
+    before, at, servers = text.strip().rpartition("@")
     servers, has_query, _ = servers.partition("?")
-    shown = f"{at and '…@'}{servers}{has_query and '?…'}"
+    # In a query the @ may be a password's own.
+    shown = "…" if "?" in before else f"{at and '…@'}{servers}{has_query and '?…'}"
     raise ConfigurationError(
         f"bootstrap_servers: cannot read {shown!r}: write host:port (IPv6 in brackets, as [::1]:9092), and credentials "
         "as sasl_username and sasl_password; from_url takes all in one URL"

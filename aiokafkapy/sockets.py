@@ -19,7 +19,6 @@ import asyncio
 import socket
 import weakref
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any, Protocol, TypeAlias, cast
 
 __all__ = [
@@ -118,14 +117,17 @@ async def hand_over(sock: socket.socket, transport: Awaitable[tuple[asyncio.Base
         await transport
         return
     making = asyncio.ensure_future(transport)
-    try:
-        made, _ = await asyncio.shield(making)
-    except asyncio.CancelledError:
-        if not making.cancelled():
-            with suppress(OSError):
-                made, _ = await making
-                made.close()
-        raise
+    cancelled: asyncio.CancelledError | None = None
+    while not making.done():
+        try:
+            await asyncio.wait([making])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        if not making.cancelled() and making.exception() is None:
+            making.result()[0].close()
+        raise cancelled
+    made, _ = making.result()
     if made.is_closing():
         sock.detach()
 

@@ -256,7 +256,7 @@ class TopicAdmin:
     async def _with_leaders(self, name: str, least: int, timeout: float | None, begun: float) -> TopicDescription:
         """The topic once it has this many partitions, each with a leader; brokers learn of it with a delay.
 
-        The time-out is that of the whole call, which has ``begun`` before.
+        ``begun`` is the loop time at which the whole call, and so its time-out, began.
         """
 
         async def ask() -> TopicDescription:

@@ -10,11 +10,11 @@ Rules:
 - One task for each authentication. It ends with its connection at the latest.
 - A session is renewed at 85 to 95 % of its life. Requests in flight stay in flight; the next ones wait for the new
   session, so that the broker's answers keep their order.
-- The broker is asked when everything in flight is answered and it throttles us no more. It reads nothing before that,
-  and the time-out of a question that waits behind a slow Produce request would cost that request its connection.
+- The broker is asked once every request in flight is answered and it no longer throttles us. It reads nothing before
+  that, and the time-out of a question that waits behind a slow Produce request would cost that request its connection.
 - Long work (a token, PBKDF2, Kerberos) happens outside the event loop's turn.
 - ``AuthenticationFailedError`` means that one side refused the other. Any other failure is a lost
-  connection, which may be tried again. So is a refusal of credentials that others have replaced meanwhile.
+  connection, which may be tried again. So is a refusal of credentials that have been replaced meanwhile.
 """
 
 from __future__ import annotations

@@ -246,7 +246,7 @@ class NetworkClient(SenderClient):
         self._pipeline.complete_responses()
 
     def forget_connections(self, now: float) -> None:
-        """Close all connections and attempts, without back-off: they lead to a cluster that is no longer ours."""
+        """Close all connections and attempts, without back-off: to start again from the bootstrap addresses."""
         for node_id in self._sockets.node_ids():
             self.disconnect(node_id, now, "starting again from the bootstrap addresses")
             self._states.remove(node_id)

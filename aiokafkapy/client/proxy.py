@@ -53,7 +53,7 @@ def parse_proxy(url: str) -> ProxyAddress:
 
 
 def _check_credentials(address: ProxyAddress, *, is_http: bool) -> None:
-    """Raise for credentials that python-socks cannot send: each attempt would fail, with an error that has them."""
+    """Raise for credentials that python-socks cannot send: each attempt would fail, with an error that shows them."""
     user, password = address.username or "", address.password or ""
     if is_http and any(ord(one) > 0xFF for one in user + password):
         raise ConfigurationError("proxy_url: an HTTP proxy takes a user and a password of Latin-1 characters only")

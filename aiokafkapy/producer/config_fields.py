@@ -301,7 +301,9 @@ class ProducerConfigFields(ClientConfigFields):
     enable_metrics_push: Annotated[
         bool, Field(description="Push metrics to brokers whose operators have subscribed to them (KIP-714).")
     ] = True
-    record_timing: Annotated[bool, Field(description="Measure records, for `RecordMetadata.timing`.")] = False
+    record_timing: Annotated[
+        bool, Field(description="Measure how long each record took, as `RecordMetadata.timing`.")
+    ] = False
 
     transactional_id: Annotated[
         str | None,

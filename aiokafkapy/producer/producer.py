@@ -28,8 +28,8 @@ from ..common import PartitionInfo, TopicPartition
 from ..errors import IllegalStateError, KafkaError, ProducerClosedError, WrongEventLoopError
 from ..observability import get_logger
 from . import forks
+from .arguments import partition_of, timeout_of, topic_name
 from .deliveries.delivery import Delivery, waiter_unless_done
-from .intake.arguments import partition_of, timeout_of, topic_name
 from .intake.new_intake import new_intake, new_interceptors
 from .intake.pending_record import GivenRecord
 from .intake.record_deadlines import open_deadlines

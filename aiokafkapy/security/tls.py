@@ -130,7 +130,7 @@ class TlsContexts:
         if self._context is None:
             self._context = self._builder.build()
             self._built_from = found
-        else:
+        elif found != self._built_from:
             self._renew(self._context, found)
         return self._context
 
@@ -509,7 +509,7 @@ def _files(location: str) -> list[Path]:
 
 def _blocks_of(option: str, location: str) -> list[_Block]:
     """The PEM in a file or in the files of a directory."""
-    if not location:  # an unset variable of a shell; to Path it would be the working directory
+    if not location:  # e.g. an unset shell variable: Path('') is the working directory
         raise ConfigurationError(f"{option} is empty: write the path of a file, or leave it out")
     if "-----BEGIN" in location:  # not shown: it may be a key
         raise ConfigurationError(f"{option} is PEM text: write the path of a file, or {_FOR_TEXT[option]}")

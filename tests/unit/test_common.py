@@ -106,3 +106,9 @@ def test_credentials_among_the_addresses_are_not_shown(text: str, parse: Callabl
     with pytest.raises(ConfigurationError, match=r"cannot read '.*broker.*from_url takes all in one URL") as raised:
         parse(text)
     assert "s3" not in str(raised.value)
+
+
+def test_a_password_of_a_query_is_not_shown_though_it_has_the_sign_that_ends_credentials() -> None:
+    with pytest.raises(ConfigurationError, match="from_url takes all in one URL") as raised:
+        parse_addresses("kafka+sasl-ssl://broker:9093?sasl_username=alice&sasl_password=s3cr@t-pass")
+    assert "t-pass" not in str(raised.value)

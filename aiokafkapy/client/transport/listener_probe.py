@@ -1,12 +1,11 @@
 """Which kind of listener is at an address: asked when one closed a connection without a word.
 
 Owns the three probes and the distinction of their answers. A plaintext listener takes the beginning of a TLS
-handshake for a frame that is too large, and a TLS listener takes a request for no handshake; both just close, as a
-broker does that is going down. One question in the other language settles it. A listener with SASL reports its
+handshake for a frame that is too large, and a TLS listener does not take a request for a handshake; both just close, as
+a broker does that is going down. One question in the other language settles it. A listener with SASL reports its
 versions to every client, but closes the connection silently at any other request before authentication. It answers
-SaslHandshake with its mechanisms; a listener without SASL answers it with ILLEGAL_SASL_STATE.
-Nothing secret is sent. Java has no counterpart: its
-clients try again until they are stopped.
+SaslHandshake with its mechanisms; a listener without SASL answers it with ILLEGAL_SASL_STATE. Nothing secret is sent.
+Java has no counterpart: its clients try again until they are stopped.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ def run_in_thread(
 ) -> asyncio.Future[T]:
     """The outcome of ``function(*args)``, run in a thread that ends with it; here and now if none can be started.
 
-    Cancel the future before the loop is closed: nobody is told then.
+    Cancel the future before the loop is closed: after that the outcome reaches nobody.
     """
-    from concurrent.futures import ThreadPoolExecutor  # with the queue of its threads: most clients need neither
+    from concurrent.futures import ThreadPoolExecutor  # imports queue as well; most clients need neither
 
     executor = ThreadPoolExecutor(1, thread_name_prefix="aiokafkapy")
     try:

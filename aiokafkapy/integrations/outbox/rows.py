@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypedDict
 from uuid import UUID, uuid4
 
 from ...errors import RecordTooLargeError, SerializationError
+from ...producer.arguments import check_data, headers_of, partition_of, plain_data, time_of, topic_name
 from ...producer.deliveries.shortcuts import now_ms
-from ...producer.intake.arguments import check_data, headers_of, partition_of, plain_data, time_of, topic_name
 from ...producer.records import ProducerRecord
 from .lanes import lane_of, shard_of
 

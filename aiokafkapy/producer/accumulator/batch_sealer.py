@@ -63,7 +63,8 @@ class BatchSealer:
         if batch.is_being_compressed:
             return True
         if batch.withdrawn is not None:
-            batch.leave_out_withdrawn()  # a thread could not
+            batch.leave_out_withdrawn()  # here, because a compression thread may not change the batch
+            self._pool.charge(batch.settle_memory())
         if not batch.needs_compression:
             return False
         if queue.open_batch is batch:

@@ -11,8 +11,8 @@ Rules:
   KIP-360) changes its header.
 - ``order`` is the place of its first record among all records of the partition, so that batches which come back, whole
   or in pieces, find their place in the queue again.
-- A record that leaves the batch before it was ever sent is told at once. Its bytes are left out when the batch is
-  sealed, once for all such records: a thousand callers may give up one by one.
+- A record withdrawn before its batch was ever sent gets its outcome at once. Its bytes are left out when the batch is
+  sealed, or when most of its records are withdrawn, and not for each: a thousand callers may give up one by one.
 - Compiled, batches are invisible to the cyclic collector, which would visit thousands. The one reference cycle goes
   through the account of batches without an outcome: the outcome breaks it, or ``abandon()`` when the producer is thrown
   away.
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -509,11 +509,11 @@ class ProducerBatch(SequencedBatch):
         self.produce_result.fail(error, teller)
         return True
 
-    def _without(self, left_out: Container[int]) -> tuple[RecordBatchBuilder, list[tuple[int, int]]]:
+    def _without(self, left_out: Collection[int]) -> tuple[RecordBatchBuilder, list[tuple[int, int]]]:
         """All other records in a new builder, and where each run of them begins: (index here, index there)."""
         # The limit was for filling: with another first time stamp the others may grow by some bytes.
         builder, runs = RecordBatchBuilder(MAX_BATCH_SIZE), []
-        builder.expected = self.builder.records_size
+        builder.expected = self.builder.records_size * (self.builder.count - len(left_out)) // self.builder.count
         was_left_out = True
         for index, (timestamp_ms, key, value, headers) in enumerate(self.builder.records()):
             is_left_out = index in left_out

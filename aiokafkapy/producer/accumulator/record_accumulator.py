@@ -526,7 +526,12 @@ class RecordAccumulator:
         if queue.open_batch is batch:
             queue.open_batch = None
         batch.withdraw(errors)
+        if batch.withdrawn is not None and len(batch.withdrawn) > batch.record_count:
+            # Not for each record, which would take too long, and not only when it is sent: others wait for the memory.
+            batch.leave_out_withdrawn()
+            self._pool.charge(batch.settle_memory())
         self.appender.forget(batch)
+        self._tell_of_room()
         self.wakeup()
 
     def _replace(self, batch: ProducerBatch, successors: Iterable[ProducerBatch]) -> None:

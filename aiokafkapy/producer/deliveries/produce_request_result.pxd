@@ -29,7 +29,7 @@ cdef class ProduceRequestResult:
     cdef list _starts
     cdef list _moves
     cdef public object timing
-    cdef object _loop
+    cdef long long _loop_id
     cdef list _waiters
     cdef list _waiting_indexes
     cdef list _callbacks

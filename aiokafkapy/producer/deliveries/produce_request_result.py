@@ -8,8 +8,8 @@ Rules:
 
 - Each reader of an error gets a copy of its own, so that tracebacks do not grow into each other.
 - Callbacks run on the loop they were added on, by ``call_soon``; a closed loop is passed over.
-- A batch belongs to the loop that it was begun on: waiting for its records on another one is refused. A call of the
-  producer's, which is refused there itself, need not look.
+- A batch belongs to the loop that it was begun on: waiting for its records on another one is refused. The
+  producer's own calls refuse another loop themselves and skip this check.
 - The records of a batch that is split, or loses some (KIP-467), move to other results, and their waiters move along.
 - Compiled, results and deliveries are invisible to the cyclic collector. A lasting cycle could form only through the
   waiters: a waiter holds its task, which may hold the delivery. So all are released with the outcome, or by
@@ -87,7 +87,7 @@ class ProduceRequestResult:
         "_callbacks",
         "_counters",
         "_errors",
-        "_loop",
+        "_loop_id",
         "_moves",
         "_partition",
         "_prune_at",
@@ -120,8 +120,10 @@ class ProduceRequestResult:
         self._starts: list[int] | None = None
         self._moves: list[tuple[int, ProduceRequestResult, int]] | None = None
         self.timing: BatchTiming | None = None
-        # The loop that the batch belongs to, until there is an outcome: nobody waits for it on another one.
-        self._loop = waiting().loop_here()
+        # Of the loop that the batch belongs to, 0 without one: nobody waits for it on another. The loop itself would be
+        # kept for ever where it is thrown away before the outcome.
+        loop = waiting().loop_here()
+        self._loop_id = 0 if loop is None else id(loop)
         # Its waiters. They stand beside the indexes of their records in two lists: a tuple for each would be one more
         # object for the cyclic collector to visit, and with tens of thousands of awaiting tasks most of the time goes
         # to its visits. There are no indexes as long as each waiter's is its place in the list, as with records that
@@ -153,7 +155,6 @@ class ProduceRequestResult:
         self._moves = list(moves)
         self._starts = [first for first, _, _ in self._moves]
         self.status = MOVED
-        self._loop = None
         waiters, callbacks = self._waiters or [], self._callbacks
         indexes = self._indexes_of(waiters)
         self._waiting_indexes = self._waiters = self._callbacks = None
@@ -194,7 +195,7 @@ class ProduceRequestResult:
         waiters, all_indexes, callbacks = self._waiters, self._waiting_indexes, self._callbacks
         rest._waiters, rest._waiting_indexes, rest._prune_at = waiters, all_indexes, self._prune_at
         rest._counters = self._counters
-        self._waiters = self._waiting_indexes = self._callbacks = self._counters = self._loop = None
+        self._waiters = self._waiting_indexes = self._callbacks = self._counters = None
         places = {index: place for place, index in enumerate(indexes)}
         if waiters is not None and all_indexes is None:
             for index, place in places.items():
@@ -211,7 +212,7 @@ class ProduceRequestResult:
     def abandon(self) -> None:
         """There will be no outcome: wake the tasks, and release all that waits."""
         waiters, self._waiters = self._waiters, None
-        self._waiting_indexes = self._callbacks = self._counters = self._loop = None
+        self._waiting_indexes = self._callbacks = self._counters = None
         waiting().wake_all(waiters or [])
 
     # reading
@@ -279,10 +280,10 @@ class ProduceRequestResult:
     # waiting
 
     def check_loop(self, loop: Any) -> None:
-        """Raise WrongEventLoopError where ``loop``, which is running, is not the batch's own. What waits on another one
-        would not be told: these lists, and that loop's, are not for two threads at once.
+        """Raise WrongEventLoopError where ``loop``, which is running, is not the batch's own. A waiter on another loop
+        would never be woken, and these lists are not thread-safe.
         """
-        if self._loop is not None and self._loop is not loop:
+        if self._loop_id and self._loop_id != id(loop):
             raise WrongEventLoopError(
                 f"a record of {self.topic_partition} is awaited on another event loop than its producer's: await it "
                 "there, or send it by send_from_thread()"
@@ -343,7 +344,6 @@ class ProduceRequestResult:
 
     def _settle(self, status: int, teller: Teller | None) -> None:
         self.status = status
-        self._loop = None
         if self._waiters is not None:
             self._wake(COST_OF_ERROR if status == FAILED else 1, teller)
         if self._callbacks is not None:

@@ -132,8 +132,8 @@ class Transaction:
         self.partitions: set[TopicPartition] = set()
         self.groups: set[str] = set()
         self.unanswered = 0
-        """Requests that add to it and have no answer, also those that were given up: the broker may have them, or get
-        them late.
+        """Requests that add to it and were not answered, abandoned ones included: the broker may have them already, or
+        receive them late.
         """
 
     @property

@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Any, Final, overload
 from ...errors import KafkaError
 from ...record.builder import plain_sizes
 from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
+from ..arguments import topic_name
 from ..deliveries.delivery import Delivery
 from ..deliveries.delivery_list import DeliveryList
 from ..deliveries.shortcuts import now_ms
 from ..records import CallOverflow, ProducerRecord, RecordMetadata
-from .arguments import topic_name
 from .call_overflow import accept_specially, check_overflow
 from .pending_record import GivenRecord, PendingRecord
 from .record_deadlines import Accepted, enclosing_deadline, open_deadlines

@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from ...errors import IllegalStateError
-from .arguments import timeout_of
+from ..arguments import timeout_of
 from .record_deadlines import EnclosingDeadline, enclosing_deadline, open_deadlines
 
 if TYPE_CHECKING:

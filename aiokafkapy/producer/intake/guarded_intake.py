@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...errors import CircuitOpenError, KafkaError
+from ..arguments import topic_name
 from ..deliveries.delivery import Delivery
-from .arguments import topic_name
 from .intercepted_intake import InterceptedIntake
 from .interceptors import ProducerInterceptors
 from .partitioners import Partitioner

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ...errors import KafkaError
+from ..arguments import materialized
 from ..deliveries.delivery import Delivery
 from ..records import ProducerRecord
-from .arguments import materialized
 from .interceptors import ProducerInterceptors
 from .partitioners import Partitioner
 from .pending_record import PendingRecord

@@ -21,7 +21,7 @@ from ...errors import ConfigurationError, KafkaError
 from ...observability import describe_error
 from ...record.murmur2 import partition_for_key
 from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
-from .arguments import chosen_partition
+from ..arguments import chosen_partition
 
 if TYPE_CHECKING:
     from ...cluster.cluster import Cluster

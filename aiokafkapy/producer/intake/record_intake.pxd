@@ -5,7 +5,7 @@ cimport cython
 from aiokafkapy.producer.deliveries.shortcuts cimport now_ms, running_loop
 from aiokafkapy.producer.deliveries.delivery cimport Delivery
 from aiokafkapy.producer.accumulator.record_appender cimport RecordAppender
-from aiokafkapy.producer.intake.arguments cimport check_data, headers_of, partition_of, time_of
+from aiokafkapy.producer.arguments cimport check_data, headers_of, partition_of, time_of
 from aiokafkapy.producer.intake.topic_state cimport TopicState
 from aiokafkapy.record.builder cimport murmur2
 

@@ -24,10 +24,10 @@ from ...errors import IllegalStateError, KafkaError
 from ...record.builder import murmur2
 from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from ..accumulator.record_appender import NO_TIME, RecordAppender
+from ..arguments import check_data, headers_of, partition_of, plain_data, time_of, topic_name
 from ..deliveries.delivery import Delivery
 from ..deliveries.shortcuts import now_ms, running_loop
 from ..records import BytesWithHeaders
-from .arguments import check_data, headers_of, partition_of, plain_data, time_of, topic_name
 from .partitioners import DefaultPartitioner, Partitioner, choose_partition
 from .pending_record import PendingRecord
 from .serializers import SyncSerializer, discard, serialize, with_own_headers

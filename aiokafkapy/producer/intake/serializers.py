@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from ...common import Headers
 from ...errors import SerializationError
+from ..arguments import check_data, headers_of, plain_data, serialization_error
 from ..records import BytesWithHeaders
-from .arguments import check_data, headers_of, plain_data, serialization_error
 
 if TYPE_CHECKING:
     from json import JSONEncoder

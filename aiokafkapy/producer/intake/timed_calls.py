@@ -13,8 +13,8 @@ import math
 from typing import TYPE_CHECKING
 
 from ...errors import DeliveryTimeoutError, IllegalStateError
+from ..arguments import milliseconds_of
 from ..deliveries.delivery import Delivery
-from .arguments import milliseconds_of
 from .pending_record import GivenRecord, PendingRecord
 from .record_deadlines import RecordDeadlines, enclosing_deadline
 

@@ -112,7 +112,7 @@ def acks_problem(limits: TopicLimits, required_acks: int, partitions: Iterable[P
     if fewest < needed:
         return (
             f"min.insync.replicas={needed} is more than its {fewest} replicas: brokers from 3.7 on ask for no more "
-            "than those, and older ones take nothing with acks='all'"
+            "than those, and older ones refuse all writes with acks='all'"
         )
     return None
 

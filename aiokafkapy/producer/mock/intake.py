@@ -10,9 +10,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import KafkaError
-from ..deliveries.delivery import Delivery
-from ..deliveries.shortcuts import now_ms
-from ..intake.arguments import (
+from ..arguments import (
     check_data,
     headers_of,
     materialized,
@@ -21,6 +19,8 @@ from ..intake.arguments import (
     time_of,
     topic_name,
 )
+from ..deliveries.delivery import Delivery
+from ..deliveries.shortcuts import now_ms
 from ..intake.intercepted_intake import InterceptedIntake
 from ..intake.interceptors import ProducerInterceptors
 from ..intake.new_intake import new_partitioner, new_serializers

@@ -36,11 +36,11 @@ from ...record.arrow import BatchReader, ColumnNames, RecordTable, TableSchema, 
 from ...record.arrow_rows import PLANNED_ROWS, SLICE_BYTES, ArrowRows
 from ...record.builder import RecordBatchBuilder
 from ...record.columns import NULL_TOPIC, Route
+from ..arguments import EarlyTime, topic_name
 from ..deliveries.delivery import Delivery, place_of
 from ..deliveries.kept_errors import kept_error
 from ..deliveries.row_places import RowPlaces
 from ..deliveries.shortcuts import now_ms
-from ..intake.arguments import EarlyTime, topic_name
 from ..intake.call_overflow import check_overflow, with_overflow
 from ..intake.partitioners import DefaultPartitioner
 from ..intake.record_intake import RecordIntake

@@ -14,7 +14,7 @@ Rules:
   waited for.
 - Offsets belong to the transaction that is open at their call. A commit waits for these calls, and an abort calls them
   off. After a call that was cancelled or failed the transaction can only be aborted. Its request may come late: then
-  the next transaction needs another epoch, which each end brings in version 2.
+  the next transaction needs a new epoch; in version 2 every end brings one.
 - ``commit_and_begin`` makes a cut when all records sent before are accepted: those accepted after it belong to the
   next transaction, and wait in the accumulator until the commit has its answer. If that fails, it fails too.
 - A caller that is cancelled in a commit which fails later finds the transaction aborted.
@@ -216,15 +216,18 @@ class Transactions:
             if task.cancel():  # else it had its outcome
                 transaction.fail(
                     TransactionAbortableError(
-                        "send_offsets_to_transaction() was cancelled before its answer came: whether the offsets are "
-                        "in the transaction is not known, so it can only be aborted"
+                        "send_offsets_to_transaction() was cancelled before its answer came: it is unknown "
+                        "whether the offsets were added, so the transaction can only be aborted"
                     )
                 )
             raise
         if task.cancelled():
             if not self._runtime.is_usable_here:
-                raise ProducerClosedError("the producer was closed before the offsets were in the transaction")
-            raise TransactionAbortedError("the transaction was aborted before the offsets were in it")
+                raise ProducerClosedError("the producer was closed before the offsets were added to the transaction")
+            error = TransactionAbortedError("the transaction was aborted before the offsets were added to it")
+            if transaction.takes_partitions:  # somebody else has cancelled the task
+                transaction.fail(error)
+            raise error
         task.result()
 
     async def close(self, deadline: float) -> None:
@@ -314,8 +317,9 @@ class Transactions:
 
     async def _commit_what_is_written(self) -> None:
         transaction = self._transaction
-        await self._offsets_sent()
-        await self._coordinator.partitions_added()
+        if transaction.error is None:
+            await self._offsets_sent()
+            await self._coordinator.partitions_added()
         if transaction.error is not None:
             raise transaction.error.fresh()
         if transaction.is_known_to_the_broker:

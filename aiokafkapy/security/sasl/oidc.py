@@ -177,7 +177,7 @@ class TokenEndpoint:
             failure = str(error)
         except httpx.HTTPError as error:
             failure = f"{type(error).__name__}: {str(error)[:_SHOWN_OF_A_REFUSAL]}"
-        except Exception as error:  # of several layers: a host that IDNA does not know is httpx's InvalidURL
+        except Exception as error:  # from other layers, e.g. httpx.InvalidURL for a host that IDNA rejects
             failure = type(error).__name__
         # Outside of the block above: its frames and errors have the request, with its secrets.
         if failure:

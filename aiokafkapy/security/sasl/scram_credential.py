@@ -87,7 +87,7 @@ def scram_hash(mechanism: str) -> ScramHash:
 def password_bytes(password: Secret[str]) -> Secret[bytes]:
     """The bytes of a password that are hashed: its UTF-8, as it was given.
 
-    RFC 5802 wants SASLprep's form, which is another for text as plain as '²' and 'µ'. Kafka's brokers, tools and Java
+    RFC 5802 asks for SASLprep, which changes even '²' and 'µ'. Kafka's brokers, tools and Java
     client (``ScramFormatter.normalize``) and librdkafka leave that step out, so that the RFC's form would be refused.
     """
     return Secret(password.reveal().encode(errors="surrogatepass"))

@@ -243,7 +243,7 @@ async def test_without_a_target_frames_are_iterated_over_until_it_is_closed() ->
     produce(tap)
     await watching
     assert seen == ["PRODUCE", "METADATA", "PRODUCE"]
-    with pytest.raises(TypeError, match="has a target"):
+    with pytest.raises(TypeError, match="writes to a target"):
         aiter(WireTap(print))
 
 

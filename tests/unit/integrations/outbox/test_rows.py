@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from aiokafkapy import ProducerRecord
 from aiokafkapy.errors import InvalidTopicError, RecordTooLargeError, SerializationError
 from aiokafkapy.integrations.outbox.rows import OutboxRow, decode_headers, encode_headers, row_values
-from aiokafkapy.producer.intake.arguments import time_of
+from aiokafkapy.producer.arguments import time_of
 
 HEADERS = st.lists(st.tuples(st.text(st.characters(codec="utf-8")), st.none() | st.binary()))
 

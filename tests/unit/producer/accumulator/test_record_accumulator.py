@@ -440,6 +440,25 @@ class TestExpiringRecords:
         assert (harness.accumulator.delivered, harness.accumulator.failed) == (250, 250)
         assert harness.pool.held == 0
 
+    def test_a_place_that_is_free_goes_to_the_record_that_waits_for_it(self) -> None:
+        """Nothing is sent in an outage, so that nothing else would tell it."""
+        harness = Harness(buffer_records=160, linger_ms=1000)
+        deliveries = [harness.append_ok() for _ in range(160)]
+        waiters = Waiters(harness)
+        waiters.add(160)
+        assert waiters.granted == []
+        assert overdue(harness, deliveries[3]) == (1, 0)
+        assert waiters.granted == [160]
+
+    def test_memory_comes_back_before_the_batch_is_sent(self) -> None:
+        harness = Harness(linger_ms=1000, batch_size=64 * KIB)
+        deliveries = [harness.append_ok(b"x" * 500) for _ in range(20)]
+        held = harness.pool.held
+        for delivery in deliveries[1:]:
+            assert overdue(harness, delivery) == (1, 0)
+        assert harness.pool.held < held / 4
+        harness.check()
+
     def test_the_batch_fails_without_those_that_have_left_it(self) -> None:
         harness = Harness(linger_ms=1000)
         deliveries = [harness.append_ok(b"%d" % number) for number in range(4)]

@@ -774,6 +774,18 @@ class TestOffsetsAtAnEnd:
         assert world.transaction.state is S.ABORTABLE_ERROR
 
     @on_virtual_time
+    async def test_a_commit_of_a_transaction_that_failed_does_not_wait_for_them(self) -> None:
+        world = await World().begun(A)
+        call, answer = await offsets_under_way(world)
+        world.transaction.fail(TransactionAbortableError("a record failed"))
+        with pytest.raises(TransactionAbortableError, match="a record failed"):
+            await world.transactions.commit()
+        assert not answer.done()
+        await world.transactions.abort()
+        with pytest.raises(TransactionAbortedError):
+            await call
+
+    @on_virtual_time
     async def test_a_commit_waits_for_those_that_wait_for_markers(self) -> None:
         world = await World().begun(A)
         await world.transactions.commit()
@@ -825,7 +837,7 @@ class TestOffsetsAtAnEnd:
         call, answer = await offsets_under_way(world)
         await world.transactions.abort()
         assert answer.cancelled()
-        with pytest.raises(TransactionAbortedError, match="before the offsets were in it"):
+        with pytest.raises(TransactionAbortedError, match="before the offsets were added to it"):
             await call
         assert [name for name in world.log if name in ("abort", "init")] == calls
         assert not world.transaction.is_known_to_the_broker

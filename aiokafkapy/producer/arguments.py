@@ -24,10 +24,10 @@ from math import isnan
 from operator import index
 from typing import Any, Final
 
-from ...common import Headers, check_topic_name
-from ...errors import InvalidTopicError, SerializationError
-from ...observability import describe_error
-from ...record.builder import plain_headers, plain_number
+from ..common import Headers, check_topic_name
+from ..errors import InvalidTopicError, SerializationError
+from ..observability import describe_error
+from ..record.builder import plain_headers, plain_number
 
 __all__ = [
     "EarlyTime",

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafkapy.errors import InvalidTopicError, SerializationError
-from aiokafkapy.producer.intake.arguments import (
+from aiokafkapy.producer.arguments import (
     EarlyTime,
     check_data,
     chosen_partition,
