@@ -20,7 +20,8 @@ import aiokafkapy
 from aiokafkapy import KafkaProducer, RecordMetadata
 from aiokafkapy.broker.storage.producer_state import ProducerStateManager
 from aiokafkapy.errors import KafkaError, KafkaTimeoutError, ProducerClosedError
-from aiokafkapy.producer.intake import admission, arguments, partitioners, record_intake, serializers
+from aiokafkapy.producer import arguments
+from aiokafkapy.producer.intake import admission, partitioners, record_intake, serializers
 from aiokafkapy.producer.intake.admission import Admission
 from aiokafkapy.producer.intake.interceptors import ProducerInterceptors
 from aiokafkapy.producer.intake.pending_record import PendingRecord
