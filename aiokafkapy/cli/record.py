@@ -15,7 +15,7 @@ from ..common import counted
 from .ending import EXIT_OK, EXIT_USAGE, CommandError, say
 from .options import DEFAULT_SERVERS, BootstrapServers, Certificate, ConfigEntries, Tls, server_tls
 from .properties import parse_config
-from .running import Stop, free_port, run, say_client_tls
+from .running import Stop, explained_port, run, say_client_tls
 
 if TYPE_CHECKING:
     from ..testing import FaultProxy
@@ -87,7 +87,7 @@ def record(
             cluster_tls=towards_cluster,
         )
         try:
-            with free_port(port):
+            with explained_port(port):
                 await proxy.__aenter__()
         except ValueError as error:
             raise CommandError(str(error), EXIT_USAGE) from error

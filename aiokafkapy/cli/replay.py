@@ -15,7 +15,7 @@ from ..common import counted
 from .ending import EXIT_FAILED, EXIT_OK, EXIT_USAGE, CommandError, say
 from .options import Certificate, Tls, server_tls
 from .properties import parse_pairs
-from .running import Stop, free_port, run, say_client_tls
+from .running import Stop, explained_port, run, say_client_tls
 
 if TYPE_CHECKING:
     from ..testing import ReplayBroker
@@ -61,7 +61,7 @@ def replay(
             broker = ReplayBroker(file, speed=speed or None, port=port, sasl_users=users, tls=shown)
         except ValueError as error:  # RecordingError is one
             raise CommandError(str(error), EXIT_USAGE) from error
-        with free_port(port):
+        with explained_port(port):
             await broker.start()
         broker.on_mismatch = lambda mismatch: say(f"not as recorded: {mismatch}")
         try:

@@ -28,7 +28,7 @@ from .ending import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, CommandE
 if TYPE_CHECKING:
     from ..testing import TestCertificates
 
-__all__ = ["Stop", "free_port", "run", "say_client_tls"]
+__all__ = ["Stop", "explained_port", "run", "say_client_tls"]
 
 NOTICE_AFTER: Final = 1.0
 """Seconds that a command may take to stop before the user is told how to end it."""
@@ -156,7 +156,7 @@ def _fail(text: str, code: int) -> NoReturn:
 
 
 @contextmanager
-def free_port(port: int) -> Iterator[None]:
+def explained_port(port: int) -> Iterator[None]:
     """Turn the error of a port that is taken, within the block, into a CommandError with advice."""
     try:
         yield

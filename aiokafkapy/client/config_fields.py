@@ -18,10 +18,20 @@ from .security_options import SecurityOptions
 
 if TYPE_CHECKING:
     from pydantic import AfterValidator, BeforeValidator, Field
+    from pydantic_core import ErrorDetails
 else:
     from ..option_fields import AfterValidator, BeforeValidator, Field
 
-__all__ = ["MAX_INT", "MAX_LONG", "ClientConfigFields", "Count", "Milliseconds", "not_a_bool", "shown_value"]
+__all__ = [
+    "MAX_INT",
+    "MAX_LONG",
+    "ClientConfigFields",
+    "Count",
+    "Milliseconds",
+    "explained",
+    "not_a_bool",
+    "shown_value",
+]
 
 MAX_INT: Final = 2**31 - 1
 MAX_LONG: Final = 2**63 - 1
@@ -314,6 +324,12 @@ def _check_client_id(client_id: str) -> None:
         raise ConfigurationError(
             f"client_id={client_id[:20]!r}… has {size:,} bytes: write {MAX_CLIENT_ID_BYTES:,} or fewer"
         )
+
+
+def explained(details: ErrorDetails, options: Mapping[str, object]) -> str:
+    """Pydantic's error of one of ``options``, with the value."""
+    name = str(details["loc"][0])
+    return f"{name}={shown_value(name, options.get(name)):.100}: {details['msg']}"
 
 
 def shown_value(name: str, value: object) -> str:

@@ -17,10 +17,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote
 
+from ..admin.diagnosis import is_loopback
 from ..broker.listeners import server_tls
 from ..errors import ConfigurationError, IllegalStateError
 from ..observability import get_logger
-from .guard import SHORTEST_TOKEN, Guard, is_loopback, new_token
+from .guard import SHORTEST_TOKEN, Guard, new_token
 from .server import PageServer
 from .watch import Watch
 

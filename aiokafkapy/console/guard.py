@@ -21,7 +21,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["HEADER", "Guard", "Refusal", "is_loopback", "new_token"]
+from ..admin.diagnosis import is_loopback
+
+__all__ = ["HEADER", "Guard", "Refusal", "new_token"]
 
 HEADER: Final = "x-aiokafkapy-console"
 """The header of requests that change something."""
@@ -98,16 +100,6 @@ class Guard:
         if headers.get("sec-fetch-site", "same-origin") != "same-origin":
             return False
         return HEADER in headers
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def new_token() -> str:

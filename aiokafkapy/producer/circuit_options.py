@@ -13,11 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ..client.config_fields import MAX_INT, not_a_bool, shown_value
+from ..client.config_fields import MAX_INT, explained, not_a_bool
 from ..errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 __all__ = ["CircuitBreaker", "circuit_breaker_of"]
 
@@ -47,7 +44,7 @@ class CircuitBreaker(BaseModel):
             try:
                 self.__pydantic_validator__.validate_python(options, self_instance=self, strict=True)
             except ValidationError as error:
-                raise ConfigurationError("; ".join(_explain(each, options) for each in error.errors())) from None
+                raise ConfigurationError("; ".join(explained(each, options) for each in error.errors())) from None
 
 
 def circuit_breaker_of(value: object) -> CircuitBreaker | None:
@@ -73,8 +70,3 @@ def circuit_breaker_of(value: object) -> CircuitBreaker | None:
         return CircuitBreaker(**value)
     except ConfigurationError as error:
         raise ValueError(str(error)) from None
-
-
-def _explain(details: ErrorDetails, options: Mapping[str, object]) -> str:
-    name = str(details["loc"][0])
-    return f"{name}={shown_value(name, options.get(name)):.100}: {details['msg']}"

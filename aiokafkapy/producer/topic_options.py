@@ -17,12 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ..client.config_fields import MAX_INT, not_a_bool, shown_value
+from ..client.config_fields import MAX_INT, explained, not_a_bool, shown_value
 from ..errors import ConfigurationError
 from .option_values import LEVELS, CompressionName, OverflowPolicy
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 __all__ = ["TopicOptions", "topics_of"]
 
@@ -49,7 +46,7 @@ class TopicOptions(BaseModel):
             try:
                 self.__pydantic_validator__.validate_python(options, self_instance=self, strict=True)
             except ValidationError as error:
-                raise ConfigurationError("; ".join(_explain(each, options) for each in error.errors())) from None
+                raise ConfigurationError("; ".join(explained(each, options) for each in error.errors())) from None
             self._check_level()
 
     def changes(self) -> dict[str, Any]:
@@ -125,8 +122,3 @@ def _check_names(options: Mapping[str, object]) -> None:
         known = ", ".join(TopicOptions.model_fields)
         reason = "it is of a request, which has records of many topics" if name in _OF_REQUESTS else "it is unknown"
         raise ConfigurationError(f"{name!r:.100} is no option of a single topic: {reason}; there are {known}")
-
-
-def _explain(details: ErrorDetails, options: Mapping[str, object]) -> str:
-    name = str(details["loc"][0])
-    return f"{name}={shown_value(name, options.get(name)):.100}: {details['msg']}"

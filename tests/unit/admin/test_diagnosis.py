@@ -74,7 +74,10 @@ def test_a_certificate_that_nobody_checks_is_warned_of() -> None:
 
 @pytest.mark.parametrize(
     ("host", "expected"),
-    [("localhost", True), ("127.3.2.1", True), ("::1", True), ("10.0.0.1", False), ("local.example", False)],
+    [
+        *((host, True) for host in ("localhost", "LocalHost.", "127.3.2.1", "::1")),
+        *((host, False) for host in ("10.0.0.1", "local.example", "0.0.0.0", "::")),
+    ],
 )
 def test_the_own_machine_is_known_by_name_and_address(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
