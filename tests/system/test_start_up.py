@@ -18,8 +18,10 @@ from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing.ports import free_port
 
+# On a busy machine a producer warns that no broker answers yet, and a first line of the log imports structlog.
 FIRST_RECORD = """\
-import asyncio, sys
+import asyncio, logging, sys
+logging.disable()
 from aiokafkapy import KafkaProducer
 async def main():
     async with KafkaProducer(sys.argv[1], linger_ms=1) as producer:
@@ -29,7 +31,8 @@ asyncio.run(main())
 """
 
 IDLE = """\
-import asyncio, gc, sys, tracemalloc
+import asyncio, gc, logging, sys, tracemalloc
+logging.disable()
 from aiokafkapy import KafkaProducer
 async def some(number):
     producers = [KafkaProducer(sys.argv[1]) for _ in range(number)]
