@@ -75,7 +75,7 @@ def test_every_public_method_says_what_it_promises() -> None:
 LIGHT = {
     "aiokafkapy": {"_core", "_form", "_version", "common", "errors", "observability", "producer", "record", "states"},
     "aiokafkapy.producer": {
-        "accumulator", "deliveries", "forks", "identity", "intake", "producer", "records", "state",
+        "accumulator", "arguments", "deliveries", "forks", "identity", "intake", "producer", "records", "state",
     },
     "aiokafkapy.observability": {"events", "rate_limit", "secret_names"},
     # Cython's own: of the compiled core, and of the interpreted one where the extra ``dev`` has brought Cython
