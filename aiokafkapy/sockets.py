@@ -126,6 +126,7 @@ async def hand_over(sock: socket.socket, transport: Awaitable[tuple[asyncio.Base
     if cancelled is not None:
         if not making.cancelled() and making.exception() is None:
             making.result()[0].close()
+            sock.detach()  # it is closed in a later turn of the loop
         raise cancelled
     made, _ = making.result()
     if made.is_closing():

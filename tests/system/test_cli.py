@@ -200,7 +200,7 @@ def test_records_are_read_as_utf8_whatever_the_locale(cluster: Cluster, monkeypa
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_a_stream_that_is_closed_is_as_one_that_is_empty(cluster: Cluster, closed: str) -> None:
-    command = " ".join([*PROGRAM, "produce", "made", "--partition", "3", "--json", closed])
+    command = " ".join([*PROGRAM, "produce", "streams", "--json", closed])
     done = subprocess.run(
         command, shell=True, input=b"one\n", capture_output=True, env=cluster.environment, timeout=TIMEOUT, check=False
     )

@@ -82,6 +82,31 @@ def test_one_whose_call_is_cancelled_leaves_none_either(new_loop: NewLoop) -> No
 
 
 @LOOPS
+@pytest.mark.parametrize("turns", [1, 2])
+def test_one_whose_call_is_cancelled_and_that_is_closed_at_once_is_closed_once(turns: int, new_loop: NewLoop) -> None:
+    """The loop closes it later: a file that got the number meanwhile was closed then."""
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        async with connected() as sock:
+            task = loop.create_task(hand_over(sock, loop.create_connection(asyncio.Protocol, sock=sock)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+            sock.close()
+            files = [os.open(os.devnull, os.O_RDONLY) for _ in range(8)]
+            for _ in range(3):
+                await asyncio.sleep(0)
+            for each in files:
+                os.close(each)  # raises where another has closed it
+            assert sock.fileno() == -1
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(run())
+
+
+@LOOPS
 def test_a_socket_that_the_loop_refuses_stays_the_caller_s(new_loop: NewLoop) -> None:
     async def run() -> None:
         with socket.socket(type=socket.SOCK_DGRAM) as sock:
