@@ -16,11 +16,15 @@ from typing import Any, Final
 from ..errors import TopicAlreadyExistsError
 from .topics import TopicAdmin, TopicDescription
 
-__all__ = ["create_marker_topic", "unfit_policy"]
+__all__ = ["SECONDS_TO_ABORT", "create_marker_topic", "unfit_policy"]
 
 CONFIGS: Final[Mapping[str, str]] = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
 REPLICAS: Final = 3
 ON_THREE_NODES: Final[Mapping[str, str]] = {"min.insync.replicas": "2"}
+SECONDS_TO_ABORT: Final = 60.0
+"""Beyond its time-out a transaction may hide markers so long: a broker looks every 10 s for those that are over their
+time, and writes their ends.
+"""
 
 
 async def create_marker_topic(admin: TopicAdmin, name: str) -> TopicDescription:

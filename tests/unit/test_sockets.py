@@ -62,12 +62,13 @@ def test_a_transport_that_ends_at_once_leaves_no_number_behind(new_loop: NewLoop
 
 
 @LOOPS
-def test_one_whose_call_is_cancelled_leaves_none_either(new_loop: NewLoop) -> None:
+@pytest.mark.parametrize("protocol", [asyncio.Protocol, AbortsAtOnce])
+def test_one_whose_call_is_cancelled_leaves_none_either(protocol: type[asyncio.Protocol], new_loop: NewLoop) -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()
         async with connected() as sock:
             number = sock.fileno()
-            task = loop.create_task(hand_over(sock, loop.create_connection(asyncio.Protocol, sock=sock)))
+            task = loop.create_task(hand_over(sock, loop.create_connection(protocol, sock=sock)))
             await asyncio.sleep(0)
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -76,31 +77,6 @@ def test_one_whose_call_is_cancelled_leaves_none_either(new_loop: NewLoop) -> No
             for _ in range(3):
                 await asyncio.sleep(0)
             assert_is_nobodys(sock, number)
-
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(run())
-
-
-@LOOPS
-@pytest.mark.parametrize("turns", [1, 2])
-def test_one_whose_call_is_cancelled_and_that_is_closed_at_once_is_closed_once(turns: int, new_loop: NewLoop) -> None:
-    """The loop closes it later: a file that got the number meanwhile was closed then."""
-
-    async def run() -> None:
-        loop = asyncio.get_running_loop()
-        async with connected() as sock:
-            task = loop.create_task(hand_over(sock, loop.create_connection(asyncio.Protocol, sock=sock)))
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.wait([task])
-            sock.close()
-            files = [os.open(os.devnull, os.O_RDONLY) for _ in range(8)]
-            for _ in range(3):
-                await asyncio.sleep(0)
-            for each in files:
-                os.close(each)  # raises where another has closed it
-            assert sock.fileno() == -1
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(run())

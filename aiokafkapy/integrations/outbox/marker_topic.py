@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from typing import Final, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
-from ...admin.marker_topics import create_marker_topic, unfit_policy
+from ...admin.marker_topics import SECONDS_TO_ABORT, create_marker_topic, unfit_policy
 from ...admin.topics import TopicAdmin, TopicDescription
 from ...client.config import ClientConfig
 from ...common import TopicPartition
@@ -27,9 +27,6 @@ from .markers import decode_marker
 __all__ = ["MarkerTopic"]
 
 C = TypeVar("C", bound=ClientConfig)
-
-SECONDS_TO_ABORT: Final = 60.0
-"""A broker looks every 10 s for transactions that are over their time, and writes the ends of those."""
 
 
 class MarkerTopic:

@@ -427,7 +427,6 @@ class ProducerBatch(SequencedBatch):
         None when no record is left. The new batch has this one's identity and first sequence, if it had any, and is
         shorter: the batches after it must be renumbered.
         """
-        self.leave_out_withdrawn()
         failed = ProduceRequestResult(self.topic_partition)
         indexes = [index for index in sorted(errors) if 0 <= index < self.record_count]
         failed.record_count = len(indexes)

@@ -20,6 +20,7 @@ from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
+from ...admin.marker_topics import SECONDS_TO_ABORT
 from ...errors import InvalidProducerEpochError, InvalidTxnStateError, ProducerFencedError
 from ...producer.config import ProducerConfig
 from ...producer.producer import KafkaProducer
@@ -122,9 +123,6 @@ class _Attempt:
 
 
 _FENCED: Final = (ProducerFencedError, InvalidProducerEpochError, InvalidTxnStateError)
-
-SECONDS_TO_ABORT: Final = 60.0
-"""A broker looks every 10 s for transactions that are over their time, and writes the ends of those."""
 
 
 def _place(task: Task, once: ExactlyOnce) -> TaskPlace:
