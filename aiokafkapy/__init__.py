@@ -13,18 +13,17 @@ Rules:
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
 from . import errors
 from ._form import compiled
+from ._lazy import lazy_names
 from ._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from .blocking.blocking_producer import BlockingProducer
     from .common import ConsumedRecord, Headers, Node, PartitionInfo, TopicPartition
     from .observability.observer import Observer
-    from .producer.circuit_options import CircuitBreaker
     from .producer.config import ProducerConfig
     from .producer.deliveries.delivery import Delivery
     from .producer.deliveries.raise_all import raise_all
@@ -33,11 +32,12 @@ if TYPE_CHECKING:
     from .producer.intake.interceptors import ProducerInterceptor
     from .producer.intake.partitioners import DefaultPartitioner, Partitioner, RoundRobinPartitioner
     from .producer.intake.serializers import Serializer, json_serializer, string_serializer
+    from .producer.options.circuit_options import CircuitBreaker
+    from .producer.options.topic_options import TopicOptions
     from .producer.producer import KafkaProducer
     from .producer.records import BytesWithHeaders, ProducerRecord, RecordMetadata
     from .producer.statistics import ProducerHealth, ProducerStatistics
     from .producer.tables.table_metadata import PartitionMetadata, TableMetadata
-    from .producer.topic_options import TopicOptions
 
 __all__ = [
     "KafkaProducer",
@@ -77,7 +77,7 @@ __all__ = [
 _HOMES = {
     "BlockingProducer": "blocking.blocking_producer",
     "BytesWithHeaders": "producer.records",
-    "CircuitBreaker": "producer.circuit_options",
+    "CircuitBreaker": "producer.options.circuit_options",
     "ConsumedRecord": "common",
     "DefaultPartitioner": "producer.intake.partitioners",
     "Delivery": "producer.deliveries.delivery",
@@ -98,7 +98,7 @@ _HOMES = {
     "RoundRobinPartitioner": "producer.intake.partitioners",
     "Serializer": "producer.intake.serializers",
     "TableMetadata": "producer.tables.table_metadata",
-    "TopicOptions": "producer.topic_options",
+    "TopicOptions": "producer.options.topic_options",
     "TopicPartition": "common",
     "deadline": "producer.intake.deadline",
     "json_serializer": "producer.intake.serializers",
@@ -106,16 +106,7 @@ _HOMES = {
     "string_serializer": "producer.intake.serializers",
 }
 
-
-def __getattr__(name: str) -> object:
-    """Import the module that holds ``name`` on first access."""
-    try:
-        home = _HOMES[name]
-    except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-    found = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    globals()[name] = found
-    return found
+__getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from aiokafkapy.testing.kafka_jars import cache_directory
+from aiokafkapy.testing.kafka.jars import cache_directory
 
 from .measurement import SkippedError, completed
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from aiokafkapy.testing import ApacheKafka, KafkaTools, KafkaUnavailableError
-from aiokafkapy.testing.kafka_jars import DEFAULT_VERSION
+from aiokafkapy.testing.kafka.jars import DEFAULT_VERSION
 
 __all__ = ["kafka_tools", "started"]
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from aiokafkapy.testing.postgresql import PostgreSQL
+from aiokafkapy.testing.servers.postgresql import PostgreSQL
 
 __all__ = ["opened_postgresql", "require_postgresql"]
 

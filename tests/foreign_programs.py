@@ -21,8 +21,8 @@ from typing import Final, NoReturn
 import pytest
 
 from aiokafkapy.testing import KafkaTools, KafkaUnavailableError
-from aiokafkapy.testing.file_lock import locked
-from aiokafkapy.testing.kafka_jars import Artifact, cache_directory, gather_jars
+from aiokafkapy.testing.kafka.jars import Artifact, cache_directory, gather_jars
+from aiokafkapy.testing.servers.file_lock import locked
 from tests.java_sources import compiled
 
 __all__ = ["SOURCES", "connect_program", "franz_go_program", "kafkajs_modules", "rdkafka_program", "unavailable"]

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from aiokafkapy.testing.file_lock import locked
-from aiokafkapy.testing.kafka_jars import Artifact, KafkaUnavailableError, cache_directory, gather_jars
-from aiokafkapy.testing.kafka_tools import QUICK_JVM
+from aiokafkapy.testing.kafka.jars import Artifact, KafkaUnavailableError, cache_directory, gather_jars
+from aiokafkapy.testing.kafka.tools import QUICK_JVM
+from aiokafkapy.testing.servers.file_lock import locked
 
 __all__ = ["COMPILER", "compiled"]
 

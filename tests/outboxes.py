@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from aiokafkapy.integrations.outbox import Outbox, OutboxRelay, outbox_table
-from aiokafkapy.testing.postgresql import PostgreSQL
+from aiokafkapy.testing.servers.postgresql import PostgreSQL
 
 __all__ = ["QUICK", "TestOutbox", "eventually", "opened_outbox"]
 

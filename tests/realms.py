@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from aiokafkapy.testing.kdc import Kdc
+from aiokafkapy.testing.servers.kdc import Kdc
 
 __all__ = ["Realm", "missing_kerberos", "opened_realm", "require_kerberos"]
 

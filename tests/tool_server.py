@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from aiokafkapy.testing import KafkaToolError, KafkaTools
-from aiokafkapy.testing.watchdog import Watchdog
+from aiokafkapy.testing.servers.watchdog import Watchdog
 from tests.java_sources import compiled
 
 __all__ = ["CLUSTER", "ToolServer"]

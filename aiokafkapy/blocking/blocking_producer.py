@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..common import PartitionInfo
     from ..producer.config import ProducerConfig
     from ..producer.intake.serializers import Serializer
-    from ..producer.options import ProducerOptions
+    from ..producer.options.keywords import ProducerOptions
     from ..producer.records import CallOverflow, HeadersLike, ProducerRecord, RecordMetadata, Timestamp
     from ..producer.statistics import ProducerHealth, ProducerStatistics
 

@@ -7,13 +7,15 @@ so each is a true test of the other, and nothing is imported until a name is ask
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy_names
 
 if TYPE_CHECKING:
     from .config import BrokerConfig
     from .controls import Controls
     from .dev_broker import DevBroker
-    from .fault_schedule import FaultSchedule
+    from .faults.fault_schedule import FaultSchedule
     from .listeners import Listener
 
 __all__ = ["BrokerConfig", "Controls", "DevBroker", "FaultSchedule", "Listener"]
@@ -22,14 +24,13 @@ _HOMES = {
     "BrokerConfig": "config",
     "Controls": "controls",
     "DevBroker": "dev_broker",
-    "FaultSchedule": "fault_schedule",
+    "FaultSchedule": "faults.fault_schedule",
     "Listener": "listeners",
 }
 
+__getattr__ = lazy_names(__name__, _HOMES)
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+def __dir__() -> list[str]:
+    """The public names, for completion."""
+    return sorted(__all__)

@@ -39,16 +39,16 @@ from .clock import WallClock
 from .coordination.fetch_sessions import FetchSessions
 from .coordination.share_sessions import ShareSession, ShareSessions
 from .entity_quotas import EntityQuotas, FoundQuota
-from .faults import Fault, Faults, broker_error
+from .faults.armed_faults import Fault, Faults, broker_error
 from .security.acls import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType
 from .telemetry import ClientTelemetry
 
 if TYPE_CHECKING:
     from ..protocol.codec import RequestHeader
     from .config import BrokerConfig
-    from .coordination.groups import GroupCoordinator
+    from .coordination.group_coordinator import GroupCoordinator
     from .coordination.purgatory import Purgatory
-    from .coordination.transactions import TransactionCoordinator
+    from .coordination.transaction_coordinator import TransactionCoordinator
     from .emulation import Emulation
     from .features import Features
     from .security.authentication import Authentication

@@ -30,13 +30,13 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeAlias, T
 from ..errors import KafkaError
 from ..protocol.codec import Struct
 from .context import RequestContext
-from .faults import Fault, Faults, checked_times, error_code
+from .faults.armed_faults import Fault, Faults, checked_times, error_code
 
 if TYPE_CHECKING:
-    from .control_calls import ControlCall
-    from .fault_schedule import FaultSchedule
+    from .faults.control_calls import ControlCall
+    from .faults.fault_schedule import FaultSchedule
+    from .faults.playback import Playback
     from .handlers import Answer
-    from .playback import Playback
 
 __all__ = ["Controls", "OnRequest"]
 
@@ -84,7 +84,7 @@ def _watched(method: Callable[Concatenate[Controls, P], R]) -> Callable[Concaten
     def call(self: Controls, /, *args: P.args, **kwargs: P.kwargs) -> R:
         result = method(self, *args, **kwargs)
         if self.watchers:
-            from .control_calls import ControlCall  # a broker is ready sooner without it, and few have a watcher
+            from .faults.control_calls import ControlCall  # a broker is ready sooner without it, and few have a watcher
 
             bound = signature.bind(self, *args, **kwargs)
             bound.apply_defaults()
@@ -277,7 +277,7 @@ class Controls:
         ``speed`` 10 plays a minute in six seconds. A schedule that is still played is stopped first. Needs the
         broker's loop; when the broker stops, so does the schedule.
         """
-        from .playback import Playback
+        from .faults.playback import Playback
 
         if self.playback is not None:
             self.playback.stop()

@@ -30,11 +30,11 @@ from .clock import WallClock
 from .config import BrokerConfig
 from .context import BrokerState
 from .controls import Controls
-from .coordination.groups import GroupCoordinator
+from .coordination.group_coordinator import GroupCoordinator
 from .coordination.purgatory import Purgatory
+from .coordination.transaction_coordinator import TransactionCoordinator
 from .coordination.transaction_expiry import TransactionExpiry
 from .coordination.transaction_markers import TransactionMarkers
-from .coordination.transactions import TransactionCoordinator
 from .emulation import emulation_of
 from .features import Features, config_as
 from .listeners import DEFAULT_LISTENER, Listener, Listeners, endpoints_of

@@ -1,15 +1,15 @@
 """The command line: ``aiokafkapy broker | console | produce | read | topics | perf | doctor | record | replay | …``.
 
 One file per command, with its options and its work; ``app`` assembles them, ``running`` runs a command's coroutine
-(uvloop, signals, errors as one line), ``options`` has the shared options, ``sources`` and ``feeding`` read the input of
-``produce``.
+(uvloop, signals, errors as one line), ``options`` has the shared options, ``sources`` and ``input_queue`` read
+the input of ``produce``.
 
 Rules, for every command:
 - results go to stdout, everything else (progress, advice, errors) to stderr;
 - an error is one line that says what to do, and never a traceback, if a user or a broker can cause it; the exit code is
   1 if the work failed, 2 if the command line was wrong, 130 if it was interrupted;
 - the producer, the broker and the demo are imported by the command that needs them, so ``--help`` is quick;
-- ``broker`` with plain options runs without typer (``plain``).
+- ``broker`` with plain options runs without typer (``declared_options``).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
 def _run_broker(words: list[str]) -> None:
     """Run the broker, and exit, if its options are plain: it is ready before typer is imported."""
     from .broker import broker
-    from .plain import parsed
+    from .declared_options import parsed
 
     arguments = parsed(broker, words)
     if arguments is not None:

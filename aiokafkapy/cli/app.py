@@ -15,6 +15,7 @@ from .._form import compiled
 from ..observability.programs import LogFormat, LogLevel
 from .broker import broker
 from .console import console
+from .declared_options import for_typer
 from .demo import demo
 from .doctor import doctor
 from .explain import explain
@@ -22,7 +23,6 @@ from .late_logging import configure_late
 from .migrate import migrate
 from .perf import perf
 from .pipeline import pipeline
-from .plain import for_typer
 from .produce import produce
 from .read import read
 from .record import record

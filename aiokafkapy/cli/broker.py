@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 from ..security.protocols import has_sasl, has_tls
-from .consoles import (
+from .console_options import (
     ConsoleAddress,
     ConsoleCertificate,
     ConsoleKey,
@@ -29,9 +29,9 @@ from .consoles import (
     SchemaRegistryUrl,
     https_options,
 )
-from .ending import EXIT_OK, EXIT_USAGE, CommandError, say
-from .plain import Option, bad_parameter
+from .declared_options import Option, bad_parameter
 from .properties import parse_config, parse_pairs
+from .reporting import EXIT_OK, EXIT_USAGE, CommandError, say
 
 if TYPE_CHECKING:
     import socket

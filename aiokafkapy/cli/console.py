@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from .consoles import (
+from .console_options import (
     CONSOLE_ADDRESS,
     ConsoleCertificate,
     ConsoleKey,
@@ -21,8 +21,8 @@ from .consoles import (
     registry_decoder,
     served,
 )
-from .ending import EXIT_OK, say
 from .options import DEFAULT_SERVERS, BootstrapServers, ConfigEntries, client_options
+from .reporting import EXIT_OK, say
 from .running import Stop, run
 
 __all__ = ["console"]

@@ -12,11 +12,11 @@ from typing import Annotated
 
 import typer
 
-from .consoles import ConsoleAddress, ConsolePlace
-from .ending import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, say
+from .console_options import ConsoleAddress, ConsolePlace
 from .pipeline import AsJson, Data, Master, Nodes, Out, SparkConf
 from .progress import progress
 from .properties import parse_pairs
+from .reporting import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, say
 from .running import Stop, run
 
 __all__ = ["demo"]

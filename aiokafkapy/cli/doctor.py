@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ..common import counted
-from .ending import EXIT_FAILED, EXIT_OK
 from .options import DEFAULT_SERVERS, ConfigEntries, client_options
+from .reporting import EXIT_FAILED, EXIT_OK
 from .running import Stop, run
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import ConfigurationError
-from .ending import EXIT_OK, EXIT_USAGE, CommandError
 from .options import DEFAULT_SERVERS, ConfigEntries
 from .properties import parse_config
+from .reporting import EXIT_OK, EXIT_USAGE, CommandError
 from .running import Stop, run
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _given(
 ) -> Iterator[tuple[str, Mapping[str, object]]]:
     """The options of the command line, with their origins; the later wins."""
     if url is not None:
-        from ..client.urls import options_of_url
+        from ..client.options.urls import options_of_url
 
         try:
             yield "--url", options_of_url(url)
@@ -99,7 +99,7 @@ def _explanation(given: Sequence[tuple[str, Mapping[str, object]]]) -> Explanati
 
 
 def _plain(properties: Mapping[str, object]) -> dict[str, object]:
-    from ..client.foreign_options import with_our_names
+    from ..client.options.foreign_options import with_our_names
 
     return with_our_names(
         {name.strip().replace(".", "_").replace("-", "_"): value for name, value in properties.items()}

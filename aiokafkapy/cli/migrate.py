@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from ..common import counted
-from .ending import EXIT_FAILED, EXIT_OK
+from .reporting import EXIT_FAILED, EXIT_OK
 from .running import Stop, run
 
 __all__ = ["migrate"]

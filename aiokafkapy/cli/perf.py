@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import BufferExhaustedError, KafkaError, MetadataNotReadyError
-from .ending import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, say
 from .options import DEFAULT_SERVERS, DEFAULT_TIMEOUT, BootstrapServers, ConfigEntries, Timeout, client_options
 from .producing import started_producer
 from .progress import Progress, progress
+from .reporting import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, say
 from .running import Stop, run
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import Annotated
 
 import typer
 
-from .ending import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from .progress import progress
 from .properties import parse_pairs
+from .reporting import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from .running import Stop, run
 
 __all__ = ["AsJson", "Data", "Master", "Nodes", "Out", "SparkConf", "pipeline"]

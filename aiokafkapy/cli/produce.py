@@ -28,8 +28,7 @@ import typer
 
 from ..common import counted
 from ..errors import KafkaError
-from .ending import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, say
-from .feeding import feed, is_regular_file
+from .input_queue import feed, is_regular_file
 from .options import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT,
@@ -41,6 +40,7 @@ from .options import (
 from .producing import started_producer
 from .progress import Progress, progress
 from .properties import parse_pairs
+from .reporting import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, say
 from .running import Stop, run
 from .sources import FORMATS, InputRecord, RecordShape, RejectedLine, format_of, read_records
 

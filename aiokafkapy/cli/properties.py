@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from .plain import bad_parameter
+from .declared_options import bad_parameter
 
 __all__ = ["parse_config", "parse_pairs", "parse_properties"]
 

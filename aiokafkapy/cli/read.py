@@ -22,7 +22,6 @@ import typer
 
 from ..common import ConsumedRecord, TopicPartition, bytes_as_json, counted
 from ..errors import KafkaTimeoutError, UnknownTopicOrPartitionError
-from .ending import EXIT_INTERRUPTED, EXIT_OK, CommandError, say
 from .options import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT,
@@ -33,6 +32,7 @@ from .options import (
     client_options,
     parse_position,
 )
+from .reporting import EXIT_INTERRUPTED, EXIT_OK, CommandError, say
 from .running import Stop, run
 from .streams import utf8_stdout
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ..common import counted
-from .ending import EXIT_FAILED, EXIT_OK, EXIT_USAGE, CommandError, say
 from .options import Certificate, Tls, server_tls
 from .properties import parse_pairs
+from .reporting import EXIT_FAILED, EXIT_OK, EXIT_USAGE, CommandError, say
 from .running import Stop, explained_port, run, say_client_tls
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ import typer
 from ..common import counted
 from ..errors import KafkaError
 from ..integrations.undelivered import StoredRecord, UndeliveredFile
-from .ending import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, say
 from .producing import started_producer
 from .progress import progress
+from .reporting import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, say
 from .running import Stop, run
 
 if TYPE_CHECKING:

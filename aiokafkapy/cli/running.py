@@ -1,4 +1,4 @@
-"""Runs a command's coroutine: event loop, signals, errors, exit code (``ending`` has the codes).
+"""Runs a command's coroutine: event loop, signals, errors, exit code (``reporting`` has the codes).
 
 Owns the event loop of our programs (uvloop if it is installed; a program may choose the loop, a library may not), the
 handling of SIGINT and SIGTERM, and the exit code. Knows no command.
@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 from ..errors import ConfigurationError, KafkaConnectionError, KafkaError
-from .ending import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, CommandError, say
+from .reporting import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, CommandError, say
 
 if TYPE_CHECKING:
     from ..testing import TestCertificates

@@ -1,7 +1,7 @@
 """Turns the input of ``produce`` (lines, CSV or JSON lines) into records to send.
 
 Owns the formats, and the mapping of fields to keys, values, headers, partitions and timestamps (``RecordShape``); knows
-no Kafka client and no event loop. ``feeding`` brings the records to the loop.
+no Kafka client and no event loop. ``input_queue`` brings the records to the loop.
 
 Rules:
 

@@ -13,7 +13,6 @@ import typer
 
 from ..common import NO_LEADER, TopicPartition, counted
 from ..errors import InvalidPartitionsError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
-from .ending import EXIT_OK, CommandError
 from .options import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT,
@@ -23,6 +22,7 @@ from .options import (
     client_options,
 )
 from .properties import parse_pairs
+from .reporting import EXIT_OK, CommandError
 from .running import Stop, run
 
 if TYPE_CHECKING:

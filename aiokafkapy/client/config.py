@@ -25,9 +25,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from ..errors import ConfigurationError
 from ..option_fields import declarations
-from .config_fields import MAX_INT, MAX_LONG, ClientConfigFields, Count, Milliseconds, shown_value
-from .foreign_options import advice_for, with_our_names
-from .urls import options_of_url
+from .options.config_fields import MAX_INT, MAX_LONG, ClientConfigFields, Count, Milliseconds, shown_value
+from .options.foreign_options import advice_for, with_our_names
+from .options.urls import options_of_url
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

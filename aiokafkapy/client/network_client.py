@@ -54,6 +54,7 @@ from .nodes.in_flight_requests import InFlightRequest
 from .nodes.node_readiness import NodeReadiness
 from .nodes.sender_client import SenderClient
 from .request_pipeline import LARGE_ANSWER, RequestPipeline
+from .tap.watch import ClientWatch
 from .transport.broker_connections import BrokerConnections
 from .transport.change_signal import ChangeSignal
 from .transport.connection import BrokerConnection
@@ -61,7 +62,6 @@ from .transport.connection_log import ConnectionLog
 from .transport.connection_loss import explain_loss
 from .transport.connector import Connector, ConnectorProtocol
 from .transport.deadline_timer import DeadlineTimer
-from .watch import ClientWatch
 
 if TYPE_CHECKING:
     from ..security.sasl.mechanism import SaslMechanism

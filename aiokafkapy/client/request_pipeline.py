@@ -37,11 +37,11 @@ from ..protocol.api import ApiKey, api_name
 from .nodes.api_versions import ApiVersions, build_api_versions_request, decode_api_versions_response
 from .nodes.client_request import Buffer, ClientRequest, ClientResponse
 from .nodes.in_flight_requests import InFlightRequest, InFlightRequests, written_now
+from .tap.watch import ClientWatch
 from .transport.connection import BrokerConnection
 from .transport.connection_log import ConnectionLog
 from .transport.deadline_timer import DeadlineTimer
 from .transport.worker_thread import run_in_thread
-from .watch import ClientWatch
 
 __all__ = ["LARGE_ANSWER", "RequestPipeline"]
 

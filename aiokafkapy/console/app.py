@@ -30,8 +30,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as AsgiMessage
 
 from .. import __version__
-from ..broker.control_calls import CONTROLS, ControlCall, error_names
-from ..broker.fault_schedule import FaultSchedule
+from ..broker.faults.control_calls import CONTROLS, ControlCall, error_names
+from ..broker.faults.fault_schedule import FaultSchedule
 from ..common import Headers, JsonLike, JsonObject, JsonValue
 from ..errors import KafkaError
 from ..protocol.api import ApiKey

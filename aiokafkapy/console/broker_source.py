@@ -11,12 +11,12 @@ import random
 from collections.abc import Iterator
 
 from ..broker import DevBroker
+from ..broker.coordination.classic_group import ClassicGroup as BrokerGroup
 from ..broker.coordination.consumer_group import ConsumerGroup
-from ..broker.coordination.group import Group as BrokerGroup
+from ..broker.coordination.group_coordinator import AnyGroup
 from ..broker.coordination.group_offsets import CommittedOffset
-from ..broker.coordination.groups import AnyGroup
 from ..broker.coordination.share_group import SHARE_ASSIGNOR, ShareGroup
-from ..broker.coordination.share_partitions import NO_OFFSET
+from ..broker.coordination.share_partition_manager import NO_OFFSET
 from ..broker.coordination.transaction import NEVER_MS, TransactionState
 from ..broker.storage.topics import Partition as BrokerPartition
 from ..broker.storage.topics import Topic as BrokerTopic

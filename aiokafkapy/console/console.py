@@ -27,7 +27,7 @@ from .watch import Watch
 
 if TYPE_CHECKING:
     from ..broker import DevBroker
-    from ..broker.control_calls import ControlCall
+    from ..broker.faults.control_calls import ControlCall
     from .decoding import Decoder
     from .source import Source
 

@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Any, Final, NotRequired, TypedDict
 
-from ..broker.control_calls import ControlCall
+from ..broker.faults.control_calls import ControlCall
 from ..common import JsonLike
 from ..errors import KafkaError
 from .model import Sample, Topic, TopicDetail, as_json

@@ -31,7 +31,7 @@ from .request_headers import REQUEST_ID, Selection, carrying
 from .service import DRAIN_TIMEOUT, drain, keeping_undelivered, liveness, readiness
 
 if TYPE_CHECKING:
-    from aiokafkapy.producer.options import ProducerKeywords
+    from aiokafkapy.producer.options.keywords import ProducerKeywords
 
 __all__ = ["PRODUCER", "add_health_routes", "request_headers_middleware", "setup_kafka"]
 

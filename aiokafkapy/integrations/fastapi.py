@@ -42,7 +42,7 @@ from .service import DRAIN_TIMEOUT, drain, keeping_undelivered, liveness, readin
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    from aiokafkapy.producer.options import ProducerKeywords
+    from aiokafkapy.producer.options.keywords import ProducerKeywords
 
     K = TypeVar("K", default=Any)
     V = TypeVar("V", default=Any)

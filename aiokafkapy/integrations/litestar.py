@@ -33,7 +33,7 @@ from aiokafkapy.errors import ProducerNotStartedError
 from .service import DRAIN_TIMEOUT, drain, keeping_undelivered, liveness, readiness
 
 if TYPE_CHECKING:
-    from aiokafkapy.producer.options import ProducerKeywords
+    from aiokafkapy.producer.options.keywords import ProducerKeywords
 
 __all__ = ["KafkaPlugin", "ProducerDep"]
 

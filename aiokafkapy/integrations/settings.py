@@ -37,7 +37,7 @@ except ModuleNotFoundError as missing:
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from aiokafkapy.producer.options import ProducerOptions
+    from aiokafkapy.producer.options.keywords import ProducerOptions
 
     EnvFile: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..client.foreign_options import SECURITY_NAMES, advice_for
+from ..client.options.foreign_options import SECURITY_NAMES, advice_for
 from ..producer.config import ProducerConfig
 
 __all__ = ["LIBRARIES", "Library", "option_advice"]

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from pydantic import model_validator
 
 from ..client.config import ClientConfig
-from ..client.config_fields import MAX_INT, ClientConfigFields
+from ..client.options.config_fields import MAX_INT, ClientConfigFields
 from ..option_fields import declarations
-from .circuit_options import CircuitBreaker, circuit_breaker_of
-from .config_fields import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS, ProducerConfigFields
-from .option_conflicts import MAX_IN_FLIGHT_FOR_IDEMPOTENCE
-from .topic_options import TopicOptions, topics_of
+from .options.circuit_options import CircuitBreaker, circuit_breaker_of
+from .options.config_fields import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS, ProducerConfigFields
+from .options.option_conflicts import MAX_IN_FLIGHT_FOR_IDEMPOTENCE
+from .options.topic_options import TopicOptions, topics_of
 
 if TYPE_CHECKING:
 

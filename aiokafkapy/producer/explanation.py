@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from ..common import JsonLike
 from ..observability import is_secret_name
-from .circuit_options import CircuitBreaker
 from .config import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS, MAX_INT, ProducerConfig
-from .option_values import AUTO_IN_FLIGHT
+from .options.circuit_options import CircuitBreaker
+from .options.option_values import AUTO_IN_FLIGHT
 
 __all__ = ["Explanation", "OptionInForce", "Sentence", "explain"]
 

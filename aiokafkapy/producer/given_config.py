@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..errors import ConfigurationError
 from ..option_fields import checked, with_values
-from .config_fields import ProducerConfigFields
+from .options.config_fields import ProducerConfigFields
 
 if TYPE_CHECKING:
     from .config import ProducerConfig

@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     import concurrent.futures
     from uuid import UUID
 
-    from ..client.tap import TapFormat, TapTarget, WireTap
+    from ..client.tap.wire_tap import TapFormat, TapTarget, WireTap
     from ..protocol.otlp import MetricPoint
     from .config import ProducerConfig
     from .identity.transaction import PreparedTxnState
     from .intake.record_deadlines import Accepted
     from .observation.application_metrics import Registered
-    from .options import ProducerOptions, SaslKeywords
+    from .options.keywords import ProducerOptions, SaslKeywords
     from .runtime import ProducerRuntime
     from .statistics import ProducerHealth, ProducerStatistics
     from .tables.table_metadata import TableMetadata
@@ -623,7 +623,7 @@ class KafkaProducer(RecordSender[K, V]):
         packets that Wireshark reads; or a function is called with each; or, without a target,
         ``async for frame in tap`` gives them. Raises OSError for a file that cannot be written.
         """
-        from ..client.tap import WireTap
+        from ..client.tap.wire_tap import WireTap
 
         return self._usable_runtime().tap(WireTap(target, payloads=payloads, format=format))
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ..client.config_fields import shown_value
+from ..client.options.config_fields import shown_value
 from ..common import Node
 from ..errors import KafkaError
 from ..protocol.api import ApiKey, client_versions

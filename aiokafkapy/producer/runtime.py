@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..client.network_client import NetworkClient
 from ..client.network_client_utils import await_ready
-from ..client.tap import WireTap
+from ..client.tap.wire_tap import WireTap
 from ..common import PartitionInfo, TopicPartition
 from ..errors import (
     DisconnectedError,
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from .config import ProducerConfig
     from .optional_parts import OptionalParts
     from .spool.spooling import Spooling
-    from .transactional.transaction_coordinator import TransactionCoordinator
+    from .transactional.transaction_requests import TransactionRequests
     from .transactional.transactions import Transactions
 
 __all__ = ["ProducerRuntime"]
@@ -117,10 +117,10 @@ class ProducerRuntime:
         self.client.wakeup = self.accumulator.wakeup = self.sender.wakeup
         self._watch_batches(config)
         self.transactions: Transactions | None = None  # once it is started
-        self.coordinator: TransactionCoordinator | None = None
+        self.transaction_requests: TransactionRequests | None = None
         self.telemetry: TelemetrySender | None = None  # where a broker takes it
         if self.transaction is not None and self.transaction_manager is not None:
-            self.coordinator = self._new_coordinator(self.transaction, self.transaction_manager)
+            self.transaction_requests = self._new_transaction_requests(self.transaction, self.transaction_manager)
         self.overflow = Overflow(config, self.accumulator, self.metrics)
         self.partitioner = partitioner
         self.spooling: Spooling | None = None
@@ -152,10 +152,10 @@ class ProducerRuntime:
 
     def open_transactions(self, intake: RecordIntake) -> Transactions | None:
         """The calls of a transactional producer, with the gate that they open and shut; None without transactions."""
-        if self.transaction is not None and self.coordinator is not None:
+        if self.transaction is not None and self.transaction_requests is not None:
             from .transactional.transactions import Transactions  # most producers have none
 
-            self.transactions = Transactions(self, intake, self.transaction, self.coordinator)
+            self.transactions = Transactions(self, intake, self.transaction, self.transaction_requests)
         return self.transactions
 
     # waiting for metadata
@@ -217,7 +217,7 @@ class ProducerRuntime:
 
     def update_credentials(self, config: ProducerConfig) -> None:
         """Authenticate with the credentials of ``config`` from now on."""
-        for client in (self.client, self.coordinator):
+        for client in (self.client, self.transaction_requests):
             mechanism = config.new_sasl_mechanism()
             if client is not None and mechanism is not None:
                 client.update_credentials(mechanism)
@@ -253,8 +253,8 @@ class ProducerRuntime:
     def tap(self, tap: WireTap) -> WireTap:
         """Let ``tap`` record the bytes on the wire, until it or the producer is closed."""
         self.observation.tap(tap, self.client)
-        if self.coordinator is not None:
-            self.observation.tap(tap, self.coordinator.client)
+        if self.transaction_requests is not None:
+            self.observation.tap(tap, self.transaction_requests.client)
         return tap
 
     # flush and close
@@ -315,8 +315,8 @@ class ProducerRuntime:
         await self.client.close()
         if self.transactions is not None:
             await self.transactions.settled()
-        if self.coordinator is not None:
-            await self.coordinator.close()
+        if self.transaction_requests is not None:
+            await self.transaction_requests.close()
         if self.telemetry is not None:
             await self.telemetry.settled()
         if self.optional is not None:
@@ -343,8 +343,8 @@ class ProducerRuntime:
             self.optional.abort()
         if self.transactions is not None:
             self.transactions.abandon()
-        if self.coordinator is not None:
-            self.coordinator.abort()
+        if self.transaction_requests is not None:
+            self.transaction_requests.abort()
         self.accumulator.close()
         if self.spooling is not None:
             self.spooling.abort()
@@ -381,8 +381,8 @@ class ProducerRuntime:
     # asyncio callbacks
 
     def _on_new_partition(self) -> None:
-        assert self.coordinator is not None
-        self.coordinator.add_partitions_soon()
+        assert self.transaction_requests is not None
+        self.transaction_requests.add_partitions_soon()
 
     def _on_metadata_change(self) -> None:
         cluster_id = self.metadata.cluster.cluster_id
@@ -472,10 +472,10 @@ class ProducerRuntime:
             self.telemetry = TelemetrySender(self.client, partial(collect, self), loop=self.loop, resource=resource)
             self.telemetry.start()
 
-    def _new_coordinator(self, transaction: Transaction, manager: TransactionManager) -> TransactionCoordinator:
-        from .transactional.transaction_coordinator import TransactionCoordinator  # most producers have none
+    def _new_transaction_requests(self, transaction: Transaction, manager: TransactionManager) -> TransactionRequests:
+        from .transactional.transaction_requests import TransactionRequests  # most producers have none
 
-        return TransactionCoordinator(
+        return TransactionRequests(
             self.config,
             transaction,
             manager,

@@ -192,7 +192,11 @@ def metrics_of(runtime: ProducerRuntime | None) -> dict[str, float]:
     now = runtime.now()
     found = runtime.metrics.snapshot(now)
     nodes = runtime.metadata.cluster.nodes
-    clients = [runtime.client] if runtime.coordinator is None else [runtime.client, runtime.coordinator.client]
+    clients = (
+        [runtime.client]
+        if runtime.transaction_requests is None
+        else [runtime.client, runtime.transaction_requests.client]
+    )
     counts = [client.connection_counts for client in clients]
     found.update(
         {

@@ -9,7 +9,9 @@ data source at all. So Arrow, the producer and the reader are imported only wher
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy_names
 
 if TYPE_CHECKING:
     from .data_source import KafkaDataSource
@@ -18,15 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["KafkaDataSource", "OptionError", "shipping_conf"]
 
-_HOMES = {"KafkaDataSource": ".data_source", "OptionError": ".options", "shipping_conf": ".shipping"}
+_HOMES = {"KafkaDataSource": "data_source", "OptionError": "options", "shipping_conf": "shipping"}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name], __name__), name)
+__getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

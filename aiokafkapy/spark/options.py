@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import Final, NoReturn, TypeVar
 
 from ..client.config import ClientConfig
-from ..client.foreign_options import SECURITY_NAMES, is_built_in
+from ..client.options.foreign_options import SECURITY_NAMES, is_built_in
 from ..errors import ConfigurationError
 from ..observability import get_logger, is_secret_name
 from ..security.protocols import has_sasl, has_tls

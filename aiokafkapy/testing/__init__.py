@@ -12,8 +12,9 @@ names are imported on first access.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from aiokafkapy._lazy import lazy_names
 
 if TYPE_CHECKING:
     from aiokafkapy.testing.apache_kafka import ApacheKafka
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     from aiokafkapy.testing.certificates import TestCertificates
     from aiokafkapy.testing.clock import VirtualClock
     from aiokafkapy.testing.fault_proxy import FaultProxy
-    from aiokafkapy.testing.kafka_acls import Acl
-    from aiokafkapy.testing.kafka_jars import KafkaUnavailableError
-    from aiokafkapy.testing.kafka_security import KafkaSecurity, KerberosSettings, Listener
-    from aiokafkapy.testing.kafka_tools import KafkaToolError, KafkaTools
+    from aiokafkapy.testing.kafka.acls import Acl
+    from aiokafkapy.testing.kafka.jars import KafkaUnavailableError
+    from aiokafkapy.testing.kafka.security import KafkaSecurity, KerberosSettings, Listener
+    from aiokafkapy.testing.kafka.tools import KafkaToolError, KafkaTools
     from aiokafkapy.testing.memory_network import in_memory
     from aiokafkapy.testing.mock_producer import MockProducer
     from aiokafkapy.testing.recording import Recording, RecordingError
@@ -54,15 +55,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Acl": "kafka_acls",
+    "Acl": "kafka.acls",
     "ApacheKafka": "apache_kafka",
     "FaultProxy": "fault_proxy",
-    "KafkaSecurity": "kafka_security",
-    "KafkaToolError": "kafka_tools",
-    "KafkaTools": "kafka_tools",
-    "KafkaUnavailableError": "kafka_jars",
-    "KerberosSettings": "kafka_security",
-    "Listener": "kafka_security",
+    "KafkaSecurity": "kafka.security",
+    "KafkaToolError": "kafka.tools",
+    "KafkaTools": "kafka.tools",
+    "KafkaUnavailableError": "kafka.jars",
+    "KerberosSettings": "kafka.security",
+    "Listener": "kafka.security",
     "MockProducer": "mock_producer",
     "Recording": "recording",
     "RecordingError": "recording",
@@ -75,14 +76,7 @@ _HOMES = {
     "in_memory": "memory_network",
 }
 
-
-def __getattr__(name: str) -> object:
-    """Import the module that holds ``name`` on first access."""
-    try:
-        home = _HOMES[name]
-    except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+__getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -7,9 +7,9 @@
         await kafka.restore()                                # every node that is down, at its old address
 
 Nodes run in KRaft's combined mode (controller and broker in one process) from jars that are fetched once
-(``kafka_jars``), with their logs on a tmpfs if there is one. Needs Java 17 on the path: see
+(``kafka.jars``), with their logs on a tmpfs if there is one. Needs Java 17 on the path: see
 ``ApacheKafka.available()``. ``python -m aiokafkapy.testing.apache_kafka [VERSION ...]`` only fetches the jars.
-Listeners with TLS and SASL, users and ACLs are configured by ``kafka_security``.
+Listeners with TLS and SASL, users and ACLs are configured by ``kafka.security``.
 
 Rules: the object belongs to no event loop: it may be entered by ``with`` in one place (a session fixture) and its
 coroutines awaited in any loop, since everything slow runs in a worker thread. Nothing outlives the owner, even one
@@ -38,14 +38,14 @@ from typing import Self
 from aiokafkapy.errors import KafkaTimeoutError
 
 from .blocking_client import Admin, PartitionState
-from .class_archive import make_archive
-from .kafka_acls import Acl, add_acls, remove_acls
-from .kafka_jars import DEFAULT_VERSION, KafkaUnavailableError, fetch_jars, unavailable_reason
-from .kafka_security import KafkaSecurity, reload_certificates, shows_certificate
-from .kafka_tools import QUICK_JVM, KafkaToolError, KafkaTools
-from .ports import LOOPBACK, free_port
-from .processes import stop_process
-from .watchdog import Watchdog
+from .kafka.acls import Acl, add_acls, remove_acls
+from .kafka.class_archive import make_archive
+from .kafka.jars import DEFAULT_VERSION, KafkaUnavailableError, fetch_jars, unavailable_reason
+from .kafka.security import KafkaSecurity, reload_certificates, shows_certificate
+from .kafka.tools import QUICK_JVM, KafkaToolError, KafkaTools
+from .servers.ports import LOOPBACK, free_port
+from .servers.processes import stop_process
+from .servers.watchdog import Watchdog
 
 __all__ = ["ApacheKafka", "KafkaToolError", "KafkaUnavailableError"]
 

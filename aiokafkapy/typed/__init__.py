@@ -12,8 +12,9 @@ Rule: a module is imported when its first name is asked for.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from .._lazy import lazy_names
 
 if TYPE_CHECKING:
     from aiokafkapy.typed.cloud_events import CloudEvents, from_cloud_event
@@ -32,14 +33,7 @@ _HOMES = {
     "is_permanent": "dead_letters",
 }
 
-
-def __getattr__(name: str) -> object:
-    """Import the module that holds ``name`` on first access."""
-    try:
-        home = _HOMES[name]
-    except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+__getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

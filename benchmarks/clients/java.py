@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from aiokafkapy.testing.kafka_tools import KafkaTools
+from aiokafkapy.testing.kafka.tools import KafkaTools
 from benchmarks.macro.transactions import transactions_of
 from benchmarks.measurement import Figures, Measurement, MeasurementError, SkippedError, entry
 

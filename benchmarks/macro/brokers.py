@@ -32,7 +32,7 @@ from aiokafkapy.protocol.codec import decode_response, encode_request
 from aiokafkapy.protocol.messages import build_request
 from aiokafkapy.record.builder import RecordBatchBuilder
 from aiokafkapy.record.compression import Compression
-from aiokafkapy.testing.kafka_tools import KafkaTools
+from aiokafkapy.testing.kafka.tools import KafkaTools
 from benchmarks.clients.java import KAFKA_VERSION, producer_performance
 from benchmarks.go_programs import built
 from benchmarks.macro.processes import allow_descriptors, cpu_seconds_of, memory_of

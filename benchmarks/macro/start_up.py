@@ -31,7 +31,7 @@ from typing import Any, Final
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import encode_request
 from aiokafkapy.protocol.messages import build_request
-from aiokafkapy.testing.ports import LOOPBACK, free_port
+from aiokafkapy.testing.servers.ports import LOOPBACK, free_port
 from benchmarks.measurement import Figures, Measurement, MeasurementError, entry
 
 __all__ = ["measurements"]

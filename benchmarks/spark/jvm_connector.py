@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from aiokafkapy.testing.kafka_jars import Artifact, KafkaUnavailableError, gather_jars
+from aiokafkapy.testing.kafka.jars import Artifact, KafkaUnavailableError, gather_jars
 
 __all__ = ["CONNECTOR_VERSION", "connector_jars"]
 

@@ -20,13 +20,13 @@ from pydantic.fields import FieldInfo
 
 from aiokafkapy import errors
 from aiokafkapy.broker.config import config_model
+from aiokafkapy.broker.coordination.classic_group import GROUP_STATES
 from aiokafkapy.broker.coordination.consumer_group import MEMBER_STATES
-from aiokafkapy.broker.coordination.group import GROUP_STATES
 from aiokafkapy.broker.handlers import dispatch_table
 from aiokafkapy.broker.network.client_connection import MUTE_STATES
-from aiokafkapy.client.foreign_options import SECURITY_NAMES
 from aiokafkapy.client.network_client_state import NETWORK_CLIENT_STATES
 from aiokafkapy.client.nodes.connection_states import CONNECTION_STATES
+from aiokafkapy.client.options.foreign_options import SECURITY_NAMES
 from aiokafkapy.errors.remedies import REMEDIES
 from aiokafkapy.migration.libraries import LIBRARIES, Library, option_advice
 from aiokafkapy.producer.accumulator.producer_batch import BATCH_STATES

@@ -52,7 +52,11 @@ REFERENCE: Final = {
         "The dev broker",
         [
             *("aiokafkapy.broker.DevBroker", "aiokafkapy.broker.controls.Controls"),
-            *("aiokafkapy.broker.FaultSchedule", "aiokafkapy.broker.playback.Playback", "aiokafkapy.console.Console"),
+            *(
+                "aiokafkapy.broker.FaultSchedule",
+                "aiokafkapy.broker.faults.playback.Playback",
+                "aiokafkapy.console.Console",
+            ),
         ],
     ),
     "reader": ("The reader", ["aiokafkapy.reader.PartitionReader"]),

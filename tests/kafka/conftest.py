@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from aiokafkapy.testing import ApacheKafka, KafkaSecurity, TestCertificates
-from aiokafkapy.testing.kdc import Kdc
+from aiokafkapy.testing.servers.kdc import Kdc
 from tests.realms import missing_kerberos
 
 

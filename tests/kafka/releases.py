@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import aiokafkapy.broker.emulation
-from aiokafkapy.testing.kafka_jars import Artifact, gather_jars
-from aiokafkapy.testing.kafka_tools import QUICK_JVM
+from aiokafkapy.testing.kafka.jars import Artifact, gather_jars
+from aiokafkapy.testing.kafka.tools import QUICK_JVM
 from tests.java_sources import compiled
 
 __all__ = ["JARS", "SOURCE", "Advertised", "advertised_by", "minor_release"]

@@ -17,7 +17,7 @@ from aiokafkapy.broker.handlers import dispatch_table
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import decode_response
 from aiokafkapy.testing import ApacheKafka
-from aiokafkapy.testing.kafka_jars import KafkaUnavailableError, fetch_jars
+from aiokafkapy.testing.kafka.jars import KafkaUnavailableError, fetch_jars
 from tests.clusters import started
 from tests.java_sources import compiled
 

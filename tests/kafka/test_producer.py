@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aiokafkapy import KafkaProducer, RecordMetadata, errors
-from aiokafkapy.producer.options import CompressionName
+from aiokafkapy.producer.options.keywords import CompressionName
 from aiokafkapy.testing import ApacheKafka
 
 from .oracle import read_back

@@ -16,7 +16,7 @@ from aiokafkapy.errors import (
     TopicAuthorizationFailedError,
 )
 from aiokafkapy.testing import Acl, ApacheKafka, KafkaSecurity, KerberosSettings, Listener, TestCertificates
-from aiokafkapy.testing.kdc import Kdc
+from aiokafkapy.testing.servers.kdc import Kdc
 from tests.clusters import started
 from tests.sessions import send_over_sessions
 

@@ -9,7 +9,7 @@ import pytest
 from aiokafkapy import KafkaProducer
 from aiokafkapy.errors import SaslAuthenticationFailedError
 from aiokafkapy.testing import Acl, ApacheKafka, KafkaSecurity, KerberosSettings, Listener
-from aiokafkapy.testing.kdc import Kdc
+from aiokafkapy.testing.servers.kdc import Kdc
 from tests.clusters import started
 
 from .oracle import read_back

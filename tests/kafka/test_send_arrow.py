@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from aiokafkapy import KafkaProducer
-from aiokafkapy.producer.options import CompressionName
+from aiokafkapy.producer.options.keywords import CompressionName
 from aiokafkapy.testing import ApacheKafka
 
 from .oracle import read_back

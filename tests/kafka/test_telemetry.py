@@ -20,7 +20,7 @@ from aiokafkapy import KafkaProducer
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.compression import Compression
 from aiokafkapy.testing import ApacheKafka, KafkaTools
-from aiokafkapy.testing.kafka_jars import DEFAULT_VERSION, KafkaUnavailableError, fetch_jars
+from aiokafkapy.testing.kafka.jars import DEFAULT_VERSION, KafkaUnavailableError, fetch_jars
 from tests.clusters import started
 from tests.java_sources import compiled
 from tests.outboxes import eventually

@@ -13,7 +13,7 @@ import pytest
 from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing.fault_proxy import Answer, Hold, Request
-from aiokafkapy.testing.ports import free_port
+from aiokafkapy.testing.servers.ports import free_port
 
 from .clusters import Cluster
 from .observing import outcomes

@@ -36,7 +36,7 @@ import pytest
 from aiokafkapy import KafkaProducer, ProducerRecord, compiled, errors
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import ApacheKafka
-from aiokafkapy.testing.processes import stop_process
+from aiokafkapy.testing.servers.processes import stop_process
 from tests.loops import is_on_uvloop
 
 from .clusters import Cluster

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from aiokafkapy import RecordMetadata
-from aiokafkapy.broker.coordination import transactions as coordination
+from aiokafkapy.broker.coordination import transaction_coordinator as coordination
 from aiokafkapy.broker.coordination.group_offsets import OffsetStore
 from aiokafkapy.broker.coordination.transaction_markers import TransactionMarkers
 from aiokafkapy.errors import BufferExhaustedError, KafkaError, KafkaTimeoutError, RecordTooLargeError
 from aiokafkapy.producer.identity.transaction import Transaction, TransactionState
 from aiokafkapy.producer.tables.arrow_send import ArrowSend
-from aiokafkapy.producer.transactional.transaction_coordinator import TransactionCoordinator
+from aiokafkapy.producer.transactional.transaction_requests import TransactionRequests
 
 from .run import run
 from .transaction_checker import check_fencing, check_offset, check_transactions
@@ -43,15 +43,15 @@ def ignore_records_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def take_a_commit_without_an_answer_for_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    end = TransactionCoordinator.end
+    end = TransactionRequests.end
 
-    async def guess(self: TransactionCoordinator, *, committed: bool, timeout: float) -> None:
+    async def guess(self: TransactionRequests, *, committed: bool, timeout: float) -> None:
         try:
             await end(self, committed=committed, timeout=timeout)
         except KafkaTimeoutError:
             pass
 
-    monkeypatch.setattr(TransactionCoordinator, "end", guess)
+    monkeypatch.setattr(TransactionRequests, "end", guess)
 
 
 def take_a_commit_without_an_answer_for_undone(monkeypatch: pytest.MonkeyPatch) -> None:

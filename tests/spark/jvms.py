@@ -27,8 +27,8 @@ from typing import Final
 
 import pyspark
 
-from aiokafkapy.testing.class_archive import archive_at, make_archive_at
-from aiokafkapy.testing.kafka_jars import java_release
+from aiokafkapy.testing.kafka.class_archive import archive_at, make_archive_at
+from aiokafkapy.testing.kafka.jars import java_release
 
 __all__ = ["environment"]
 

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from aiokafkapy import KafkaProducer
 from aiokafkapy.testing import ApacheKafka
-from aiokafkapy.testing.watchdog import Watchdog
+from aiokafkapy.testing.servers.watchdog import Watchdog
 
 from .conftest import ROOT, LoopThread
 from .pipeline_program import (

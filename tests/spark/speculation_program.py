@@ -22,7 +22,7 @@ import pyspark
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from aiokafkapy.testing.ports import free_port
+from aiokafkapy.testing.servers.ports import free_port
 from tests.spark.conftest import SESSION, start_session, stop_session
 
 PARTITIONS = 3

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aiokafkapy.testing import TestCertificates
-from aiokafkapy.testing.postgresql import PostgreSQL
+from aiokafkapy.testing.servers.postgresql import PostgreSQL
 from tests.databases import opened_postgresql
 from tests.outboxes import TestOutbox, opened_outbox
 

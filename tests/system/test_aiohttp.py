@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.errors import ConfigurationError, MetadataTimeoutError
 from aiokafkapy.integrations.aiohttp import PRODUCER, add_health_routes, setup_kafka
-from aiokafkapy.testing.ports import free_port
+from aiokafkapy.testing.servers.ports import free_port
 
 from .web_service import assert_nothing_is_lost_at_sigterm, web_service
 

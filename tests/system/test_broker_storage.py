@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.broker.coordination.group import MemberIdentity
+from aiokafkapy.broker.coordination.classic_group import MemberIdentity
 from aiokafkapy.broker.coordination.group_offsets import CommittedOffset
 from aiokafkapy.broker.storage.checkpoint_file import DamagedFileError
 from aiokafkapy.common import Node, TopicPartition

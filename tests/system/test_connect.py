@@ -11,7 +11,7 @@ import pytest
 
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.testing import KafkaTools
-from aiokafkapy.testing.postgresql import USER, PostgreSQL
+from aiokafkapy.testing.servers.postgresql import USER, PostgreSQL
 from tests.databases import require_postgresql
 from tests.foreign_programs import connect_program
 

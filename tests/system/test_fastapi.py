@@ -16,7 +16,7 @@ from aiokafkapy import KafkaProducer, ProducerConfig
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.errors import ConfigurationError, MetadataTimeoutError, ProducerNotStartedError
 from aiokafkapy.integrations.fastapi import ProducerDep, get_producer, health_router, kafka_lifespan
-from aiokafkapy.testing.ports import free_port
+from aiokafkapy.testing.servers.ports import free_port
 
 from .web_service import assert_nothing_is_lost_at_sigterm, web_service
 

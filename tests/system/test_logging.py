@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.testing.ports import free_port
+from aiokafkapy.testing.servers.ports import free_port
 
 from .web_service import EXAMPLES, web_service
 

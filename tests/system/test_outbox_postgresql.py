@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.integrations.outbox import Outbox, OutboxRelay, outbox_table, relay
-from aiokafkapy.testing.postgresql import PostgreSQL
+from aiokafkapy.testing.servers.postgresql import PostgreSQL
 from tests.outboxes import QUICK, eventually, opened_outbox
 
 

@@ -24,7 +24,7 @@ import pytest
 from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata, errors
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.testing.ports import free_port
+from aiokafkapy.testing.servers.ports import free_port
 
 SHORT: dict[str, Any] = {
     "request_timeout_ms": 500,

@@ -14,7 +14,7 @@ from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker, Listener
 from aiokafkapy.errors import ConfigurationError, SaslAuthenticationFailedError, TopicAuthorizationFailedError
 from aiokafkapy.testing import KafkaTools, TestCertificates
-from aiokafkapy.testing.kdc import Kdc
+from aiokafkapy.testing.servers.kdc import Kdc
 from tests.realms import Realm, opened_realm
 
 from .test_security_listeners import run

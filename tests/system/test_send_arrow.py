@@ -26,7 +26,7 @@ from aiokafkapy import (
 )
 from aiokafkapy.admin import TopicAdmin
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.producer.options import CompressionName
+from aiokafkapy.producer.options.keywords import CompressionName
 from aiokafkapy.producer.tables.arrow_send import ArrowSend
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.murmur2 import partition_for_key

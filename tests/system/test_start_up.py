@@ -16,7 +16,7 @@ import pytest
 import aiokafkapy
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.testing.ports import free_port
+from aiokafkapy.testing.servers.ports import free_port
 
 # On a busy machine a producer warns that no broker answers yet, and a first line of the log imports structlog.
 FIRST_RECORD = """\
@@ -104,7 +104,7 @@ def test_the_broker_is_ready_without_what_is_slow_to_import() -> None:
     slow = {
         "pydantic", "annotated_types", "typer", "rich", "click", "structlog", "hypothesis", "importlib.metadata",
         "email", "argparse", "tempfile", "shutil", "crc32c", "aiokafkapy.security.sasl.mechanism",
-        "aiokafkapy.security.tls", "aiokafkapy.broker.security.token_keys", "aiokafkapy.broker.fault_schedule",
+        "aiokafkapy.security.tls", "aiokafkapy.broker.security.token_keys", "aiokafkapy.broker.faults.fault_schedule",
         "aiokafkapy.broker.handlers.fetch", "aiokafkapy.producer", "aiokafkapy.console", "aiokafkapy.protocol.otlp",
     }  # fmt: skip
     assert modules & slow == set()

@@ -17,7 +17,7 @@ import pytest
 
 from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.common import TopicPartition
-from aiokafkapy.testing.ports import free_port
+from aiokafkapy.testing.servers.ports import free_port
 from tests.reading import committed_values
 
 SERVE = """

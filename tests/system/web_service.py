@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.testing.ports import free_port
+from aiokafkapy.testing.servers.ports import free_port
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PATIENCE = 60.0

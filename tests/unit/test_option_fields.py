@@ -9,11 +9,11 @@ from pydantic import ValidationError
 
 from aiokafkapy.broker.config import BrokerConfig, config_model
 from aiokafkapy.client.config import ClientConfig
-from aiokafkapy.client.config_fields import ClientConfigFields
+from aiokafkapy.client.options.config_fields import ClientConfigFields
 from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.option_fields import checked, default_of, field_options, names_of, with_values
 from aiokafkapy.producer.config import ProducerConfig
-from aiokafkapy.producer.config_fields import ProducerConfigFields
+from aiokafkapy.producer.options.config_fields import ProducerConfigFields
 
 VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 2, 5, 9, 17, 22, 90, 100, 5_000, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 10**30,

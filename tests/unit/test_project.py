@@ -253,7 +253,7 @@ MAY_BE_POSITIONAL = {
     "aiokafkapy/broker/coordination/group_offsets.py": {"note_type"},
     "aiokafkapy/broker/handlers/alter_configs.py": {"_replace"},
     "aiokafkapy/broker/handlers/incremental_alter_configs.py": {"_alter_broker", "_change"},
-    "aiokafkapy/client/redaction.py": {"_cover_part", "_zeros"},
+    "aiokafkapy/client/tap/redaction.py": {"_cover_part", "_zeros"},
     "aiokafkapy/console/registry.py": {"__call__"},
     "aiokafkapy/integrations/schema_registry/subjects.py": {
         "record_name_strategy",

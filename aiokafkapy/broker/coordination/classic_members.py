@@ -2,8 +2,8 @@
 
 Owns these requests to a group that ``group_migration`` has made a consumer group, or that a classic member joins later.
 The group assigns, not a leader: a JoinGroup is answered at once, with the member's epoch as the generation, and nobody
-leads. ``consumer_groups`` has the members' timers and steps. Kafka's counterparts are the methods ``…ToConsumerGroup``
-of ``GroupMetadataManager``.
+leads. ``consumer_group_manager`` has the members' timers and steps. Kafka's counterparts are the methods
+``…ToConsumerGroup`` of ``GroupMetadataManager``.
 
 Rules:
 
@@ -32,9 +32,9 @@ from ...errors import (
 from ...protocol.consumer_protocol import PROTOCOL_TYPE, Subscription, decode_subscription
 from ..config import BrokerConfig
 from ..storage.topics import TopicRegistry
+from .classic_group import JoinRequest, JoinResult, MemberIdentity, SyncRequest, SyncResult, code_of
 from .consumer_group import ClassicMembership, ConsumerGroup, ConsumerGroupMember, MemberState
-from .consumer_groups import ConsumerGroupManager
-from .group import JoinRequest, JoinResult, MemberIdentity, SyncRequest, SyncResult, code_of
+from .consumer_group_manager import ConsumerGroupManager
 from .group_migration import GroupMigration, assignment_for, by_id
 
 __all__ = ["ClassicMembers"]

@@ -1,7 +1,7 @@
 """One consumer group of KIP-848's protocol: members, epochs, the target assignment, and each member's way to it.
 
 Owns the state of a group and the steps of reconciliation; it starts no timer and knows no request: that is
-``consumer_groups.ConsumerGroupManager``. Kafka's counterparts are ``ConsumerGroup``, ``ConsumerGroupMember`` and
+``consumer_group_manager.ConsumerGroupManager``. Kafka's counterparts are ``ConsumerGroup``, ``ConsumerGroupMember`` and
 ``CurrentAssignmentBuilder``.
 
 Rules:

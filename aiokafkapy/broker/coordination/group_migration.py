@@ -32,8 +32,8 @@ from ...protocol.consumer_protocol import (
 from ..config import BrokerConfig
 from ..storage.topics import TopicRegistry
 from .assignors import Assignment, TopicIdPartition
+from .classic_group import ClassicGroup, ClassicGroupMember, ClassicGroupState, JoinResult, SyncResult, code_of
 from .consumer_group import ClassicMembership, ConsumerGroup, ConsumerGroupMember
-from .group import Group, GroupState, JoinResult, Member, SyncResult, code_of
 from .modern_group import NOTHING
 from .rebalance import GroupRebalancer
 from .share_group import ShareGroup
@@ -51,7 +51,7 @@ class GroupMigration:
         self,
         config: BrokerConfig,
         topics: TopicRegistry,
-        groups: dict[str, Group | ConsumerGroup | ShareGroup],
+        groups: dict[str, ClassicGroup | ConsumerGroup | ShareGroup],
         rebalancer: GroupRebalancer,
         note_type: Callable[[str, bool], None],
     ) -> None:
@@ -66,7 +66,7 @@ class GroupMigration:
 
     # upgrade
 
-    def upgraded(self, group: Group) -> ConsumerGroup:
+    def upgraded(self, group: ClassicGroup) -> ConsumerGroup:
         """A consumer group with this one's members, which nobody knows of yet. Raises GroupIdNotFoundError."""
         self._check_upgrade(group)
         made = ConsumerGroup(group.group_id, self._config.group_consumer_assignors[0])
@@ -87,7 +87,7 @@ class GroupMigration:
         self._note_type(group.group_id, True)
         before = self._groups.get(group.group_id)
         self._groups[group.group_id] = group
-        if not isinstance(before, Group):
+        if not isinstance(before, ClassicGroup):
             return
         before.stop_timers()
         rebalancing = code_of(RebalanceInProgressError())
@@ -113,7 +113,7 @@ class GroupMigration:
         Raises KafkaStorageError, and nothing has changed.
         """
         self._note_type(group.group_id, False)
-        made = Group(group.group_id, GroupState.STABLE)
+        made = ClassicGroup(group.group_id, ClassicGroupState.STABLE)
         made.generation_id = group.group_epoch
         made.protocol_type = PROTOCOL_TYPE
         for member in group.members.values():
@@ -131,7 +131,7 @@ class GroupMigration:
 
     # internals
 
-    def _check_upgrade(self, group: Group) -> None:
+    def _check_upgrade(self, group: ClassicGroup) -> None:
         if self._config.group_consumer_migration_policy not in UPGRADES:
             raise _no_upgrade(group, "online upgrade is disabled.")
         if group.protocol_type != PROTOCOL_TYPE:
@@ -139,7 +139,7 @@ class GroupMigration:
         if len(group.members) > self._config.group_consumer_max_size:
             raise _no_upgrade(group, "the group size exceeds the consumer group maximum size.")
 
-    def _add_classic(self, made: ConsumerGroup, group: Group, old: Member) -> None:
+    def _add_classic(self, made: ConsumerGroup, group: ClassicGroup, old: ClassicGroupMember) -> None:
         partitions, user_data = decode_assignment(old.assignment) if old.assignment else ((), b"")
         if user_data:
             raise _no_upgrade(
@@ -176,8 +176,8 @@ def assignment_for(metadata: bytes, partitions: Assignment, topics: TopicRegistr
     )
 
 
-def _as_classic(member: ConsumerGroupMember, classic: ClassicMembership) -> Member:
-    made = Member(
+def _as_classic(member: ConsumerGroupMember, classic: ClassicMembership) -> ClassicGroupMember:
+    made = ClassicGroupMember(
         member.member_id,
         member.instance_id,
         member.client_id,
@@ -190,5 +190,5 @@ def _as_classic(member: ConsumerGroupMember, classic: ClassicMembership) -> Memb
     return made
 
 
-def _no_upgrade(group: Group, reason: str) -> GroupIdNotFoundError:
+def _no_upgrade(group: ClassicGroup, reason: str) -> GroupIdNotFoundError:
     return GroupIdNotFoundError(f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}")

@@ -1,8 +1,8 @@
 """The offsets that groups have committed, and those that wait for the end of a transaction; and the groups' protocols.
 
 Owns group → topic-partition → offset, which groups are consumer groups, and the journal's entries of both; does not
-check whether a member may commit, which ``groups`` does. Kafka's counterparts are ``OffsetMetadataManager`` and the
-topic ``__consumer_offsets``.
+check whether a member may commit, which ``group_coordinator`` does. Kafka's counterparts are
+``OffsetMetadataManager`` and the topic ``__consumer_offsets``.
 
 Rules:
 

@@ -1,8 +1,8 @@
 """The rebalance of a group: its members join, one leads, each gets its assignment, and silent ones are dropped.
 
 Owns the timers of groups and members and every change of a group's state but its end. It must not know the
-checks of a request, which ``groups`` has, nor committed offsets. Kafka's counterparts are the rebalance half of
-``GroupMetadataManager`` (classic groups), ``DelayedJoin``, ``InitialDelayedJoin`` and ``DelayedHeartbeat``.
+checks of a request, which ``group_coordinator`` has, nor committed offsets. Kafka's counterparts are the rebalance half
+of ``GroupMetadataManager`` (classic groups), ``DelayedJoin``, ``InitialDelayedJoin`` and ``DelayedHeartbeat``.
 
 Rules:
 
@@ -20,7 +20,7 @@ from typing import Final
 from ...errors import RebalanceInProgressError, UnknownMemberIdError
 from ..config import BrokerConfig
 from ..scheduler import Scheduler
-from .group import Group, GroupState, JoinResult, Member, SyncResult, code_of
+from .classic_group import ClassicGroup, ClassicGroupMember, ClassicGroupState, JoinResult, SyncResult, code_of
 
 __all__ = ["GroupRebalancer"]
 
@@ -35,14 +35,14 @@ class GroupRebalancer:
         self._config = config
         self._scheduler = scheduler
 
-    def prepare(self, group: Group) -> None:
+    def prepare(self, group: ClassicGroup) -> None:
         """Begin a rebalance, or see whether the one that is going on has all its members."""
-        if group.state is GroupState.PREPARING_REBALANCE:
+        if group.state is ClassicGroupState.PREPARING_REBALANCE:
             self._maybe_complete_join(group)
             return
         # Also of a stable group: its leader has synced, and a follower may not have.
         self._stop_pending_sync(group)
-        if group.state is GroupState.COMPLETING_REBALANCE:
+        if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             for member in group.members.values():
                 member.assignment = b""
                 if member.sync_response is not None:
@@ -50,8 +50,8 @@ class GroupRebalancer:
                     self.rearm(group, member)
                     member.answer_sync(SyncResult(error_code=code_of(RebalanceInProgressError())))
         initial_delay = self._config.group_initial_rebalance_delay_ms / 1000
-        was_empty = group.state is GroupState.EMPTY
-        group.transition(GroupState.PREPARING_REBALANCE)
+        was_empty = group.state is ClassicGroupState.EMPTY
+        group.transition(ClassicGroupState.PREPARING_REBALANCE)
         now = self._scheduler.time()
         group.join_deadline = now + group.rebalance_timeout
         if was_empty and initial_delay > 0:
@@ -60,22 +60,22 @@ class GroupRebalancer:
             group.rebalance_timer = self._scheduler.call_at(group.join_deadline, partial(self._complete_join, group))
             self._maybe_complete_join(group)
 
-    def assign(self, group: Group, assignments: Mapping[str, bytes]) -> None:
+    def assign(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
         """Give every member its assignment; those that wait for it are answered."""
-        group.transition(GroupState.STABLE)
+        group.transition(ClassicGroupState.STABLE)
         for member in tuple(group.members.values()):
             member.assignment = assignments.get(member.member_id, b"")
             if member.sync_response is not None:
                 self.rearm(group, member)
                 member.answer_sync(SyncResult(0, member.assignment, group.protocol_type, group.protocol_name))
 
-    def note_synced(self, group: Group, member: Member) -> None:
+    def note_synced(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
         """Note that a member has sent its SyncGroup of this generation."""
         group.pending_sync.discard(member.member_id)
         if not group.pending_sync:
             self._stop_pending_sync(group)
 
-    def joined(self, group: Group, member: Member) -> JoinResult:
+    def joined(self, group: ClassicGroup, member: ClassicGroupMember) -> JoinResult:
         """The answer to a member's JoinGroup in this generation."""
         return JoinResult(
             member_id=member.member_id,
@@ -86,14 +86,14 @@ class GroupRebalancer:
             members=group.current_members() if member.member_id == group.leader else (),
         )
 
-    def rearm(self, group: Group, member: Member) -> None:
+    def rearm(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
         """Begin a member's session again."""
         member.stop_timer()
         timeout = NEW_MEMBER_JOIN_TIMEOUT if member.is_new else member.session_timeout
         when = self._scheduler.time() + timeout
         member.timer = self._scheduler.call_at(when, partial(self._session_over, group, member))
 
-    def drop_member(self, group: Group, member_id: str) -> None:
+    def drop_member(self, group: ClassicGroup, member_id: str) -> None:
         """Remove a member, and rebalance the others."""
         member = group.members[member_id]
         group.remove(member_id)
@@ -101,23 +101,23 @@ class GroupRebalancer:
         unknown = code_of(UnknownMemberIdError())
         member.answer_join(JoinResult(error_code=unknown, member_id=member_id))
         member.answer_sync(SyncResult(error_code=unknown))
-        if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.PREPARING_REBALANCE):
+        if group.state not in (ClassicGroupState.EMPTY, ClassicGroupState.DEAD):
             self.prepare(group)
 
-    def drop_pending(self, group: Group, member_id: str) -> None:
+    def drop_pending(self, group: ClassicGroup, member_id: str) -> None:
         """Forget a member id that was handed out and not used yet."""
         group.pending_members.pop(member_id).cancel()
-        if group.state is GroupState.PREPARING_REBALANCE:
+        if group.state is ClassicGroupState.PREPARING_REBALANCE:
             self._maybe_complete_join(group)
 
     # internals
 
-    def _wait_for_more(self, group: Group, until: float) -> None:
+    def _wait_for_more(self, group: ClassicGroup, until: float) -> None:
         # Java's InitialDelayedJoin: as long as new members keep coming, up to the rebalance time-out.
         group.is_gathering, group.new_member_added = True, False
         group.rebalance_timer = self._scheduler.call_at(until, partial(self._initial_delay_over, group))
 
-    def _initial_delay_over(self, group: Group) -> None:
+    def _initial_delay_over(self, group: ClassicGroup) -> None:
         now = self._scheduler.time()
         if group.new_member_added and now < group.join_deadline:
             delay = self._config.group_initial_rebalance_delay_ms / 1000
@@ -125,11 +125,11 @@ class GroupRebalancer:
         else:
             self._complete_join(group)
 
-    def _maybe_complete_join(self, group: Group) -> None:
+    def _maybe_complete_join(self, group: ClassicGroup) -> None:
         if not group.is_gathering and group.has_all_joined:
             self._complete_join(group)
 
-    def _complete_join(self, group: Group) -> None:
+    def _complete_join(self, group: ClassicGroup) -> None:
         group.is_gathering = False
         if group.rebalance_timer is not None:
             group.rebalance_timer.cancel()
@@ -140,7 +140,7 @@ class GroupRebalancer:
         group.generation_id += 1
         if group.is_empty:
             group.protocol_name = None
-            group.transition(GroupState.EMPTY)
+            group.transition(ClassicGroupState.EMPTY)
             return
         if not group.elect_joined_leader():
             # Only static members, and none is back yet: wait on for one of them, until their sessions end.
@@ -149,7 +149,7 @@ class GroupRebalancer:
             group.rebalance_timer = self._scheduler.call_at(deadline, partial(self._complete_join, group))
             return
         group.protocol_name = group.select_protocol()
-        group.transition(GroupState.COMPLETING_REBALANCE)
+        group.transition(ClassicGroupState.COMPLETING_REBALANCE)
         group.pending_sync = set(group.members)
         group.pending_sync_timer = self._scheduler.call_at(
             self._scheduler.time() + group.rebalance_timeout, partial(self._pending_sync_over, group)
@@ -160,19 +160,19 @@ class GroupRebalancer:
                 self.rearm(group, member)
                 member.answer_join(self.joined(group, member))
 
-    def _stop_pending_sync(self, group: Group) -> None:
+    def _stop_pending_sync(self, group: ClassicGroup) -> None:
         group.pending_sync.clear()
         if group.pending_sync_timer is not None:
             group.pending_sync_timer.cancel()
             group.pending_sync_timer = None
 
-    def _pending_sync_over(self, group: Group) -> None:
+    def _pending_sync_over(self, group: ClassicGroup) -> None:
         late = [member_id for member_id in group.pending_sync if member_id in group.members]
         self._stop_pending_sync(group)
         for member_id in late:
             self.drop_member(group, member_id)
 
-    def _session_over(self, group: Group, member: Member) -> None:
+    def _session_over(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
         if not member.is_new and (member.join_response is not None or member.sync_response is not None):
             self.rearm(group, member)
         elif group.members.get(member.member_id) is member:

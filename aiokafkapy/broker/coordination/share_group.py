@@ -1,7 +1,7 @@
 """One share group: its members, its epochs, and the partitions of each member, which it may have with others (KIP-932).
 
-Owns the state of a group; it starts no timer and knows no request: that is ``share_groups.ShareGroupManager``. Records
-are nothing to it: see ``share_partition``. Kafka's counterparts are ``ShareGroup`` and ``ShareGroupMember``.
+Owns the state of a group; it starts no timer and knows no request: that is ``share_group_manager.ShareGroupManager``.
+Records are nothing to it: see ``share_partition``. Kafka's counterparts are ``ShareGroup`` and ``ShareGroupMember``.
 
 Rules:
 

@@ -1,7 +1,7 @@
 """One transactional id: its producer, its state and its open transaction. Pure: every time is an argument.
 
 Owns the state table and the effect of each step on producer id and epoch; must not know which step is allowed when
-(``transactions`` decides), nor disk nor partitions' logs. Kafka's counterparts are ``TransactionState`` and
+(``transaction_coordinator`` decides), nor disk nor partitions' logs. Kafka's counterparts are ``TransactionState`` and
 ``TransactionMetadata``.
 
 Rules:

@@ -1,6 +1,6 @@
 """The timer that aborts transactions which are over their time.
 
-Owns one timer, set to the first deadline; ``transactions`` decides. Kafka's counterpart is the task
+Owns one timer, set to the first deadline; ``transaction_coordinator`` decides. Kafka's counterpart is the task
 ``transaction-abort`` of ``TransactionCoordinator``, which looks every ten seconds.
 """
 
@@ -11,7 +11,7 @@ from typing import Final
 from ...errors import KafkaError
 from ...observability import get_logger
 from ..scheduler import Scheduler, TimerHandle
-from .transactions import TransactionCoordinator
+from .transaction_coordinator import TransactionCoordinator
 
 __all__ = ["TransactionExpiry"]
 

@@ -18,7 +18,7 @@ from ...protocol.codec import Struct
 from ...protocol.messages import milliseconds
 from ..context import RequestContext
 from ..coordination.assignors import Assignment, TopicIdPartition
-from ..coordination.consumer_groups import ConsumerGroupHeartbeat
+from ..coordination.consumer_group_manager import ConsumerGroupHeartbeat
 from ..features import GROUP_VERSION
 from ..security.acls import Operation
 from . import Body, Response, register

@@ -13,7 +13,7 @@ from typing import Final
 from ...errors import GroupIdNotFoundError, KafkaError
 from ...protocol.api import ApiKey
 from ..context import NOT_ASKED, RequestContext
-from ..coordination.group import Group, GroupState, Member
+from ..coordination.classic_group import ClassicGroup, ClassicGroupMember, ClassicGroupState
 from ..security.acls import Operation, ResourceType
 from . import Body, Response, error_message, register
 from .coordination import check_group
@@ -38,20 +38,20 @@ def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, o
     try:
         check_group(context, Operation.DESCRIBE, group_id)
         group = context.state.groups.get(group_id)
-        if not isinstance(group, Group) and context.api_version >= NOT_FOUND_FROM_VERSION:
+        if not isinstance(group, ClassicGroup) and context.api_version >= NOT_FOUND_FROM_VERSION:
             problem = "not found" if group is None else "is not a classic group"
             raise GroupIdNotFoundError(f"Group {group_id} {problem}.")
     except KafkaError as error:
         return _failed(group_id, error)
-    if not isinstance(group, Group):
-        return {"group_id": group_id, "error_code": 0, "group_state": GroupState.DEAD.value}
+    if not isinstance(group, ClassicGroup):
+        return {"group_id": group_id, "error_code": 0, "group_state": ClassicGroupState.DEAD.value}
     wants_operations = getattr(body, "include_authorized_operations", False)
     return {
         "error_code": 0,
         "group_id": group_id,
         "group_state": group.state.value,
         "protocol_type": group.protocol_type or "",
-        "protocol_data": group.protocol_name or "" if group.state is GroupState.STABLE else "",
+        "protocol_data": group.protocol_name or "" if group.state is ClassicGroupState.STABLE else "",
         "members": [_member(group, member) for member in group.members.values()],
         "authorized_operations": (
             context.authorized_operations(ResourceType.GROUP, group_id) if wants_operations else NOT_ASKED
@@ -59,8 +59,8 @@ def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, o
     }
 
 
-def _member(group: Group, member: Member) -> dict[str, object]:
-    is_stable = group.state is GroupState.STABLE
+def _member(group: ClassicGroup, member: ClassicGroupMember) -> dict[str, object]:
+    is_stable = group.state is ClassicGroupState.STABLE
     return {
         "member_id": member.member_id,
         "group_instance_id": member.group_instance_id,
@@ -76,5 +76,5 @@ def _failed(group_id: str, error: KafkaError) -> dict[str, object]:
         "group_id": group_id,
         "error_code": error.code,
         "error_message": error_message(error),
-        "group_state": GroupState.DEAD.value,
+        "group_state": ClassicGroupState.DEAD.value,
     }

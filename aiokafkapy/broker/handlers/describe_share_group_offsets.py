@@ -14,7 +14,7 @@ from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..coordination.assignors import TopicIdPartition
-from ..coordination.share_partitions import NO_OFFSET, ShareState
+from ..coordination.share_partition_manager import NO_OFFSET, ShareState
 from ..security.acls import Operation, ResourceType
 from . import Body, Response, error_message, register
 from .coordination import check_group

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..coordination.group import MemberIdentity
+from ..coordination.classic_group import MemberIdentity
 from ..security.acls import Operation
 from . import Body, Response, register
 from .coordination import check_group

@@ -16,7 +16,7 @@ from typing import Final
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..coordination.group import JoinRequest, JoinResult
+from ..coordination.classic_group import JoinRequest, JoinResult
 from ..security.acls import Operation
 from . import Body, Response, register
 from .coordination import check_group, seconds

@@ -13,7 +13,7 @@ from typing import Final
 
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..coordination.group import MemberIdentity
+from ..coordination.classic_group import MemberIdentity
 from ..security.acls import Operation
 from . import Body, Response, register
 from .coordination import check_group

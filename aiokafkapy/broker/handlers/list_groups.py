@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..coordination.classic_group import ClassicGroup
 from ..coordination.consumer_group import ConsumerGroup
-from ..coordination.group import Group
 from ..security.acls import Operation, ResourceType
 from . import Body, Response, register
 
@@ -34,13 +34,15 @@ def handle(context: RequestContext, body: Body) -> Response:
         node = context.state.coordinator_for(group.group_id)
         if node is None or node.node_id != context.node_id:
             continue
-        group_type = CLASSIC if isinstance(group, Group) else CONSUMER if isinstance(group, ConsumerGroup) else SHARE
+        group_type = (
+            CLASSIC if isinstance(group, ClassicGroup) else CONSUMER if isinstance(group, ConsumerGroup) else SHARE
+        )
         if (states and group.state.value.lower() not in states) or (types and group_type not in types):
             continue
         groups.append(
             {
                 "group_id": group.group_id,
-                "protocol_type": (group.protocol_type or "") if isinstance(group, Group) else group_type,
+                "protocol_type": (group.protocol_type or "") if isinstance(group, ClassicGroup) else group_type,
                 "group_state": group.state.value,
                 "group_type": group_type,
             }

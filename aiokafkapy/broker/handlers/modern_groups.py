@@ -13,7 +13,7 @@ from ...errors import KafkaError, TopicAuthorizationFailedError
 from ..context import NOT_ASKED, RequestContext
 from ..coordination.assignors import Assignment
 from ..coordination.consumer_group import ConsumerGroup
-from ..coordination.consumer_groups import HeartbeatResult
+from ..coordination.consumer_group_manager import HeartbeatResult
 from ..coordination.modern_group import ModernGroupMember
 from ..coordination.share_group import ShareGroup
 from ..security.acls import Operation, ResourceType

@@ -16,7 +16,7 @@ from ...errors import KafkaError, OffsetMetadataTooLargeError
 from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
 from ..context import RequestContext
-from ..coordination.group import MemberIdentity
+from ..coordination.classic_group import MemberIdentity
 from ..coordination.group_offsets import CommittedOffset
 from ..security.acls import Operation
 from . import Body, Response, register

@@ -14,7 +14,7 @@ from __future__ import annotations
 from ...errors import UnsupportedVersionError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..coordination.share_groups import ShareGroupHeartbeat
+from ..coordination.share_group_manager import ShareGroupHeartbeat
 from ..features import SHARE_VERSION
 from ..security.acls import Operation
 from . import Body, Response, register

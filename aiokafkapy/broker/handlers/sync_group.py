@@ -15,7 +15,7 @@ from typing import Final
 from ...errors import InconsistentGroupProtocolError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..coordination.group import MemberIdentity, SyncRequest, SyncResult
+from ..coordination.classic_group import MemberIdentity, SyncRequest, SyncResult
 from ..security.acls import Operation
 from . import Body, Response, register
 from .coordination import check_group

@@ -14,7 +14,7 @@ from typing import Final
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..coordination.group import MemberIdentity
+from ..coordination.classic_group import MemberIdentity
 from ..security.acls import Operation, ResourceType
 from . import Body, Response, register
 from .coordination import as_a_partition_leader, check_group

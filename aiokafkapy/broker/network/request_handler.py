@@ -45,7 +45,7 @@ from ...protocol.api import ApiKey
 from ...protocol.codec import RequestHeader, decode_request_body, decode_request_header, encode_response
 from ...protocol.writer import PlainMessage
 from ..context import BrokerState, ConnectionInfo, RequestContext
-from ..faults import broker_error
+from ..faults.armed_faults import broker_error
 from ..handlers import CLOSE_CONNECTION, NO_RESPONSE, Answer, Body, Handler, Response, served
 from ..handlers.api_versions import unsupported_version_response
 from .request_channel import Request, RequestChannel, ResponseAction

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from ...errors import KafkaConnectionError
 from ...sockets import new_socket
 from ..nodes.connection_states import Address, format_address
-from ..proxy import parse_proxy
+from ..options.proxy import parse_proxy
 from .happy_eyeballs import interleave_families
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ from .table import shards_of
 from .transactional_publisher import TransactionalPublisher
 
 if TYPE_CHECKING:
-    from ...producer.options import ProducerKeywords
+    from ...producer.options.keywords import ProducerKeywords
 
 __all__ = ["OutboxRelay"]
 

@@ -13,8 +13,9 @@ Rule: a format's module, and its library, is imported when its first name is ask
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from ..._lazy import lazy_names
 
 if TYPE_CHECKING:
     from aiokafkapy.integrations.schema_registry.avro import AvroDeserializer, AvroSerializer
@@ -105,41 +106,49 @@ __all__ = [
 ]
 
 _HOMES = {
-    "avro": ("AvroDeserializer", "AvroSerializer"),
-    "avro_models": ("avro_schema",),
-    "client": ("Compatibility", "SchemaRegistryClient"),
-    "config": ("RegistryConfig",),
-    "data_contracts": ("Metadata", "Rule", "RuleSet"),
-    "deserializer": ("DeserializationError",),
-    "errors": (
-        "IncompatibleSchemaError",
-        "InvalidSchemaError",
-        "KeyManagementError",
-        "RegistryAuthenticationError",
-        "RegistryUnavailableError",
-        "RuleFailedError",
-        "SchemaNotFoundError",
-        "SchemaRegistryError",
-        "SchemaRulesError",
-        "SubjectNotFoundError",
-        "VersionNotFoundError",
-    ),
-    "json_schemas": ("JsonSchemaDeserializer", "JsonSchemaSerializer", "json_schema"),
-    "protobuf": ("ProtobufDeserializer", "ProtobufSerializer", "protobuf_schema"),
-    "rules.kms": ("KmsDriver", "LocalKms"),
-    "rules.running": ("PreparedRule", "RuleContext", "RuleExecutor", "SchemaRules"),
-    "schemas": ("RegisteredSchema", "Schema", "SchemaReference"),
-    "subjects": ("record_name_strategy", "topic_name_strategy", "topic_record_name_strategy"),
-    "wire_format": ("WireFormatError",),
+    "AvroDeserializer": "avro",
+    "AvroSerializer": "avro",
+    "Compatibility": "client",
+    "DeserializationError": "deserializer",
+    "IncompatibleSchemaError": "errors",
+    "InvalidSchemaError": "errors",
+    "JsonSchemaDeserializer": "json_schemas",
+    "JsonSchemaSerializer": "json_schemas",
+    "KeyManagementError": "errors",
+    "KmsDriver": "rules.kms",
+    "LocalKms": "rules.kms",
+    "Metadata": "data_contracts",
+    "PreparedRule": "rules.running",
+    "ProtobufDeserializer": "protobuf",
+    "ProtobufSerializer": "protobuf",
+    "RegisteredSchema": "schemas",
+    "RegistryAuthenticationError": "errors",
+    "RegistryConfig": "config",
+    "RegistryUnavailableError": "errors",
+    "Rule": "data_contracts",
+    "RuleContext": "rules.running",
+    "RuleExecutor": "rules.running",
+    "RuleFailedError": "errors",
+    "RuleSet": "data_contracts",
+    "Schema": "schemas",
+    "SchemaNotFoundError": "errors",
+    "SchemaReference": "schemas",
+    "SchemaRegistryClient": "client",
+    "SchemaRegistryError": "errors",
+    "SchemaRules": "rules.running",
+    "SchemaRulesError": "errors",
+    "SubjectNotFoundError": "errors",
+    "VersionNotFoundError": "errors",
+    "WireFormatError": "wire_format",
+    "avro_schema": "avro_models",
+    "json_schema": "json_schemas",
+    "protobuf_schema": "protobuf",
+    "record_name_strategy": "subjects",
+    "topic_name_strategy": "subjects",
+    "topic_record_name_strategy": "subjects",
 }
 
-
-def __getattr__(name: str) -> object:
-    """Import the module that holds ``name`` on first access."""
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

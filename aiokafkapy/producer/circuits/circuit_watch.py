@@ -16,8 +16,8 @@ from typing import Final
 from ...errors import DeliveryTimeoutError, KafkaError, MetadataTimeoutError, TopicAuthorizationFailedError
 from ...observability import RateLimitedLogger, get_logger
 from ..accumulator.producer_batch import ProducerBatch
-from ..circuit_options import CircuitBreaker
 from ..observation.batch_watch import BatchWatcher, PassingWatch
+from ..options.circuit_options import CircuitBreaker
 from .circuits import Circuits, CircuitStatus
 
 __all__ = ["CircuitWatch"]

@@ -38,7 +38,7 @@ from ...errors import (
     TransactionAbortedError,
 )
 from ...states import StateTable
-from ..circuit_options import CircuitBreaker
+from ..options.circuit_options import CircuitBreaker
 
 __all__ = ["CIRCUIT_STATES", "CircuitState", "CircuitStatus", "Circuits"]
 

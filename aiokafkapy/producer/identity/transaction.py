@@ -2,7 +2,7 @@
 
 Owns the states of Kafka's ``TransactionManager`` that only a transactional producer has, the partitions and groups of
 the open transaction, and the effect of an error on it. It knows no sockets, no clock and no asyncio:
-``TransactionCoordinator`` sends the requests that are due, the accumulator asks at drain, the Sender tells which
+``TransactionRequests`` sends the requests that are due, the accumulator asks at drain, the Sender tells which
 batches failed.
 
 Rules, KIP-98, KIP-360, KIP-588, KIP-890, KIP-1050:

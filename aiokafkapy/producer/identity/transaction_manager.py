@@ -3,7 +3,7 @@
 It owns the producer id and epoch, and per partition (Kafka's ``TxnPartitionMap`` and ``TxnPartitionEntry``) the next
 sequence number, the last one acknowledged, and the batches that have a sequence and no outcome yet, on the wire or
 waiting to be sent again. It knows no sockets and no clock (``now`` is an argument); the accumulator asks it at drain,
-the Sender tells it outcomes. For a transactional producer ``TransactionCoordinator`` gets the id, and ``Transaction``
+the Sender tells it outcomes. For a transactional producer ``TransactionRequests`` gets the id, and ``Transaction``
 decides the effect of an error on the open transaction.
 
 Rules, KIP-98 and KIP-360:

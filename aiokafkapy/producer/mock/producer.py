@@ -30,10 +30,10 @@ from .log import GroupOffsets, MockLog, SentRecord
 from .runtime import MockFailures, MockRuntime
 
 if TYPE_CHECKING:
-    from ...client.tap import TapFormat, TapTarget, WireTap
+    from ...client.tap.wire_tap import TapFormat, TapTarget, WireTap
     from ...cluster.cluster import Cluster
     from ..config import ProducerConfig
-    from ..options import ProducerOptions
+    from ..options.keywords import ProducerOptions
     from ..runtime import ProducerRuntime
 
 __all__ = ["MockFailures", "MockProducer"]
@@ -166,20 +166,20 @@ class MockProducer(KafkaProducer[K, V]):
     def transaction_committed(self) -> bool:
         """True when the last transaction that has ended was committed."""
         runtime = self._life.runtime
-        coordinator = None if runtime is None else cast("MockRuntime", runtime).coordinator
-        return coordinator is not None and coordinator.commits > 0 and not coordinator.was_aborted
+        requests = None if runtime is None else cast("MockRuntime", runtime).transaction_requests
+        return requests is not None and requests.commits > 0 and not requests.was_aborted
 
     @property
     def transaction_aborted(self) -> bool:
         """True when the last transaction that has ended was aborted."""
         runtime = self._life.runtime
-        return runtime is not None and cast("MockRuntime", runtime).coordinator.was_aborted
+        return runtime is not None and cast("MockRuntime", runtime).transaction_requests.was_aborted
 
     @property
     def commit_count(self) -> int:
         """Transactions that were committed since ``start()``."""
         runtime = self._life.runtime
-        return 0 if runtime is None else cast("MockRuntime", runtime).coordinator.commits
+        return 0 if runtime is None else cast("MockRuntime", runtime).transaction_requests.commits
 
     @property
     def sent_offsets(self) -> bool:
@@ -253,7 +253,7 @@ class MockProducer(KafkaProducer[K, V]):
         format: TapFormat | None = None,  # noqa: A002
     ) -> WireTap:
         """A tap that records nothing: nothing goes over a wire."""
-        from ...client.tap import WireTap
+        from ...client.tap.wire_tap import WireTap
 
         self._intake.usable_runtime()
         return WireTap(target, payloads=payloads, format=format)

@@ -1,7 +1,7 @@
 """``MockRuntime``: a started ``MockProducer`` has it in the place of ``ProducerRuntime``.
 
 Owns the parts that the producer's calls use, without a Sender, batches or a network. Transactions are the producer's
-own, ``Transactions`` with ``Transaction``'s states; their coordinator is ``MockCoordinator``, which answers at once.
+own, ``Transactions`` with ``Transaction``'s states; their requests are ``MockTransactionRequests``, answered at once.
 
 Rule: a call changes the state of a transaction, and raises errors, by the same code as a real producer's.
 """
@@ -97,8 +97,8 @@ class MockTransaction(Transaction):
         super().begin()
 
 
-class MockCoordinator:
-    """``TransactionCoordinator`` without a broker."""
+class MockTransactionRequests:
+    """``TransactionRequests`` without a broker."""
 
     def __init__(self, log: MockLog, failures: MockFailures) -> None:
         self._log = log
@@ -174,7 +174,7 @@ class MockRuntime:
         self.admission = MockLine(topics, partitioner, self.max_block, self._append)
         self.sender = SimpleNamespace(wakeup=self._begin_next)
         self.deadlines = RecordDeadlines(loop, self._on_overdue)
-        self.coordinator = MockCoordinator(log, failures)
+        self.transaction_requests = MockTransactionRequests(log, failures)
         name = config.transactional_id
         self.transaction = None if name is None else MockTransaction(name, failures)
         self.transactions: Transactions | None = None
@@ -192,9 +192,11 @@ class MockRuntime:
         return self.is_bound and self.loop is asyncio._get_running_loop()
 
     def open_transactions(self, intake: RecordIntake) -> Transactions | None:
-        """The producer's own, with another coordinator."""
+        """The producer's own, with other requests."""
         if self.transaction is not None:
-            self.transactions = Transactions(cast(Any, self), intake, self.transaction, cast(Any, self.coordinator))
+            self.transactions = Transactions(
+                cast(Any, self), intake, self.transaction, cast(Any, self.transaction_requests)
+            )
         return self.transactions
 
     # calls that need no broker here

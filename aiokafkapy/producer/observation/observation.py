@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...client.network_client import NetworkClient
-from ...client.tap import WireTap
-from ...client.watch import ClientWatch
+from ...client.tap.watch import ClientWatch
+from ...client.tap.wire_tap import WireTap
 from ...observability.observer import Observers
 from .batch_watch import BatchWatch
 from .node_metrics import NodeMetrics

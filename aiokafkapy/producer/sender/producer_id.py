@@ -18,9 +18,9 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from ...client.config_fields import MAX_INT
 from ...client.nodes.client_request import ClientRequest, ClientResponse
 from ...client.nodes.sender_client import SenderClient
+from ...client.options.config_fields import MAX_INT
 from ...errors import (
     ClusterAuthorizationFailedError,
     CoordinatorLoadInProgressError,

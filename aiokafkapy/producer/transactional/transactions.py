@@ -1,7 +1,7 @@
 """``Transactions``: the calls of a transactional producer, from ``begin`` to the end of each transaction.
 
 Owns the order of things at an end: no more records, every record's outcome, then the coordinator's answer. States and
-the effects of errors are ``Transaction``'s, requests are ``TransactionCoordinator``'s. Kafka's counterpart is the
+the effects of errors are ``Transaction``'s, requests are ``TransactionRequests``'s. Kafka's counterpart is the
 transactional half of ``KafkaProducer``.
 
 Rules:
@@ -46,7 +46,7 @@ from ...observability import describe_error, get_logger
 from ..identity.transaction import PreparedTxnState, Transaction, TransactionState
 from ..intake.record_intake import RecordIntake
 from .group_offsets import GroupMetadata, OffsetToCommit
-from .transaction_coordinator import TransactionCoordinator
+from .transaction_requests import TransactionRequests
 
 if TYPE_CHECKING:
     from .transactions_runtime import TransactionsRuntime
@@ -69,12 +69,12 @@ class Transactions:
         runtime: TransactionsRuntime,
         intake: RecordIntake,
         transaction: Transaction,
-        coordinator: TransactionCoordinator,
+        requests: TransactionRequests,
     ) -> None:
         self._runtime = runtime
         self._intake = intake
         self._transaction = transaction
-        self._coordinator = coordinator
+        self._requests = requests
         self._keeps_prepared = (
             runtime.config.transaction_two_phase_commit_enable and runtime.config.transaction_keep_prepared
         )
@@ -91,9 +91,7 @@ class Transactions:
         """Take the transactional id, within ``max_block_ms``."""
         self._transaction.initialize()
         try:
-            kept = await self._coordinator.init_producer_id(
-                self._runtime.max_block, keeps_prepared=self._keeps_prepared
-            )
+            kept = await self._requests.init_producer_id(self._runtime.max_block, keeps_prepared=self._keeps_prepared)
         except KafkaError as error:
             self._transaction.fail(error)
             raise
@@ -157,11 +155,11 @@ class Transactions:
         try:
             await self._runtime.flush(math.inf)
             await self._offsets_sent()
-            transaction.prepare(self._coordinator.identity)
+            transaction.prepare(self._requests.identity)
         finally:
             if transaction.is_open:
                 self._intake.reopen_gate()
-        return self._coordinator.identity
+        return self._requests.identity
 
     async def complete(self, prepared: PreparedTxnState | None) -> bool:
         """Commit the transaction that is prepared if it is this one, and abort it otherwise; True for a commit."""
@@ -319,12 +317,12 @@ class Transactions:
         transaction = self._transaction
         if transaction.error is None:
             await self._offsets_sent()
-            await self._coordinator.partitions_added()
+            await self._requests.partitions_added()
         if transaction.error is not None:
             raise transaction.error.fresh()
         if transaction.is_known_to_the_broker:
             try:
-                await self._coordinator.end(committed=True, timeout=self._runtime.max_block)
+                await self._requests.end(committed=True, timeout=self._runtime.max_block)
             except KafkaError as error:
                 if transaction.state is _S.COMMITTING_TRANSACTION:  # else it had failed before it was sent
                     transaction.end_failed(error)
@@ -339,7 +337,7 @@ class Transactions:
             call.cancel()
         self._drop_unsent()
         await self._offsets_sent()
-        await self._coordinator.stop_adding_partitions()
+        await self._requests.stop_adding_partitions()
         await self._runtime.flush(math.inf)
         transaction.needs_new_epoch |= transaction.unanswered > 0
         needs_new_epoch = transaction.needs_new_epoch and transaction.version < 2
@@ -347,7 +345,7 @@ class Transactions:
             if transaction.is_known_to_the_broker:
                 needs_new_epoch |= await self._abort_at_broker()
             if needs_new_epoch:
-                await self._coordinator.init_producer_id(self._runtime.max_block)
+                await self._requests.init_producer_id(self._runtime.max_block)
         except KafkaError as failure:
             transaction.end_failed(failure)
             raise
@@ -357,7 +355,7 @@ class Transactions:
         """True when the next transaction needs another epoch on account of the answer."""
         transaction = self._transaction
         try:
-            await self._coordinator.end(committed=False, timeout=self._runtime.max_block)
+            await self._requests.end(committed=False, timeout=self._runtime.max_block)
         except ProducerFencedError:
             if not isinstance(transaction.error, InvalidProducerEpochError):
                 raise
@@ -380,9 +378,9 @@ class Transactions:
             raise transaction.why_no_record()
         try:
             if transaction.version < 2 and group.group_id not in transaction.groups:
-                await self._coordinator.add_offsets(group.group_id, timeout)
+                await self._requests.add_offsets(group.group_id, timeout)
             transaction.groups.add(group.group_id)
-            await self._coordinator.commit_offsets(group, offsets, timeout)
+            await self._requests.commit_offsets(group, offsets, timeout)
         except KafkaError as error:
             transaction.fail(error)
             raise
@@ -419,7 +417,7 @@ class Transactions:
         """Or as soon as the markers are written."""
         with suppress(Exception):  # after any error the broker keeps the records
             async with asyncio.timeout_at(deadline):
-                await self._coordinator.markers_written()
+                await self._requests.markers_written()
         self._transaction.is_held, self._hold = False, None
         self._runtime.sender.wakeup()
 

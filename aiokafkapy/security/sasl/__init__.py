@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..._lazy import lazy_names
+
 if TYPE_CHECKING:
     from .aws_msk_iam import AwsCredentials
     from .json_web_tokens import TokenValidator, unsecured_token
@@ -70,10 +72,9 @@ _HOMES = {
     "unsecured_token": "json_web_tokens",
 }
 
+__getattr__ = lazy_names(__name__, _HOMES)
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+def __dir__() -> list[str]:
+    """The public names, for completion."""
+    return sorted(__all__)

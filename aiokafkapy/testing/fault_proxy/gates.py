@@ -13,8 +13,8 @@ import socket
 import time
 from typing import Generic, Protocol, TypeVar
 
-from aiokafkapy.testing.ports import LOOPBACK
 from aiokafkapy.testing.recording import ConnectionRecorder
+from aiokafkapy.testing.servers.ports import LOOPBACK
 from aiokafkapy.testing.tls import Handshake, ServerTls
 
 from .links import Link, Mode

@@ -26,14 +26,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from aiokafkapy.broker.faults import error_code
-from aiokafkapy.client.tap import DEFAULT_MAX_BYTES
+from aiokafkapy.broker.faults.armed_faults import error_code
+from aiokafkapy.client.tap.wire_tap import DEFAULT_MAX_BYTES
 from aiokafkapy.common import parse_addresses
 from aiokafkapy.errors import KafkaError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.security.handshake_errors import explain_failure
-from aiokafkapy.testing.ports import LOOPBACK, free_port
 from aiokafkapy.testing.recording import ConnectionRecorder, Recorder
+from aiokafkapy.testing.servers.ports import LOOPBACK, free_port
 from aiokafkapy.testing.tls import Given, Handshake, ServerTls, cluster_contexts
 
 from .addresses import rewrite_addresses

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeAlias
 from uuid import UUID
 
-from aiokafkapy.broker.faults import error_code
+from aiokafkapy.broker.faults.armed_faults import error_code
 from aiokafkapy.errors import KafkaError, MalformedFrameError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import (

@@ -26,7 +26,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from aiokafkapy.client.redaction import cover_records, redacted_request, redacted_response
+from aiokafkapy.client.tap.redaction import cover_records, redacted_request, redacted_response
 from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.protocol.api import ApiKey, request_class, schema_versions
 from aiokafkapy.protocol.codec import (

@@ -23,7 +23,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from aiokafkapy.client.tap import DEFAULT_MAX_BYTES, MOST_DECODED, described
+from aiokafkapy.client.tap.wire_tap import DEFAULT_MAX_BYTES, MOST_DECODED, described
 from aiokafkapy.protocol.api import ApiKey, api_name
 from aiokafkapy.protocol.codec import RequestHeader
 

@@ -33,8 +33,8 @@ from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.protocol.framing import FrameDecoder
 
 from ..fault_proxy.addresses import Rename, rewrite_addresses
-from ..ports import LOOPBACK, free_port
 from ..recording import Exchange, Recording
+from ..servers.ports import LOOPBACK, free_port
 from ..tls import Given, Handshake, ServerTls
 from .logins import Logins
 from .script import Part, ReplayMismatchError, Reply, Script

@@ -17,7 +17,7 @@ from typing import Any, Final
 from aiokafkapy import errors
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.broker.context import RequestContext
-from aiokafkapy.broker.faults import Fault
+from aiokafkapy.broker.faults.armed_faults import Fault
 from aiokafkapy.broker.handlers import Answer
 from aiokafkapy.broker.handlers.leadership import find_partition
 from aiokafkapy.broker.storage.log_validator import the_batch

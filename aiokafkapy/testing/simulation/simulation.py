@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from ... import errors
 from ...broker import DevBroker
-from ...broker.control_calls import ControlCall
+from ...broker.faults.control_calls import ControlCall
 from ...broker.network.request_channel import Response, ResponseAction
 from ...common import Node
 from ...protocol.api import ApiKey

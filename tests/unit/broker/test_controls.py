@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from aiokafkapy.broker.control_calls import ControlCall
 from aiokafkapy.broker.controls import Controls
-from aiokafkapy.broker.fault_schedule import FaultSchedule, ScheduledFault
+from aiokafkapy.broker.faults.control_calls import ControlCall
+from aiokafkapy.broker.faults.fault_schedule import FaultSchedule, ScheduledFault
 from aiokafkapy.errors import NotLeaderOrFollowerError, RequestTimedOutError
 from aiokafkapy.protocol.api import ApiKey
 

@@ -8,7 +8,7 @@ import signal
 import pytest
 import typer
 
-from aiokafkapy.cli.ending import EXIT_INTERRUPTED, CommandError
+from aiokafkapy.cli.reporting import EXIT_INTERRUPTED, CommandError
 from aiokafkapy.cli.running import Stop, run
 from aiokafkapy.errors import ConfigurationError, KafkaError, MetadataTimeoutError
 

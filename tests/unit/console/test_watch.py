@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 
-from aiokafkapy.broker.control_calls import ControlCall
+from aiokafkapy.broker.faults.control_calls import ControlCall
 from aiokafkapy.console.model import RequestRow
 from aiokafkapy.console.watch import Message, Watch
 from aiokafkapy.errors import KafkaTimeoutError

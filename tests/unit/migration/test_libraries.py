@@ -11,7 +11,7 @@ import pytest
 
 from aiokafkapy import KafkaProducer
 from aiokafkapy.migration.libraries import AIOKAFKA, CONFLUENT, KAFKA_PYTHON, LIBRARIES, Library, option_advice
-from aiokafkapy.producer.options import SaslKeywords
+from aiokafkapy.producer.options.keywords import SaslKeywords
 
 OURS = {name for name in dir(KafkaProducer) if not name.startswith("_")}
 CALL = re.compile(r"(await )?\bproducer\.(\w+)(?:(\()([^)]*)\))?")

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.given_config import make_config
-from aiokafkapy.producer.topic_options import TopicOptions
+from aiokafkapy.producer.options.topic_options import TopicOptions
 from aiokafkapy.record.compression import Compression
 
 

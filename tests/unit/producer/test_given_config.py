@@ -7,8 +7,8 @@ import pytest
 from aiokafkapy import KafkaProducer
 from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.producer.config import ProducerConfig
-from aiokafkapy.producer.config_fields import ProducerConfigFields
 from aiokafkapy.producer.given_config import as_model, make_config, plain_config
+from aiokafkapy.producer.options.config_fields import ProducerConfigFields
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
 from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.intake.record_deadlines import Accepted
 from aiokafkapy.producer.runtime import ProducerRuntime
-from aiokafkapy.testing.ports import free_port
+from aiokafkapy.testing.servers.ports import free_port
 
 from .sender_fakes import cluster_of
 

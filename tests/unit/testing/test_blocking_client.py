@@ -12,7 +12,7 @@ from aiokafkapy.broker import DevBroker
 from aiokafkapy.errors import KafkaTimeoutError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing.blocking_client import Admin, exchange
-from aiokafkapy.testing.ports import free_port
+from aiokafkapy.testing.servers.ports import free_port
 
 
 def _admin(bootstrap_servers: str) -> Admin:

@@ -151,7 +151,7 @@ def test_the_plugin_imports_nothing_of_ours_until_a_fixture_is_requested(pyteste
         def test_it():
             ours = {name for name in sys.modules if name.startswith("aiokafkapy.")}
             testing = {"aiokafkapy.testing", "aiokafkapy.testing.pytest_plugin"}
-            assert ours <= testing | {"aiokafkapy._core", "aiokafkapy._form", "aiokafkapy._version"} | {
+            assert ours <= testing | {"aiokafkapy._core", "aiokafkapy._form", "aiokafkapy._lazy", "aiokafkapy._version"} | {
                 name for name in ours if name.startswith("aiokafkapy.errors")}
         """
     )

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from aiokafkapy.broker.config import BrokerConfig
-from aiokafkapy.broker.coordination.group import (
-    GroupState,
+from aiokafkapy.broker.coordination.classic_group import (
+    ClassicGroupState,
     JoinRequest,
     JoinResult,
     MemberIdentity,
     SyncRequest,
     SyncResult,
 )
+from aiokafkapy.broker.coordination.group_coordinator import GroupCoordinator
 from aiokafkapy.broker.coordination.group_offsets import CommittedOffset
-from aiokafkapy.broker.coordination.groups import GroupCoordinator
 from aiokafkapy.broker.storage.topics import TopicRegistry
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import (
@@ -98,7 +98,7 @@ class Groups:
         assert not waiting
         self.sync(first, {first.member_id: b"1", second[0].member_id: b"2"})
         assert waiting[0].assignment == b"2"
-        assert self.group.state is GroupState.STABLE
+        assert self.group.state is ClassicGroupState.STABLE
         return first, second[0]
 
 

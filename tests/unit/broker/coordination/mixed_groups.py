@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from aiokafkapy.broker.coordination.assignors import Assignment, TopicIdPartition
-from aiokafkapy.broker.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatResult
-from aiokafkapy.broker.coordination.group import JoinResult, MemberIdentity
+from aiokafkapy.broker.coordination.classic_group import JoinResult, MemberIdentity
+from aiokafkapy.broker.coordination.consumer_group_manager import ConsumerGroupHeartbeat, HeartbeatResult
 from aiokafkapy.errors import KafkaError
 from tests.embedded_protocol import assignment, assignment_of, subscription
 

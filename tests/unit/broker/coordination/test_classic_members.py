@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from aiokafkapy.broker.coordination.classic_group import JoinResult, MemberIdentity, SyncRequest, SyncResult
 from aiokafkapy.broker.coordination.consumer_group import MemberState
-from aiokafkapy.broker.coordination.group import JoinResult, MemberIdentity, SyncRequest, SyncResult
 from aiokafkapy.broker.coordination.group_offsets import CommittedOffset
 from aiokafkapy.errors import (
     FencedInstanceIdError,

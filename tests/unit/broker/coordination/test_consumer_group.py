@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from aiokafkapy.broker.coordination.assignors import Assignment
-from aiokafkapy.broker.coordination.consumer_groups import HeartbeatResult
+from aiokafkapy.broker.coordination.consumer_group_manager import HeartbeatResult
 from aiokafkapy.errors import FencedMemberEpochError, UnknownMemberIdError, UnreleasedInstanceIdError
 
-from .test_consumer_groups import NOTHING, ConsumerGroups
+from .test_consumer_group_manager import NOTHING, ConsumerGroups
 
 TOPICS = ["t", "orders", "orders-eu"]
 SUBSCRIPTIONS = st.sampled_from([["t"], ["t", "orders"], ["orders"], []])

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from aiokafkapy.broker.coordination.classic_group import ClassicGroup, ClassicGroupState
 from aiokafkapy.broker.coordination.consumer_group import ConsumerGroup
-from aiokafkapy.broker.coordination.group import Group, GroupState
 from aiokafkapy.errors import GroupIdNotFoundError, KafkaStorageError, for_code
 from tests.embedded_protocol import assignment, subscription
 
@@ -119,7 +119,7 @@ def test_a_heartbeat_that_is_refused_upgrades_nothing(groups: MixedGroups) -> No
     old = groups.classic(0, group_instance_id="i")
     with pytest.raises(GroupIdNotFoundError, match="is not a consumer group"):
         groups.beat("n", 1)
-    assert isinstance(groups.group, Group)
+    assert isinstance(groups.group, ClassicGroup)
     groups.heartbeat(old)
 
 
@@ -131,8 +131,12 @@ def test_the_group_is_a_classic_one_again_and_rebalances_when_the_last_other_mem
     groups.join_new("n")
     groups.beat("n", -1)
     group = groups.group
-    assert isinstance(group, Group)
-    assert (group.state, group.generation_id, group.protocol_name) == (GroupState.PREPARING_REBALANCE, 2, "range")
+    assert isinstance(group, ClassicGroup)
+    assert (group.state, group.generation_id, group.protocol_name) == (
+        ClassicGroupState.PREPARING_REBALANCE,
+        2,
+        "range",
+    )
     again = groups.join_old(old.member_id)
     assert (again.generation_id, again.leader) == (3, old.member_id)
     groups.sync(again, {old.member_id: assignment("t", 0, 1, 2, 3)})
@@ -144,7 +148,7 @@ def test_so_it_is_when_the_session_of_the_last_one_ends(groups: MixedGroups) -> 
     groups.join_new("n")
     again = groups.join_old(old.member_id)
     groups.live(50.0, again)
-    assert isinstance(groups.group, Group)
+    assert isinstance(groups.group, ClassicGroup)
     assert list(groups.group.members) == [old.member_id]
 
 
@@ -192,8 +196,8 @@ def test_members_keep_the_targets_of_the_consumer_group_when_a_static_one_change
     kept = groups.group.target["n"]
     changed = groups.join_old(group_instance_id="i")
     group = groups.group
-    assert isinstance(group, Group)
-    assert (group.state, group.generation_id) == (GroupState.STABLE, changed.generation_id)
+    assert isinstance(group, ClassicGroup)
+    assert (group.state, group.generation_id) == (ClassicGroupState.STABLE, changed.generation_id)
     assert groups.synced(changed) == sorted(each.partition for each in kept)
     assert groups.problem(another) is None
 
@@ -202,7 +206,7 @@ def test_members_keep_the_targets_of_the_consumer_group_when_a_static_one_change
 
 
 def test_the_type_of_a_group_survives_a_restart_after_upgrade_and_downgrade(tmp_path: Path) -> None:
-    for leaves, kind in ((False, ConsumerGroup), (True, Group)):
+    for leaves, kind in ((False, ConsumerGroup), (True, ClassicGroup)):
         groups = MixedGroups(data_dir=tmp_path / str(leaves))
         groups.commit()
         groups.classic(0)

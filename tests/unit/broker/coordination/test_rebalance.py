@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy.broker.coordination.group import (
-    GroupState,
+from aiokafkapy.broker.coordination.classic_group import (
+    ClassicGroupState,
     MemberIdentity,
 )
 from aiokafkapy.errors import (
@@ -113,9 +113,9 @@ def test_the_time_to_sync_of_one_generation_drops_nobody_of_the_next(groups: Gro
     groups.join(**session)
     for member in (leader, second[0]):
         groups.join(member.member_id, **session)
-    assert groups.group.state is GroupState.COMPLETING_REBALANCE
+    assert groups.group.state is ClassicGroupState.COMPLETING_REBALANCE
     groups.scheduler.advance(REBALANCE - 1)
-    assert groups.group.state is GroupState.COMPLETING_REBALANCE
+    assert groups.group.state is ClassicGroupState.COMPLETING_REBALANCE
     assert len(groups.group.members) == 3
     groups.coordinator.close()
     assert not groups.scheduler.pending
@@ -144,7 +144,7 @@ def test_a_member_that_waits_for_an_answer_lives(groups: Groups) -> None:
 def test_when_all_are_gone_the_group_is_empty_and_keeps_its_generation(groups: Groups) -> None:
     groups.alone()
     groups.scheduler.advance(SESSION)
-    assert (groups.group.state, groups.group.generation_id, groups.group.is_empty) == (GroupState.EMPTY, 2, True)
+    assert (groups.group.state, groups.group.generation_id, groups.group.is_empty) == (ClassicGroupState.EMPTY, 2, True)
     assert groups.join()[0].generation_id == 3
 
 

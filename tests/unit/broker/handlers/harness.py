@@ -11,10 +11,10 @@ from aiokafkapy.broker.clock import WallClock
 from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.context import BrokerState, ConnectionInfo, RequestContext
 from aiokafkapy.broker.controls import Controls
-from aiokafkapy.broker.coordination.groups import GroupCoordinator
+from aiokafkapy.broker.coordination.group_coordinator import GroupCoordinator
 from aiokafkapy.broker.coordination.purgatory import Purgatory
+from aiokafkapy.broker.coordination.transaction_coordinator import TransactionCoordinator
 from aiokafkapy.broker.coordination.transaction_markers import TransactionMarkers
-from aiokafkapy.broker.coordination.transactions import TransactionCoordinator
 from aiokafkapy.broker.features import Features
 from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, dispatch_table
 from aiokafkapy.broker.security.authentication import Authentication

@@ -4,7 +4,7 @@ import socket
 import pytest
 
 from aiokafkapy.broker.network.held_ports import HeldPorts
-from aiokafkapy.testing.ports import LOOPBACK, free_port
+from aiokafkapy.testing.servers.ports import LOOPBACK, free_port
 
 
 def bind(port: int) -> None:

@@ -22,7 +22,7 @@ from aiokafkapy.errors import (
 )
 from aiokafkapy.security.sasl.json_web_tokens import unsecured_token
 from aiokafkapy.security.sasl.scram_credential import ScramCredential
-from aiokafkapy.testing.ports import free_port
+from aiokafkapy.testing.servers.ports import free_port
 
 USERS = {"alice": "hush-alice"}
 CREDENTIAL = ScramCredential(b"salt-for-carol", b"stored", b"server", 4_096)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from aiokafkapy.broker.config import BrokerConfig
-from aiokafkapy.broker.coordination.group import MemberIdentity
+from aiokafkapy.broker.coordination.classic_group import MemberIdentity
+from aiokafkapy.broker.coordination.group_coordinator import GroupCoordinator
 from aiokafkapy.broker.coordination.group_offsets import CommittedOffset
-from aiokafkapy.broker.coordination.groups import GroupCoordinator
 from aiokafkapy.broker.storage.log import PartitionLog
 from aiokafkapy.broker.storage.log_manager import LogManager
 from aiokafkapy.broker.storage.topics import TopicRegistry

@@ -11,7 +11,7 @@ from aiokafkapy.common import NO_LEADER
 from aiokafkapy.producer.accumulator.batch_phases import BatchPhases
 from aiokafkapy.producer.accumulator.phase_timer import PhaseTimer
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
-from aiokafkapy.producer.topic_options import TopicOptions
+from aiokafkapy.producer.options.topic_options import TopicOptions
 from aiokafkapy.record.builder import RecordBatchBuilder
 
 from ..accumulator_harness import KIB, LARGE, T0, Harness

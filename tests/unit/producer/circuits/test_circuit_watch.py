@@ -15,9 +15,9 @@ from aiokafkapy.errors import (
     TopicAuthorizationFailedError,
 )
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
-from aiokafkapy.producer.circuit_options import CircuitBreaker
 from aiokafkapy.producer.circuits import circuit_watch
 from aiokafkapy.producer.circuits.circuit_watch import CircuitWatch
+from aiokafkapy.producer.options.circuit_options import CircuitBreaker
 from aiokafkapy.record.builder import RecordBatchBuilder
 from aiokafkapy.testing.clock import VirtualClock
 

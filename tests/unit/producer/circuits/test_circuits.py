@@ -17,8 +17,8 @@ from aiokafkapy.errors import (
     RecordTooLargeError,
     TopicAuthorizationFailedError,
 )
-from aiokafkapy.producer.circuit_options import CircuitBreaker
 from aiokafkapy.producer.circuits.circuits import Circuits, CircuitStatus
+from aiokafkapy.producer.options.circuit_options import CircuitBreaker
 
 ERROR = DeliveryTimeoutError("no outcome")
 

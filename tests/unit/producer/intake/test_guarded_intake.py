@@ -8,12 +8,12 @@ import pytest
 
 from aiokafkapy import ProducerRecord
 from aiokafkapy.errors import CircuitOpenError, DeliveryTimeoutError, InvalidTopicError, ProducerNotStartedError
-from aiokafkapy.producer.circuit_options import CircuitBreaker
 from aiokafkapy.producer.circuits.circuits import Circuits
 from aiokafkapy.producer.deliveries.delivery import Delivery
 from aiokafkapy.producer.intake.guarded_intake import GuardedIntake, GuardedInterceptedIntake
 from aiokafkapy.producer.intake.interceptors import ProducerInterceptors
 from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
+from aiokafkapy.producer.options.circuit_options import CircuitBreaker
 
 from ..intake_harness import IntakeRuntime, not_started
 

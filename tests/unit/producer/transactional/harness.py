@@ -17,7 +17,7 @@ from aiokafkapy.producer.identity.transaction import PreparedTxnState, Transacti
 from aiokafkapy.producer.identity.transaction_manager import TransactionManager
 from aiokafkapy.producer.intake.record_intake import RecordIntake
 from aiokafkapy.producer.transactional.group_offsets import GroupMetadata, OffsetToCommit
-from aiokafkapy.producer.transactional.transaction_coordinator import TransactionCoordinator
+from aiokafkapy.producer.transactional.transaction_requests import TransactionRequests
 from aiokafkapy.producer.transactional.transactions import Transactions
 from aiokafkapy.producer.transactional.transactions_runtime import TransactionsRuntime
 
@@ -57,7 +57,7 @@ class World:
             cast(TransactionsRuntime, self.runtime),
             cast(RecordIntake, self),
             self.transaction,
-            cast(TransactionCoordinator, self),
+            cast(TransactionRequests, self),
         )
 
     async def started(self) -> World:

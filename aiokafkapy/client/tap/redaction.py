@@ -1,0 +1,209 @@
+"""Frames with secrets and records written over, each as long as it was, for a packet capture.
+
+Owns which bytes of a frame are hidden. Pure: it knows no file and no connection. ``tap.described`` is its sister for
+text, by the same rules.
+
+Rules:
+
+- Without ``payloads`` every run of bytes is zeros; of record batches that are not compressed the keys, values and
+  headers only, so that their offsets and sizes can still be read, with the checksum that fits.
+- Proofs of identity, SASL's bytes, tokens and secret options of a configuration, are hidden in any case.
+- A frame that cannot be taken apart, or is not as long when it is put together again, has its header, and zeros.
+- A frame with nothing to hide is left as it came.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, TypeAlias
+
+from ...observability import is_secret_name
+from ...protocol.api import PROOF_FIELDS, ApiKey
+from ...protocol.codec import (
+    decode_request,
+    decode_request_header,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+from ...record.crc import crc32c
+from ...record.layout import BATCH_HEADER_SIZE
+
+__all__ = ["Cover", "cover_records", "redacted_request", "redacted_response"]
+
+Cover: TypeAlias = Callable[[bytes, bool], bytes]
+"""As many other bytes for a key, a value, a header's value, or (True) a header's name."""
+
+_WITHOUT_PROOFS: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
+"""Large frames of these have payloads and nothing else to hide."""
+
+_CRC_AT, _ATTRIBUTES_AT, _COUNT_AT = 17, 21, 57
+
+
+def redacted_request(data: bytes, *, payloads: bool, most_decoded: int) -> bytes:
+    """A whole request, its size included, without the hidden parts; a larger one is not taken apart."""
+    if len(data) > most_decoded:
+        is_harmless = payloads and int.from_bytes(data[4:6]) in _WITHOUT_PROOFS
+        return data if is_harmless else _blank(data, 4 + _request_header_size(data))
+    with suppress(Exception):  # after any error: it is blank then
+        header, body = decode_request(data[4:])
+        hidden = _hidden(body, payloads=payloads)
+        again = data if hidden is body else encode_request(hidden, header.correlation_id, header.client_id)
+        if len(again) == len(data):
+            return again
+    return _blank(data, 4 + _request_header_size(data))
+
+
+def redacted_response(api_key: int, version: int, data: bytes, *, payloads: bool, most_decoded: int) -> bytes:
+    """A whole response, its size included, without the hidden parts; a larger one is not taken apart."""
+    if len(data) > most_decoded:
+        is_harmless = payloads and api_key in _WITHOUT_PROOFS
+        return data if is_harmless else _blank(data, 8)  # size and correlation id
+    with suppress(Exception):
+        correlation_id, body = decode_response(api_key, version, data[4:])
+        hidden = _hidden(body, payloads=payloads)
+        again = data if hidden is body else encode_response(hidden, correlation_id)
+        if len(again) == len(data):
+            return again
+    return _blank(data, 8)
+
+
+def cover_records(data: bytearray, start: int, end: int, count: int, cover: Cover) -> None:
+    """Write over the contents of ``count`` records that are not compressed, in place.
+
+    Raises IndexError when there is anything but them from ``start`` to ``end``.
+    """
+    position = start
+    for _ in range(count):
+        position = _cover_record(data, position, end, cover)
+    if position != end:  # more than it says
+        raise IndexError
+
+
+# internals
+
+
+def _zeros(part: bytes, _: bool) -> bytes:
+    return bytes(len(part))
+
+
+def _request_header_size(data: bytes) -> int:
+    """Where a request's body begins, behind its size; or behind its key, version and correlation id."""
+    try:
+        return decode_request_header(data[4:])[1]
+    except Exception:
+        return 8
+
+
+def _is_proof(name: str) -> bool:
+    return name in PROOF_FIELDS or is_secret_name(name)
+
+
+def _blank(data: bytes, kept: int) -> bytes:
+    return data[:kept] + bytes(max(0, len(data) - kept))
+
+
+def _hidden(value: Any, *, payloads: bool, name: str = "") -> Any:
+    """A message, or a part of one, without the hidden parts; the very same where there is nothing."""
+    if value is None:
+        return None
+    if isinstance(value, bytes | bytearray | memoryview):
+        if _is_proof(name):
+            return bytes(len(value))
+        return value if payloads or not value else _without_payload(bytes(value), name)
+    if isinstance(value, str):
+        return "*" * len(value.encode()) if _is_proof(name) else value
+    if isinstance(value, tuple | list):
+        parts = [_hidden(each, payloads=payloads, name=name) for each in value]
+        is_same = all(part is each for part, each in zip(parts, value, strict=True))
+        return value if is_same else type(value)(parts)
+    return _hidden_message(value, payloads=payloads) if dataclasses.is_dataclass(value) else value
+
+
+def _hidden_message(message: Any, *, payloads: bool) -> object:
+    changed = {}
+    for field in dataclasses.fields(message):
+        value = getattr(message, field.name)
+        hidden = _hidden(value, payloads=payloads, name=field.name)
+        if hidden is not value:
+            changed[field.name] = hidden
+    # A pair of a broker's or a topic's configuration, whose name says that its value is secret.
+    of_what, value = getattr(message, "name", None), getattr(message, "value", None)
+    if isinstance(value, str) and isinstance(of_what, str) and is_secret_name(of_what.replace(".", "_")):
+        changed["value"] = "*" * len(value.encode())
+    return dataclasses.replace(message, **changed) if changed else message
+
+
+def _without_payload(data: bytes, name: str) -> bytes:
+    if name != "records":
+        return bytes(len(data))
+    written = bytearray(data)
+    try:
+        _blank_batches(written)
+    except (IndexError, struct.error):
+        return bytes(len(data))
+    return bytes(written)
+
+
+def _blank_batches(data: bytearray) -> None:
+    """Write zeros over the contents of records of batches of format 2, in place."""
+    start = 0
+    while start + BATCH_HEADER_SIZE <= len(data):
+        (length,) = struct.unpack_from(">i", data, start + 8)
+        end = start + 12 + length
+        if data[start + 16] != 2 or not start + BATCH_HEADER_SIZE <= end <= len(data):
+            break
+        attributes, count = data[start + 22], struct.unpack_from(">i", data, start + _COUNT_AT)[0]
+        position = start + BATCH_HEADER_SIZE
+        if attributes & 0x07 or attributes & 0x20:  # compressed, or a marker
+            data[position:end] = bytes(end - position)
+        else:
+            cover_records(data, position, end, count, _zeros)
+        struct.pack_into(">I", data, start + _CRC_AT, crc32c(bytes(data[start + _ATTRIBUTES_AT : end])))
+        start = end
+    data[start:] = bytes(len(data) - start)
+
+
+def _cover_record(data: bytearray, position: int, end: int, cover: Cover) -> int:
+    size, position = _varint(data, position)
+    stop = position + size
+    if size < 0 or stop > end:
+        raise IndexError
+    position += 1  # attributes
+    _, position = _varint(data, position)  # the two deltas
+    _, position = _varint(data, position)
+    position = _cover_part(data, position, stop, cover)  # key
+    position = _cover_part(data, position, stop, cover)  # value
+    count, position = _varint(data, position)
+    for each in range(2 * count):  # the names of headers and their values
+        position = _cover_part(data, position, stop, cover, is_name=each % 2 == 0)
+    if position != stop:
+        raise IndexError
+    return stop
+
+
+def _cover_part(data: bytearray, position: int, stop: int, cover: Cover, *, is_name: bool = False) -> int:
+    size, position = _varint(data, position)
+    if size == -1:  # null
+        return position
+    if size < 0 or position + size > stop:
+        raise IndexError
+    data[position : position + size] = cover(bytes(data[position : position + size]), is_name)
+    return position + size
+
+
+def _varint(data: bytearray, position: int) -> tuple[int, int]:
+    """A zigzag varint and the position after it."""
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), position
+        if shift > 63:
+            raise IndexError

@@ -1,0 +1,115 @@
+"""The values that single options of the producer take: each function returns the value, or raises an error with the
+valid form.
+
+Owns no default and no option: ``config`` has these. A ValueError becomes a ConfigurationError with the option's name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from ...client.options.config_fields import Count
+from ..hash_partitioners import MURMUR2_NAMES, PARTITIONER_NAMES
+
+if TYPE_CHECKING:
+    from pydantic import BeforeValidator, Discriminator, Tag
+else:
+    from ...option_fields import BeforeValidator, Discriminator, Tag
+
+__all__ = [
+    "AUTO_IN_FLIGHT",
+    "AUTO_LINGER",
+    "LEVELS",
+    "CompressionName",
+    "InFlight",
+    "OverflowPolicy",
+    "SerializerOption",
+    "block_time",
+    "callable_or_none",
+    "folder_or_none",
+    "gzip_level",
+    "kind_of_in_flight",
+    "kind_of_linger",
+    "partitioner_or_none",
+]
+
+AUTO_LINGER: Final = "auto"
+AUTO_IN_FLIGHT: Final = "auto"
+
+CompressionName = Literal["none", "gzip", "snappy", "lz4", "zstd", "auto"]
+OverflowPolicy = Literal["wait", "raise", "drop_newest", "drop_oldest", "spool"]
+
+LEVELS: Final = {
+    "gzip": "compression_gzip_level",
+    "lz4": "compression_lz4_level",
+    "zstd": "compression_zstd_level",
+}
+"""The producer's option for the level of each codec that has levels."""
+
+
+def gzip_level(value: int) -> int:
+    """The level; ValueError for 0, which would store and not compress."""
+    if value == 0:
+        raise ValueError("write -1 for the default, or 1 to 9")
+    return value
+
+
+def callable_or_none(value: object) -> Callable[..., object] | None:
+    """The function, or None; ValueError for a Java class's name and for anything else."""
+    if value is None or callable(value):
+        return value
+    if isinstance(value, str):
+        raise ValueError("a function is needed, not the name of a Java class: def serialize(data) -> bytes")
+    raise ValueError(f"a function is needed, not {type(value).__name__}")
+
+
+def kind_of_linger(value: object) -> str:
+    """The part of the option's union that a value is for."""
+    if value is None:
+        return "none"
+    return "auto" if value == AUTO_LINGER else "number"
+
+
+def kind_of_in_flight(value: object) -> str:
+    """The part of the option's union that a value is for."""
+    return "auto" if value == AUTO_IN_FLIGHT else "number"
+
+
+def partitioner_or_none(value: object) -> object:
+    """The partitioner: one of the names, a function, or an object with ``partition()``. None is murmur2, whose names it
+    also stands for. ValueError for anything else."""
+    if isinstance(value, str):
+        if value in PARTITIONER_NAMES:
+            return None if value in MURMUR2_NAMES else value
+        raise ValueError(
+            f"there is no partitioner of this name: write one of {', '.join(PARTITIONER_NAMES)}, pass aiokafkapy's "
+            "RoundRobinPartitioner(), a function (topic, key_bytes, value_bytes, key, value, cluster), or an object "
+            "with partition(), or leave it out for murmur2, as Java does"
+        )
+    if value is None or callable(value) or callable(getattr(value, "partition", None)):
+        return value
+    raise ValueError(f"{type(value).__name__} is neither a function nor an object with partition()")
+
+
+def folder_or_none(value: object) -> object:
+    """The folder's path as text; ValueError for an empty one."""
+    if value == "":
+        raise ValueError("write the path of a folder, or leave it out")
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def block_time(value: int) -> int:
+    """Milliseconds; ValueError for 0."""
+    if value == 0:
+        raise ValueError("start() would not wait for any answer: write at least 1; send_nowait() never waits")
+    return value
+
+
+InFlight = Annotated[
+    Annotated[Count, Tag("number")] | Annotated[Literal["auto"], Tag("auto")], Discriminator(kind_of_in_flight)
+]
+"""A number of requests, or ``auto``."""
+
+SerializerOption = Annotated[Any, BeforeValidator(callable_or_none)]

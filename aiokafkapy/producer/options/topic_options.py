@@ -1,0 +1,124 @@
+"""``TopicOptions``: the options that one topic may have in place of the producer's.
+
+Owns the names of these options and their checks; ``ProducerConfig.topics`` has them by topic, and combines them with
+the others. It knows no producer. Kafka's producer has no counterpart: librdkafka's topic configuration and franz-go's
+``ProducerBatchMaxBytesFn`` are.
+
+Rules: an option that is left out is the producer's, except for ``priority``, which is normal then. Options of a request
+(``acks``, time-outs) are the same for all topics, for a Produce request has records of many; so are those of the
+producer as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from ...client.options.config_fields import MAX_INT, explained, not_a_bool, shown_value
+from ...errors import ConfigurationError
+from .option_values import LEVELS, CompressionName, OverflowPolicy
+
+__all__ = ["TopicOptions", "topics_of"]
+
+_LEVEL_RANGES: Final = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
+_OF_REQUESTS: Final = frozenset({"acks", "request_timeout_ms", "max_request_size", "retries", "transactional_id"})
+
+
+class TopicOptions(BaseModel):
+    """The options of one topic; immutable. Raises ConfigurationError for values that make no sense."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    linger_ms: Annotated[int | None, BeforeValidator(not_a_bool), Field(ge=0, le=MAX_INT)] = None
+    batch_size: Annotated[int | None, BeforeValidator(not_a_bool), Field(ge=0, le=MAX_INT)] = None
+    compression_type: CompressionName | None = None
+    compression_level: Annotated[int | None, BeforeValidator(not_a_bool)] = None
+    overflow: OverflowPolicy | None = None
+    priority: Literal["normal", "high"] | None = None
+
+    if not TYPE_CHECKING:  # checkers know the constructor from the fields
+
+        def __init__(self, **options: object) -> None:
+            _check_names(options)
+            try:
+                self.__pydantic_validator__.validate_python(options, self_instance=self, strict=True)
+            except ValidationError as error:
+                raise ConfigurationError("; ".join(explained(each, options) for each in error.errors())) from None
+            self._check_level()
+
+    def changes(self) -> dict[str, Any]:
+        """The producer's options that differ for the topic, with their values."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        changes = {name: value for name, value in given.items() if value is not None}
+        changes.pop("priority", None)  # among topics, and none of the producer's
+        level = changes.pop("compression_level", None)
+        if level is not None:
+            changes[LEVELS[str(self.compression_type)]] = level
+        return changes
+
+    # internals
+
+    def _check_level(self) -> None:
+        level, codec = self.compression_level, self.compression_type
+        if level is None:
+            return
+        if codec not in _LEVEL_RANGES:
+            raise ConfigurationError(
+                f"compression_level={shown_value('', level)} needs a compression_type that has levels: write one of "
+                f"{', '.join(_LEVEL_RANGES)} beside it"
+            )
+        low, high = _LEVEL_RANGES[codec]
+        if not low <= level <= high or (codec == "gzip" and level == 0):
+            raise ConfigurationError(
+                f"compression_level={shown_value('', level)} of {codec} is out of range: write {low} to {high}"
+            )
+
+
+def topics_of(value: object) -> dict[str, TopicOptions]:
+    """The option ``topics``: a mapping of TopicOptions, or of dicts with the same names, or such a mapping as JSON.
+
+    Raises ValueError for anything else, and the error of a topic's options with its name.
+    """
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f'write JSON, as {{"clicks": {{"linger_ms": 50}}}}: {error}') from None
+    if not isinstance(value, Mapping):
+        raise ValueError(f"a mapping from topics to TopicOptions is needed, not {type(value).__name__}")
+    return {_name(topic): _options(topic, options) for topic, options in value.items()}
+
+
+# internals
+
+
+def _name(topic: object) -> str:
+    if not isinstance(topic, str) or not topic:
+        raise ValueError(f"the name of a topic is a {type(topic).__name__}, not a str that is not empty")
+    return topic
+
+
+def _options(topic: str, options: object) -> TopicOptions:
+    if isinstance(options, TopicOptions):
+        return options
+    if not isinstance(options, Mapping):
+        raise ValueError(f"{topic!r} has a {type(options).__name__}: write TopicOptions(…)")
+    for name in options:
+        if not isinstance(name, str):
+            raise ValueError(f"{topic!r}: the name of an option is a {type(name).__name__}, not a str")
+    try:
+        return TopicOptions(**options)
+    except ConfigurationError as error:
+        raise ValueError(f"{topic!r}: {error}") from None
+
+
+def _check_names(options: Mapping[str, object]) -> None:
+    for name in options:
+        if name in TopicOptions.model_fields:
+            continue
+        known = ", ".join(TopicOptions.model_fields)
+        reason = "it is of a request, which has records of many topics" if name in _OF_REQUESTS else "it is unknown"
+        raise ConfigurationError(f"{name!r:.100} is no option of a single topic: {reason}; there are {known}")

@@ -1,0 +1,405 @@
+"""``TransactionRequests``: the requests of a transactional producer, to the node that coordinates its transactions.
+
+Owns a network client of its own, for the coordinator answers slowly while it waits for markers, and records must not
+queue behind that; the coordinator's address; and retries. ``Transaction`` knows the due requests and the effect of an
+error. Kafka's counterparts are the request handlers of ``TransactionManager``.
+
+Rules:
+
+- A request is sent again until its answer is there or its time is over: after a lost connection, a coordinator that has
+  moved (which is looked up again), and any other retriable error, with back-off. CONCURRENT_TRANSACTIONS means that the
+  transaction before is just being ended: that takes milliseconds, so it is asked again in twenty.
+- Requests of a transaction keep the identity that they were first sent with: a late attempt belongs to no other one.
+- Another epoch than ours is another producer: INVALID_PRODUCER_EPOCH, of the requests that are sent here, says that
+  this one is fenced (KIP-360).
+
+Events: ``transaction.initialized`` (debug; transactional_id, producer_id, epoch, version), ``transaction.retry``
+(debug; api, error).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from ...client.coordinators import GROUP, TRANSACTION, find_coordinator, offset_entry
+from ...client.network_client import NetworkClient
+from ...client.network_client_utils import await_ready, retry_until
+from ...client.tap.watch import ClientWatch
+from ...cluster.metadata import Metadata
+from ...common import Node, TopicPartition
+from ...errors import (
+    ConcurrentTransactionsError,
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    KafkaError,
+    OperationNotAttemptedError,
+    ProducerFencedError,
+    TransactionalIdAuthorizationFailedError,
+    UnsupportedVersionError,
+    make,
+)
+from ...observability import get_logger
+from ...protocol.api import INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT, ApiKey
+from ...protocol.messages import build_request, by_topic
+from ..identity.transaction import PreparedTxnState, Transaction
+from ..identity.transaction_manager import TransactionManager
+from .group_offsets import GroupMetadata, OffsetToCommit
+
+if TYPE_CHECKING:
+    from ...security.sasl.mechanism import SaslMechanism
+    from ..config import ProducerConfig
+
+__all__ = ["TransactionRequests"]
+
+T = TypeVar("T")
+
+SECONDS_WHILE_CONCURRENT: Final = 0.02
+INIT_PRODUCER_ID_OF_TWO_PHASE_COMMIT: Final = 6
+ASKED_AT_ONCE: Final = 3
+"""Times that it is asked for markers without a pause: on one node they are there within two answers."""
+SECONDS_BETWEEN: Final = 0.001
+END_TXN_BEFORE_V2: Final = 4
+TXN_OFFSET_COMMIT_BEFORE_V2: Final = 4
+ADD_PARTITIONS_FOR_CLIENTS: Final = 3
+"""Version 4 and later are the brokers' own, with many transactions in one request."""
+
+_logger = get_logger(__name__)
+
+
+class TransactionRequests:
+    """Asks the coordinator of one transactional id, and those of the groups whose offsets are committed."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        transaction: Transaction,
+        manager: TransactionManager,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        wakeup: Callable[[], None],
+        watch: ClientWatch | None = None,
+    ) -> None:
+        self._transaction = transaction
+        self._manager = manager
+        self._timeout_ms = config.transaction_timeout_ms
+        self._has_two_phases = config.transaction_two_phase_commit_enable
+        self._backoff = config.retry_backoff
+        self._loop = loop
+        self._wakeup = wakeup
+        # It requests no topics, only the brokers.
+        metadata = Metadata(
+            retry_backoff_ms=config.retry_backoff_ms,
+            retry_backoff_max_ms=config.retry_backoff_max_ms,
+            metadata_max_age_ms=config.metadata_max_age_ms,
+        )
+        self.client = NetworkClient(config, metadata, loop=loop, watch=watch)
+        self._nodes: dict[tuple[int, str], Node] = {}
+        self._adding: asyncio.Task[None] | None = None
+
+    def abort(self) -> None:
+        """Close the connections at once; requests in flight end with an error."""
+        if self._adding is not None:
+            self._adding.cancel()
+        self.client.abort()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        self.abort()
+        if self._adding is not None:
+            await asyncio.wait([self._adding])
+        await self.client.close()
+
+    def update_credentials(self, mechanism: SaslMechanism) -> None:
+        """Authenticate with these from now on."""
+        self.client.update_credentials(mechanism)
+
+    @property
+    def identity(self) -> PreparedTxnState:
+        """Producer id and epoch, by which a prepared transaction is known."""
+        identity = self._manager.producer_id_and_epoch
+        return PreparedTxnState(identity.producer_id, identity.epoch)
+
+    # requests
+
+    async def init_producer_id(self, timeout: float, *, keeps_prepared: bool = False) -> PreparedTxnState | None:
+        """Take the transactional id: fence its last producer, end the transaction that it left open, and get an
+        identity.
+
+        With ``keeps_prepared`` a prepared transaction stays so, and its name is returned.
+        """
+        identity = self._manager.producer_id_and_epoch
+
+        async def ask() -> PreparedTxnState | None:
+            node = await self._coordinator(TRANSACTION, self._transaction.transactional_id)
+            body = await self._send(
+                node,
+                ApiKey.INIT_PRODUCER_ID,
+                **self._phases(node, keeps_prepared=keeps_prepared),
+                transactional_id=self._transaction.transactional_id,
+                transaction_timeout=self._timeout_ms,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.epoch,
+            )
+            self._check_initialized(body.error_code, keeps_prepared=keeps_prepared)
+            self._manager.use_identity(body.producer_id, body.producer_epoch)
+            self._transaction.version = self._version(node)
+            _logger.debug(
+                "transaction.initialized",
+                transactional_id=self._transaction.transactional_id,
+                producer_id=body.producer_id,
+                epoch=body.producer_epoch,
+                version=self._transaction.version,
+            )
+            ongoing = getattr(body, "ongoing_txn_producer_id", -1)
+            return PreparedTxnState(ongoing, body.ongoing_txn_producer_epoch) if ongoing >= 0 else None
+
+        return await self._until(ask, timeout, "InitProducerId")
+
+    def add_partitions_soon(self) -> None:
+        """Partitions wait to be added: do that, all of them in one request."""
+        if self._adding is None or self._adding.done():
+            self._adding = self._loop.create_task(self._add_partitions(), name="aiokafkapy-transaction")
+
+    async def partitions_added(self) -> None:
+        """Return when no partition waits for its answer."""
+        if self._adding is not None:
+            await asyncio.wait([self._adding])
+
+    async def stop_adding_partitions(self) -> None:
+        """Wait for no answer any more: the transaction is aborted."""
+        if self._adding is not None:
+            self._adding.cancel()
+            await asyncio.wait([self._adding])
+
+    async def add_offsets(self, group_id: str, timeout: float) -> None:
+        """Tell the coordinator that the group's offsets belong to the transaction (version 1)."""
+        identity = self._identity()
+
+        async def ask() -> None:
+            node = await self._coordinator(TRANSACTION, self._transaction.transactional_id)
+            body = await self._send_counted(node, ApiKey.ADD_OFFSETS_TO_TXN, group_id=group_id, **identity)
+            self._check(body.error_code)
+
+        await self._until(ask, timeout, "AddOffsetsToTxn")
+
+    async def commit_offsets(
+        self, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetToCommit], timeout: float
+    ) -> None:
+        """Write the offsets into the transaction, at the group's coordinator."""
+        topics = by_topic((tp, offset_entry(tp.partition, *one)) for tp, one in offsets.items())
+        identity = self._identity()
+
+        async def ask() -> None:
+            node = await self._coordinator(GROUP, group.group_id)
+            body = await self._send_counted(
+                node,
+                ApiKey.TXN_OFFSET_COMMIT,
+                max_version=None if self._transaction.version >= 2 else TXN_OFFSET_COMMIT_BEFORE_V2,
+                group_id=group.group_id,
+                generation_id=group.generation_id,
+                member_id=group.member_id,
+                group_instance_id=group.group_instance_id,
+                topics=topics,
+                **identity,
+            )
+            for topic in body.topics:
+                for answer in topic.partitions:
+                    if answer.error_code == InvalidProducerEpochError.code and self._transaction.version >= 2:
+                        # As for a record: by an abort it is found out whether the broker's time-out ended it.
+                        raise make(answer.error_code, topic=topic.name, partition=answer.partition_index)
+                    self._check(answer.error_code, topic=topic.name, partition=answer.partition_index)
+
+        await self._until(ask, timeout, "TxnOffsetCommit")
+
+    async def end(self, *, committed: bool, timeout: float) -> None:
+        """Commit or abort the transaction. An error has ``outcome_unknown`` when a commit may have been heard.
+
+        Also raises the error of a transaction that failed before its commit could be sent.
+        """
+        transaction = self._transaction
+
+        async def ask() -> KafkaError | None:
+            node = await self._coordinator(TRANSACTION, transaction.transactional_id)
+            if committed and transaction.error is not None:
+                return transaction.error.fresh()  # not raised here, where it might be tried again
+            was_in_doubt, transaction.is_commit_in_doubt = transaction.is_commit_in_doubt, committed
+            body = await self._send(
+                node,
+                ApiKey.END_TXN,
+                max_version=None if transaction.version >= 2 else END_TXN_BEFORE_V2,
+                committed=committed,
+                **self._identity(),
+            )
+            transaction.is_commit_in_doubt = was_in_doubt  # this request has its answer
+            self._check(body.error_code)
+            if getattr(body, "producer_id", -1) >= 0:
+                self._manager.use_identity(body.producer_id, body.producer_epoch)
+            return None
+
+        try:
+            failure = await self._until(ask, timeout, "EndTxn")
+            if failure is not None:
+                raise failure
+        except KafkaError as error:
+            error.outcome_unknown = transaction.is_commit_in_doubt
+            raise
+
+    async def markers_written(self) -> None:
+        """Return once the transaction that has just ended is complete, or when the coordinator cannot tell."""
+        transactional_id = self._transaction.transactional_id
+        for attempt in itertools.count(1):
+            node = self._nodes.get((TRANSACTION, transactional_id))
+            versions = None if node is None else self.client.nodes.node_api_versions(node.node_id)
+            if node is None or versions is None or not versions.supports(ApiKey.DESCRIBE_TRANSACTIONS):
+                return
+            body = await self._send(node, ApiKey.DESCRIBE_TRANSACTIONS, transactional_ids=[transactional_id])
+            if not any(one.transaction_state.startswith("Prepare") for one in body.transaction_states):
+                return
+            if attempt >= ASKED_AT_ONCE:
+                await asyncio.sleep(SECONDS_BETWEEN)
+
+    # internals
+
+    async def _add_partitions(self) -> None:
+        transaction = self._transaction
+        while transaction.takes_partitions and transaction.new_partitions:
+            partitions = set(transaction.new_partitions)
+            identity = {f"v3_and_below_{name}": value for name, value in self._identity().items()}
+            try:
+                ask = partial(self._ask_to_add, partitions, identity)
+                await self._until(ask, self._timeout_ms / 1000, "AddPartitionsToTxn")
+            except KafkaError as error:
+                transaction.fail(error)
+            else:
+                transaction.added(partitions)
+            self._wakeup()
+
+    async def _ask_to_add(self, partitions: Collection[TopicPartition], identity: Mapping[str, Any]) -> None:
+        topics = by_topic((tp, tp.partition) for tp in sorted(partitions))
+        node = await self._coordinator(TRANSACTION, self._transaction.transactional_id)
+        body = await self._send_counted(
+            node,
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            max_version=ADD_PARTITIONS_FOR_CLIENTS,
+            v3_and_below_topics=topics,
+            **identity,
+        )
+        answers = [
+            (topic.name, answer.partition_index, answer.partition_error_code)
+            for topic in body.results_by_topic_v3_and_below
+            for answer in topic.results_by_partition
+        ]
+        # One that failed by itself says more than those that were not attempted because of it.
+        for topic, partition, code in sorted(answers, key=lambda answer: answer[2] == OperationNotAttemptedError.code):
+            self._check(code, topic=topic, partition=partition)
+
+    def _phases(self, node: Node, *, keeps_prepared: bool) -> dict[str, Any]:
+        """The fields of InitProducerId for two-phase commit, whose version is used for nothing else."""
+        if not self._has_two_phases:
+            return {"max_version": INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT}
+        versions = self.client.nodes.node_api_versions(node.node_id)
+        if versions is None or not versions.supports(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_OF_TWO_PHASE_COMMIT):
+            raise UnsupportedVersionError(
+                "transaction_two_phase_commit_enable=True: the cluster has no two-phase commit (KIP-939, version "
+                f"{INIT_PRODUCER_ID_OF_TWO_PHASE_COMMIT} of InitProducerId); Kafka 4 has it with "
+                "unstable.api.versions.enable=true"
+            )
+        if self._version(node) < 2:
+            raise UnsupportedVersionError(
+                "transaction_two_phase_commit_enable=True: the cluster's transaction.version is 1, where a prepared "
+                "transaction cannot be told from the one before it; two-phase commit needs 2"
+            )
+        return {"enable2_pc": True, "keep_prepared_txn": keeps_prepared}
+
+    def _check_initialized(self, code: int, *, keeps_prepared: bool) -> None:
+        if keeps_prepared and code == UnsupportedVersionError.code:
+            raise UnsupportedVersionError(
+                "the cluster's two-phase commit cannot keep the transaction that an earlier producer has prepared: "
+                "with "
+                "transaction_keep_prepared=False this producer starts, and that is aborted"
+            )
+        if self._has_two_phases and code == TransactionalIdAuthorizationFailedError.code:
+            raise TransactionalIdAuthorizationFailedError(
+                "the cluster does not let this client use two-phase commit: that needs "
+                "transaction.two.phase.commit.enable=true in the brokers' configuration, and the right "
+                f"TWO_PHASE_COMMIT on transactional_id={self._transaction.transactional_id!r}"
+            )
+        self._check(code)
+
+    def _identity(self) -> dict[str, Any]:
+        identity = self._manager.producer_id_and_epoch
+        return {
+            "transactional_id": self._transaction.transactional_id,
+            "producer_id": identity.producer_id,
+            "producer_epoch": identity.epoch,
+        }
+
+    def _check(self, code: int, **place: Any) -> None:
+        if not code:
+            return
+        error = make(code, **place)
+        if isinstance(error, InvalidProducerEpochError | ProducerFencedError):
+            raise ProducerFencedError(
+                f"another producer has taken transactional_id={self._transaction.transactional_id!r}, or a transaction "
+                f"was open for longer than transaction_timeout_ms={self._timeout_ms}: close this one"
+            )
+        if isinstance(error, InvalidTxnStateError):
+            raise InvalidTxnStateError(
+                f"the coordinator has no open transaction of transactional_id={self._transaction.transactional_id!r}: "
+                f"was it open for longer than transaction_timeout_ms={self._timeout_ms}? Close this producer"
+            )
+        raise error
+
+    async def _send(self, node: Node, api_key: ApiKey, *, max_version: int | None = None, **fields: object) -> Any:
+        options = {} if max_version is None else {"max_version": max_version}
+        return await self.client.send_and_wait(
+            api_key, lambda version: build_request(api_key, version, **fields), node=node, **options
+        )
+
+    async def _send_counted(self, node: Node, api_key: ApiKey, **fields: Any) -> Any:
+        """As ``_send``; the transaction counts the request until its answer is there."""
+        self._transaction.unanswered += 1
+        body = await self._send(node, api_key, **fields)
+        self._transaction.unanswered -= 1
+        return body
+
+    async def _coordinator(self, key_type: int, key: str) -> Node:
+        """The coordinator's node, connected, so that its version is known."""
+        node = self._nodes.get((key_type, key))
+        if node is None:
+            node = self._nodes[key_type, key] = await find_coordinator(self.client, key_type, key)
+        return await await_ready(self.client, node, self._loop.time)
+
+    def _version(self, node: Node) -> int:
+        """The cluster's ``transaction.version``, as far as this node has the APIs that version 2 needs."""
+        known = self.client.nodes.node_api_versions(node.node_id)
+        return 2 if known is not None and known.finalized_features.get("transaction.version", 0) >= 2 else 1
+
+    async def _until(self, ask: Callable[[], Awaitable[T]], timeout: float, name: str) -> T:
+        """The result of ``ask``, asked again after retriable errors. Raises any other error, and KafkaTimeoutError."""
+        return await retry_until(
+            ask,
+            timeout,
+            self._backoff,
+            before_next=partial(self._before_next, name),
+            describe=lambda seconds, last: (
+                f"transaction {self._transaction.transactional_id!r}: {name} had no answer within {seconds:g} s: "
+                f"{last or 'no coordinator was reached'}"
+            ),
+            delay_for=_delay_for,
+        )
+
+    def _before_next(self, name: str, error: KafkaError) -> None:
+        if not self.client.is_active:
+            raise error
+        _logger.debug("transaction.retry", api=name, error=str(error))
+        if not isinstance(error, ConcurrentTransactionsError):
+            self._nodes.clear()
+
+
+def _delay_for(error: KafkaError) -> float | None:
+    return SECONDS_WHILE_CONCURRENT if isinstance(error, ConcurrentTransactionsError) else None

@@ -1,0 +1,138 @@
+"""ACLs of a real Kafka: adds and removes them, and waits until each broker applies the change.
+
+Owns the protocol's numbers of resource types, operations, pattern types and permissions. Knows nothing of how brokers
+are started. Kafka's counterpart is ``AclBinding`` with its ``ResourcePattern`` and ``AccessControlEntry``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from aiokafkapy.errors import make
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import Struct
+
+from ..blocking_client import Address, Admin, exchange
+
+__all__ = ["Acl", "add_acls", "remove_acls"]
+
+# Numbers of ResourceType, AclOperation, PatternType and AclPermissionType.
+_RESOURCES: Final = {"topic": 2, "group": 3, "cluster": 4, "transactional_id": 5}
+_OPERATIONS: Final = {
+    "ALL": 2,
+    "READ": 3,
+    "WRITE": 4,
+    "CREATE": 5,
+    "DELETE": 6,
+    "ALTER": 7,
+    "DESCRIBE": 8,
+    "CLUSTER_ACTION": 9,
+    "DESCRIBE_CONFIGS": 10,
+    "ALTER_CONFIGS": 11,
+    "IDEMPOTENT_WRITE": 12,
+}
+_LITERAL, _PREFIXED = 3, 4
+_DENY, _ALLOW = 2, 3
+_CLUSTER_NAME: Final = "kafka-cluster"
+_PATIENCE: Final = 5.0
+"""Seconds for one broker to answer."""
+
+
+@dataclass(frozen=True)
+class Acl:
+    """One ACL: ``Acl("User:alice", "WRITE", topic="flights")``; the resource is one of the last four.
+
+    ``"*"`` is any name; ``prefixed`` makes a name match all that begin with it. ``deny`` overrides any other ACL.
+    """
+
+    principal: str
+    operation: str
+    topic: str | None = None
+    group: str | None = None
+    transactional_id: str | None = None
+    cluster: bool = False
+    prefixed: bool = False
+    deny: bool = False
+    host: str = "*"
+
+    def __post_init__(self) -> None:
+        if ":" not in self.principal:
+            raise ValueError(f"principal={self.principal!r}: write 'User:{self.principal}'")
+        if self.operation not in _OPERATIONS:
+            raise ValueError(f"operation={self.operation!r} is unknown: write one of {', '.join(_OPERATIONS)}")
+        if len(self._named()) != 1:
+            raise ValueError(f"{self}: write one of topic, group, transactional_id and cluster")
+
+    def message(self) -> dict[str, object]:
+        """The ACL as an entry of CreateAcls."""
+        ((kind, name),) = self._named().items()
+        return {
+            "resource_type": _RESOURCES[kind],
+            "resource_name": name,
+            "resource_pattern_type": _PREFIXED if self.prefixed else _LITERAL,
+            "principal": self.principal,
+            "host": self.host,
+            "operation": _OPERATIONS[self.operation],
+            "permission_type": _DENY if self.deny else _ALLOW,
+        }
+
+    def filter(self) -> dict[str, object]:
+        """The ACL as a filter of DeleteAcls and DescribeAcls."""
+        message = self.message()
+        return {
+            "resource_type_filter": message["resource_type"],
+            "resource_name_filter": message["resource_name"],
+            "pattern_type_filter": message["resource_pattern_type"],
+            "principal_filter": self.principal,
+            "host_filter": self.host,
+            "operation": message["operation"],
+            "permission_type": message["permission_type"],
+        }
+
+    def _named(self) -> dict[str, str]:
+        cluster = _CLUSTER_NAME if self.cluster else None
+        named = {
+            "topic": self.topic,
+            "group": self.group,
+            "transactional_id": self.transactional_id,
+            "cluster": cluster,
+        }
+        return {kind: name for kind, name in named.items() if name is not None}
+
+
+def add_acls(admin: Admin, addresses: Sequence[Address], acls: Sequence[Acl], timeout: float) -> None:
+    """Add ACLs and return when every broker at ``addresses`` applies them."""
+    answer = admin.ask_any(ApiKey.CREATE_ACLS, _PATIENCE, creations=[acl.message() for acl in acls])
+    for result in answer.results:
+        _raise_for(result)
+    _wait(admin, addresses, acls, timeout, present=True)
+
+
+def remove_acls(admin: Admin, addresses: Sequence[Address], acls: Sequence[Acl], timeout: float) -> None:
+    """Remove ACLs and return when no broker at ``addresses`` applies them; a missing one is no error."""
+    answer = admin.ask_any(ApiKey.DELETE_ACLS, _PATIENCE, filters=[acl.filter() for acl in acls])
+    for result in answer.filter_results:
+        _raise_for(result)
+    _wait(admin, addresses, acls, timeout, present=False)
+
+
+def _wait(admin: Admin, addresses: Sequence[Address], acls: Sequence[Acl], timeout: float, *, present: bool) -> None:
+    """Wait for each broker by itself: brokers learn of new ACLs a moment after the controller."""
+
+    def are_known() -> bool:
+        return all(_has(address, acl) == present for address in addresses for acl in acls)
+
+    admin.wait_until(are_known, timeout, f"not every broker {'has' if present else 'has forgotten'} {list(acls)}")
+
+
+def _has(address: Address, acl: Acl) -> bool:
+    answer = exchange(address, ApiKey.DESCRIBE_ACLS, _PATIENCE, **acl.filter())
+    _raise_for(answer)
+    return bool(answer.resources)
+
+
+def _raise_for(result: Struct) -> None:
+    if code := int(result.error_code):
+        raise make(code, result.error_message or "")
