@@ -151,8 +151,8 @@ def test_the_plugin_imports_nothing_of_ours_until_a_fixture_is_requested(pyteste
         def test_it():
             ours = {name for name in sys.modules if name.startswith("aiokafkapy.")}
             testing = {"aiokafkapy.testing", "aiokafkapy.testing.pytest_plugin"}
-            assert ours <= testing | {"aiokafkapy._core", "aiokafkapy._form", "aiokafkapy._lazy", "aiokafkapy._version"} | {
-                name for name in ours if name.startswith("aiokafkapy.errors")}
+            below = {f"aiokafkapy.{name}" for name in ("_core", "_form", "_lazy", "_version")}
+            assert ours <= testing | below | {name for name in ours if name.startswith("aiokafkapy.errors")}
         """
     )
     pytester.runpytest_subprocess("-p", "no:randomly").assert_outcomes(passed=1)
