@@ -103,7 +103,6 @@ class BlockingProducer(Generic[K, V]):
         self,
         topic: str,
         value: V | None = None,
-        *,
         key: K | None = None,
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,

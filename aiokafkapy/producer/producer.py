@@ -179,7 +179,6 @@ class KafkaProducer(RecordSender[K, V]):
         self,
         topic: str,
         value: V | None = None,
-        *,
         key: K | None = None,
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,
@@ -190,8 +189,9 @@ class KafkaProducer(RecordSender[K, V]):
         """Send one record and wait until it is delivered; returns its place, raises its error. A record that
         goes to the spool (``spool_dir``) is waited for until it is on disk: ``metadata.is_spooled`` says so.
 
-        ``value`` None is a tombstone. ``timestamp_ms`` is milliseconds or a datetime, None is now; ``headers`` are
-        pairs or a mapping. A wrong argument raises here and affects no other record. Cancelling the call before
+        Arguments may be given by position, in aiokafka's order. ``value`` None is a tombstone; ``timestamp_ms`` is
+        milliseconds or a datetime, None is now; ``headers`` are pairs or a mapping. A wrong argument raises here and
+        affects no other record. Cancelling the call before
         the record is accepted withdraws it. Afterwards the record is still sent, unless ``cancel_takes_back`` is set
         and its batch was never sent; ``outcome_unknown`` and a note on the CancelledError say which.
 
@@ -223,7 +223,6 @@ class KafkaProducer(RecordSender[K, V]):
         self,
         topic: str,
         value: V | None = None,
-        *,
         key: K | None = None,
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,

@@ -11,6 +11,7 @@ import pytest
 
 import aiokafkapy
 from aiokafkapy import (
+    BlockingProducer,
     KafkaProducer,
     ProducerConfig,
     ProducerRecord,
@@ -62,7 +63,16 @@ def test_a_record_s_arguments_are_the_same_everywhere() -> None:
     for name in ("send", "enqueue", "send_nowait"):
         parameters = inspect.signature(getattr(KafkaProducer, name)).parameters
         assert list(parameters) == expected
-        assert all(parameters[each].kind is inspect.Parameter.KEYWORD_ONLY for each in expected[3:])
+        # By position or by name. A default of an argument that can be given by name only is looked up at each call.
+        assert all(each.kind is each.POSITIONAL_OR_KEYWORD for each in parameters.values())
+
+
+def test_a_record_s_arguments_may_be_given_by_position_as_aiokafka_s() -> None:
+    aiokafka = pytest.importorskip("aiokafka")
+    theirs = list(inspect.signature(aiokafka.AIOKafkaProducer.send).parameters)
+    for call in (KafkaProducer.send, KafkaProducer.enqueue, KafkaProducer.send_nowait, KafkaProducer.send_from_thread):
+        assert list(inspect.signature(call).parameters)[: len(theirs)] == theirs
+    assert list(inspect.signature(BlockingProducer.send).parameters)[: len(theirs)] == theirs
 
 
 def test_every_public_method_says_what_it_promises() -> None:

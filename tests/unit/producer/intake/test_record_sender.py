@@ -170,8 +170,7 @@ def test_a_call_tells_of_itself_in_both_forms(call: Callable[..., Any]) -> None:
         "delivery_timeout_ms",
         "overflow",
     ]
-    by_name = [name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
-    assert by_name == ["key", "partition", "timestamp_ms", "headers", "delivery_timeout_ms", "overflow"]
+    assert all(each.kind is each.POSITIONAL_OR_KEYWORD for each in parameters.values())
     assert call.__doc__
     assert call.__qualname__.endswith(f".{call.__name__}")
 
@@ -198,8 +197,23 @@ async def test_arguments_that_are_no_parameters_are_refused(wrong: dict[str, Any
         await sender.enqueue(**wrong)
     with pytest.raises(TypeError):
         sender.send_nowait(**wrong)
+    too_many = ["topic", *[None] * 8]
     with pytest.raises(TypeError):
-        sender.send_nowait("topic", b"value", b"key")
+        sender.send_nowait(*too_many)
+    with pytest.raises(TypeError):
+        await sender.enqueue(*too_many)
+
+
+async def test_arguments_by_position_are_those_by_name() -> None:
+    runtime = IntakeRuntime()
+    sender: RecordSender[bytes, bytes] = RecordSender(new_intake(runtime))
+    sender.send_nowait("orders", b"v", b"k", 3, 5, [("h", b"w")])
+    await sender.enqueue("orders", b"v", b"k", 3, 5, [("h", b"w")])
+    sender.send_nowait("orders", value=b"v", key=b"k", partition=3, timestamp_ms=5, headers=[("h", b"w")])
+    await sender.enqueue("orders", value=b"v", key=b"k", partition=3, timestamp_ms=5, headers=[("h", b"w")])
+    (batch,) = runtime.accumulator.incomplete
+    assert batch.topic_partition == ("orders", 3)
+    assert list(batch.builder.records()) == [(5, b"k", b"v", (("h", b"w"),))] * 4
 
 
 async def test_an_enqueue_can_be_a_task_and_does_nothing_before_it_runs() -> None:
