@@ -29,8 +29,15 @@ KEPT: Final = {
     # Not used, where there is no GIL; but for ``_LONE_TAIL``, which is made at import
     "producer/deliveries/shortcuts.pyx": {"last_found", "last_loop", "last_version", "SYSTEM_TIME"},
     "protocol/produce_request.pxd": {"_last_lone_head", "_LONE_TAIL"},
-    # Made at import, and the same ever after
-    "producer/deliveries/waiter.pyx": {"DONE", "CALL_SOON", "CONTEXT", "add_done_callback"},
+    # Made at import, and the same ever after; ``tasks_names`` is found at the first call, and each thread's is right
+    "producer/deliveries/waiter.pyx": {
+        "DONE",
+        "CALL_SOON",
+        "CONTEXT",
+        "add_done_callback",
+        "tasks_add_done_callback",
+        "tasks_names",
+    },
     "producer/deliveries/waiting.pxd": {"_installed"},
     "producer/accumulator/producer_batch.pxd": {"_changes"},
     # Of all threads: a set, which guards itself, and of which a record only asks whether it is empty

@@ -18,7 +18,8 @@ Rules:
   loop within a step (nest_asyncio), which would wait for the rest of its bundle for ever. And not in debug mode, which
   tells which callback was slow.
 - Each time, a task asks what it awaits whether it blocks, for its loop, and for ``add_done_callback``, and sets the first.
-  It gets these without a look-up, by the names' identity, for asyncio's are interned; all else goes the usual way.
+  It gets these without a look-up, by the names' identity, for asyncio's are interned; all else goes the usual way. Cython
+  looks for two arguments by name: the method that a task gets reads them where the interpreter has them.
 """
 
 cimport cython
@@ -27,6 +28,7 @@ from asyncio import CancelledError, Future, get_running_loop
 
 from cpython.contextvars cimport PyContext_CopyCurrent, PyContext_Enter, PyContext_Exit
 from cpython.object cimport PyObject, PyObject_GenericGetAttr, PyObject_GenericSetAttr
+from cpython.ref cimport Py_INCREF
 
 cdef enum:
     PENDING
@@ -34,14 +36,16 @@ cdef enum:
     CANCELLED
 
 cdef extern from "Python.h":
-    bint PyCFunction_Check(object value)
-    object PyObject_VectorcallMethod(object name, PyObject **arguments, size_t count, object names)
+    ctypedef struct PyMethodDef:
+        const char *ml_name
+        void *ml_meth
+        int ml_flags
 
-cdef extern from *:
-    """
-    #define AIOKAFKAPY_BIND(method, to) (Py_TYPE(method)->tp_descr_get((method), (to), (PyObject *)Py_TYPE(to)))
-    """
-    object bind "AIOKAFKAPY_BIND"(object method, object to)
+    int METH_FASTCALL
+    int METH_KEYWORDS
+    bint PyCFunction_Check(object value)
+    object PyCFunction_NewEx(PyMethodDef *definition, object to, PyObject *module)
+    object PyObject_VectorcallMethod(object name, PyObject **arguments, size_t count, object names)
 
 
 class NoLoop:
@@ -57,9 +61,15 @@ DONE.set_result(None)
 cdef str BLOCKING = "_asyncio_future_blocking"
 cdef str GET_LOOP = "get_loop"
 cdef str ADD_DONE_CALLBACK = "add_done_callback"
-cdef object add_done_callback = None  # the method, as it stands in the class
 cdef str CALL_SOON = "call_soon"
 cdef tuple CONTEXT = ("context",)
+cdef PyObject *tasks_names = NULL  # the same, in the one tuple that asyncio's tasks have
+cdef object add_done_callback = None  # the method, as it stands in the class
+
+cdef PyMethodDef tasks_add_done_callback
+tasks_add_done_callback.ml_name = b"add_done_callback"
+tasks_add_done_callback.ml_meth = <void *>_add_done_callback
+tasks_add_done_callback.ml_flags = METH_FASTCALL | METH_KEYWORDS
 
 
 @cython.freelist(4096)
@@ -81,7 +91,7 @@ cdef class Waiter:
         if name is GET_LOOP:
             return self  # called, it is its loop: get_running_loop asks the system for the process, each time
         if name is ADD_DONE_CALLBACK:
-            return bind(add_done_callback, self)
+            return PyCFunction_NewEx(&tasks_add_done_callback, self, NULL)
         return PyObject_GenericGetAttr(self, name)
 
     def __setattr__(self, name, value):
@@ -107,10 +117,7 @@ cdef class Waiter:
         return self
 
     def add_done_callback(self, wake_up, *, context=None):
-        self._wake_up = wake_up
-        self._context = context
-        if self._state != PENDING:
-            _tell(self)
+        _add(self, wake_up, context)
 
     def cancel(self, msg=None):
         if self._state != PENDING:
@@ -194,6 +201,29 @@ def run_in_turn(list calls):
 
 
 # internals
+
+cdef object _add_done_callback(PyObject *waiter, PyObject **arguments, Py_ssize_t count, PyObject *names):
+    """``add_done_callback``, as a task calls it: ``(wake_up, context=context)``."""
+    global tasks_names
+    if count == 1 and names != NULL and (names == tasks_names or <tuple>names == CONTEXT):
+        if tasks_names == NULL:
+            Py_INCREF(<object>names)  # kept for good, as asyncio keeps it
+            tasks_names = names
+        _add(<Waiter>waiter, <object>arguments[0], <object>arguments[1])
+        return None
+    named = {} if names == NULL else {
+        name: <object>arguments[count + place] for place, name in enumerate(<tuple>names)
+    }
+    return add_done_callback(<object>waiter, *[<object>arguments[place] for place in range(count)], **named)
+
+
+cdef int _add(Waiter waiter, wake_up, context) except -1:
+    waiter._wake_up = wake_up
+    waiter._context = context
+    if waiter._state != PENDING:
+        _tell(waiter)
+    return 0
+
 
 cdef int _call_in_turn(loop, list calls) except -1:
     """Have the loop make these calls, each with its context behind it, one after the other."""

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import weakref
 from asyncio.tasks import _PyTask  # type: ignore[attr-defined]
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 import pytest
@@ -368,3 +368,35 @@ def test_it_knows_its_loop_where_none_runs() -> None:
         waiter.cancel()
     finally:
         loop.close()
+
+
+async def test_a_callback_may_be_added_in_each_way_that_a_future_takes() -> None:
+    loop = asyncio.get_running_loop()
+    context = copy_context()
+    context.run(NAME.set, "another")
+    named = dict.fromkeys(["context"], context)  # another object than the compiler's
+    told: list[str] = []
+
+    def tell(_: object) -> None:
+        told.append(NAME.get())
+
+    for options in ({}, {"context": context}, named, {"context": None}):
+        waiter: Any = new_waiter(loop)
+        if options is named:
+            waiter.add_done_callback(tell, **options)
+        elif options:
+            waiter.add_done_callback(tell, context=options["context"])
+        else:
+            waiter.add_done_callback(tell)
+        wake(waiter)
+        await turns()
+    assert told == ["nobody", "another", "another", "nobody"]
+    waiter = new_waiter(loop)
+    for given, wrong in (
+        ((), {}),
+        ((tell,), {"other": 1}),
+        ((tell,), {"context": None, "other": 1}),
+        ((tell, 1, 2), {}),
+    ):
+        with pytest.raises(TypeError):
+            waiter.add_done_callback(*given, **wrong)
