@@ -7,6 +7,8 @@ Rules:
 
 - Records of one thread keep their order. They are taken on the loop as ``send`` takes them there, so a wrong argument
   is the record's own error.
+- Each record is taken in the context of its own call: interceptors and serializers see that thread's context variables,
+  a request's headers for example, and not those of the thread that woke the loop.
 - A thread that sends faster than the loop accepts waits in ``send``, as Java's caller does while the buffer is full.
 - A future that was not taken yet can be cancelled; from then on the record stays on its way, as everywhere.
 - Nobody waits for a loop that has ended without closing its producer, and nothing waits on the loop's own thread: a
@@ -18,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import contextvars
 import math
 import threading
 import time
@@ -53,7 +56,7 @@ class ThreadSender:
         self._intake = intake
         self._life = life
         self.loop = loop
-        self._crossing: deque[tuple[GivenRecord, object, object, float, _Sent]] = deque()
+        self._crossing: deque[tuple[contextvars.Context, GivenRecord, object, object, float, _Sent]] = deque()
         self._is_woken = False
         self._room = threading.BoundedSemaphore(MOST_NOT_ACCEPTED)
         self._serializing: set[asyncio.Task[None]] = set()
@@ -79,7 +82,8 @@ class ThreadSender:
             while not self._room.acquire(timeout=LOOKS_AGAIN):
                 self._check()
         sent = _Sent(self.loop)
-        self._crossing.append((given, delivery_timeout_ms, overflow, ends_at, sent))
+        # A copy for each record: a context can be entered once at a time.
+        self._crossing.append((contextvars.copy_context(), given, delivery_timeout_ms, overflow, ends_at, sent))
         # Set before the loop is woken, and unset there before it looks: records appended by then are seen.
         if not self._is_woken:
             self._is_woken = True
@@ -102,27 +106,33 @@ class ThreadSender:
     def _take(self) -> None:
         """Accept the records that have crossed, in order."""
         self._is_woken = False
-        crossing, intake = self._crossing, self._intake
+        crossing = self._crossing
         for _ in range(len(crossing)):
-            given, delivery_timeout_ms, overflow, ends_at, sent = crossing.popleft()
-            if not sent.set_running_or_notify_cancel():
-                self._room.release()
-                continue
-            try:
-                if overflow is not None:
-                    check_overflow(intake.accepting_runtime().config, given.topic, overflow)
-                accepted = with_overflow(accept_until(intake, given, delivery_timeout_ms, ends_at), overflow)
-            except BaseException as error:
-                self._room.release()
-                sent.set_exception(error)
-                continue
-            if type(accepted) is Delivery:
-                self._room.release()
-                accepted.add_done_callback(sent.tell)
-            else:
-                self._admit(cast(PendingRecord, accepted), sent)
+            context, *arguments = crossing.popleft()
+            context.run(self._take_one, *arguments)
         if crossing:
             self.loop.call_soon(self._take)
+
+    def _take_one(
+        self, given: GivenRecord, delivery_timeout_ms: object, overflow: object, ends_at: float, sent: _Sent
+    ) -> None:
+        if not sent.set_running_or_notify_cancel():
+            self._room.release()
+            return
+        intake = self._intake
+        try:
+            if overflow is not None:
+                check_overflow(intake.accepting_runtime().config, given.topic, overflow)
+            accepted = with_overflow(accept_until(intake, given, delivery_timeout_ms, ends_at), overflow)
+        except BaseException as error:
+            self._room.release()
+            sent.set_exception(error)
+            return
+        if type(accepted) is Delivery:
+            self._room.release()
+            accepted.add_done_callback(sent.tell)
+        else:
+            self._admit(cast(PendingRecord, accepted), sent)
 
     def _admit(self, record: PendingRecord, sent: _Sent) -> None:
         # In this step, for the next record may find that it need not wait.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import dataclasses
 import gc
 import subprocess
 import sys
@@ -15,13 +17,15 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy import BlockingProducer, KafkaProducer, errors
+from aiokafkapy import BlockingProducer, KafkaProducer, ProducerRecord, errors
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.producer import thread_sender
 from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.producer.thread_sender import ThreadSender
 from aiokafkapy.protocol.api import ApiKey
 from tests.reading import committed_values
+
+TENANT: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="nobody")
 
 
 @pytest.fixture
@@ -158,6 +162,39 @@ class TestSendFromThread:
         await producer.send("t", b"after")
         assert sent[0].cancelled()
         assert await values(broker) == [b"after"]
+
+    async def test_each_record_is_taken_in_the_context_of_its_own_call(self, broker: DevBroker) -> None:
+        """As of a service whose handlers run in threads: a record has the headers of no other request."""
+        seen: list[tuple[bytes, str]] = []
+
+        class Tenants:
+            def on_send(self, record: ProducerRecord) -> ProducerRecord:
+                return dataclasses.replace(record, headers=[("tenant", TENANT.get().encode())])
+
+        async def serializer(value: bytes) -> bytes:
+            await asyncio.sleep(0)
+            seen.append((value, TENANT.get()))
+            return value
+
+        async with KafkaProducer(
+            broker.bootstrap_servers, interceptors=[Tenants()], value_serializer=serializer
+        ) as producer:
+            sent: list[Any] = []
+
+            def send(tenant: str) -> None:
+                TENANT.set(tenant)
+                sent.append(producer.send_from_thread("t", tenant.encode()))
+
+            for tenant in ("ann", "bob", "cyd"):
+                thread = threading.Thread(target=send, args=(tenant,))
+                thread.start()
+                thread.join()  # the loop is kept busy here, and woken once
+            for future in sent:
+                await asyncio.wrap_future(future)
+        assert [(record.value, dict(record.headers)) for record in broker.records("t", 0)] == [
+            (tenant, {"tenant": tenant}) for tenant in (b"ann", b"bob", b"cyd")
+        ]
+        assert seen == [(b"ann", "ann"), (b"bob", "bob"), (b"cyd", "cyd")]
 
     async def test_a_client_that_is_too_fast_waits(self, broker: DevBroker) -> None:
         sent = 0
