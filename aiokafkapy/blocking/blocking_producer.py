@@ -19,15 +19,16 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, Unpack
 
-from ..errors import ProducerClosedError
+from ..errors import ProducerClosedError, ProducerNotStartedError
+from ..producer.arguments import timeout_of
 from ..producer.intake.record_sender import K, V
 from ..producer.producer import KafkaProducer
-from .loop_thread import LoopThread
+from .loop_thread import LoopEndedError, LoopThread
 
 if TYPE_CHECKING:
     from ..common import PartitionInfo
@@ -41,6 +42,8 @@ __all__ = ["AT_EXIT_SECONDS", "BlockingProducer"]
 
 AT_EXIT_SECONDS: Final = 10.0
 """How long the end of the program waits for records that are not delivered yet."""
+
+CLOSED: Final = "this BlockingProducer is closed"
 
 T = TypeVar("T")
 
@@ -64,9 +67,12 @@ class BlockingProducer(Generic[K, V]):
             value_serializer=value_serializer,
             **options,
         )
+        # The loop's thread: once the producer is started on it, and while it starts
         self._thread: LoopThread | None = None
+        self._starting: LoopThread | None = None
         self._is_closed = False
-        self._lock = threading.Lock()
+        self._closers = 0  # calls of close() that have not returned
+        self._new_locks()
         _all.add(self)
 
     # life
@@ -78,14 +84,27 @@ class BlockingProducer(Generic[K, V]):
         self._running_thread()
 
     def close(self, timeout: float | None = None) -> None:
-        """As ``KafkaProducer.close``; then no call works any more. May be called again, and from any thread."""
+        """As ``KafkaProducer.close``; then no call works any more. May be called again, and from any thread, at once
+        too: each call waits, and the earlier deadline applies. Raises RuntimeError in a future's callback.
+        """
+        timeout = timeout_of("close", timeout)
         with self._lock:
+            thread = self._thread or self._starting
+            if thread is not None:
+                thread.check_elsewhere()
+                self._closers += 1
             self._is_closed = True
-            thread, self._thread = self._thread, None
-        if thread is not None:
-            try:
-                thread.run(self._producer.close(timeout))
-            finally:
+        if thread is None:
+            return
+        try:
+            thread.run(self._producer.close(timeout))
+        finally:
+            with self._lock:
+                self._closers -= 1
+                is_last = not self._closers
+                if is_last:
+                    self._thread = None
+            if is_last:
                 thread.stop()
 
     def __enter__(self) -> Self:
@@ -131,13 +150,14 @@ class BlockingProducer(Generic[K, V]):
     ) -> Sequence[RecordMetadata | BaseException]:
         """As ``KafkaProducer.send_many``; the iterable is read on the thread of the loop."""
         thread = self._running_thread()
-        return thread.run(
-            self._producer.send_many(topic, values_or_records, return_exceptions=return_exceptions, overflow=overflow)
+        return _run(
+            thread,
+            self._producer.send_many(topic, values_or_records, return_exceptions=return_exceptions, overflow=overflow),
         )
 
     def flush(self, timeout: float | None = None) -> None:
         """As ``KafkaProducer.flush``."""
-        self._running_thread().run(self._producer.flush(timeout))
+        _run(self._running_thread(), self._producer.flush(timeout))
 
     def purge(self, topic: str | None = None, partition: int | None = None, *, in_flight: bool = False) -> int:
         """As ``KafkaProducer.purge``."""
@@ -152,24 +172,24 @@ class BlockingProducer(Generic[K, V]):
         """As ``KafkaProducer.transaction``: ``with producer.transaction():``."""
         thread = self._running_thread()
         scope = self._looked_at(self._producer.transaction)
-        thread.run(scope.__aenter__())
+        _run(thread, scope.__aenter__())
         try:
             yield
         except BaseException as error:
-            if not thread.run(scope.__aexit__(type(error), error, error.__traceback__)):
+            if not _run(thread, scope.__aexit__(type(error), error, error.__traceback__)):
                 raise
         else:
-            thread.run(scope.__aexit__(None, None, None))
+            _run(thread, scope.__aexit__(None, None, None))
 
     # looking
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """As ``KafkaProducer.partitions_for``."""
-        return self._running_thread().run(self._producer.partitions_for(topic))
+        return _run(self._running_thread(), self._producer.partitions_for(topic))
 
     def ping(self, timeout: float | None = None) -> float:
         """As ``KafkaProducer.ping``."""
-        return self._running_thread().run(self._producer.ping(timeout))
+        return _run(self._running_thread(), self._producer.ping(timeout))
 
     def request(
         self,
@@ -181,8 +201,10 @@ class BlockingProducer(Generic[K, V]):
         timeout: float | None = None,
     ) -> Any:
         """As ``KafkaProducer.request``."""
-        asked = self._producer.request(api_key, body, node_id=node_id, version=version, timeout=timeout)
-        return self._running_thread().run(asked)
+        thread = self._running_thread()
+        return _run(
+            thread, self._producer.request(api_key, body, node_id=node_id, version=version, timeout=timeout)
+        )
 
     @property
     def health(self) -> ProducerHealth:
@@ -216,20 +238,34 @@ class BlockingProducer(Generic[K, V]):
     def _running_thread(self) -> LoopThread:
         """The thread on which the producer is started."""
         thread = self._thread
-        if thread is not None:
+        if thread is not None and not self._is_closed:
             return thread
+        with self._start_lock:
+            return self._started_thread()
+
+    def _started_thread(self) -> LoopThread:
         with self._lock:
             if self._is_closed:
-                raise ProducerClosedError("this BlockingProducer is closed")
-            if self._thread is None:
-                thread = LoopThread("aiokafkapy-blocking-producer")
-                try:
-                    thread.run(self._producer.start())
-                except BaseException:
-                    thread.stop()
-                    raise
-                self._thread = thread
-            return self._thread
+                raise ProducerClosedError(CLOSED)
+            if self._thread is not None:
+                return self._thread
+            if self._starting is not None:
+                raise ProducerNotStartedError("called in a signal's handler, while the call that it interrupts connects")
+            thread = self._starting = LoopThread("aiokafkapy-blocking-producer")
+        try:
+            thread.run(self._producer.start())
+            with self._lock:
+                if self._is_closed:
+                    raise ProducerClosedError(CLOSED)
+                self._thread, self._starting = thread, None
+        except BaseException:
+            with self._lock:
+                self._starting = None
+                is_last = not self._closers
+            if is_last:
+                thread.stop()
+            raise
+        return thread
 
     def _looked_at(self, look: Callable[[], T]) -> T:
         """On the loop, where nothing changes meanwhile; here, when there is none."""
@@ -238,15 +274,33 @@ class BlockingProducer(Generic[K, V]):
             return look()
 
         thread = self._thread
-        return look() if thread is None else thread.run(called())
+        if thread is not None:
+            with suppress(LoopEndedError):  # closed in this very moment
+                return thread.run(called())
+        return look()
 
     def _forked(self) -> object:
         """This is the child: return the parent's objects, which must be neither touched nor freed."""
-        inherited = (self._producer, self._thread, self._lock)
+        inherited = (self._producer, self._thread, self._starting, self._start_lock, self._lock)
         self._producer = KafkaProducer(config=self._producer.config)
-        self._thread = None
-        self._lock = threading.Lock()
+        self._thread = self._starting = None
+        self._closers = 0
+        self._new_locks()
         return inherited
+
+    def _new_locks(self) -> None:
+        # Reentrant: the handler of a signal may close it in the middle of another call.
+        self._start_lock = threading.RLock()  # one start at a time; close() does not wait for it
+        self._lock = threading.RLock()  # held for a moment only
+
+
+def _run(thread: LoopThread, coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a call of the producer's."""
+    try:
+        return thread.run(coroutine)
+    except LoopEndedError:
+        message = "this BlockingProducer was closed during the call"
+        raise ProducerClosedError(message, outcome_unknown=True) from None
 
 
 _all: Final[weakref.WeakSet[BlockingProducer[Any, Any]]] = weakref.WeakSet()
@@ -254,8 +308,9 @@ _inherited: Final[list[object]] = []
 
 
 def _close_all() -> None:
-    for producer in list(_all):
-        producer.close(AT_EXIT_SECONDS)
+    with ExitStack() as closing:  # all of them, also when one fails
+        for producer in list(_all):
+            closing.callback(producer.close, AT_EXIT_SECONDS)
 
 
 def _after_fork_in_child() -> None:

@@ -6,6 +6,8 @@ being cancelled goes on unseen.
 Rules:
 
 - A wait that is interrupted takes the coroutine along: it is cancelled, and has ended when the interrupt goes on.
+- Nobody waits for a loop that has ended: ``stop`` gives the coroutines on it a moment to end by themselves, cancels the
+  rest, and each that did not end, or comes too late, raises LoopEndedError.
 - In the child of a fork there is no such thread. Its owner forgets it there, and neither closes nor frees it:
   its sockets and its poller are the parent's.
 """
@@ -14,16 +16,27 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Generic, TypeVar
 
-__all__ = ["ENDING_SECONDS", "Job", "LoopThread"]
+__all__ = ["ENDING_SECONDS", "Job", "LoopEndedError", "LoopThread"]
 
 ENDING_SECONDS: Final = 30.0
 """How long an interrupted thread waits for its coroutine to end."""
+LAST_MOMENT: Final = 1.0
+"""Seconds that a stopped loop gives its coroutines before they are cancelled: their objects are closed, so all they
+have to do is to tell it."""
 
 T = TypeVar("T")
+
+
+class LoopEndedError(RuntimeError):
+    """The loop ended before the coroutine did."""
+
+    def __init__(self) -> None:
+        super().__init__("the event loop has ended")
 
 
 class LoopThread:
@@ -31,23 +44,35 @@ class LoopThread:
 
     def __init__(self, name: str = "aiokafkapy") -> None:
         self.loop = _new_loop()
+        self.is_cutting_off = False
+        # Jobs without an outcome. One that is in here before the loop is closed gets it.
+        self.jobs: set[Job[Any]] = set()
+        self._is_stopped = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
+    def check_elsewhere(self) -> None:
+        """Raise RuntimeError on the loop's own thread, which cannot wait for the loop."""
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("called on the event loop's own thread, as in a callback: it would wait for itself")
+
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop; wait, and return its result or raise its error."""
-        if threading.current_thread() is self._thread:
+        try:
+            self.check_elsewhere()
+        except RuntimeError:
             coroutine.close()
-            raise RuntimeError("called on the event loop's own thread, as in a callback: it would wait for itself")
+            raise
         return self.submit(coroutine).result()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Job[T]:
-        """Start a coroutine on the loop."""
-        return Job(self.loop, coroutine)
+        """Start a coroutine on the loop. Raises LoopEndedError after its end."""
+        return Job(self, coroutine)
 
     def stop(self, *, wait: bool = True) -> None:
-        """End the loop and its thread; to be called on another."""
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        """End the loop and its thread; may be called again. Waits only on another thread."""
+        with contextlib.suppress(RuntimeError):  # it has ended
+            self.loop.call_soon_threadsafe(self._is_stopped.set)
         if wait:
             self._thread.join(ENDING_SECONDS)
 
@@ -56,22 +81,41 @@ class LoopThread:
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         try:
-            self.loop.run_forever()
+            self.loop.run_until_complete(self._until_stopped())
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         finally:
             self.loop.close()
+            while self.jobs:
+                self.jobs.pop().lose()
+
+    async def _until_stopped(self) -> None:
+        await self._is_stopped.wait()
+        if others := _other_tasks():
+            await asyncio.wait(others, timeout=LAST_MOMENT)
+        self.is_cutting_off = True
+        if others := _other_tasks():
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others, timeout=ENDING_SECONDS)
 
 
 class Job(Generic[T]):
     """A coroutine on a loop, as its thread sees it."""
 
-    __slots__ = ("_loop", "_outcome", "_task")
+    __slots__ = ("_coroutine", "_outcome", "_task", "_thread")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> None:
-        self._loop = loop
+    def __init__(self, thread: LoopThread, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._thread = thread
+        self._coroutine = coroutine
         self._outcome: concurrent.futures.Future[T] = concurrent.futures.Future()
         self._task: asyncio.Task[T] | None = None
-        self._loop.call_soon_threadsafe(self._start, coroutine)
+        thread.jobs.add(self)
+        try:
+            thread.loop.call_soon_threadsafe(self._start)
+        except RuntimeError:  # the loop is closed
+            thread.jobs.discard(self)
+            coroutine.close()
+            raise LoopEndedError from None
 
     def done(self) -> bool:
         """True when it has ended."""
@@ -92,13 +136,20 @@ class Job(Generic[T]):
     def end(self) -> None:
         """Cancel it if it has not ended, and wait until it has."""
         if not self._outcome.done():
-            self._loop.call_soon_threadsafe(self._cancel)
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._thread.loop.call_soon_threadsafe(self._cancel)
             concurrent.futures.wait([self._outcome], ENDING_SECONDS)
+
+    def lose(self) -> None:
+        """The loop is closed, and will not come to its end."""
+        if self._task is None:
+            self._coroutine.close()
+        self._outcome.set_exception(LoopEndedError())
 
     # asyncio callbacks
 
-    def _start(self, coroutine: Coroutine[Any, Any, T]) -> None:
-        self._task = self._loop.create_task(coroutine)
+    def _start(self) -> None:
+        self._task = self._thread.loop.create_task(self._coroutine)
         self._task.add_done_callback(self._ended)
 
     def _cancel(self) -> None:
@@ -106,13 +157,19 @@ class Job(Generic[T]):
             self._task.cancel()
 
     def _ended(self, task: asyncio.Task[T]) -> None:
+        self._thread.jobs.discard(self)
         if task.cancelled():
-            self._outcome.set_exception(concurrent.futures.CancelledError())
+            is_cut_off = self._thread.is_cutting_off
+            self._outcome.set_exception(LoopEndedError() if is_cut_off else concurrent.futures.CancelledError())
         elif (error := task.exception()) is not None:
             self._outcome.set_exception(error)
         else:
             self._outcome.set_result(task.result())
         self._task = None
+
+
+def _other_tasks() -> set[asyncio.Task[Any]]:
+    return {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

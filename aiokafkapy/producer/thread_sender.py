@@ -191,12 +191,14 @@ class _Sent(concurrent.futures.Future[RecordMetadata]):
             )
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self.done():
+            if self._loop.is_closed():
+                with contextlib.suppress(concurrent.futures.InvalidStateError):  # another thread has seen it, too
+                    self.set_exception(_loop_has_ended())
+                return
             left = LOOKS_AGAIN if deadline is None else min(LOOKS_AGAIN, deadline - time.monotonic())
             if left <= 0:
                 return
             concurrent.futures.wait([self], left)
-            if not self.done() and self._loop.is_closed():
-                self.set_exception(_loop_has_ended())
 
 
 def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextvars
 import dataclasses
 import gc
@@ -325,6 +326,74 @@ class TestBlockingProducer:
 
         await in_thread(program)
         assert await values(broker) == [b"first", b"second"]
+
+    async def test_each_of_two_closes_waits(self, broker: DevBroker) -> None:
+        """Or the end of the program would go on while a daemon thread still closes."""
+        producer = BlockingProducer(broker.bootstrap_servers)
+        await in_thread(producer.start)
+        broker.controls.stall_connections()
+        sent = producer.send("t", b"")
+        closing = [asyncio.create_task(in_thread(producer.close)) for _ in range(2)]
+        returned, _ = await asyncio.wait(closing, timeout=0.5)
+        assert not returned
+        broker.controls.stall_connections(False)
+        await asyncio.gather(*closing)
+        assert sent.done()
+        assert sent.result().offset == 0
+
+    async def test_a_close_that_is_refused_changes_nothing(self, broker: DevBroker) -> None:
+        def program() -> None:
+            with BlockingProducer(broker.bootstrap_servers) as producer:
+                with pytest.raises(TypeError, match="not a number of seconds"):
+                    producer.close("5")  # type: ignore[arg-type]
+                refused: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+                def close(_: Any) -> None:
+                    try:
+                        producer.close()
+                    except RuntimeError as error:
+                        refused.set_exception(error)
+
+                producer.send("t", b"first").add_done_callback(close)
+                with pytest.raises(RuntimeError, match="it would wait for itself"):
+                    refused.result(30)
+                producer.send("t", b"second")
+
+        await in_thread(program)
+        assert await values(broker) == [b"first", b"second"]
+
+    async def test_a_close_ends_a_start_and_does_not_wait_for_it(self) -> None:
+        producer = BlockingProducer("127.0.0.1:1", max_block_ms=60_000)
+        starting = asyncio.create_task(in_thread(producer.start))
+        while producer._starting is None:
+            await asyncio.sleep(0.001)
+        await in_thread(producer.close)
+        with pytest.raises(errors.ProducerClosedError):
+            await starting
+        assert not [thread for thread in threading.enumerate() if thread.name.startswith("aiokafkapy")]
+
+    async def test_a_close_ends_the_calls_of_other_threads(self, broker: DevBroker) -> None:
+        producer = BlockingProducer(broker.bootstrap_servers)
+        await in_thread(producer.start)
+        broker.controls.stall_connections()
+        calls: list[Callable[[], Any]] = [
+            lambda: producer.send_many("t", [b""]),
+            producer.flush,
+            producer.ping,
+            lambda: producer.partitions_for("unknown"),
+            lambda: producer.request(3, {"topics": []}),
+        ]
+        called = [asyncio.create_task(in_thread(call)) for call in calls]
+        returned, _ = await asyncio.wait(called, timeout=0.5)
+        assert not returned
+        await in_thread(lambda: producer.close(0))
+        outcomes = await asyncio.gather(*called, return_exceptions=True)
+        del outcomes[1]  # a flush raises no errors of records
+        assert all(isinstance(each, errors.KafkaError) for each in outcomes), outcomes
+        with pytest.raises(errors.ProducerClosedError):  # and no warning of a coroutine that was never awaited
+            producer.request(3, {"topics": []})
+        gc.collect()
+        assert producer.health.state == ProducerState.CLOSED.value
 
     async def test_left_unclosed_it_warns_and_its_thread_ends(self, broker: DevBroker) -> None:
         def program() -> None:

@@ -44,7 +44,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 def submit(coroutine: Coroutine[Any, Any, T]) -> Job[T]:
     """Start a coroutine on this process's loop."""
-    return Job(_worker().loop, coroutine)
+    return _worker().thread.submit(coroutine)
 
 
 def loop() -> asyncio.AbstractEventLoop:
@@ -103,8 +103,8 @@ class _Worker:
     """The loop, its thread, and the objects that are kept open."""
 
     def __init__(self) -> None:
-        self._thread = LoopThread()
-        self.loop = self._thread.loop
+        self.thread = LoopThread()
+        self.loop = self.thread.loop
         self._kept: dict[Hashable, list[tuple[_Kept, asyncio.TimerHandle]]] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -127,7 +127,7 @@ class _Worker:
     def stop(self) -> None:
         """End the thread. Not called on it."""
         asyncio.run_coroutine_threadsafe(self._close_kept(), self.loop).result(ENDING_SECONDS)
-        self._thread.stop()
+        self.thread.stop()
 
     # asyncio callbacks
 
