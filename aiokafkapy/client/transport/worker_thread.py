@@ -1,4 +1,4 @@
-"""``run_in_thread``: work that would hold the event loop for too long, in a thread of its own.
+"""``run_in_thread``: work that would hold the event loop for too long, in a thread of its own; ``done_here`` without.
 
 Knows nothing of the work. Not in the loop's default executor: that has few threads, and a user's blocking calls
 (``asyncio.to_thread``) may hold all of them for any time, so that a connection or metadata would wait for them.
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar, TypeVarTuple
 
-__all__ = ["run_in_thread"]
+__all__ = ["done_here", "run_in_thread"]
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
@@ -29,14 +29,15 @@ def run_in_thread(
     try:
         return loop.run_in_executor(executor, function, *args)
     except RuntimeError:  # the limit of threads is reached, or the interpreter ends
-        return _done_here(loop, function, *args)
+        return done_here(loop, function, *args)
     finally:
         executor.shutdown(wait=False)
 
 
-def _done_here(
+def done_here(
     loop: asyncio.AbstractEventLoop, function: Callable[[*Arguments], T], *args: *Arguments
 ) -> asyncio.Future[T]:
+    """The outcome of ``function(*args)``, run here and now."""
     outcome: asyncio.Future[T] = loop.create_future()
     try:
         outcome.set_result(function(*args))

@@ -10,7 +10,8 @@ Rules:
 - A record for a thread is an awaitable, as an async serializer's: the order of calls is kept, ``max_block_ms`` bounds
   the wait, and ``send_nowait``, which never waits, refuses it. The thread begins when it is awaited.
 - The thread is one of the loop's default executor, with the caller's context variables. A cancelled call leaves it to
-  end by itself; its result is thrown away. The data must not be changed until the call returns.
+  end by itself; its result is thrown away. The data must not be changed until the call returns. At the interpreter's
+  end, when no thread can be started, the loop does it.
 - An exception of the serializer in a thread is raised to the caller as it would be on the loop, of any kind. A result
   that is awaitable, of a serializer that is async itself, is awaited on the loop.
 
@@ -80,7 +81,10 @@ class _InThread:
 
     async def _made(self) -> Any:
         # As a value: a future cannot have every error, a StopIteration for one.
-        written, error = await asyncio.to_thread(_outcome, self._serializer, self._topic, self._data)
+        try:
+            written, error = await asyncio.to_thread(_outcome, self._serializer, self._topic, self._data)
+        except RuntimeError:  # of the executor: the interpreter ends, and starts no thread any more
+            written, error = _outcome(self._serializer, self._topic, self._data)
         if error is not None:
             raise error
         if isawaitable(written):

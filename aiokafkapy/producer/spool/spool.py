@@ -12,6 +12,7 @@ Rules:
   meanwhile ``has`` is true, and no record of it goes another way.
 - Records written and not sent are bounded by ``spool_max_bytes``, those not written yet by ``MOST_UNWRITTEN``.
 - After a write that failed nothing is taken for ``RETRY_AFTER`` seconds: the disk may be full, or gone.
+- At the interpreter's end, when the thread is gone before the producer is closed, the loop does its work.
 
 Events: ``producer.spool_failed`` (error; folder, records, error, retry_in), ``producer.spool_damaged`` (error; file,
 position, bytes, kept_in), ``producer.spooling`` (warning; topic, reason).
@@ -28,6 +29,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
+from ...client.transport.worker_thread import done_here
 from ...common import Headers, TopicPartition
 from ...errors import SpoolError
 from ...observability import RateLimitedLogger, get_logger
@@ -126,12 +128,13 @@ class Spool:
         self._retry_timer: asyncio.TimerHandle | None = None
         self._error: OSError | None = None
         self._readers: list[asyncio.Future[None]] = []
-        self._is_open = self._has_ended = False
+        self._is_open = self._has_ended = self._is_shut = False
         self._closing: asyncio.Future[None] | None = None
 
     async def open(self) -> Recovered:
         """Take the folder, and find the records that an earlier process has left. Raises SpoolError."""
-        found = await self._run(self._files.open)
+        # Not ``_run``: work that the executor has taken before it failed to start its thread would be done twice.
+        found = await self._loop.run_in_executor(self._thread, self._files.open)
         self._is_open = True
         self.topics, self.size = found.topics, found.size
         self._next_sequence, self._sent_before = found.next_sequence, found.mark.sent_to
@@ -299,11 +302,10 @@ class Spool:
         self._write_handle = self._sync_timer = self._retry_timer = None
         try:
             self._write()
-            self._closing = self._loop.run_in_executor(self._thread, self._files.close)
+            self._closing = self._in_thread(self._files.close)
             self._closing.add_done_callback(_seen)
-        except RuntimeError:  # the interpreter ends, and no thread is started
-            pass
         finally:
+            self._is_shut = True
             self._thread.shutdown(wait=False)
 
     # asyncio callbacks
@@ -333,7 +335,7 @@ class Spool:
     def _on_sync_timer(self) -> None:
         self._sync_timer = None
         # An error is raised by the next write: there is nobody else to tell it.
-        self._loop.run_in_executor(self._thread, self._files.sync).add_done_callback(_seen)
+        self._in_thread(self._files.sync).add_done_callback(_seen)
 
     def _on_retry_timer(self) -> None:
         self._retry_timer = self._error = None
@@ -347,12 +349,7 @@ class Spool:
         self._unwritten_bytes = 0
         if not group:
             return
-        job = partial(_append, self._files, group)
-        try:
-            writing = self._loop.run_in_executor(self._thread, job)
-        except RuntimeError as error:  # the interpreter ends, and no thread is started
-            self._fail(group, OSError(str(error)))
-            return
+        writing = self._in_thread(partial(_append, self._files, group))
         self._groups[writing] = group
         writing.add_done_callback(self._on_written)
 
@@ -361,7 +358,16 @@ class Spool:
 
     async def _run(self, job: Callable[[], T]) -> T:
         """Do something on the spool's thread. A job that has begun goes on when its caller is cancelled."""
-        return await self._loop.run_in_executor(self._thread, job)
+        return await self._in_thread(job)
+
+    def _in_thread(self, job: Callable[[], T]) -> asyncio.Future[T]:
+        try:
+            return self._loop.run_in_executor(self._thread, job)
+        except RuntimeError:
+            if self._is_shut:
+                raise
+            # The interpreter ends: the thread has done all that it was given, and takes no more.
+            return done_here(self._loop, job)
 
     def _fits(self, record: WaitingRecord) -> bool:
         if self._unwritten_bytes >= MOST_UNWRITTEN:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -91,6 +92,20 @@ async def test_an_error_that_no_future_can_have_is_an_error_and_no_hang() -> Non
 
     with pytest.raises(RuntimeError, match="StopIteration"):
         await asyncio.wait_for(ThreadedSerializer(serializer, 0)("t", b"x"), 10)
+
+
+async def test_where_no_thread_can_be_started_the_loop_does_it() -> None:
+    """As at the interpreter's end, where accepted records are still sent."""
+    executor = ThreadPoolExecutor(1)
+    asyncio.get_running_loop().set_default_executor(executor)
+    executor.shutdown()
+    assert not await in_thread(ThreadedSerializer(here, 0), b"x")
+
+    def fails(_topic: str, data: Any) -> bytes:
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await ThreadedSerializer(fails, 0)("t", b"x")
 
 
 async def test_a_result_that_is_awaitable_is_awaited_on_the_loop() -> None:

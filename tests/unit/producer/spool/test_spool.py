@@ -67,6 +67,25 @@ async def test_records_that_come_during_a_write_share_the_next(spool: Spool, mon
     assert (spool.spooled, spool.records, dict(spool.topics)) == (53, 53, {"t": 53})
 
 
+async def test_at_the_interpreters_end_the_loop_does_the_work_of_the_thread(tmp_path: Path) -> None:
+    """Executors are over before the functions of atexit run, in which a producer may still be closed."""
+    spool = spool_of(tmp_path, spool_fsync="every_second")
+    await spool.open()
+    before = spool.offer(record(b"before"), "why")
+    await spool.written()
+    spool._thread.shutdown()
+    after = [spool.offer(record(b"%d" % number), "why") for number in range(3)]
+    await spool.written()
+    assert [one.value for one in await spool.read(10_000, 10)] == [b"before", b"0", b"1", b"2"]
+    last = spool.offer(record(b"last"), "why")
+    spool._on_sync_timer()
+    await spool.close(None)
+    assert all(each is not None and each.result().is_spooled for each in (before, *after, last))
+    again = spool_of(tmp_path)
+    assert (await again.open()).topics == {"t": 5}
+    await again.close(None)
+
+
 async def test_a_topic_is_here_from_the_offer_to_the_last_of_its_records(spool: Spool) -> None:
     free: list[str] = []
     spool.on_free = free.append
