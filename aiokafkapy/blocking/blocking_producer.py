@@ -8,7 +8,7 @@ Rules:
 - It may be made at a module's head: nothing is started by that. In the child of a fork, as Celery's and gunicorn's
   workers are, it is as new; records that the parent had sent are the parent's.
 - ``send`` returns before the record is delivered. Accepted records are sent at the end of ``with``, by ``close``, and
-  at the end of the program for up to ``AT_EXIT_SECONDS``.
+  at the end of the program, or of a process of multiprocessing's, for up to ``AT_EXIT_SECONDS``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import atexit
 import concurrent.futures
 import os
+import sys
 import threading
 import warnings
 import weakref
@@ -43,6 +44,8 @@ __all__ = ["AT_EXIT_SECONDS", "BlockingProducer"]
 AT_EXIT_SECONDS: Final = 10.0
 """How long the end of the program waits for records that are not delivered yet."""
 
+AFTER_POOLS: Final = 0
+"""The priority among multiprocessing's finalizers: behind its pools (15), whose callbacks may still send."""
 CLOSED: Final = "this BlockingProducer is closed"
 
 T = TypeVar("T")
@@ -251,6 +254,7 @@ class BlockingProducer(Generic[K, V]):
                 return self._thread
             if self._starting is not None:
                 raise ProducerNotStartedError("called in a signal's handler, while the call that it interrupts connects")
+            _close_at_the_end_of_a_child()
             thread = self._starting = LoopThread("aiokafkapy-blocking-producer")
         try:
             thread.run(self._producer.start())
@@ -305,6 +309,8 @@ def _run(thread: LoopThread, coroutine: Coroutine[Any, Any, T]) -> T:
 
 _all: Final[weakref.WeakSet[BlockingProducer[Any, Any]]] = weakref.WeakSet()
 _inherited: Final[list[object]] = []
+_ends_with_child = False
+"""True where a finalizer of multiprocessing's closes the producers of this process."""
 
 
 def _close_all() -> None:
@@ -313,7 +319,21 @@ def _close_all() -> None:
             closing.callback(producer.close, AT_EXIT_SECONDS)
 
 
+def _close_at_the_end_of_a_child() -> None:
+    """Processes of multiprocessing's end by ``os._exit``, without atexit, but with its own finalizers."""
+    global _ends_with_child
+    process = sys.modules.get("multiprocessing.process")
+    if _ends_with_child or process is None or process.parent_process() is None:
+        return
+    _ends_with_child = True
+    from multiprocessing.util import Finalize
+
+    Finalize(None, _close_all, exitpriority=AFTER_POOLS)
+
+
 def _after_fork_in_child() -> None:
+    global _ends_with_child
+    _ends_with_child = False
     for producer in list(_all):
         _inherited.append(producer._forked())
 

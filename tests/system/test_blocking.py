@@ -419,6 +419,26 @@ PROGRAMS = {
         for number in range(200):
             producer.send("t", b"%d" % number + bytes(20_000))
         """,
+    "ends without close, in a process of multiprocessing's": """
+        import multiprocessing
+        def work():
+            for number in range(200):
+                producer.send("t", b"%d" % number)
+        process = multiprocessing.get_context("fork").Process(target=work)
+        process.start()
+        process.join()
+        sys.exit(process.exitcode)
+        """,
+    "ends without close, in a pool of multiprocessing's": """
+        import multiprocessing
+        def work(numbers):
+            for number in numbers:
+                producer.send("t", b"%d" % number)
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            pool.map(work, [range(200)])
+            pool.close()
+            pool.join()
+        """,
     "in the child of a fork": """
         producer.send("t", b"0").result(30)
         child = os.fork()
