@@ -157,12 +157,14 @@ class KafkaProducer(RecordSender[K, V]):
         self._intake.unbind()
         if life.may_become(ProducerState.CLOSING):
             life.become(ProducerState.CLOSING)
-        if runtime is not None and is_alive:
-            await runtime.close(math.inf if timeout is None else runtime.now() + max(0.0, timeout))
-        if life.state is ProducerState.CLOSING:
-            life.become(ProducerState.CLOSED)
-            self._interceptors.close()
-        forks.forget(self)
+        try:
+            if runtime is not None and is_alive:
+                await runtime.close(math.inf if timeout is None else runtime.now() + max(0.0, timeout))
+        finally:  # a cancelled call has closed it, too
+            forks.forget(self)
+            if life.state is ProducerState.CLOSING:
+                life.become(ProducerState.CLOSED)
+                self._interceptors.close()
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -290,41 +290,14 @@ class ProducerRuntime:
     async def close(self, deadline: float) -> None:
         """Flush until ``deadline`` (loop time), fail the records that are left then, and leave nothing behind.
 
-        When it is cancelled it fails the rest and closes at once.
+        When it is cancelled it fails the rest and closes at once; it returns when their outcomes are told.
         """
-        started = self.loop.time()
-        if self.spooling is not None:
-            self.spooling.stop_sending()
         try:
-            if self.transactions is not None and self.crash is None:
-                await self.transactions.close(deadline)
-            if self.crash is None and not self.sender_task.done():
-                await self.flush(deadline)
-            if self.telemetry is not None and deadline > self.loop.time():
-                await self.telemetry.close(self._remaining(deadline))
-        except FlushTimeoutError:
-            elapsed = self.loop.time() - started
-            _logger.warning("producer.close_timed_out", pending=self.describe_pending(), seconds=round(elapsed, 3))
-            await asyncio.sleep(0)  # ending the wait of thousands takes time, and so does failing them
-        finally:
-            last_errors = self.sender.in_flight_batches.last_errors
-            elapsed = self.loop.time() - started
-            self.abort(partial(closed_error, elapsed, last_errors, self.metadata.describe_failure))
-        if self.spooling is not None:
-            await self.spooling.close(self._remaining(deadline))
-        await self.client.close()
-        if self.transactions is not None:
-            await self.transactions.settled()
-        if self.transaction_requests is not None:
-            await self.transaction_requests.close()
-        if self.telemetry is not None:
-            await self.telemetry.settled()
-        if self.optional is not None:
-            await self.optional.settled()
-        await asyncio.wait([self.sender_task])
-        await self.sender.settled()
-        await self.teller.told_all()
-        _logger.info("producer.closed", delivered=self.accumulator.delivered, failed=self.accumulator.failed)
+            await self._close(deadline)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)  # the callbacks of single records
+            await self.teller.told_all()
+            raise
 
     def abort(self, make_error: Callable[[TopicPartition | str, int], KafkaError] | None = None) -> None:
         """End everything now, without waiting: pending records fail, connections are cut. May be called again."""
@@ -427,6 +400,41 @@ class ProducerRuntime:
             self._on_sender_crash(asyncio.CancelledError())
 
     # internals
+
+    async def _close(self, deadline: float) -> None:
+        started = self.loop.time()
+        if self.spooling is not None:
+            self.spooling.stop_sending()
+        try:
+            if self.transactions is not None and self.crash is None:
+                await self.transactions.close(deadline)
+            if self.crash is None and not self.sender_task.done():
+                await self.flush(deadline)
+            if self.telemetry is not None and deadline > self.loop.time():
+                await self.telemetry.close(self._remaining(deadline))
+        except FlushTimeoutError:
+            elapsed = self.loop.time() - started
+            _logger.warning("producer.close_timed_out", pending=self.describe_pending(), seconds=round(elapsed, 3))
+            await asyncio.sleep(0)  # ending the wait of thousands takes time, and so does failing them
+        finally:
+            last_errors = self.sender.in_flight_batches.last_errors
+            elapsed = self.loop.time() - started
+            self.abort(partial(closed_error, elapsed, last_errors, self.metadata.describe_failure))
+        if self.spooling is not None:
+            await self.spooling.close(self._remaining(deadline))
+        await self.client.close()
+        if self.transactions is not None:
+            await self.transactions.settled()
+        if self.transaction_requests is not None:
+            await self.transaction_requests.close()
+        if self.telemetry is not None:
+            await self.telemetry.settled()
+        if self.optional is not None:
+            await self.optional.settled()
+        await asyncio.wait([self.sender_task])
+        await self.sender.settled()
+        await self.teller.told_all()
+        _logger.info("producer.closed", delivered=self.accumulator.delivered, failed=self.accumulator.failed)
 
     def _new_sender(self) -> Sender:
         return Sender(

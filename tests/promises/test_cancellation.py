@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from aiokafkapy import KafkaProducer, errors
+from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.protocol.api import ApiKey
 
 from .clusters import Cluster
@@ -239,8 +240,17 @@ async def test_flush_that_is_cancelled_ends_its_hurry(cluster: Cluster) -> None:
 
 
 async def test_close_that_is_cancelled_closes_at_once(cluster: Cluster) -> None:
+    told: list[str] = []
+
+    class Interceptor:
+        def on_acknowledgement(self, metadata: object, error: object, headers: object) -> None:
+            told.append("delivered" if error is None else "failed")
+
+        def close(self) -> None:
+            told.append("closed")
+
     topic = await cluster.create_topic()
-    producer = cluster.producer()
+    producer = cluster.producer(interceptors=[Interceptor()])
     await producer.start()
     await producer.send(topic, b"first")
     cluster.net.stall()
@@ -249,6 +259,8 @@ async def test_close_that_is_cancelled_closes_at_once(cluster: Cluster) -> None:
     closing = asyncio.create_task(producer.close())
     await asyncio.sleep(0)
     await cancelled(closing)
+    assert producer.state is ProducerState.CLOSED
+    assert told == ["delivered", *["failed"] * 10, "closed"]
     _, failed = outcomes(await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 10))
     assert len(failed) == 10
     await producer.close()
