@@ -205,9 +205,7 @@ class BlockingProducer(Generic[K, V]):
     ) -> Any:
         """As ``KafkaProducer.request``."""
         thread = self._running_thread()
-        return _run(
-            thread, self._producer.request(api_key, body, node_id=node_id, version=version, timeout=timeout)
-        )
+        return _run(thread, self._producer.request(api_key, body, node_id=node_id, version=version, timeout=timeout))
 
     @property
     def health(self) -> ProducerHealth:
@@ -253,7 +251,9 @@ class BlockingProducer(Generic[K, V]):
             if self._thread is not None:
                 return self._thread
             if self._starting is not None:
-                raise ProducerNotStartedError("called in a signal's handler, while the call that it interrupts connects")
+                raise ProducerNotStartedError(
+                    "called in a signal's handler, while the call that it interrupts connects"
+                )
             _close_at_the_end_of_a_child()
             thread = self._starting = LoopThread("aiokafkapy-blocking-producer")
         try:

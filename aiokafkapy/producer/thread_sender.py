@@ -108,8 +108,8 @@ class ThreadSender:
         self._is_woken = False
         crossing = self._crossing
         for _ in range(len(crossing)):
-            context, *arguments = crossing.popleft()
-            context.run(self._take_one, *arguments)
+            context, given, delivery_timeout_ms, overflow, ends_at, sent = crossing.popleft()
+            context.run(self._take_one, given, delivery_timeout_ms, overflow, ends_at, sent)
         if crossing:
             self.loop.call_soon(self._take)
 

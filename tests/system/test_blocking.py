@@ -365,7 +365,7 @@ class TestBlockingProducer:
     async def test_a_close_ends_a_start_and_does_not_wait_for_it(self) -> None:
         producer = BlockingProducer("127.0.0.1:1", max_block_ms=60_000)
         starting = asyncio.create_task(in_thread(producer.start))
-        while producer._starting is None:
+        while producer._starting is None:  # noqa: ASYNC110  # nobody tells of it
             await asyncio.sleep(0.001)
         await in_thread(producer.close)
         with pytest.raises(errors.ProducerClosedError):
