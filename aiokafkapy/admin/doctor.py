@@ -20,7 +20,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from ..client.config import ClientConfig
 from ..client.network_client import NetworkClient
@@ -333,7 +333,7 @@ class Doctor:
         finally:
             await client.close()
 
-    async def _ask(self, link: _Link, api_key: ApiKey, build: Callable[[int], Message]) -> Any:
+    async def _ask(self, link: _Link, api_key: ApiKey, build: Callable[[int], Message]) -> Struct:
         """An answer of this node; raises the reason as soon as it is known, and not when a client would give up."""
         for attempt in range(1, _ATTEMPTS + 1):
             answer = asyncio.ensure_future(link.client.send_and_wait(api_key, build, link.node, self._step_timeout))

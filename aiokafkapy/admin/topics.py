@@ -200,7 +200,7 @@ class TopicAdmin:
 
     # internals
 
-    async def _send(self, api_key: ApiKey, build: Callable[[int], Message], *, to_controller: bool = False) -> Any:
+    async def _send(self, api_key: ApiKey, build: Callable[[int], Message], *, to_controller: bool = False) -> Struct:
         if self._client is None:
             raise IllegalStateError("the admin is not started: use `async with`")
         node = self.metadata.cluster.controller if to_controller else None

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..producer.options.keywords import ProducerOptions
     from ..producer.records import CallOverflow, HeadersLike, ProducerRecord, RecordMetadata, Timestamp
     from ..producer.statistics import ProducerHealth, ProducerStatistics
+    from ..protocol.codec import Struct
 
 __all__ = ["AT_EXIT_SECONDS", "BlockingProducer"]
 
@@ -179,7 +180,7 @@ class BlockingProducer(Generic[K, V]):
         node_id: int | None = None,
         version: int | None = None,
         timeout: float | None = None,
-    ) -> Any:
+    ) -> Struct:
         """As ``KafkaProducer.request``."""
         asked = self._producer.request(api_key, body, node_id=node_id, version=version, timeout=timeout)
         return self._running_thread().run(asked)

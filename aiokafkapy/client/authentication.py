@@ -25,7 +25,7 @@ import random
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..errors import (
     AuthenticationFailedError,
@@ -49,6 +49,7 @@ from .transport.connection import BrokerConnection
 from .transport.worker_thread import run_in_thread
 
 if TYPE_CHECKING:
+    from ..protocol.codec import Struct
     from ..security.sasl.mechanism import SaslClientExchange, SaslMechanism
 
 __all__ = ["AUTHENTICATION_STATES", "AuthenticationState", "Authenticator", "renewal_delay"]
@@ -290,7 +291,7 @@ class Authenticator:
             return await run_in_thread(self._loop, exchange.respond, challenge)
         return exchange.respond(challenge)
 
-    async def _ask(self, connection: BrokerConnection, api_key: ApiKey, **fields: object) -> Any:
+    async def _ask(self, connection: BrokerConnection, api_key: ApiKey, **fields: object) -> Struct:
         """Write a request although the node is not ready; returns the answer's body."""
         if connection.is_closed:
             raise DisconnectedError(_CLOSED)

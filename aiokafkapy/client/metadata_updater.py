@@ -28,7 +28,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ..cluster.metadata import Metadata, MetadataRequestAndVersion
 from ..cluster.metadata_answer import MetadataAnswer
@@ -177,7 +177,7 @@ class MetadataUpdater:
             error=self._metadata.describe_failure(),
         )
 
-    def handle_completed_response(self, response: Any, now: float) -> None:
+    def handle_completed_response(self, response: object, now: float) -> None:
         """Take a response into the metadata, or count the update as failed."""
         in_progress, self._in_progress = self._in_progress, None
         if in_progress is None:

@@ -13,22 +13,33 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar
 
 from ..common import ExponentialBackoff, Node
 from ..errors import DisconnectedError, KafkaError, KafkaTimeoutError
 from ..protocol.api import api_name
-from ..protocol.codec import Message
-from .nodes.client_request import ClientRequest, ClientResponse
+from ..protocol.codec import Message, Struct
+from .nodes.client_request import Buffer, ClientRequest, ClientResponse
 from .nodes.connection_states import format_address
 
 if TYPE_CHECKING:
     from .nodes.node_readiness import NodeReadiness
 
-__all__ = ["SendingClient", "await_ready", "retry_until", "send_and_receive"]
+__all__ = ["RequestOptions", "SendingClient", "await_ready", "retry_until", "send_and_receive"]
 
 T = TypeVar("T")
+
+
+class RequestOptions(TypedDict, total=False):
+    """Options of ``ClientRequest``, as they are passed on."""
+
+    expects_response: bool
+    min_version: int | None
+    max_version: int | None
+    encode: Callable[[int, int, str], Sequence[Buffer]] | None
+    decode: Callable[[int, bytes], object] | None
+    callback: Callable[[ClientResponse], None] | None
 
 
 class SendingClient(Protocol):
@@ -82,8 +93,8 @@ async def send_and_receive(
     timeout: float,
     clock: Callable[[], float],
     describe_failure: Callable[[], str],
-    options: Mapping[str, Any],
-) -> Any:
+    options: RequestOptions,
+) -> Struct:
     """Send a request and return the answer's body; raises KafkaTimeoutError with the cause, or the response's error."""
     try:
         async with asyncio.timeout(timeout):

@@ -22,7 +22,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
 from ..errors import (
@@ -38,7 +38,7 @@ from ..errors import (
 )
 from ..observability import get_logger
 from ..protocol.api import ApiKey
-from ..protocol.codec import Message
+from ..protocol.codec import Message, Struct
 from ..protocol.messages import build_request, milliseconds
 from ..protocol.otlp import MetricPoint, encode_metrics
 from ..record.compression import Compression, compress
@@ -60,7 +60,7 @@ class AskingClient(Protocol):
 
     async def send_and_wait(
         self, api_key: int, build: Callable[[int], Message], node: None = None, timeout: float | None = None
-    ) -> Any:
+    ) -> Struct:
         """Send a request to any node, and return the answer's body."""
 
 
@@ -229,7 +229,7 @@ class TelemetrySender:
         before = self._pushed.get(_identity(point), 0.0)
         return replace(point, value=point.value - before, start_ns=self._pushed_at, is_delta=True)
 
-    async def _ask(self, api_key: ApiKey, **fields: object) -> Any:
+    async def _ask(self, api_key: ApiKey, **fields: object) -> Struct:
         answer = await self._client.send_and_wait(api_key, lambda version: build_request(api_key, version, **fields))
         if answer.error_code:
             raise make(int(answer.error_code))

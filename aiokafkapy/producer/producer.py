@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from ..client.tap.wire_tap import TapFormat, TapTarget, WireTap
+    from ..protocol.codec import Struct
     from ..protocol.otlp import MetricPoint
     from .config import ProducerConfig
     from .identity.transaction import PreparedTxnState
@@ -526,7 +527,7 @@ class KafkaProducer(RecordSender[K, V]):
         node_id: int | None = None,
         version: int | None = None,
         timeout: float | None = None,
-    ) -> Any:
+    ) -> Struct:
         """Send any other request of Kafka's protocol and return the answer's body: a way out where a call is missing.
 
         Not stable: ``body`` and the answer have the fields of kio's messages, in Kafka's names in snake_case, and those

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from ...cluster.cluster import Cluster
 from ...common import ExponentialBackoff
@@ -37,7 +37,7 @@ _logger = get_logger(__name__)
 class AskedClient(Protocol):
     """The part of ``NetworkClient`` that is needed here."""
 
-    async def send_and_wait(self, api_key: int, build: Callable[[int], Message]) -> Any:
+    async def send_and_wait(self, api_key: int, build: Callable[[int], Message]) -> Struct:
         """Send a request to any node, and return the answer's body."""
 
 

@@ -32,6 +32,7 @@ from .runtime import MockFailures, MockRuntime
 if TYPE_CHECKING:
     from ...client.tap.wire_tap import TapFormat, TapTarget, WireTap
     from ...cluster.cluster import Cluster
+    from ...protocol.codec import Struct
     from ..config import ProducerConfig
     from ..options.keywords import ProducerOptions
     from ..runtime import ProducerRuntime
@@ -240,7 +241,7 @@ class MockProducer(KafkaProducer[K, V]):
         node_id: int | None = None,
         version: int | None = None,
         timeout: float | None = None,
-    ) -> Any:
+    ) -> Struct:
         """Raises IllegalStateError: there is no broker to ask."""
         self._intake.usable_runtime()
         raise IllegalStateError("request(): a MockProducer has no broker to ask: test this with DevBroker")
