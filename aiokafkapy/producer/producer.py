@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ..client.tap.wire_tap import TapFormat, TapTarget, WireTap
     from ..protocol.codec import Struct
     from ..protocol.otlp import MetricPoint
+    from ..record.arrow import ArrowArray, ArrowStream
     from .config import ProducerConfig
     from .identity.transaction import PreparedTxnState
     from .intake.record_deadlines import Accepted
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
     from .thread_sender import ThreadSender
     from .transactional.attempts import Patience, TransactionAttempts
     from .transactional.consumed_batches import ConsumedBatches
+    from .transactional.consumers import AiokafkaConsumer, ConfluentConsumer, R
+    from .transactional.group_offsets import GroupLike, OffsetsLike
     from .transactional.transactions import Transactions
 
 __all__ = ["KafkaProducer"]
@@ -280,7 +283,7 @@ class KafkaProducer(RecordSender[K, V]):
     async def send_arrow(
         self,
         topic: str | None,
-        table_or_batch: Any,
+        table_or_batch: ArrowStream | ArrowArray,
         *,
         key_column: str | None = "key",
         value_column: str = "value",
@@ -389,8 +392,13 @@ class KafkaProducer(RecordSender[K, V]):
         return TransactionAttempts(self._patience("transactions", timeout))
 
     def consume_transform_produce(
-        self, consumer: Any, *, group_metadata: Any = None, max_records: int = 500, timeout: float | None = None
-    ) -> ConsumedBatches[Any]:
+        self,
+        consumer: AiokafkaConsumer[R] | ConfluentConsumer[R],
+        *,
+        group_metadata: GroupLike | None = None,
+        max_records: int = 500,
+        timeout: float | None = None,
+    ) -> ConsumedBatches[R]:
         """Records of a consumer, batch by batch, each in a transaction with the offsets that it was read at (KIP-447):
         ``async for batch in …:`` with ``async with batch:`` and ``for record in batch:`` inside.
 
@@ -469,9 +477,7 @@ class KafkaProducer(RecordSender[K, V]):
             prepared = PreparedTxnState.of(prepared)
         return await self._transactions().complete(prepared)
 
-    async def send_offsets_to_transaction(
-        self, offsets: Mapping[Any, Any] | Iterable[Any], group_metadata: Any
-    ) -> None:
+    async def send_offsets_to_transaction(self, offsets: OffsetsLike, group_metadata: GroupLike) -> None:
         """Commit a consumer group's offsets, the next ones to read, with the transaction (KIP-447).
 
         ``offsets`` are numbers, or any client's objects with ``offset``, by partition, or confluent-kafka's list;
