@@ -60,7 +60,7 @@ class EarlyTime(int):
     """
 
 
-def topic_name(topic: Any) -> str:
+def topic_name(topic: object) -> str:
     """The topic's name as a plain str, of an enum's member for example. Raises InvalidTopicError for anything else."""
     if not isinstance(topic, str):
         raise InvalidTopicError(f"the name of a topic is a {type(topic).__name__}, not a str")
@@ -69,7 +69,7 @@ def topic_name(topic: Any) -> str:
     return name
 
 
-def partition_of(topic: Any, partition: Any) -> int:
+def partition_of(topic: object, partition: object) -> int:
     """The number of a partition that is not None."""
     number = plain_number(partition)
     if number < 0 or number > MAX_PARTITION:
@@ -98,7 +98,7 @@ def chosen_partition(topic: str, chosen: Any, count: int) -> int | None:
     return number
 
 
-def time_of(topic: Any, timestamp_ms: Any) -> int:
+def time_of(topic: object, timestamp_ms: object) -> int:
     """A time stamp that is not None, in milliseconds."""
     number = plain_number(timestamp_ms)
     if number < 0:
@@ -113,7 +113,7 @@ def time_of(topic: Any, timestamp_ms: Any) -> int:
     return number
 
 
-def headers_of(topic: Any, headers: Any) -> Any:
+def headers_of(topic: str, headers: object) -> Headers | None:
     """Headers that are not None, as a tuple of (str, bytes or None); None when there are none.
 
     They may be pairs in any iterable, or a mapping; a value is of any type that has bytes.
@@ -124,7 +124,7 @@ def headers_of(topic: Any, headers: Any) -> Any:
     return plain or None
 
 
-def check_data(topic: Any, key: Any, value: Any) -> int:
+def check_data(topic: str, key: Any, value: Any) -> int:
     """Raise SerializationError unless key and value are None or have bytes; returns the size of the value."""
     if key is not None:
         _size_of(topic, "key", key)
@@ -151,7 +151,7 @@ def timeout_of(call: str, timeout: Any) -> float | None:
     return seconds
 
 
-def milliseconds_of(topic: Any, name: str, given: Any) -> int:
+def milliseconds_of(topic: object, name: str, given: object) -> int:
     """A duration of whole milliseconds, 1 or more. Raises TypeError and ValueError."""
     number = given if type(given) is int else _integer_of(topic, name, given, "an int of milliseconds")
     if number < 1 or number > MAX_PARTITION:
@@ -159,7 +159,7 @@ def milliseconds_of(topic: Any, name: str, given: Any) -> int:
     return number
 
 
-def materialized(topic: Any, headers: Any) -> Headers:
+def materialized(topic: str, headers: object) -> Headers:
     """The headers of an iterable or a mapping, read once. Raises SerializationError where that cannot be done."""
     if type(headers) is list or type(headers) is tuple:
         return headers
@@ -172,7 +172,7 @@ def materialized(topic: Any, headers: Any) -> Headers:
         raise SerializationError(text, topic=topic) from error
 
 
-def serialization_error(part: str, topic: Any, data: object, cause: BaseException | None = None) -> SerializationError:
+def serialization_error(part: str, topic: str, data: object, cause: BaseException | None = None) -> SerializationError:
     """The error for a key or value (``part``) that could not become bytes."""
     if cause is not None:
         text = f"the {part}_serializer failed for a record of topic {topic!r}: {describe_error(cause)}"
@@ -189,7 +189,7 @@ def serialization_error(part: str, topic: Any, data: object, cause: BaseExceptio
 # internals
 
 
-def _integer_of(topic: Any, name: str, given: Any, wanted: str) -> int:
+def _integer_of(topic: object, name: str, given: Any, wanted: str) -> int:
     cause = None
     if not isinstance(given, bool) and hasattr(type(given), "__index__"):
         try:
@@ -199,7 +199,7 @@ def _integer_of(topic: Any, name: str, given: Any, wanted: str) -> int:
     raise TypeError(f"topic {topic!r}: {name} is a {type(given).__name__}, not {wanted}") from cause
 
 
-def _milliseconds_of(topic: Any, moment: Any) -> int:
+def _milliseconds_of(topic: object, moment: object) -> int:
     """As ``datetime.timestamp()`` has it, without its rounding: one without a time zone is local time."""
     if not isinstance(moment, datetime):
         return _integer_of(topic, "timestamp_ms", moment, "an int of milliseconds or a datetime")
@@ -214,7 +214,7 @@ def _shown(number: int) -> str:
     return str(number) if number.bit_length() <= SHOWN_BITS else f"a number of {number.bit_length()} bits"
 
 
-def _header_of(topic: Any, item: Any) -> tuple[str, bytes | None]:
+def _header_of(topic: str, item: Any) -> tuple[str, bytes | None]:
     if isinstance(item, (str, bytes)):
         raise _pairs_error(topic, item)
     try:
@@ -242,12 +242,12 @@ def _header_of(topic: Any, item: Any) -> tuple[str, bytes | None]:
         raise SerializationError(text, topic=topic) from error
 
 
-def _pairs_error(topic: Any, given: object) -> SerializationError:
+def _pairs_error(topic: str, given: object) -> SerializationError:
     text = f"topic {topic!r}: headers must be pairs, [('name', b'value')], or a mapping; there is a "
     return SerializationError(text + type(given).__name__, topic=topic)
 
 
-def _size_of(topic: Any, part: str, data: Any) -> int:
+def _size_of(topic: str, part: str, data: Any) -> int:
     try:
         view = _view(data)
     except TypeError:

@@ -273,7 +273,7 @@ class GuardedProducer:
         """The producer's options."""
         return self.producer.config
 
-    async def send(self, topic: str, value: Any = None, **options: Unpack[RecordOptions]) -> RecordMetadata:
+    async def send(self, topic: str, value: object = None, **options: Unpack[RecordOptions]) -> RecordMetadata:
         """Send one record and wait until it is delivered."""
         record = _record_of(topic, value, options)
         try:
@@ -282,7 +282,7 @@ class GuardedProducer:
             self.refuse(record, error)
             raise
 
-    async def enqueue(self, topic: str, value: Any = None, **options: Unpack[RecordOptions]) -> Delivery:
+    async def enqueue(self, topic: str, value: object = None, **options: Unpack[RecordOptions]) -> Delivery:
         """Wait until the record is accepted; await the delivery for its outcome."""
         record = _record_of(topic, value, options)
         try:
@@ -293,7 +293,7 @@ class GuardedProducer:
         self._dead_letters.watch(record, delivery, self._hidden)
         return delivery
 
-    def send_nowait(self, topic: str, value: Any = None, **options: Unpack[RecordOptions]) -> Delivery:
+    def send_nowait(self, topic: str, value: object = None, **options: Unpack[RecordOptions]) -> Delivery:
         """Never wait."""
         record = _record_of(topic, value, options)
         try:
@@ -307,7 +307,7 @@ class GuardedProducer:
     async def send_many(
         self,
         topic: str,
-        values_or_records: Iterable[Any],
+        values_or_records: Iterable[object],
         *,
         return_exceptions: bool = False,
         overflow: CallOverflow | None = None,

@@ -77,7 +77,7 @@ class Topic(Generic[M]):
         self._given_model = model
         self._key_of = key
         self._headers_of = headers
-        self._serializer: Any = serializer
+        self._serializer: Any = serializer  # called as its class says
         self._deserializer = deserializer
         self._cloud_events = cloud_events
         if model is not None:
@@ -96,9 +96,10 @@ class Topic(Generic[M]):
         return arguments[0]
 
     @property
-    def serializer(self) -> Any:
+    def serializer(self) -> Serializer[M] | None:
         """The serializer of its values; None for JSON."""
-        return self._serializer
+        serializer: Serializer[M] | None = self._serializer
+        return serializer
 
     def bind(self, producer: RecordProducer) -> BoundTopic[M]:
         """The topic with a producer: ``await orders.bind(producer).send(Order(...))``.

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Unpack, cast
 
 from ...common import ConsumedRecord
 from ...errors import IllegalStateError, KafkaError, ProducerFencedError
-from ..identity.transaction import TransactionState
+from ..identity.transaction import Transaction, TransactionState
 from ..intake.record_sender import K, V
 from ..intake.serializers import Serializer
 from ..producer import KafkaProducer
@@ -276,7 +276,7 @@ class MockProducer(KafkaProducer[K, V]):
     def _mock_runtime(self) -> MockRuntime:
         return cast("MockRuntime", self._intake.usable_runtime())
 
-    def _transaction_or_none(self) -> Any:
+    def _transaction_or_none(self) -> Transaction | None:
         runtime = self._life.runtime
         return None if runtime is None else runtime.transaction
 
