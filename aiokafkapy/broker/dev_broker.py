@@ -252,8 +252,8 @@ class DevBroker:
         """Delete a topic and its records. UnknownTopicOrPartitionError when there is none."""
         self.state.topics.delete(name)
 
-    def records(self, topic: str, partition: int | None = 0) -> list[ConsumedRecord]:
-        """The records of a partition, decoded; with ``partition=None`` of the whole topic, partition by partition.
+    def records(self, topic: str, partition: int | None = None) -> list[ConsumedRecord]:
+        """The records of a topic, or of a partition, decoded, in order of partition, then offset.
 
         Raises UnknownTopicOrPartitionError.
         """

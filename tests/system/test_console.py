@@ -318,7 +318,7 @@ async def test_a_record_that_cannot_be_written_is_refused(
     answer = await page.post("api/records", json=body)
     assert answer.status_code == status, answer.text
     assert message in answer.json()["error"]
-    assert broker.records("orders", None) == []
+    assert broker.records("orders") == []
 
 
 async def test_a_body_without_an_end_is_not_kept(page: httpx.AsyncClient) -> None:
@@ -421,7 +421,7 @@ async def test_a_schedule_is_drawn_saved_and_played_again_in_a_test(
         sent = [asyncio.create_task(producer.send("orders", str(n).encode())) for n in range(50)]
         await playback.wait()
         await asyncio.gather(*sent)
-    assert sorted(int(record.value or b"") for record in broker.records("orders", None)) == list(range(50))
+    assert sorted(int(record.value or b"") for record in broker.records("orders")) == list(range(50))
     assert len(broker.running_nodes) == 3
     events_seen = (await message(page, "topics"))["events"]
     assert [event["text"] for event in events_seen] == [str(fault.call) for fault in schedule.faults]
@@ -493,7 +493,7 @@ async def test_a_read_only_console_shows_and_changes_nothing(broker: DevBroker) 
         for path in ("api/records", "api/controls/clear", "api/schedule", "api/schedule/stop"):
             answer = await page.post(path, json={"topic": "orders", "value": "v"})
             assert (answer.status_code, answer.json()["error"]) == (403, "this console is read-only")
-    assert broker.records("orders", None) == []
+    assert broker.records("orders") == []
 
 
 async def test_a_cluster_with_users_is_shown_to_one_of_them() -> None:

@@ -124,7 +124,7 @@ async def test_records_are_followed_filtered_opened_and_written(broker: DevBroke
         await page.get_by_role("button", name="Write", exact=True).click()
         await page.get_by_text("Written to orders-").wait_for()
         await page.keyboard.press("Escape")
-        (written,) = broker.records("orders", None)
+        (written,) = broker.records("orders")
         assert (written.key, written.value) == (b"ann", MARKUP.encode())
         assert list(written.headers) == [("trace", b"abc"), ("kind", b"test")]
         await page.locator("main tbody tr", has_text="ann").click()

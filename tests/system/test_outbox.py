@@ -41,7 +41,7 @@ def broker(kafka_broker: DevBroker) -> DevBroker:
 
 def values(broker: DevBroker, topic: str = "t") -> list[bytes | None]:
     """All that was written, aborted records too."""
-    return [record.value for record in broker.records(topic, None)]
+    return [record.value for record in broker.records(topic)]
 
 
 class TestWriting:

@@ -258,7 +258,7 @@ async def test_keys_keep_their_partition_and_order(broker: DevBroker, folder: Pa
         await asyncio.gather(*sends)
         await drained(producer)
     found: dict[bytes | None, list[bytes | None]] = {}
-    for record in broker.records("clicks", None):
+    for record in broker.records("clicks"):
         found.setdefault(record.key, []).append(record.value)
     found[b"0"] = found[b"0"][1:]
     assert found == {b"%d" % key: [b"%d" % number for number in range(key, 3_000, 7)] for key in range(7)}

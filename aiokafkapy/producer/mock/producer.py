@@ -91,16 +91,17 @@ class MockProducer(KafkaProducer[K, V]):
         return [sent.record for sent in self._log.uncommitted]
 
     def records(self, topic: str, partition: int | None = None) -> list[ConsumedRecord]:
-        """The records of a topic that a consumer with ``read_committed`` would see, serialized, and those without an
-        outcome yet, with the offset -1: ``history`` without the records that failed.
+        """The records of a topic, or of a partition, that a consumer with ``read_committed`` would see, serialized, and
+        those without an outcome yet, with the offset -1: ``history`` without the records that failed, by partition.
         """
-        return [
+        found = [
             sent.consumed()
             for sent in self._log.sent
             if sent.error is None
             and sent.topic_partition.topic == topic
             and partition in (None, sent.topic_partition.partition)
         ]
+        return sorted(found, key=lambda record: record.partition)  # calls of a partition are in order of offset
 
     def consumer_group_offsets_history(self) -> list[GroupOffsets]:
         """The offsets of each committed transaction that had some, by group and partition."""
