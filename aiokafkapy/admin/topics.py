@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, NoReturn, Self, TypeVar
 from uuid import UUID
 
-from ..client.config import MAX_INT, ClientConfig
+from ..client.config import MAX_INT, ClientConfig, given_config
 from ..client.network_client import NetworkClient
 from ..client.network_client_utils import retry_until
 from ..cluster.metadata import Metadata
@@ -61,13 +61,7 @@ class TopicAdmin:
         timeout: float = 30.0,
         **options: Any,
     ) -> None:
-        if config is None:
-            if bootstrap_servers is not None:
-                options["bootstrap_servers"] = bootstrap_servers
-            config = ClientConfig(**options)
-        elif bootstrap_servers is not None or options:
-            raise IllegalStateError("config and options were both given: put the options into ClientConfig(...)")
-        self.config = config
+        self.config = config = given_config(ClientConfig, bootstrap_servers, config, options)
         self.timeout = timeout
         # Requests no topics, only the brokers and the controller.
         self.metadata = Metadata(

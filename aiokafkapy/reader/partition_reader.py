@@ -20,6 +20,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from ..client.config import given_config
 from ..client.network_client import NetworkClient
 from ..client.nodes.client_request import ClientRequest, ClientResponse
 from ..cluster.metadata import Metadata
@@ -52,13 +53,7 @@ class PartitionReader:
         config: ReaderConfig | None = None,
         **options: Any,
     ) -> None:
-        if config is None:
-            if bootstrap_servers is not None:
-                options["bootstrap_servers"] = bootstrap_servers
-            config = ReaderConfig(**options)
-        elif bootstrap_servers is not None or options:
-            raise IllegalStateError("config and options were both given: put the options into ReaderConfig(...)")
-        self.config = config
+        self.config = config = given_config(ReaderConfig, bootstrap_servers, config, options)
         self.metadata = Metadata(
             retry_backoff_ms=config.retry_backoff_ms,
             retry_backoff_max_ms=config.retry_backoff_max_ms,
