@@ -33,6 +33,7 @@ __all__ = [
     "bytes_as_json",
     "check_topic_name",
     "counted",
+    "format_address",
     "parse_address",
     "parse_addresses",
 ]
@@ -72,8 +73,13 @@ class Node(NamedTuple):
         """True for a node that has no address (Java's ``Node.noNode()``)."""
         return self.host == "" or self.port < 0
 
+    @property
+    def address(self) -> str:
+        """``host:port``, an IPv6 host in brackets."""
+        return format_address(self.host, self.port)
+
     def __str__(self) -> str:
-        return f"{self.host}:{self.port} (id {self.node_id})"
+        return f"{self.address} (id {self.node_id})"
 
 
 class TopicPartition(NamedTuple):
@@ -202,6 +208,11 @@ def parse_address(text: str) -> tuple[str, int]:
     if not 0 < port < 65536:
         raise ConfigurationError(f"bootstrap_servers: port {port} of {text!r} is not between 1 and 65535")
     return host, port
+
+
+def format_address(host: str, port: int) -> str:
+    """``host:port``, an IPv6 host in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _refuse_url(text: str) -> None:

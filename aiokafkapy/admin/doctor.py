@@ -25,11 +25,11 @@ from typing import Final, NamedTuple, NoReturn
 from ..client.config import ClientConfig
 from ..client.network_client import NetworkClient
 from ..client.nodes.api_versions import NodeApiVersions, build_api_versions_request
-from ..client.nodes.connection_states import Address, format_address
+from ..client.nodes.connection_states import Address
 from ..client.transport.dialers import Dialer, new_dialer
 from ..client.transport.listener_probe import speaks_plaintext
 from ..cluster.metadata import Metadata
-from ..common import Node
+from ..common import Node, format_address
 from ..errors import (
     AuthenticationFailedError,
     DisconnectedError,
@@ -124,7 +124,7 @@ class Doctor:
 
     async def _metadata(self, link: _Link) -> Struct | None:
         """The cluster as the first broker sees it, with the topic and our rights on it; None after a failure."""
-        address = format_address(link.node.host, link.node.port)
+        address = link.node.address
         self._step = f"asking {address} for the cluster"
         topics = [] if self.topic is None else [{"name": self.topic, "topic_id": None}]
 

@@ -204,7 +204,7 @@ class DevBroker:
         nodes = self.state.advertised.get(listener)
         if nodes is None:
             raise ValueError(f"there is no listener {listener!r}: the listeners are {', '.join(self._endpoints)}")
-        return ",".join(f"{_bracketed(nodes[each].host)}:{nodes[each].port}" for each in self._node_ids)
+        return ",".join(nodes[each].address for each in self._node_ids)
 
     @property
     def nodes(self) -> list[Node]:
@@ -548,7 +548,3 @@ def _authorizer(config: BrokerConfig, data_dir: Path | None) -> Authorizer | Non
         bindings=file.load(),
         save=file.save,
     )
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

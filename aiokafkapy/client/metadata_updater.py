@@ -42,7 +42,6 @@ from ..errors import (
     make,
 )
 from ..observability import RateLimitedLogger, get_logger
-from .nodes.connection_states import format_address
 from .nodes.least_loaded_node import LeastLoadedNode, NodeChooser
 
 if TYPE_CHECKING:
@@ -172,7 +171,7 @@ class MetadataUpdater:
             now,
             logging.WARNING,
             "metadata.no_answer",
-            addresses=[format_address(node.host, node.port) for node in self._metadata.bootstrap_nodes],
+            addresses=[node.address for node in self._metadata.bootstrap_nodes],
             seconds=round(now - self._attempt_started, 1),
             error=self._metadata.describe_failure(),
         )
@@ -291,7 +290,7 @@ class MetadataUpdater:
         self._attempt_started = now
         if self._metadata.cluster.is_bootstrap:
             return  # nothing is known that could be forgotten
-        addresses = [format_address(node.host, node.port) for node in self._metadata.bootstrap_nodes]
+        addresses = [node.address for node in self._metadata.bootstrap_nodes]
         self._log.log(
             "metadata.rebootstrap", now, logging.WARNING, "metadata.rebootstrap", reason=reason, addresses=addresses
         )

@@ -49,7 +49,6 @@ from .network_client_state import ACTIVE, NETWORK_CLIENT_STATES, NetworkClientSt
 from .network_client_utils import send_and_receive
 from .nodes.api_versions import throttle_seconds
 from .nodes.client_request import ClientRequest, ClientResponse
-from .nodes.connection_states import format_address
 from .nodes.in_flight_requests import InFlightRequest
 from .nodes.node_readiness import NodeReadiness
 from .nodes.sender_client import SenderClient
@@ -497,7 +496,7 @@ class NetworkClient(SenderClient):
         for node in self._states.retain(nodes):
             # Its address has changed: drop the old connection, unless requests are in flight on it.
             if self._in_flight.is_empty(node.node_id):
-                self.disconnect(node.node_id, now, f"it is at {format_address(node.host, node.port)} now")
+                self.disconnect(node.node_id, now, f"it is at {node.address} now")
                 self._states.remove(node.node_id)
 
     def _handle_ready(self, connection: BrokerConnection, now: float) -> None:

@@ -21,7 +21,6 @@ from ..errors import DisconnectedError, KafkaError, KafkaTimeoutError
 from ..protocol.api import api_name
 from ..protocol.codec import Message, Struct
 from .nodes.client_request import Buffer, ClientRequest, ClientResponse
-from .nodes.connection_states import format_address
 
 if TYPE_CHECKING:
     from .nodes.node_readiness import NodeReadiness
@@ -101,7 +100,7 @@ async def send_and_receive(
             ready_node = await await_ready(client, node, clock)
             response = await client.send(ClientRequest(ready_node.node_id, api_key, build, **options), clock())
     except TimeoutError:
-        place = f"node {node.node_id} ({format_address(node.host, node.port)})" if node is not None else "any broker"
+        place = f"node {node.node_id} ({node.address})" if node is not None else "any broker"
         message = f"no answer to {api_name(api_key)} from {place} within {timeout:g} s: {describe_failure()}"
         raise KafkaTimeoutError(message) from None
     return response.body_or_raise()

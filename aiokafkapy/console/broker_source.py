@@ -91,7 +91,7 @@ class BrokerSource:
         broker = self.broker
         running = {node.node_id for node in broker.running_nodes}
         nodes = [
-            Node(one.node_id, f"{one.host}:{one.port}", one.node_id in running, one.node_id in broker.stalled_nodes)
+            Node(one.node_id, one.address, one.node_id in running, one.node_id in broker.stalled_nodes)
             for one in broker.nodes
         ]
         controller = broker.state.controller_id

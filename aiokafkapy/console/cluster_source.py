@@ -124,7 +124,7 @@ class ClusterSource:
     async def cluster(self) -> Cluster:
         """The brokers that metadata names."""
         known = self._known()
-        nodes = [Node(one.node_id, f"{one.host}:{one.port}") for one in known.nodes]
+        nodes = [Node(one.node_id, one.address) for one in known.nodes]
         return Cluster(known.cluster_id, "cluster", nodes, known.controller_id)
 
     # topics

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from ..admin.diagnosis import is_loopback
 from ..broker.listeners import server_tls
+from ..common import format_address
 from ..errors import ConfigurationError, IllegalStateError
 from ..observability import get_logger
 from .guard import SHORTEST_TOKEN, Guard, new_token
@@ -108,7 +109,7 @@ class Console:
         if self._tls is None and not is_loopback(self._host):
             _logger.warning(
                 "console.unencrypted",
-                address=f"{self._host}:{port}",
+                address=format_address(self._host, port),
                 hint="its token and the records can be read on the way: give it a certificate, or listen on this "
                 "machine alone and put a proxy with one before it",
             )
@@ -141,9 +142,9 @@ class Console:
         if self._server is None or self._guard is None:
             raise IllegalStateError("the console is not started")
         host = "localhost" if self._host in ("0.0.0.0", "::") else self._host
-        host = f"[{host}]" if ":" in host else host
         scheme = "http" if self._tls is None else "https"
-        return f"{scheme}://{host}:{self._guard.port}/" + (f"?token={quote(self._token)}" if self._token else "")
+        page = f"{scheme}://{format_address(host, self._guard.port)}/"
+        return f"{page}?token={quote(self._token)}" if self._token else page
 
     # internals
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..client.nodes.connection_states import format_address
 from ..common import Node
 from ..errors import KafkaError
 from .state import ProducerState
@@ -297,7 +296,7 @@ def _brokers(runtime: ProducerRuntime, now: float) -> tuple[BrokerHealth, ...]:
 def _broker(runtime: ProducerRuntime, node: Node, now: float) -> BrokerHealth:
     nodes = runtime.client.nodes
     state = nodes.states.get(node.node_id)
-    address = format_address(node.host, node.port)
+    address = node.address
     if state is None:
         return BrokerHealth(node.node_id, address, "idle")
     if not state.is_disconnected:

@@ -11,6 +11,7 @@ from aiokafkapy.common import (
     Node,
     TopicPartition,
     check_topic_name,
+    format_address,
     parse_address,
     parse_addresses,
 )
@@ -30,6 +31,12 @@ from aiokafkapy.errors import ConfigurationError, InvalidTopicError
 )
 def test_addresses_are_read_in_order_without_duplicates(text: str | list[str], expected: list[tuple[str, int]]) -> None:
     assert parse_addresses(text) == expected
+
+
+def test_ipv6_hosts_stand_in_brackets() -> None:
+    assert format_address("::1", 1) == Node(1, "::1", 1).address == "[::1]:1"
+    assert format_address("h", 1) == Node(1, "h", 1).address == "h:1"
+    assert str(Node(1, "::1", 1)) == "[::1]:1 (id 1)"
 
 
 @pytest.mark.parametrize(

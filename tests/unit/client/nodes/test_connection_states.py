@@ -10,7 +10,6 @@ from aiokafkapy.client.nodes.connection_states import (
     ClusterConnectionStates,
     ConnectionState,
     NodeConnectionState,
-    format_address,
 )
 from aiokafkapy.common import ExponentialBackoff, Node
 from aiokafkapy.errors import AuthenticationFailedError, IllegalTransitionError
@@ -201,11 +200,6 @@ class TestAddresses:
         states.ready(1)
         states.disconnected(1, clock.time())
         assert states.connecting(NODE, clock.time()).needs_resolution
-
-
-def test_ipv6_hosts_stand_in_brackets() -> None:
-    assert format_address("::1", 1) == "[::1]:1"
-    assert format_address("h", 1) == "h:1"
 
 
 @pytest.mark.parametrize(
