@@ -24,6 +24,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from ..client.config import ClientConfig
 from ..client.network_client import NetworkClient
+from ..client.network_client_utils import unless_refused
 from ..client.nodes.api_versions import NodeApiVersions, build_api_versions_request
 from ..client.nodes.connection_states import Address
 from ..client.transport.dialers import Dialer, new_dialer
@@ -336,18 +337,12 @@ class Doctor:
     async def _ask(self, link: _Link, api_key: ApiKey, build: Callable[[int], Message]) -> Struct:
         """An answer of this node; raises the reason as soon as it is known, and not when a client would give up."""
         for attempt in range(1, _ATTEMPTS + 1):
-            answer = asyncio.ensure_future(link.client.send_and_wait(api_key, build, link.node, self._step_timeout))
-            refusal = asyncio.ensure_future(_refusal(link))
+            answer = link.client.send_and_wait(api_key, build, link.node, self._step_timeout)
             try:
-                await asyncio.wait((answer, refusal), return_when=asyncio.FIRST_COMPLETED)
-                return await (refusal if refusal.done() else answer)  # a refusal fails the answer too
+                return await unless_refused(answer, _refusal(link))
             except DisconnectedError:
                 if attempt == _ATTEMPTS:
                     raise
-            finally:
-                for task in (answer, refusal):
-                    task.cancel()
-                await asyncio.gather(answer, refusal, return_exceptions=True)
         raise DisconnectedError("no attempt was made")
 
     def _note(self, finding: Finding) -> None:

@@ -20,7 +20,7 @@ from uuid import UUID
 
 from ..client.config import MAX_INT, ClientConfig, given_config
 from ..client.network_client import NetworkClient
-from ..client.network_client_utils import retry_until
+from ..client.network_client_utils import retry_until, unless_refused
 from ..cluster.metadata import Metadata
 from ..common import NO_LEADER, PartitionInfo
 from ..errors import IllegalStateError, KafkaError, UnknownTopicOrPartitionError, make
@@ -198,16 +198,8 @@ class TopicAdmin:
         if self._client is None:
             raise IllegalStateError("the admin is not started: use `async with`")
         node = self.metadata.cluster.controller if to_controller else None
-        answer = asyncio.ensure_future(self._client.send_and_wait(api_key, build, node=node))
-        refusal = asyncio.ensure_future(self._refusal(self._client))
-        try:
-            await asyncio.wait((answer, refusal), return_when=asyncio.FIRST_COMPLETED)
-            # A refusal fails the answer too, with an error that would be tried again.
-            return await (refusal if refusal.done() else answer)
-        finally:
-            for task in (answer, refusal):
-                task.cancel()
-            await asyncio.gather(answer, refusal, return_exceptions=True)
+        answer = self._client.send_and_wait(api_key, build, node=node)
+        return await unless_refused(answer, self._refusal(self._client))
 
     async def _refusal(self, client: NetworkClient) -> NoReturn:
         """Raises the next AuthenticationFailedError: as in Java it ends a call at once, but not the calls after it."""

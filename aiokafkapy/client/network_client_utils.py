@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypedDict, TypeVar
 
 from ..common import ExponentialBackoff, Node
 from ..errors import DisconnectedError, KafkaError, KafkaTimeoutError
@@ -25,7 +25,7 @@ from .nodes.client_request import Buffer, ClientRequest, ClientResponse
 if TYPE_CHECKING:
     from .nodes.node_readiness import NodeReadiness
 
-__all__ = ["RequestOptions", "SendingClient", "await_ready", "retry_until", "send_and_receive"]
+__all__ = ["RequestClient", "RequestOptions", "SendingClient", "await_ready", "retry_until", "send_and_receive", "unless_refused"]
 
 T = TypeVar("T")
 
@@ -63,6 +63,13 @@ class SendingClient(Protocol):
 
     async def wait_for_change(self) -> None:
         """Return after anything that readiness depends on."""
+
+
+class RequestClient(Protocol):
+    """The part of the network client that asks any node, for those who need no more of it."""
+
+    async def send_and_wait(self, api_key: int, build: Callable[[int], Message]) -> Struct:
+        """Send a request to any node, and return the answer's body."""
 
 
 async def await_ready(client: SendingClient, node: Node | None, clock: Callable[[], float]) -> Node:
@@ -104,6 +111,19 @@ async def send_and_receive(
         message = f"no answer to {api_name(api_key)} from {place} within {timeout:g} s: {describe_failure()}"
         raise KafkaTimeoutError(message) from None
     return response.body_or_raise()
+
+
+async def unless_refused(answer: Awaitable[T], refusal: Awaitable[NoReturn]) -> T:
+    """The result of ``answer``, or the error of ``refusal`` where that comes first or at once with it."""
+    racing = asyncio.ensure_future(answer), asyncio.ensure_future(refusal)
+    try:
+        await asyncio.wait(racing, return_when=asyncio.FIRST_COMPLETED)
+        # A refusal fails the answer too, with an error that would be tried again.
+        return await (racing[1] if racing[1].done() else racing[0])
+    finally:
+        for task in racing:
+            task.cancel()
+        await asyncio.gather(*racing, return_exceptions=True)
 
 
 def _no_connection(nodes: NodeReadiness, node: Node) -> DisconnectedError:

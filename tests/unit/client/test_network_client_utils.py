@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, Unpack
+from typing import Any, NoReturn
 
 import pytest
 
-from aiokafkapy.client.network_client_utils import RequestOptions, SendingClient, await_ready, send_and_receive
+from aiokafkapy.client.network_client_utils import SendingClient, await_ready, send_and_receive, unless_refused
 from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
 from aiokafkapy.common import Node
 from aiokafkapy.errors import DisconnectedError, KafkaTimeoutError, NotControllerError
@@ -131,3 +131,28 @@ async def test_a_time_out_names_the_request_the_place_and_the_cause(client: Clie
         await ask(client, NODE, timeout=0)
     with pytest.raises(KafkaTimeoutError, match="from any broker"):
         await ask(client, timeout=0)
+
+
+async def test_a_refusal_is_raised_in_place_of_the_answer_that_it_fails_and_neither_goes_on() -> None:
+    async def refused() -> NoReturn:
+        raise NotControllerError
+
+    async def failing() -> None:
+        raise DisconnectedError
+
+    async def never() -> NoReturn:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("never")
+        raise AssertionError
+
+    ended: list[str] = []
+    assert await unless_refused(asyncio.sleep(0, "answer"), never()) == "answer"
+    for answer in (never(), failing()):
+        with pytest.raises(NotControllerError):
+            await unless_refused(answer, refused())
+    with pytest.raises(DisconnectedError):
+        await unless_refused(failing(), never())
+    assert ended == ["never"] * 3
+    assert asyncio.all_tasks() == {asyncio.current_task()}
