@@ -9,6 +9,7 @@ Rules: values are immutable and cheap to hash; ``*_ms`` is integer milliseconds,
 
 from __future__ import annotations
 
+import datetime
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,7 @@ __all__ = [
     "check_topic_name",
     "counted",
     "format_address",
+    "milliseconds",
     "parse_address",
     "parse_addresses",
 ]
@@ -44,6 +46,7 @@ NO_LEADER: Final = -1
 NO_LEADER_EPOCH: Final = -1
 DEFAULT_PORT: Final = 9092
 
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MAX_TOPIC_NAME_LENGTH: Final = 249
 _TOPIC_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{_MAX_TOPIC_NAME_LENGTH}}}")
 _SHOWN_OF_A_NAME: Final = 40
@@ -213,6 +216,15 @@ def parse_address(text: str) -> tuple[str, int]:
 def format_address(host: str, port: int) -> str:
     """``host:port``, an IPv6 host in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def milliseconds(value: datetime.timedelta | datetime.datetime | None) -> int:
+    """A duration or a moment, which has a time zone, as whole milliseconds; None is -1, as on the wire."""
+    if value is None:
+        return -1
+    if isinstance(value, datetime.datetime):
+        value = value - _EPOCH
+    return value // datetime.timedelta(milliseconds=1)
 
 
 def _refuse_url(text: str) -> None:

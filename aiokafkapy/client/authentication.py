@@ -27,6 +27,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from ..common import milliseconds
 from ..errors import (
     AuthenticationFailedError,
     DisconnectedError,
@@ -40,7 +41,7 @@ from ..errors import (
 )
 from ..observability import get_logger
 from ..protocol.api import ApiKey
-from ..protocol.messages import build_request, milliseconds
+from ..protocol.messages import build_request
 from ..states import StateTable
 from .nodes.client_request import ClientRequest, ClientResponse
 from .nodes.node_readiness import NodeReadiness

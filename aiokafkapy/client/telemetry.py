@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
+from ..common import milliseconds
 from ..errors import (
     KafkaError,
     KafkaTimeoutError,
@@ -38,7 +39,7 @@ from ..errors import (
 )
 from ..observability import get_logger
 from ..protocol.api import ApiKey
-from ..protocol.messages import build_request, milliseconds
+from ..protocol.messages import build_request
 from ..protocol.otlp import MetricPoint, encode_metrics
 from ..record.compression import Compression, compress
 from .network_client_utils import RequestClient

@@ -18,13 +18,12 @@ from typing import Any, Final
 
 from ..admin.topics import TopicAdmin, TopicDescription
 from ..client.config import ClientConfig
-from ..common import NO_LEADER, JsonLike, PartitionInfo, TopicPartition
+from ..common import NO_LEADER, JsonLike, PartitionInfo, TopicPartition, milliseconds
 from ..common import Node as Coordinator
 from ..errors import GroupIdNotFoundError, KafkaError, UnknownTopicOrPartitionError
 from ..producer.config import ProducerConfig
 from ..producer.producer import KafkaProducer
 from ..protocol.codec import Struct
-from ..protocol.messages import milliseconds
 from ..reader import PartitionReader, ReaderConfig
 from .assignments import read_assignment
 from .cluster_feed import ClusterFeed

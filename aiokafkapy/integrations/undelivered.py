@@ -23,16 +23,17 @@ import base64
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
 from functools import partial
 from inspect import isawaitable
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
-from aiokafkapy import BytesWithHeaders, ProducerConfig, ProducerRecord, RecordMetadata
+from aiokafkapy import ProducerConfig, ProducerRecord, RecordMetadata
 from aiokafkapy.errors import ConfigurationError, KafkaError
+from aiokafkapy.producer.arguments import headers_of, partition_of, plain_data, time_of
+from aiokafkapy.producer.intake.serializers import Serializer, prepare, with_own_headers
 from aiokafkapy.producer.undelivered_line import PENDING, SENT, undelivered_line
 
 try:
@@ -202,47 +203,28 @@ class UndeliveredFile:
 # internals
 
 
-async def _serialized(serializer: Any, topic: str, data: object) -> bytes | None:
-    if data is None:
-        return None
-    if serializer is not None:
-        data = serializer(topic, data) if getattr(serializer, "wants_topic", False) else serializer(data)
-        if isawaitable(data):
-            data = await data
-    return data if isinstance(data, BytesWithHeaders) else _plain(data)
+async def _serialized(serializer: Serializer[Any] | None, topic: str, data: object) -> Any:
+    call = prepare(serializer)
+    if data is None or call is None:
+        return data
+    data = call(topic, data)
+    return await data if isawaitable(data) else data
 
 
-def _encoded(
-    record: ProducerRecord, key: bytes | None, value: bytes | None, sent_at: int, error: BaseException | None
-) -> bytes:
-    """A record's line."""
-    timestamp = record.timestamp_ms
-    if isinstance(timestamp, datetime):
-        timestamp = int(timestamp.timestamp() * 1000)
-    # Those of the serializers stand behind the caller's, as the producer sends them.
-    headers = [*_pairs(record.headers), *(pair for data in (key, value) for pair in _pairs(_own_headers(data)))]
+def _encoded(record: ProducerRecord, key: object, value: object, sent_at: int, error: BaseException | None) -> bytes:
+    """A record's line, of its arguments as the producer takes them."""
+    topic, headers = record.topic, record.headers
+    headers = with_own_headers(topic, None if headers is None else headers_of(topic, headers), key, value)
     return undelivered_line(
-        record.topic,
-        record.partition,
-        key,
-        value,
-        [(name, _plain(data)) for name, data in headers],
-        sent_at if timestamp is None else int(timestamp),
+        topic,
+        None if record.partition is None else partition_of(topic, record.partition),
+        plain_data(key),
+        plain_data(value),
+        headers or (),
+        sent_at if record.timestamp_ms is None else time_of(topic, record.timestamp_ms),
         error,
         outcome_unknown=error is None or (isinstance(error, KafkaError) and error.outcome_unknown),
     )
-
-
-def _pairs(headers: Any) -> list[tuple[str, Any]]:
-    return list(headers.items() if isinstance(headers, Mapping) else headers or ())
-
-
-def _own_headers(data: bytes | None) -> Any:
-    return data.headers if isinstance(data, BytesWithHeaders) else ()
-
-
-def _plain(data: Any) -> bytes | None:
-    return None if data is None else memoryview(data).tobytes()
 
 
 def _decoded(position: int, number: int, text: bytes) -> StoredRecord:

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from inspect import iscoroutine
 from math import isnan
 from operator import index
 from typing import Any, Final
 
-from ..common import Headers, check_topic_name
+from ..common import Headers, check_topic_name, milliseconds
 from ..errors import InvalidTopicError, SerializationError
 from ..observability import describe_error
 from ..record.builder import plain_headers, plain_number
@@ -49,9 +49,6 @@ MAX_TIMESTAMP: Final = 2**63 - 1
 """The largest that the protocol has room for."""
 SHOWN_BITS: Final = 128
 """A number of more bits is not written out: for the longest Python refuses to."""
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class EarlyTime(int):
@@ -205,7 +202,7 @@ def _milliseconds_of(topic: object, moment: object) -> int:
         return _integer_of(topic, "timestamp_ms", moment, "an int of milliseconds or a datetime")
     try:
         aware = moment.astimezone() if moment.tzinfo is None else moment
-        return index((aware - _EPOCH) // _MILLISECOND)
+        return index(milliseconds(aware))
     except Exception as error:  # pandas' NaT, or an error of the caller's own time zone
         raise ValueError(f"topic {topic!r}: timestamp_ms is no moment in time: {describe_error(error)}") from error
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
+from ...common import milliseconds
 from ...errors import UnsupportedVersionError
 from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
-from ...protocol.messages import milliseconds
 from ..context import RequestContext
 from ..coordination.assignors import Assignment, TopicIdPartition
 from ..coordination.consumer_group_manager import ConsumerGroupHeartbeat

@@ -31,6 +31,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
+from ...common import milliseconds
 from ...observability import describe_error, get_logger, is_secret_name
 from ...protocol.api import PROOF_FIELDS, api_name
 from ...protocol.codec import decode_request, decode_response
@@ -300,10 +301,8 @@ def described(value: object, *, payloads: bool = False, name: str = "") -> Any:
         items = list(value)
         shown = [described(item, payloads=payloads) for item in items[:MOST_ITEMS]]
         return shown if len(items) <= MOST_ITEMS else [*shown, f"… {len(items) - MOST_ITEMS} more"]
-    if isinstance(value, datetime.timedelta):
-        return round(value.total_seconds() * 1000)
-    if isinstance(value, datetime.datetime):
-        return round(value.timestamp() * 1000)
+    if isinstance(value, datetime.timedelta | datetime.datetime):
+        return milliseconds(value)
     if isinstance(value, enum.Enum):
         return value.name
     if value is None or isinstance(value, bool | int | float):

@@ -54,6 +54,21 @@ async def test_a_record_comes_out_of_the_file_as_it_was_sent(tmp_path: Path) -> 
     assert second.timestamp_ms == moment.timestamp() * 1000
 
 
+async def test_arguments_are_those_that_the_producer_takes(tmp_path: Path) -> None:
+    class Two:
+        def __index__(self) -> int:
+            return 2
+
+    path = tmp_path / "undelivered.jsonl"
+    moment = datetime(2026, 1, 2, microsecond=1_000, tzinfo=UTC)
+    headers: Any = {"a": bytearray(b"1")}
+    await written(path, ProducerRecord("t", memoryview(b"v"), None, Two(), moment, headers))  # type: ignore[arg-type]
+    with UndeliveredFile(path) as file:
+        (record,) = file.pending()
+    assert (record.value, record.partition, list(record.headers)) == (b"v", 2, [("a", b"1")])
+    assert record.timestamp_ms == round(moment.timestamp() * 1000)
+
+
 async def test_a_line_says_why_and_whether_the_record_may_be_there(tmp_path: Path) -> None:
     unknown = KafkaTimeoutError("time is up")
     unknown.outcome_unknown = True
