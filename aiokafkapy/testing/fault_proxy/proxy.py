@@ -1,7 +1,9 @@
 """The ``FaultProxy`` itself: its fault verbs, the requests it has seen, and the ports of all brokers.
 
 Every verb applies to all nodes, or with ``node_id`` to one, which need not have been seen yet. An API key may be an
-``ApiKey`` or its number; None means every API. Verbs that the dev broker's ``controls`` have too have the same name.
+``ApiKey`` or its number; None means every API. ``on_request``, ``delay``, ``drop_next``, ``request_count`` and
+``clear`` are called as those of the dev broker's ``controls``; of connections, ``cut`` is ``drop_connections`` there,
+and ``stall`` and ``resume`` are ``stall_connections`` with True and False.
 
 Rules:
 
