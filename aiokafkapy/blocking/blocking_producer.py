@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import atexit
 import concurrent.futures
-import os
 import threading
 import warnings
 import weakref
@@ -25,6 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, Unpack
 
 from ..errors import ProducerClosedError
+from ..producer import forks
 from ..producer.intake.record_sender import K, V
 from ..producer.producer import KafkaProducer
 from .loop_thread import LoopThread
@@ -69,6 +69,7 @@ class BlockingProducer(Generic[K, V]):
         self._is_closed = False
         self._lock = threading.Lock()
         _all.add(self)
+        forks.watch(self)
 
     # life
 
@@ -251,7 +252,6 @@ class BlockingProducer(Generic[K, V]):
 
 
 _all: Final[weakref.WeakSet[BlockingProducer[Any, Any]]] = weakref.WeakSet()
-_inherited: Final[list[object]] = []
 
 
 def _close_all() -> None:
@@ -259,11 +259,4 @@ def _close_all() -> None:
         producer.close(AT_EXIT_SECONDS)
 
 
-def _after_fork_in_child() -> None:
-    for producer in list(_all):
-        _inherited.append(producer._forked())
-
-
 atexit.register(_close_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
