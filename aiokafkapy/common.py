@@ -19,6 +19,7 @@ from .errors import ConfigurationError, InvalidTopicError
 
 __all__ = [
     "DEFAULT_PORT",
+    "HIDDEN",
     "NO_LEADER",
     "NO_LEADER_EPOCH",
     "NO_TIMESTAMP",
@@ -45,6 +46,8 @@ NO_TIMESTAMP: Final = -1
 NO_LEADER: Final = -1
 NO_LEADER_EPOCH: Final = -1
 DEFAULT_PORT: Final = 9092
+HIDDEN: Final = "<hidden>"
+"""What stands for a secret where one would be shown."""
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MAX_TOPIC_NAME_LENGTH: Final = 249
