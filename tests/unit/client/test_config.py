@@ -13,7 +13,6 @@ from aiokafkapy.admin.topics import TopicAdmin
 from aiokafkapy.client.config import ClientConfig, is_switch
 from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.integrations.schema_registry.client import SchemaRegistryClient
-from aiokafkapy.integrations.schema_registry.config import RegistryConfig
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.reader.config import ReaderConfig
 from aiokafkapy.reader.partition_reader import PartitionReader
@@ -370,7 +369,7 @@ def test_an_observer_is_an_object_with_a_method_of_an_observer(observers: Any, w
         (KafkaProducer, ProducerConfig(bootstrap_servers="h:1"), {"client_id": "a"}),
         (PartitionReader, ReaderConfig(bootstrap_servers="h:1"), {"client_id": "a"}),
         (TopicAdmin, ClientConfig(bootstrap_servers="h:1"), {"client_id": "a"}),
-        (SchemaRegistryClient, RegistryConfig(urls="http://h:1"), {"timeout_ms": 5}),
+        (SchemaRegistryClient, SchemaRegistryClient("http://h:1").config, {"timeout_ms": 5}),
     ],
 )
 def test_every_client_takes_its_configuration_or_options_but_not_both(client: Any, ready: Any, option: Any) -> None:
