@@ -17,7 +17,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from aiokafkapy import KafkaProducer, ProducerConfig
-from aiokafkapy.errors import KafkaError
+from aiokafkapy.errors import ConfigurationError, KafkaError
 from aiokafkapy.observability import get_logger
 from aiokafkapy.producer.statistics import BrokerHealth
 
@@ -41,10 +41,16 @@ def keeping_undelivered(
     config: ProducerConfig, path: str | os.PathLike[str] | None
 ) -> tuple[ProducerConfig, UndeliveredRecords | None]:
     """The configuration of a producer whose undelivered records are written to ``path``, and the object that keeps them
-    for ``drain``; None keeps nothing. Raises ConfigurationError for a path that cannot be written.
+    for ``drain``; None keeps nothing. Raises ConfigurationError for a path that cannot be written, and for a
+    transactional producer: what did not commit was rolled back, and half of it must not be sent later.
     """
     if path is None:
         return config, None
+    if config.transactional_id is not None:
+        raise ConfigurationError(
+            "undelivered_path with transactional_id: a transaction that does not commit is rolled back, and its "
+            "records must not be sent without the rest: leave undelivered_path out"
+        )
     keeper = UndeliveredRecords(checked_path(path), config)
     # The last in the chain, so that it has the record as it is sent.
     return config.model_copy(update={"interceptors": (*config.interceptors, keeper)}), keeper

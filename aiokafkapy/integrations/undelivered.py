@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from aiokafkapy import ProducerConfig, ProducerRecord, RecordMetadata
-from aiokafkapy.errors import ConfigurationError, KafkaError
+from aiokafkapy.errors import ConfigurationError, KafkaError, PurgedError
 from aiokafkapy.producer.arguments import headers_of, partition_of, plain_data, time_of
 from aiokafkapy.producer.intake.serializers import Serializer, prepare, with_own_headers
 from aiokafkapy.producer.undelivered_line import PENDING, SENT, undelivered_line
@@ -116,8 +116,8 @@ class UndeliveredRecords:
 
     def _on_outcome(self, number: int, metadata: RecordMetadata | None, error: BaseException | None) -> None:
         kept = self._kept.pop(number, None)
-        # A record that its caller took back is none that is missing.
-        is_missing = error is not None and not isinstance(error, asyncio.CancelledError)
+        # A record that its caller took back, or gave up, is none that is missing.
+        is_missing = error is not None and not isinstance(error, asyncio.CancelledError | PurgedError)
         if self._is_closing and kept is not None and is_missing:
             self._failed[number] = kept, error
         if not self._kept:

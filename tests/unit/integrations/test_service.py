@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aiokafkapy import ProducerConfig, ProducerHealth, ProducerStatistics
-from aiokafkapy.errors import KafkaTimeoutError
+from aiokafkapy.errors import ConfigurationError, KafkaTimeoutError
 from aiokafkapy.integrations import service
 from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.producer.statistics import BrokerHealth
@@ -178,6 +178,13 @@ def test_the_interceptor_that_keeps_records_is_the_last_one(tmp_path: Path) -> N
     changed, keeper = service.keeping_undelivered(config, tmp_path / "file")
     assert list(changed.interceptors) == [mine, keeper]
     assert list(config.interceptors) == [mine]
+
+
+def test_records_of_a_transaction_are_not_kept(tmp_path: Path) -> None:
+    config = ProducerConfig(bootstrap_servers="h:1", transactional_id="x")
+    assert service.keeping_undelivered(config, None) == (config, None)
+    with pytest.raises(ConfigurationError, match="rolled back"):
+        service.keeping_undelivered(config, tmp_path / "file")
 
 
 async def test_the_drain_warns_of_records_that_were_not(monkeypatch: pytest.MonkeyPatch) -> None:

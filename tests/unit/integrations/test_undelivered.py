@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aiokafkapy import BytesWithHeaders, ProducerConfig, ProducerRecord
-from aiokafkapy.errors import ConfigurationError, KafkaTimeoutError, RecordTooLargeError
+from aiokafkapy.errors import ConfigurationError, KafkaTimeoutError, PurgedError, RecordTooLargeError
 from aiokafkapy.integrations.undelivered import UndeliveredFile, UndeliveredRecords, checked_path
 from aiokafkapy.producer.undelivered_line import PENDING
 
@@ -82,11 +82,12 @@ async def test_a_line_says_why_and_whether_the_record_may_be_there(tmp_path: Pat
 async def test_only_records_that_failed_at_the_end_are_written_and_in_the_order_of_sending(tmp_path: Path) -> None:
     path = tmp_path / "file"
     keeper = records(path)
-    told = [keeper.track(ProducerRecord("t", str(number).encode()))[1] for number in range(6)]
+    told = [keeper.track(ProducerRecord("t", str(number).encode()))[1] for number in range(7)]
     told[0](None, ERROR)  # before the end: its caller was told, and was there to do something
     keeper.begin_closing()
     told[5](None, ERROR)
     told[1](None, asyncio.CancelledError())
+    told[6](None, PurgedError("given up by purge()"))
     told[2](None, None)
     told[3](None, ERROR)
     writing = asyncio.ensure_future(keeper.write())
