@@ -6,8 +6,9 @@ Rules: liveness fails only for a state that a restart would cure, so an outage o
 the service; readiness asks a broker whether this instance can deliver now. The drain has a deadline, which should be
 shorter than the orchestrator's time between SIGTERM and SIGKILL.
 
-Events: ``kafka.drained`` (info; delivered), ``kafka.not_drained`` (warning; delivered, failed, seconds),
-``kafka.undelivered_written`` (warning; records, path), ``kafka.undelivered_lost`` (error; failed, path, error).
+Events: ``kafka.drained`` (info; delivered), ``kafka.not_drained`` (warning; delivered, failed, not_accepted,
+seconds), ``kafka.undelivered_written`` (warning; records, path), ``kafka.undelivered_lost`` (error; failed, path,
+error).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from aiokafkapy import KafkaProducer, ProducerConfig
 from aiokafkapy.errors import ConfigurationError, KafkaError
 from aiokafkapy.observability import get_logger
-from aiokafkapy.producer.statistics import BrokerHealth
+from aiokafkapy.producer.statistics import BrokerHealth, ProducerStatistics
 
 from .undelivered import UndeliveredRecords, checked_path
 
@@ -60,36 +61,44 @@ async def drain(
     producer: KafkaProducer[Any, Any], timeout: float | None, undelivered: UndeliveredRecords | None = None
 ) -> None:
     """Close the producer: accepted records are delivered within ``timeout`` seconds or failed, and that is logged.
-    Records that failed, or were not even accepted, are written to the file of ``undelivered``.
+    Records that failed, or were not even accepted, are written to the file of ``undelivered``; also when the call is
+    cancelled, as by a second SIGTERM: then the producer closes at once.
     """
     if undelivered is not None:
         undelivered.begin_closing()
     before = producer.statistics()
     started = asyncio.get_running_loop().time()
-    await producer.close(timeout)
-    after = producer.statistics()
+    try:
+        await producer.close(timeout)
+    finally:
+        _tell(before, producer.statistics(), asyncio.get_running_loop().time() - started)
+        if undelivered is not None:
+            await _write(undelivered)
+
+
+def _tell(before: ProducerStatistics, after: ProducerStatistics, seconds: float) -> None:
     delivered, failed = after.delivered - before.delivered, after.failed - before.failed
-    if failed:
-        seconds = round(asyncio.get_running_loop().time() - started, 3)
-        _logger.warning("kafka.not_drained", delivered=delivered, failed=failed, seconds=seconds)
+    # Calls that waited and were not accepted meanwhile: theirs are no failed records of the statistics.
+    not_accepted = max(0, before.waiters - (after.accepted - before.accepted))
+    if failed or not_accepted:
+        counts = {"delivered": delivered, "failed": failed, "not_accepted": not_accepted}
+        _logger.warning("kafka.not_drained", **counts, seconds=round(seconds, 3))
     else:
         _logger.info("kafka.drained", delivered=delivered)
-    if undelivered is not None:
-        await _write(undelivered, failed)
 
 
-async def _write(undelivered: UndeliveredRecords, failed: int) -> None:
+async def _write(undelivered: UndeliveredRecords) -> None:
     path = str(undelivered.path)
     try:
         written = await undelivered.write()
     except OSError as error:
-        _logger.error("kafka.undelivered_lost", failed=failed, path=path, error=str(error))
+        _logger.error("kafka.undelivered_lost", failed=undelivered.missing, path=path, error=str(error))
         return
     if written:
         _logger.warning("kafka.undelivered_written", records=written, path=path)
-    if written < failed:
-        reason = "their serializers failed"
-        _logger.error("kafka.undelivered_lost", failed=failed - written, path=path, error=reason)
+    if written < undelivered.missing:
+        lost, reason = undelivered.missing - written, "their serializers failed"
+        _logger.error("kafka.undelivered_lost", failed=lost, path=path, error=reason)
 
 
 def liveness(producer: KafkaProducer[Any, Any]) -> tuple[bool, dict[str, Any]]:

@@ -77,6 +77,8 @@ class UndeliveredRecords:
         self._kept: dict[int, _Kept] = {}  # without an outcome
         self._failed: dict[int, tuple[_Kept, BaseException | None]] = {}
         self._count = 0
+        self.missing = 0
+        """How many records ``write`` was to write."""
         self._is_closing = False
         self._is_told = asyncio.Event()  # all is: nothing is kept
 
@@ -95,11 +97,17 @@ class UndeliveredRecords:
         records.
 
         Raises OSError when the file cannot be written. A record whose serializer fails is not written, nor counted.
+        Being cancelled, it writes what it has without waiting, before CancelledError is raised.
         """
-        await self._wait_until_told()
+        cancelled = None
+        try:
+            await self._wait_until_told()
+        except asyncio.CancelledError as error:
+            cancelled = error
         # Outcomes that were not told in time may be of any kind.
         failed = {**{number: (kept, None) for number, kept in self._kept.items()}, **self._failed}
-        lines = []
+        self.missing = len(failed)
+        lines: list[bytes] = []
         try:
             async with asyncio.timeout(SERIALIZED_WITHIN):
                 for number in sorted(failed):
@@ -108,8 +116,12 @@ class UndeliveredRecords:
                         lines.append(line)
         except TimeoutError:
             pass  # those that were serialized are better than none
-        if lines:
-            await asyncio.to_thread(_add, self.path, lines)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        if cancelled is not None:
+            _add(self.path, lines)
+            raise cancelled
+        await _in_thread(partial(_add, self.path, lines))
         return len(lines)
 
     # internals
@@ -248,8 +260,19 @@ def _of_json(data: Any) -> bytes | None:
     return base64.b64decode(data["base64"], validate=True)
 
 
+async def _in_thread(work: Callable[[], None]) -> None:
+    try:
+        running = asyncio.get_running_loop().run_in_executor(None, work)
+    except RuntimeError:  # at the interpreter's end no thread is started any more
+        work()
+    else:
+        await running
+
+
 def _add(path: Path, lines: Sequence[bytes]) -> None:
-    """Add lines to the file; they are on disk when this returns."""
+    """Add lines to the file; they are on disk when this returns. Without a line there is no file."""
+    if not lines:
+        return
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     with os.fdopen(descriptor, "r+b", buffering=0) as file:
         _lock(descriptor, _ADDING, wait=True)

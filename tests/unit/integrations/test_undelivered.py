@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,28 @@ async def test_only_records_that_failed_at_the_end_are_written_and_in_the_order_
     told[4](None, ERROR)  # told while it waits for that
     assert await writing == 3
     assert [json.loads(line)["value"] for line in path.read_text().splitlines()] == ["3", "4", "5"]
+
+
+async def test_the_file_is_written_though_the_writing_is_cancelled(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    keeper = records(path)
+    told = [keeper.track(ProducerRecord("t", value))[1] for value in (b"told", b"not told")]
+    keeper.begin_closing()
+    told[0](None, ERROR)
+    writing = asyncio.ensure_future(keeper.write())
+    await asyncio.sleep(0)
+    writing.cancel()
+    await asyncio.wait([writing])
+    assert writing.cancelled()
+    assert [(line["value"], line["outcome_unknown"]) for line in lines_of(path)] == [("told", False), ("not told", True)]
+
+
+async def test_without_a_thread_the_file_is_written_here(tmp_path: Path) -> None:
+    executor = ThreadPoolExecutor()
+    executor.shutdown()  # as at the interpreter's end
+    asyncio.get_running_loop().set_default_executor(executor)
+    (line,) = await written(tmp_path / "file", ProducerRecord("t", b"v"))
+    assert line["value"] == "v"
 
 
 async def test_without_a_record_there_is_no_file(tmp_path: Path) -> None:
