@@ -25,6 +25,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
 from pathlib import Path
@@ -83,9 +84,16 @@ class UndeliveredRecords:
         self._is_told = asyncio.Event()  # all is: nothing is kept
 
     def track(self, record: ProducerRecord) -> tuple[ProducerRecord, Outcome]:
-        """Keep the record, which goes on as it is."""
+        """Keep the record with the bytes it has now: its caller may change a buffer while the record waits, as the
+        producer copies it. What has a serializer is serialized at the end.
+        """
         self._count = number = self._count + 1
-        self._kept[number] = _Kept(record, time.time_ns() // 1_000_000)
+        headers = _copied_headers(record)
+        key = _copied(record.key, self._config.key_serializer)
+        value = _copied(record.value, self._config.value_serializer)
+        is_plain = headers is record.headers and key is record.key and value is record.value
+        kept = record if is_plain else replace(record, key=key, value=value, headers=headers)
+        self._kept[number] = _Kept(kept, time.time_ns() // 1_000_000)
         return record, partial(self._on_outcome, number)
 
     def begin_closing(self) -> None:
@@ -213,6 +221,25 @@ class UndeliveredFile:
 
 
 # internals
+
+
+def _copied_headers(record: ProducerRecord) -> Any:
+    try:
+        return None if record.headers is None else headers_of(record.topic, record.headers)
+    except Exception:  # they are the producer's to refuse
+        return record.headers
+
+
+def _copied(data: Any, serializer: Serializer[Any] | None) -> Any:
+    """The data, in bytes of its own if its owner may change them."""
+    if data is None or type(data) is bytes:
+        return data
+    if serializer is not None:
+        return bytearray(data) if type(data) is bytearray else data  # it may tell types apart
+    try:
+        return plain_data(data)
+    except Exception:  # without bytes: it is the producer's to refuse
+        return data
 
 
 async def _serialized(serializer: Serializer[Any] | None, topic: str, data: object) -> Any:

@@ -98,6 +98,42 @@ async def test_only_records_that_failed_at_the_end_are_written_and_in_the_order_
     assert [json.loads(line)["value"] for line in path.read_text().splitlines()] == ["3", "4", "5"]
 
 
+async def test_a_buffer_that_is_changed_later_is_in_the_file_as_it_was_sent(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    keeper = records(path)
+    key, value, header = bytearray(b"k0"), bytearray(b"v0"), bytearray(b"h0")
+    view = memoryview(value)
+    sent = ProducerRecord("t", view, key, headers=[("h", header)])  # type: ignore[arg-type, list-item]
+    _, outcome = keeper.track(sent)
+    key[:], value[:], header[:] = b"k1", b"v1", b"h1"
+    view.release()
+    keeper.begin_closing()
+    outcome(None, ERROR)
+    assert await keeper.write() == 1
+    (line,) = lines_of(path)
+    assert (line["key"], line["value"], line["headers"]) == ("k0", "v0", [["h", "h0"]])
+
+
+async def test_a_serializer_has_a_changed_buffer_as_it_was_sent_and_of_its_type(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    keeper = records(path, value_serializer=lambda data: data.upper() if isinstance(data, bytearray) else b"other")
+    value = bytearray(b"v0")
+    record, outcome = keeper.track(ProducerRecord("t", value))
+    assert record.value is value, "it goes on as it is"
+    value[:] = b"v1"
+    keeper.begin_closing()
+    outcome(None, ERROR)
+    await keeper.write()
+    assert lines_of(path)[0]["value"] == "V0"
+
+
+async def test_headers_that_are_none_are_the_producer_s_to_refuse(tmp_path: Path) -> None:
+    wrong: Any = 5
+    sent = ProducerRecord("t", wrong, wrong, headers=wrong)
+    record, _ = records(tmp_path / "file").track(sent)
+    assert record is sent
+
+
 async def test_the_file_is_written_though_the_writing_is_cancelled(tmp_path: Path) -> None:
     path = tmp_path / "file"
     keeper = records(path)
