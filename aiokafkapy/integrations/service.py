@@ -103,8 +103,10 @@ async def _write(undelivered: UndeliveredRecords) -> None:
 
 def liveness(producer: KafkaProducer[Any, Any]) -> tuple[bool, dict[str, Any]]:
     """Whether the process should be left alone, and the body that says why. No I/O."""
-    state = producer.state.value
-    return state not in _DEAD, {"status": "dead" if state in _DEAD else "alive", "producer": state}
+    state, problem = producer.state.value, producer.health.fatal_error
+    is_alive = state not in _DEAD and problem is None
+    body = {"status": "alive" if is_alive else "dead", "producer": state}
+    return is_alive, body | ({} if problem is None else {"problem": problem})
 
 
 async def readiness(producer: KafkaProducer[Any, Any], timeout: float) -> tuple[bool, dict[str, Any]]:
@@ -117,7 +119,7 @@ async def readiness(producer: KafkaProducer[Any, Any], timeout: float) -> tuple[
         problem = f"{type(error).__name__}: {error}"
     health = producer.health
     if problem is None and not health.is_healthy:
-        problem = health.last_error or "records wait longer than request_timeout_ms"
+        problem = health.fatal_error or health.last_error or "records wait longer than request_timeout_ms"
     body = {
         "status": "not ready" if problem else "ready",
         "producer": health.state,

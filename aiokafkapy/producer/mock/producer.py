@@ -196,9 +196,14 @@ class MockProducer(KafkaProducer[K, V]):
 
     @property
     def health(self) -> ProducerHealth:
-        """As good as its state."""
-        state = self.state
-        return ProducerHealth(is_healthy=state is ProducerState.RUNNING, state=state.value)
+        """As good as its state, and its transactions."""
+        state, runtime = self.state, self._life.runtime
+        error = None if runtime is None or runtime.transaction is None else runtime.transaction.fatal_error
+        return ProducerHealth(
+            is_healthy=state is ProducerState.RUNNING and error is None,
+            state=state.value,
+            fatal_error=None if error is None else str(error),
+        )
 
     def statistics(self) -> ProducerStatistics:
         """Its records, and nothing else."""

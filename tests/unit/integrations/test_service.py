@@ -67,6 +67,16 @@ def test_a_state_that_only_a_restart_cures_is_dead(state: str) -> None:
     assert service.liveness(producer) == (False, {"status": "dead", "producer": state})  # type: ignore[arg-type]
 
 
+async def test_a_fenced_producer_is_dead_and_not_ready() -> None:
+    producer = PretendedProducer(is_healthy=False, fatal_error="fenced", last_error="other")
+    assert service.liveness(producer) == (  # type: ignore[arg-type]
+        False,
+        {"status": "dead", "producer": "running", "problem": "fenced"},
+    )
+    is_ready, body = await service.readiness(producer, 1.5)  # type: ignore[arg-type]
+    assert (is_ready, body["problem"]) == (False, "fenced")
+
+
 async def test_ready_says_how_long_the_broker_took() -> None:
     producer = PretendedProducer(connected_brokers=2, known_brokers=3, oldest_record_age=0.25, buffered_fraction=0.5)
     is_ready, body = await service.readiness(producer, 1.5)  # type: ignore[arg-type]

@@ -465,6 +465,8 @@ class TestTransactions:
             delivery = producer.send_nowait("t", b"one")
             producer.fence_producer()
             assert isinstance(delivery.exception(), ProducerFencedError)
+            assert not producer.health.is_healthy
+            assert producer.health.fatal_error
             for call in (producer.send("t", b""), producer.commit_transaction(), producer.begin_transaction()):
                 with pytest.raises(ProducerFencedError):
                     await call
