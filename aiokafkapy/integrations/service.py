@@ -27,10 +27,14 @@ from .undelivered import UndeliveredRecords, checked_path
 if TYPE_CHECKING:
     from aiokafkapy.producer.circuits.circuits import CircuitStatus
 
-__all__ = ["DRAIN_TIMEOUT", "drain", "keeping_undelivered", "liveness", "readiness"]
+__all__ = ["DRAIN_TIMEOUT", "HAS_ONE", "drain", "keeping_undelivered", "liveness", "readiness"]
 
 # Kubernetes waits 30 s by default; the framework needs some of it to finish the requests in flight.
 DRAIN_TIMEOUT = 20.0
+
+HAS_ONE = (
+    "the application has a producer already, which this one would replace: make another cluster's with KafkaProducer(...)"
+)
 
 # States from which a producer does not come back without a new process.
 _DEAD = ("crashed", "forked")

@@ -14,7 +14,7 @@ from fastapi import FastAPI, WebSocket
 
 from aiokafkapy import KafkaProducer, ProducerConfig
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.errors import ConfigurationError, MetadataTimeoutError, ProducerNotStartedError
+from aiokafkapy.errors import ConfigurationError, IllegalStateError, MetadataTimeoutError, ProducerNotStartedError
 from aiokafkapy.integrations.fastapi import ProducerDep, get_producer, health_router, kafka_lifespan
 from aiokafkapy.testing.servers.ports import free_port
 
@@ -110,6 +110,28 @@ async def test_a_test_replaces_the_producer(kafka_broker: DevBroker, kafka_produ
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         assert (await client.post("/send/x")).json() == 0
     assert kafka_producer.statistics().delivered == 1
+
+
+async def test_a_mounted_application_is_told_how_to_have_the_producer(kafka_broker: DevBroker) -> None:
+    app = FastAPI(lifespan=kafka_lifespan(kafka_broker.bootstrap_servers))
+    inner = create_app(kafka_broker)
+    app.mount("/inner", inner)
+    async with running(app) as client:
+        with pytest.raises(ProducerNotStartedError, match=r"sub\.state = app\.state"):
+            await client.post("/inner/send/x")
+        inner.state = app.state
+        assert (await client.post("/inner/send/x")).json() == 0
+
+
+async def test_a_second_producer_does_not_replace_the_first(kafka_broker: DevBroker) -> None:
+    app = create_app(kafka_broker)
+    async with running(app):
+        first = app.state.kafka_producer
+        with pytest.raises(IllegalStateError, match="has a producer already"):
+            async with kafka_lifespan("second:9092")(app):
+                pass
+        assert app.state.kafka_producer is first
+        assert first.state.value == "running"
 
 
 async def test_a_request_without_a_lifespan_has_an_error_with_the_remedy(kafka_broker: DevBroker) -> None:

@@ -17,7 +17,7 @@ from litestar.params import FromPath
 
 from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.errors import ConfigurationError
+from aiokafkapy.errors import ConfigurationError, IllegalStateError
 from aiokafkapy.integrations.asgi import RequestHeadersMiddleware
 from aiokafkapy.integrations.litestar import KafkaPlugin, ProducerDep
 from aiokafkapy.integrations.request_headers import RequestHeaders
@@ -103,3 +103,8 @@ def test_a_wrong_option_fails_before_anything_runs() -> None:
     misspelt: dict[str, Any] = {"lingerms": 5}
     with pytest.raises(ConfigurationError, match="linger_ms"):
         KafkaPlugin("localhost:9092", **misspelt)
+
+
+def test_a_second_plugin_does_not_replace_the_first() -> None:
+    with pytest.raises(IllegalStateError, match="has a producer already"):
+        Litestar([send], plugins=[KafkaPlugin("first:9092"), KafkaPlugin("second:9092", health_prefix=None)])
