@@ -61,7 +61,8 @@ class RequestHeadersMiddleware:
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", ()))
                 if all(bytes(each).lower() != header[0] for each, _ in headers):
-                    message = {**message, "headers": [*headers, header]}
+                    headers.append(header)
+                message = {**message, "headers": headers}  # an iterator of them was read
             await send(message)
 
         return answer

@@ -302,6 +302,9 @@ def _add(path: Path, lines: Sequence[bytes]) -> None:
         return
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     with os.fdopen(descriptor, "r+b", buffering=0) as file:
+        if hasattr(os, "fchmod"):
+            with suppress(PermissionError):  # another's file: its mode is that user's choice
+                os.fchmod(descriptor, 0o600)  # it may have been there
         _lock(descriptor, _ADDING, wait=True)
         data = b"".join(lines)
         if os.fstat(descriptor).st_size:

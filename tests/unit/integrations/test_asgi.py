@@ -54,6 +54,13 @@ async def test_the_application_s_own_id_is_not_overwritten() -> None:
     assert start["headers"] == own
 
 
+async def test_headers_of_an_answer_that_can_be_read_once_are_all_there() -> None:
+    for own in ([(b"a", b"b"), (b"x-request-id", b"own")], [(b"a", b"b")]):
+        given: Any = iter(own)
+        _, (start, _) = await served({"type": "http", "headers": [(b"x-request-id", b"7")]}, given)
+        assert start["headers"][: len(own)] == own
+
+
 @pytest.mark.parametrize(
     ("scope", "carries"), [({"type": "websocket", "headers": []}, True), ({"type": "lifespan"}, False)]
 )

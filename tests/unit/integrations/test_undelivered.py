@@ -164,6 +164,7 @@ async def test_without_a_record_there_is_no_file(tmp_path: Path) -> None:
 
 async def test_the_file_is_added_to_and_is_its_owner_s_alone(tmp_path: Path) -> None:
     path = tmp_path / "file"
+    path.touch(0o644)
     await written(path, ProducerRecord("t", b"1"))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with path.open("ab") as file:
