@@ -27,6 +27,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from aiokafkapy import KafkaProducer, ProducerConfig
 from aiokafkapy.errors import IllegalStateError, ProducerNotStartedError
+from aiokafkapy.producer.arguments import timeout_of
 
 from .request_headers import REQUEST_ID, Selection, carrying
 from .service import DRAIN_TIMEOUT, HAS_ONE, drain, keeping_undelivered, liveness, readiness
@@ -58,6 +59,7 @@ def setup_kafka(
     if PRODUCER in app:
         raise IllegalStateError(HAS_ONE)
     checked = KafkaProducer(bootstrap_servers, config=config, **options).config
+    drain_timeout = timeout_of("setup_kafka", drain_timeout)
     kept, undelivered = keeping_undelivered(checked, undelivered_path)
     producer: KafkaProducer[Any, Any] = KafkaProducer(config=kept)
     app[PRODUCER] = producer
@@ -83,6 +85,7 @@ def add_health_routes(
     Liveness fails only for a state that a restart would cure. Readiness asks a broker, for ``ping_timeout`` seconds at
     most.
     """
+    timeout_of("add_health_routes", ping_timeout)
 
     async def livez(request: web.Request) -> web.Response:
         return _answer(*liveness(_producer_of(request)))

@@ -36,6 +36,7 @@ from starlette.requests import HTTPConnection
 
 from aiokafkapy import KafkaProducer, ProducerConfig
 from aiokafkapy.errors import IllegalStateError, ProducerNotStartedError
+from aiokafkapy.producer.arguments import timeout_of
 from aiokafkapy.producer.state import ProducerState
 
 from .service import DRAIN_TIMEOUT, HAS_ONE, drain, keeping_undelivered, liveness, readiness
@@ -78,6 +79,7 @@ def kafka_lifespan(
     """
     checked = KafkaProducer(bootstrap_servers, config=config, **options).config
     keeping_undelivered(checked, undelivered_path)
+    drain_timeout = timeout_of("kafka_lifespan", drain_timeout)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -104,8 +106,8 @@ async def get_producer(connection: HTTPConnection) -> KafkaProducer[Any, Any]:
     producer = getattr(connection.app.state, "kafka_producer", None)
     if not isinstance(producer, KafkaProducer):
         raise ProducerNotStartedError(
-            "the application has no producer: give it lifespan=kafka_lifespan(...), and in tests let its lifespan run; a "
-            "mounted application, whose lifespan does not run, shares the state of the main one: sub.state = app.state"
+            "the application has no producer: give it lifespan=kafka_lifespan(...), and in tests let its lifespan run; "
+            "a mounted application, whose lifespan does not run, shares the main one's state: sub.state = app.state"
         )
     return producer
 
@@ -122,6 +124,7 @@ def health_router(
     Liveness fails only for a state that a restart would cure. Readiness asks a broker, for ``ping_timeout`` seconds at
     most.
     """
+    timeout_of("health_router", ping_timeout)
     router = APIRouter(prefix=prefix, tags=["health"])
 
     @router.get(liveness_path, summary="Whether the process should be left alone")

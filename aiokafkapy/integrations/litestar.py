@@ -29,6 +29,7 @@ except ImportError as error:
 
 from aiokafkapy import KafkaProducer, ProducerConfig
 from aiokafkapy.errors import IllegalStateError, ProducerNotStartedError
+from aiokafkapy.producer.arguments import timeout_of
 
 from .service import DRAIN_TIMEOUT, HAS_ONE, drain, keeping_undelivered, liveness, readiness
 
@@ -67,10 +68,11 @@ class KafkaPlugin(InitPlugin):
         self._config = KafkaProducer(bootstrap_servers, config=config, **options).config
         keeping_undelivered(self._config, undelivered_path)
         self._undelivered_path = undelivered_path
-        self._drain_timeout = drain_timeout
+        self._drain_timeout = timeout_of("KafkaPlugin", drain_timeout)
         self._health_paths = (
             None if health_prefix is None else (health_prefix + liveness_path, health_prefix + readiness_path)
         )
+        timeout_of("KafkaPlugin", ping_timeout)
         self._ping_timeout = ping_timeout
 
     def on_app_init(self, app_config: AppConfig) -> AppConfig:

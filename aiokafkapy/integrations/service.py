@@ -32,9 +32,7 @@ __all__ = ["DRAIN_TIMEOUT", "HAS_ONE", "drain", "keeping_undelivered", "liveness
 # Kubernetes waits 30 s by default; the framework needs some of it to finish the requests in flight.
 DRAIN_TIMEOUT = 20.0
 
-HAS_ONE = (
-    "the application has a producer already, which this one would replace: make another cluster's with KafkaProducer(...)"
-)
+HAS_ONE = "the application has a producer, which this one would replace: use a KafkaProducer for another cluster"
 
 # States from which a producer does not come back without a new process.
 _DEAD = ("crashed", "forked")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -132,7 +133,7 @@ async def test_every_request_that_was_answered_before_sigterm_is_on_the_broker(k
 async def test_a_second_producer_does_not_replace_the_first() -> None:
     app = web.Application()
     setup_kafka(app, "first:9092")
-    with pytest.raises(IllegalStateError, match="has a producer already"):
+    with pytest.raises(IllegalStateError, match="has a producer"):
         setup_kafka(app, "second:9092")
     assert app[PRODUCER].config.bootstrap_servers == "first:9092"
 
@@ -144,3 +145,12 @@ async def test_health_routes_without_a_producer_say_what_is_missing(caplog: pyte
         for path in ("/livez", "/readyz"):
             assert (await client.get(path)).status == 500
     assert caplog.text.count("ProducerNotStartedError: the application has no producer") == 2
+
+
+@pytest.mark.parametrize("timeout", ["10", math.nan, True])
+def test_a_wrong_timeout_fails_before_anything_runs(timeout: Any) -> None:
+    app = web.Application()
+    with pytest.raises((TypeError, ValueError), match=r"setup_kafka\(\): timeout"):
+        setup_kafka(app, "h:1", drain_timeout=timeout)
+    with pytest.raises((TypeError, ValueError), match=r"add_health_routes\(\): timeout"):
+        add_health_routes(app, ping_timeout=timeout)

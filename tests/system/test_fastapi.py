@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -127,7 +128,7 @@ async def test_a_second_producer_does_not_replace_the_first(kafka_broker: DevBro
     app = create_app(kafka_broker)
     async with running(app):
         first = app.state.kafka_producer
-        with pytest.raises(IllegalStateError, match="has a producer already"):
+        with pytest.raises(IllegalStateError, match="has a producer"):
             async with kafka_lifespan("second:9092")(app):
                 pass
         assert app.state.kafka_producer is first
@@ -228,3 +229,11 @@ async def test_every_request_that_was_answered_before_sigterm_is_on_the_broker(k
 def test_the_examples_configuration_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIOKAFKAPY_BOOTSTRAP_SERVERS", "one:1,two:2")
     assert "two" in str(ProducerConfig.from_env().bootstrap_servers)
+
+
+@pytest.mark.parametrize("timeout", ["10", math.nan, True])
+def test_a_wrong_timeout_fails_before_anything_runs(timeout: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"kafka_lifespan\(\): timeout"):
+        kafka_lifespan("h:1", drain_timeout=timeout)
+    with pytest.raises((TypeError, ValueError), match=r"health_router\(\): timeout"):
+        health_router(ping_timeout=timeout)

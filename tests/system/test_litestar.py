@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -106,5 +107,13 @@ def test_a_wrong_option_fails_before_anything_runs() -> None:
 
 
 def test_a_second_plugin_does_not_replace_the_first() -> None:
-    with pytest.raises(IllegalStateError, match="has a producer already"):
+    with pytest.raises(IllegalStateError, match="has a producer"):
         Litestar([send], plugins=[KafkaPlugin("first:9092"), KafkaPlugin("second:9092", health_prefix=None)])
+
+
+@pytest.mark.parametrize("timeout", ["10", math.nan, True])
+@pytest.mark.parametrize("option", ["drain_timeout", "ping_timeout"])
+def test_a_wrong_timeout_fails_before_anything_runs(option: str, timeout: Any) -> None:
+    options: dict[str, Any] = {option: timeout}
+    with pytest.raises((TypeError, ValueError), match=r"KafkaPlugin\(\): timeout"):
+        KafkaPlugin("h:1", **options)

@@ -103,7 +103,7 @@ async def test_a_buffer_that_is_changed_later_is_in_the_file_as_it_was_sent(tmp_
     keeper = records(path)
     key, value, header = bytearray(b"k0"), bytearray(b"v0"), bytearray(b"h0")
     view = memoryview(value)
-    sent = ProducerRecord("t", view, key, headers=[("h", header)])  # type: ignore[arg-type, list-item]
+    sent = ProducerRecord("t", view, key, headers=[("h", header)])  # type: ignore[list-item]
     _, outcome = keeper.track(sent)
     key[:], value[:], header[:] = b"k1", b"v1", b"h1"
     view.release()
@@ -145,7 +145,10 @@ async def test_the_file_is_written_though_the_writing_is_cancelled(tmp_path: Pat
     writing.cancel()
     await asyncio.wait([writing])
     assert writing.cancelled()
-    assert [(line["value"], line["outcome_unknown"]) for line in lines_of(path)] == [("told", False), ("not told", True)]
+    assert [(line["value"], line["outcome_unknown"]) for line in lines_of(path)] == [
+        ("told", False),
+        ("not told", True),
+    ]
 
 
 async def test_without_a_thread_the_file_is_written_here(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from aiokafkapy.errors import KafkaError, SaslAuthenticationFailedError, ProducerFencedError, SenderCrashedError
+from aiokafkapy.errors import KafkaError, ProducerFencedError, SaslAuthenticationFailedError, SenderCrashedError
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
 from aiokafkapy.producer.runtime import ProducerRuntime
