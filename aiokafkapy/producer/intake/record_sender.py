@@ -71,6 +71,10 @@ class RecordSender(IntakeHolder, Generic[K, V]):
 
         Waits for room, metadata and an async serializer, ``max_block_ms`` at most, and lets others run now and then.
         Where ``overflow``, the topic's or this call's own, drops the record, the delivery has failed.
+
+        Raises those errors of ``send`` that come before the record is accepted: for wrong arguments,
+        MetadataTimeoutError, BufferExhaustedError; the delivery raises the others. Cancelling the call before the
+        record is accepted withdraws it, afterwards it is still sent.
         """
         intake = self._intake
         if delivery_timeout_ms is None and overflow is None and not _open_deadlines:
@@ -117,8 +121,9 @@ class RecordSender(IntakeHolder, Generic[K, V]):
         overflow: CallOverflow | None = None,
     ) -> Delivery:
         """As ``enqueue``, but never wait: raises BufferExhaustedError when there is no room, MetadataNotReadyError when
-        the topic is not known yet (await ``partitions_for(topic)`` first), IllegalStateError with an async serializer.
-        Where ``overflow``, the topic's or this call's own, drops records, one is dropped instead of raising.
+        the topic is not known yet (await ``partitions_for(topic)`` first), IllegalStateError with an async serializer,
+        and the errors of ``send`` for wrong arguments. Where ``overflow``, the topic's or this call's own, drops
+        records, one is dropped instead of raising.
         """
         intake = self._intake
         if delivery_timeout_ms is None and overflow is None and not _open_deadlines:
