@@ -93,8 +93,10 @@ class BlockingProducer(Generic[K, V]):
         more. May be called again, and from any thread but the loop's. After Ctrl-C it closes at once.
         """
         with self._lock:
-            self._is_closed = True
-            thread, self._thread = self._thread, None
+            thread = self._thread
+            if thread is not None:
+                thread.check_caller()  # before anything changes: another thread may still close it
+            self._is_closed, self._thread = True, None
         if thread is not None:
             try:
                 thread.run(self._producer.close(timeout))
