@@ -310,9 +310,10 @@ class DevBroker:
 
     def stall_connections(self, is_stalled: bool, node_id: int | None) -> None:
         """See ``Controls.stall_connections``. A node that is stopped and started is still stalled."""
+        nodes = self._chosen(node_id)
         chosen = set(self._node_ids if node_id is None else [node_id])
         self._stalled = self._stalled | chosen if is_stalled else self._stalled - chosen
-        for node in self._chosen(node_id):
+        for node in nodes:
             node.server.stall(is_stalled)
 
     def expire_sessions(self, node_id: int | None) -> int:
