@@ -77,7 +77,7 @@ def test_attributes_that_cloudevents_cannot_have_are_refused(options: Any) -> No
         events(**options).record_of({}, b"{}")
 
 
-def test_wrong_options_are_told_at_once() -> None:
+def test_wrong_options_raise_at_once() -> None:
     mode: Any = "both"
     with pytest.raises(ConfigurationError, match="both"):
         CloudEvents("/shop", mode=mode)

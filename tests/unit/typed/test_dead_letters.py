@@ -41,7 +41,7 @@ def test_a_refusal_that_would_come_again_is_for_good(error: Exception, is_for_go
     assert is_permanent(error) is is_for_good
 
 
-async def test_a_record_of_a_dead_letter_topic_is_none_also_after_a_restart() -> None:
+async def test_a_record_of_a_dead_letter_topic_is_never_a_dead_letter_even_after_a_restart() -> None:
     async with DeadLetters(KafkaProducer("h:1")) as letters:
         assert not letters.refuse(ProducerRecord("orders.dlq", b"v"), errors.RecordTooLargeError("no"))
     assert letters.counts == DeadLetterCounts()

@@ -47,7 +47,7 @@ def test_a_record_has_its_topic_key_and_headers() -> None:
         (lambda: Topic[Order]("orders", key="id"), ConfigurationError),  # type: ignore[arg-type]
     ],
 )
-def test_a_wrong_argument_is_told_at_once(make: Any, error: type[Exception]) -> None:
+def test_a_wrong_argument_raises_at_once(make: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         make()
 

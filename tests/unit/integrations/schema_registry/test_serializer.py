@@ -58,7 +58,7 @@ def test_a_schema_is_needed_unless_the_latest_is_used() -> None:
         lambda registry: ProtobufSerializer(registry, NO_MESSAGE),
     ],
 )
-def test_a_schema_that_cannot_be_read_is_told_at_once(make: Any) -> None:
+def test_a_schema_that_cannot_be_read_raises_at_once(make: Any) -> None:
     with pytest.raises(ConfigurationError):
         make(SchemaRegistryClient(URL))
 
