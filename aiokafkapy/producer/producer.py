@@ -200,8 +200,9 @@ class KafkaProducer(RecordSender[K, V]):
         (``spool_dir``) is waited for until it is on disk: ``metadata.is_spooled`` says so.
 
         Arguments may be given by position, in aiokafka's order. ``value`` None is a tombstone. ``timestamp_ms`` is
-        milliseconds since 1970 or a datetime, None is now; ``headers`` are pairs or a mapping. ``delivery_timeout_ms`` is this record's own, if shorter than the
-        producer's. ``overflow`` replaces the topic's choice for a full buffer: wait, raise, drop_newest or drop_oldest.
+        milliseconds since 1970 or a datetime, None is now; ``headers`` are pairs or a mapping. ``delivery_timeout_ms``
+        is this record's own, if shorter than the producer's. ``overflow`` replaces the topic's choice for a full
+        buffer: wait, raise, drop_newest or drop_oldest.
 
         Raises SerializationError, InvalidTopicError, RecordTooLargeError, TypeError or ValueError for a wrong argument,
         and IllegalStateError for one that contradicts an option; no other record is affected. Raises
