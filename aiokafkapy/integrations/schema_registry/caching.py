@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from aiokafkapy.errors import IllegalStateError
 
-__all__ = ["RecentCache", "SingleFlight"]
+__all__ = ["RecentCache", "SingleFlight", "is_cancelling"]
 
 T = TypeVar("T")
 
@@ -43,8 +43,7 @@ class SingleFlight:
         try:
             result: T = await asyncio.shield(flight)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if flight.cancelled() and (task is None or not task.cancelling()):
+            if flight.cancelled() and not is_cancelling():
                 raise IllegalStateError("the schema registry's client was closed before it had an answer") from None
             raise
         return result
@@ -90,6 +89,12 @@ class RecentCache(Generic[T]):
         """Forget entries by their keys."""
         for key in [key for key in self._entries if is_meant(key)]:
             del self._entries[key]
+
+
+def is_cancelling() -> bool:
+    """Whether the running task is being cancelled. Where not, a CancelledError is of the code that it called."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 # internals

@@ -4,7 +4,6 @@ that are asked once and beside the records."""
 from __future__ import annotations
 
 import asyncio
-import math
 import subprocess
 import sys
 from collections.abc import Coroutine
@@ -18,16 +17,15 @@ from aiokafkapy.integrations.schema_registry import (
     AvroDeserializer,
     AvroSerializer,
     JsonSchemaSerializer,
-    PreparedRule,
     ProtobufSerializer,
     RegistryUnavailableError,
-    RuleContext,
     Schema,
     SchemaRegistryClient,
     SchemaRules,
     SchemaRulesError,
 )
 from aiokafkapy.integrations.schema_registry import serializer as serializer_module
+from tests.unit.integrations.schema_registry.fakes import MINE, NEW, Executor, FakeTransport, fake_registry
 from tests.unit.virtual_time import elapsed, on_virtual_time
 
 URL = "http://localhost:1"
@@ -121,30 +119,7 @@ def test_a_missing_library_names_the_extra_that_has_it(library: str, statement: 
 
 # asking, once and beside the records
 
-OLD = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}'
-NEW = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}, {"name": "n", "type": "long"}]}'
 DATA = {"id": 1, "n": 2}
-
-
-class FakeTransport:
-    """A registry that has one subject; it takes a second to answer."""
-
-    def __init__(self) -> None:
-        self.body: dict[str, Any] = {"id": 1, "version": 1, "schema": OLD}
-        self.error: Exception | None = None
-        self.seconds = 1.0
-        self.requests = 0
-
-    def publish(self, text: str, **contract: Any) -> None:
-        number = self.body["id"] + 1
-        self.body = {"id": number, "version": number, "schema": text, **contract}
-
-    async def ask(self, question: Any) -> Any:
-        self.requests += 1
-        await elapsed(self.seconds)
-        if self.error is not None:
-            raise self.error
-        return self.body
 
 
 def latest_serializer(
@@ -152,8 +127,7 @@ def latest_serializer(
 ) -> tuple[AvroSerializer[Any], FakeTransport]:
     """A serializer by the newest version, on virtual time."""
     monkeypatch.setattr(serializer_module, "monotonic", lambda: asyncio.get_running_loop().time())
-    registry, transport = SchemaRegistryClient(URL, latest_cache_ttl_ms=ttl_ms), FakeTransport()
-    monkeypatch.setattr(registry, "_transport", transport)
+    registry, transport = fake_registry(latest_cache_ttl_ms=ttl_ms)
     return AvroSerializer(registry, use_latest_version=True, **options), transport
 
 
@@ -254,22 +228,6 @@ async def test_in_a_thread_a_version_that_is_over_is_looked_up_where_the_loop_is
     written = await asyncio.to_thread(serializer, "orders", DATA)
     assert not isinstance(written, bytes)
     assert (await written)[4] == 1
-
-
-class Executor:
-    """Executes rules that change nothing; each is ready after a second."""
-
-    def __init__(self, seconds: float = math.inf) -> None:
-        self.prepared = 0
-        self._seconds = seconds
-
-    async def prepare(self, context: RuleContext, /) -> PreparedRule:
-        self.prepared += 1
-        await elapsed(1)
-        return PreparedRule(lambda message, walk: message, self._seconds)
-
-
-MINE = {"domainRules": [{"name": "mine", "type": "MINE", "kind": "TRANSFORM", "mode": "WRITEREAD"}]}
 
 
 @on_virtual_time
