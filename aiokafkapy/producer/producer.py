@@ -30,6 +30,7 @@ from ..observability import get_logger
 from . import forks
 from .arguments import partition_of, timeout_of, topic_name
 from .deliveries.delivery import Delivery, waiter_unless_done
+from .intake.cancelled_calls import take_back, tell_deliveries
 from .intake.new_intake import new_intake, new_interceptors
 from .intake.pending_record import GivenRecord
 from .intake.record_deadlines import open_deadlines
@@ -213,7 +214,7 @@ class KafkaProducer(RecordSender[K, V]):
 
         Cancelling the call before the record is accepted withdraws it. Afterwards the record is still sent, unless
         ``cancel_takes_back`` is set and its batch was never sent; ``outcome_unknown`` and a note on the CancelledError
-        say which.
+        say which, and its ``deliveries`` has the record's, if it was accepted.
         """
         accepted: Any  # a cast is a call
         accepted = self._accept(topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms, overflow)
@@ -226,7 +227,7 @@ class KafkaProducer(RecordSender[K, V]):
                 value = key = headers = None  # their bytes are in the batch: while this waits, they are not held twice
                 await waiter  # as awaiting the delivery would, with one awaitable less
         except asyncio.CancelledError as cancelled:
-            self._call_cancelled((accepted,), cancelled)
+            self._call_cancelled((accepted,), (accepted,), cancelled)
             raise
         finally:
             waiter = None  # it refers to the loop, and this frame lives as long as a traceback does
@@ -269,7 +270,8 @@ class KafkaProducer(RecordSender[K, V]):
         It takes from the iterable only as fast as there is room. A record that fails does not stop the others: with
         ``return_exceptions`` its error stands in its place, otherwise the first error is raised once all have an
         outcome, with a note of how many failed. Cancelling stops taking; accepted records stay on their way, except for
-        those that ``cancel_takes_back`` takes back. ``overflow`` is each record's, as in ``send``.
+        those that ``cancel_takes_back`` takes back; ``deliveries`` of the CancelledError has an entry for each record
+        that was taken, in order: its delivery, or the error of its refusal. ``overflow`` is as in ``send``.
         """
         from .intake.bulk import BulkSend
 
@@ -277,7 +279,7 @@ class KafkaProducer(RecordSender[K, V]):
         try:
             outcomes = await send.run(values_or_records)
         except asyncio.CancelledError as cancelled:
-            self._call_cancelled(send.unsettled(), cancelled)
+            self._call_cancelled(send.taken(), send.unsettled(), cancelled)
             raise
         error = None if return_exceptions else outcomes.first_error
         if error is not None:
@@ -705,13 +707,19 @@ class KafkaProducer(RecordSender[K, V]):
 
     # internals
 
-    def _call_cancelled(self, records: Sequence[Accepted], cancelled: asyncio.CancelledError) -> None:
-        """With ``cancel_takes_back``: take back records that were never sent, and tell in the error of the others."""
+    def _call_cancelled(
+        self,
+        taken: Iterable[Accepted | BaseException],
+        unsettled: Sequence[Accepted],
+        cancelled: asyncio.CancelledError,
+    ) -> None:
+        """Tell in the error of the records that the call had taken. With ``cancel_takes_back`` those that were never
+        sent are taken back.
+        """
+        tell_deliveries(cancelled, taken)
         runtime = self._life.runtime
         if runtime is not None and self._config.cancel_takes_back:
-            from .intake.cancelled_calls import take_back
-
-            take_back(runtime, records, cancelled)
+            take_back(runtime, unsettled, cancelled)
 
     def _new_runtime(self, loop: asyncio.AbstractEventLoop) -> ProducerRuntime:
         """The parts of one life; a ``MockProducer`` has others."""

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from functools import partial
 from time import monotonic, time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack
 
 from pydantic_core import to_json
 
@@ -48,6 +48,7 @@ from aiokafkapy.errors import (
     UnsupportedForMessageFormatError,
 )
 from aiokafkapy.observability import RateLimitedLogger, get_logger
+from aiokafkapy.producer.intake.bulk import check_items
 from aiokafkapy.producer.records import CallOverflow, HeadersLike, ProducerRecord, RecordMetadata
 
 from .record_producer import RecordOptions, RecordProducer
@@ -72,6 +73,9 @@ _PREFIX: Final = "dead_letter."
 _SUFFIX: Final = ".dlq"
 
 _logger = get_logger(__name__)
+
+Hidden: TypeAlias = Callable[[ProducerRecord], ProducerRecord]
+"""Makes a record without the data that a dead-letter topic's readers must not see."""
 
 
 def is_permanent(error: BaseException) -> bool:
@@ -149,14 +153,16 @@ class DeadLetters:
         """The producer, with its refused records sent here."""
         return GuardedProducer(producer, self)
 
-    def refuse(self, record: ProducerRecord, error: BaseException) -> bool:
-        """Send a record here if its error is for good; never waits, never raises. True when it is under way.
+    def refuse(self, record: ProducerRecord, error: BaseException, hidden: Hidden | None = None) -> bool:
+        """Send a record here, as ``hidden`` leaves it, if its error is for good; never waits, never raises. True when
+        it is under way.
 
         For callers of their own; a guarded producer does it by itself.
         """
         try:
             if not self._is_permanent(error):
                 return False
+            record = record if hidden is None else hidden(record)
             rule = _rule_of(error)
             topic = getattr(rule, "dead_letter_topic", None) or self._topic_for(str(record.topic))
             if self._is_dead_letter_topic(record.topic) or record.topic == topic:
@@ -185,7 +191,8 @@ class DeadLetters:
 
     async def drain(self) -> None:
         """Wait until the records that guarded calls have under way have their outcome, and the dead letters of those
-        that are refused. The producers' ``delivery_timeout_ms`` bounds it.
+        that are refused. The producers' ``delivery_timeout_ms`` bounds it. A ``send`` or ``send_many`` that is awaited
+        still is its caller's to wait for.
         """
         while self._pending or self._watched:
             if self._pending:
@@ -195,12 +202,7 @@ class DeadLetters:
                     self._all_told = asyncio.get_running_loop().create_future()
                 await asyncio.shield(self._all_told)
 
-    def watch(
-        self,
-        record: ProducerRecord,
-        delivery: Delivery,
-        hidden: Callable[[ProducerRecord], ProducerRecord] | None = None,
-    ) -> None:
+    def watch(self, record: ProducerRecord, delivery: Delivery, hidden: Hidden | None = None) -> None:
         """Make a dead letter of an accepted record, as ``hidden`` leaves it, if its outcome is an error for good."""
         self._watched += 1
         delivery.add_done_callback(partial(self._on_done, record, hidden))
@@ -215,16 +217,11 @@ class DeadLetters:
 
     # asyncio callbacks
 
-    def _on_done(
-        self,
-        record: ProducerRecord,
-        hidden: Callable[[ProducerRecord], ProducerRecord] | None,
-        delivery: Delivery,
-    ) -> None:
+    def _on_done(self, record: ProducerRecord, hidden: Hidden | None, delivery: Delivery) -> None:
         self._watched -= 1
         error = delivery.exception()
         if error is not None:
-            self.refuse(record if hidden is None else hidden(record), error)
+            self.refuse(record, error, hidden)
         if not self._watched and self._all_told is not None and not self._all_told.done():
             self._all_told.set_result(None)
 
@@ -274,10 +271,15 @@ class GuardedProducer:
         return self.producer.config
 
     async def send(self, topic: str, value: object = None, **options: Unpack[RecordOptions]) -> RecordMetadata:
-        """Send one record and wait until it is delivered."""
+        """Send one record and wait until it is delivered. Where the call is cancelled and the record goes on, it is
+        watched as one of ``enqueue``.
+        """
         record = _record_of(topic, value, options)
         try:
             return await self.producer.send(topic, value, **options)
+        except asyncio.CancelledError as cancelled:
+            self._watch_left((record,), cancelled)
+            raise
         except Exception as error:
             self.refuse(record, error)
             raise
@@ -287,6 +289,9 @@ class GuardedProducer:
         record = _record_of(topic, value, options)
         try:
             delivery = await self.producer.enqueue(topic, value, **options)
+        except asyncio.CancelledError as cancelled:
+            self._watch_left((record,), cancelled)
+            raise
         except Exception as error:
             self.refuse(record, error)
             raise
@@ -312,11 +317,18 @@ class GuardedProducer:
         return_exceptions: bool = False,
         overflow: CallOverflow | None = None,
     ) -> Sequence[RecordMetadata | BaseException]:
-        """Send many and wait for all. It holds all of them until then."""
+        """Send many and wait for all. It holds all of them until then. An error of the iterable itself is raised when
+        the records before it have their outcome.
+        """
+        check_items(values_or_records)
         sent: list[ProducerRecord] = []
-        outcomes = await self.producer.send_many(
-            topic, self._remembered(topic, values_or_records, sent), return_exceptions=True, overflow=overflow
-        )
+        problems: list[BaseException] = []
+        records = self._remembered(topic, values_or_records, sent, problems)
+        try:
+            outcomes = await self.producer.send_many(topic, records, return_exceptions=True, overflow=overflow)
+        except asyncio.CancelledError as cancelled:
+            self._watch_left(sent, cancelled)
+            raise
         first: BaseException | None = None
         failed = 0
         for record, outcome in zip(sent, outcomes, strict=True):
@@ -324,6 +336,8 @@ class GuardedProducer:
                 failed += 1
                 first = first or outcome
                 self.refuse(record, outcome)
+        if problems:
+            raise problems[0]
         if first is not None and not return_exceptions:
             first.add_note(f"{failed} of {len(sent)} records of send_many() failed")
             raise first
@@ -331,9 +345,18 @@ class GuardedProducer:
 
     def refuse(self, record: ProducerRecord, error: BaseException) -> None:
         """Make a dead letter of a record if its error is for good."""
-        self._dead_letters.refuse(self._hidden(record), error)
+        self._dead_letters.refuse(record, error, self._hidden)
 
     # internals
+
+    def _watch_left(self, records: Sequence[ProducerRecord], cancelled: asyncio.CancelledError) -> None:
+        """A call was cancelled: watch its records that go on all the same."""
+        # A producer that does not tell of them, somebody's own, has none that could be watched.
+        for record, one in zip(records, getattr(cancelled, "deliveries", ()), strict=False):
+            if isinstance(one, BaseException):
+                self.refuse(record, one)
+            else:
+                self._dead_letters.watch(record, one, self._hidden)
 
     def _hidden(self, record: ProducerRecord) -> ProducerRecord:
         """The record without the data that a serializer's rules encrypt: the dead-letter topic has other readers."""
@@ -345,8 +368,21 @@ class GuardedProducer:
         return ProducerRecord(record.topic, value, key, record.partition, record.timestamp_ms, record.headers)
 
     @staticmethod
-    def _remembered(topic: str, items: Iterable[object], sent: list[ProducerRecord]) -> Iterator[ProducerRecord]:
-        for item in items:
+    def _remembered(
+        topic: str, items: Iterable[object], sent: list[ProducerRecord], problems: list[BaseException]
+    ) -> Iterator[ProducerRecord]:
+        """The records, which are put into ``sent`` too; at an error of the iterable, put into ``problems``, no more."""
+        iterator = iter(items)
+        while True:
+            try:
+                item = next(iterator)
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except StopIteration:
+                return
+            except BaseException as problem:  # raised from here it would end the call, and outcomes with it
+                problems.append(problem)
+                return
             record = item if isinstance(item, ProducerRecord) else ProducerRecord(topic, item)
             sent.append(record)
             yield record

@@ -17,6 +17,7 @@ from ...errors import IllegalStateError, KafkaError
 from ..deliveries.delivery import Delivery
 from ..records import CallOverflow, HeadersLike, Timestamp
 from .call_overflow import accept_specially
+from .cancelled_calls import tell_deliveries
 from .pending_record import GivenRecord, PendingRecord
 from .record_deadlines import open_deadlines
 from .record_intake import IntakeHolder, RecordIntake
@@ -74,7 +75,7 @@ class RecordSender(IntakeHolder, Generic[K, V]):
 
         Raises those errors of ``send`` that come before the record is accepted: for wrong arguments,
         MetadataTimeoutError, BufferExhaustedError; the delivery raises the others. Cancelling the call before the
-        record is accepted withdraws it, afterwards it is still sent.
+        record is accepted withdraws it, afterwards it is still sent: ``deliveries`` of the CancelledError has it.
         """
         intake = self._intake
         if delivery_timeout_ms is None and overflow is None and not _open_deadlines:
@@ -146,10 +147,14 @@ async def admitted(record: PendingRecord) -> Delivery:
 
 async def _finish(intake: RecordIntake, accepted: Delivery | PendingRecord) -> Delivery:
     """The part of an ``enqueue`` that waits: until the record is accepted, and for others to have their turn."""
-    delivery = await admitted(accepted) if isinstance(accepted, PendingRecord) else accepted
-    if intake.unyielded > YIELD_AFTER:
-        intake.unyielded = 0
-        await asyncio.sleep(0)
+    try:
+        delivery = await admitted(accepted) if isinstance(accepted, PendingRecord) else accepted
+        if intake.unyielded > YIELD_AFTER:
+            intake.unyielded = 0
+            await asyncio.sleep(0)
+    except asyncio.CancelledError as cancelled:
+        tell_deliveries(cancelled, (accepted,))
+        raise
     return delivery
 
 
