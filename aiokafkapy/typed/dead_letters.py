@@ -162,32 +162,15 @@ class DeadLetters:
         try:
             if not self._is_permanent(error):
                 return False
-            record = record if hidden is None else hidden(record)
-            rule = _rule_of(error)
-            topic = getattr(rule, "dead_letter_topic", None) or self._topic_for(str(record.topic))
-            if self._is_dead_letter_topic(record.topic) or record.topic == topic:
-                return False
-            self._names.add(topic)
-            loop = asyncio.get_running_loop()
-            if len(self._pending) >= self._max_pending:
-                self._dropped += 1
-                now, limit = loop.time(), self._max_pending
-                self._log.log(
-                    ("dropped", topic), now, logging.ERROR, "dead_letter.dropped", topic=record.topic, max_pending=limit
-                )
-                return False
-            letter = _letter(topic, record, error, self._max_payload)
-            task = loop.create_task(self._send(letter, record.topic, type(error).__name__))
-        except Exception as problem:  # of a function of the user's, or no loop runs
+            return self._begin(record if hidden is None else hidden(record), error)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as problem:  # of a function of the user's, a CancelledError too; or no loop runs
             self._failed += 1
+            name = record.topic if isinstance(record.topic, str) else f"a {type(record.topic).__name__}"
             text = type(problem).__name__
-            self._log.log(
-                "refuse", monotonic(), logging.ERROR, "dead_letter.failed", topic=str(record.topic), error=text
-            )
+            self._log.log("refuse", monotonic(), logging.ERROR, "dead_letter.failed", topic=name, error=text)
             return False
-        self._pending.add(task)
-        task.add_done_callback(self._pending.discard)
-        return True
 
     async def drain(self) -> None:
         """Wait until the records that guarded calls have under way have their outcome, and the dead letters of those
@@ -218,14 +201,37 @@ class DeadLetters:
     # asyncio callbacks
 
     def _on_done(self, record: ProducerRecord, hidden: Hidden | None, delivery: Delivery) -> None:
-        self._watched -= 1
-        error = delivery.exception()
-        if error is not None:
-            self.refuse(record, error, hidden)
-        if not self._watched and self._all_told is not None and not self._all_told.done():
-            self._all_told.set_result(None)
+        try:
+            error = delivery.exception()
+            if error is not None:
+                self.refuse(record, error, hidden)
+        finally:  # drain() waits for it
+            self._watched -= 1
+            if not self._watched and self._all_told is not None and not self._all_told.done():
+                self._all_told.set_result(None)
 
     # internals
+
+    def _begin(self, record: ProducerRecord, error: BaseException) -> bool:
+        """Send the letter of a record, unless it is one itself or too many are under way."""
+        rule = _rule_of(error)
+        topic = getattr(rule, "dead_letter_topic", None) or self._topic_for(str(record.topic))
+        if self._is_dead_letter_topic(record.topic) or record.topic == topic:
+            return False
+        self._names.add(topic)
+        loop = asyncio.get_running_loop()
+        if len(self._pending) >= self._max_pending:
+            self._dropped += 1
+            now, limit = loop.time(), self._max_pending
+            self._log.log(
+                ("dropped", topic), now, logging.ERROR, "dead_letter.dropped", topic=record.topic, max_pending=limit
+            )
+            return False
+        letter = _letter(topic, record, error, self._max_payload)
+        task = loop.create_task(self._send(letter, record.topic, type(error).__name__))
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
+        return True
 
     def _topic_for(self, original: str) -> str:
         if self._topic is None:
@@ -445,7 +451,9 @@ def _redacted(serializer: object, topic: str, data: object) -> object:
         return data
     try:
         return redact(topic, getattr(data, "original", data))
-    except Exception:  # data that cannot be hidden is left out
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # data that cannot be hidden is left out
         return None
 
 
@@ -461,7 +469,9 @@ def _bytes_of(data: object, limit: int) -> tuple[bytes | None, str]:
             written, form = data.encode(), "text"
         else:
             written, form = to_json(data, fallback=lambda one: f"a {type(one).__name__}"), "json"
-    except Exception:  # of any object that the caller gave: the error that is raised already is about it
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # of any object that the caller gave: the error that is raised already is about it
         return None, f"left out: a {type(data).__name__}"
     if len(written) > limit:
         return None, f"left out: {len(written)} bytes, at most {limit} are kept"
@@ -475,7 +485,9 @@ def _own_headers(headers: HeadersLike | None, limit: int) -> list[tuple[str, byt
     try:
         pairs = [(name, None if one is None else bytes(one)) for name, one in _items(headers)]
         size = sum(len(name.encode()) + len(one or b"") for name, one in pairs)
-    except Exception:  # a wrong header may be why the record was refused
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # a wrong header may be why the record was refused
         return None
     return pairs if size <= limit else None
 

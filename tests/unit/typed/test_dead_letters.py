@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -132,6 +133,86 @@ async def test_a_single_value_is_no_iterable_of_values(plain: Any, slow: Any) ->
     with pytest.raises(TypeError, match="not a bytes"):
         await letters.guard(slow).send_many("orders", b"abc")
     assert letters.counts == DeadLetterCounts()
+
+
+# functions of the user's that fail
+
+
+class Odd(BaseException):
+    """Not an Exception."""
+
+
+@pytest.mark.parametrize("raised", [Odd, asyncio.CancelledError, GeneratorExit, ValueError])
+@pytest.mark.parametrize("function", ["is_permanent", "topic", "redacted", "hidden"])
+async def test_a_function_that_raises_harms_neither_callers_nor_the_drain(
+    plain: Any, function: str, raised: type[BaseException]
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise raised("no")
+
+    def serializer(value: Any) -> Any:
+        return value
+
+    serializer.redacted = fails if function == "redacted" else lambda topic, value: value  # type: ignore[attr-defined]
+    options: Any = {function: fails} if function in ("is_permanent", "topic") else {}
+    letters = DeadLetters(plain, **options)
+    async with MockProducer(auto_complete=False, value_serializer=serializer) as producer:
+        guarded = letters.guard(producer)
+        delivery: Any
+        if function == "hidden":
+            delivery = producer.send_nowait("orders", b"bad")
+            letters.watch(ProducerRecord("orders", b"bad"), delivery, fails)
+        else:
+            delivery = guarded.send_nowait("orders", b"bad")
+        draining = asyncio.create_task(letters.drain())
+        await asyncio.sleep(0)
+        fail_all(producer)
+        await draining
+        with pytest.raises(errors.InvalidRecordError):
+            await delivery
+        with pytest.raises(errors.SerializationError):
+            await guarded.send("orders", 7)
+        await letters.drain()
+    is_lost = function in ("is_permanent", "topic")
+    expected = [] if is_lost else [None] * 2 if function == "redacted" else [b"7"]
+    assert [record.value for record in plain.history()] == expected
+    assert letters.counts.failed == {"is_permanent": 2, "topic": 2, "redacted": 0, "hidden": 1}[function]
+
+
+async def test_a_user_who_ends_the_program_leaves_no_drain_behind(slow: Any, plain: Any) -> None:
+    def ends(error: BaseException) -> bool:
+        raise KeyboardInterrupt
+
+    letters = DeadLetters(plain, is_permanent=ends)
+    with pytest.raises(KeyboardInterrupt):
+        letters.refuse(ProducerRecord("orders", b"v"), errors.InvalidRecordError("bad"))
+    refused: Any = SimpleNamespace(exception=lambda: errors.InvalidRecordError("bad"), add_done_callback=lambda fn: fn)
+    letters.watch(ProducerRecord("orders", b"v"), refused)
+    draining = asyncio.create_task(letters.drain())
+    await asyncio.sleep(0)
+    with pytest.raises(KeyboardInterrupt):
+        letters._on_done(ProducerRecord("orders", b"v"), None, refused)
+    await draining
+
+
+async def test_headers_and_data_that_raise_are_left_out(plain: Any) -> None:
+    class Raises:
+        def __iter__(self) -> Any:
+            raise Odd("no")
+
+        def __str__(self) -> str:
+            raise Odd("no")
+
+    wrong: Any = Raises()
+    letters = DeadLetters(plain)
+    assert letters.refuse(
+        ProducerRecord("orders", wrong, b"k", headers=[(wrong, b"")]), errors.SerializationError("no")
+    )
+    await letters.drain()
+    (letter,) = plain.history()
+    assert dict(letter.headers)["dead_letter.headers"] == b"left out"
+    assert not letters.refuse(ProducerRecord(wrong, b"v"), errors.SerializationError("no"))
+    assert letters.counts.failed == 1
 
 
 def _refuses_text(value: Any) -> bytes:
