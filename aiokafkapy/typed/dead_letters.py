@@ -1,20 +1,17 @@
 """Dead letters: records that are refused for good go to another topic, with the reason in their headers.
 
-Owns which errors are for good, the form of a dead letter, and how many may be under way. It stands around a
-producer's calls and needs nothing inside it. Kafka's counterparts are Connect's ``errors.deadletterqueue.topic.name``
-and Streams' dead-letter queue (KIP-1034); its producer has none.
+Owns which errors are for good, and how many dead letters may be under way; ``letter_form`` has what is in one. It
+stands around a producer's calls and needs nothing inside it. Kafka's counterparts are Connect's
+``errors.deadletterqueue.topic.name`` and Streams' dead-letter queue (KIP-1034); its producer has none.
 
 Rules:
 
 - The caller gets the original error, always and first; a dead letter is beside it, never in its place.
 - It goes by a producer of its own, with no serializers, outside any transaction. A dead letter that fails is logged and
   counted, and never a dead letter again; records of a dead-letter topic are none either.
-- Bounded: so many under way, and no more bytes than ``max_payload_bytes`` of key, value and headers each; data over the
-  bound is left out, and a header says so. A letter over the number is dropped, counted and logged.
-- Data that a schema's rules encrypt is hidden in the dead letter too, and left out where that cannot be; a rule whose
-  action is ``DLQ`` names its topic, and is named in headers.
-- Headers have the error's class and its text, of our own words only: the message of a user's serializer may have the
-  data in it, and is left out. The value itself is unchanged, so the topic needs the same rights as the original.
+- Bounded: so many under way, and no more bytes than ``max_payload_bytes`` of key, value and headers each, and than its
+  producer sends in one record. A letter over the number is dropped, counted and logged.
+- Data that a schema's rules encrypt is hidden in the dead letter too; a rule whose action is ``DLQ`` names its topic.
 
 Events: ``dead_letter.written`` (warning; topic, dead_letter_topic, error), ``dead_letter.failed`` (error; topic,
 dead_letter_topic, error), ``dead_letter.dropped`` (error; topic, max_pending); rate-limited by topic.
@@ -27,11 +24,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from time import monotonic, time
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack
-
-from pydantic_core import to_json
 
 from aiokafkapy.common import check_topic_name
 from aiokafkapy.errors import (
@@ -39,7 +34,6 @@ from aiokafkapy.errors import (
     InvalidRecordError,
     InvalidTimestampError,
     InvalidTopicError,
-    KafkaError,
     MessageTooLargeError,
     PolicyViolationError,
     RecordListTooLargeError,
@@ -49,8 +43,9 @@ from aiokafkapy.errors import (
 )
 from aiokafkapy.observability import RateLimitedLogger, get_logger
 from aiokafkapy.producer.intake.bulk import check_items
-from aiokafkapy.producer.records import CallOverflow, HeadersLike, ProducerRecord, RecordMetadata
+from aiokafkapy.producer.records import CallOverflow, ProducerRecord, RecordMetadata
 
+from .letter_form import letter_of, redacted, rule_of
 from .record_producer import RecordOptions, RecordProducer
 
 if TYPE_CHECKING:
@@ -68,8 +63,6 @@ _PERMANENT: Final = (
     TopicAuthorizationFailedError,
     UnsupportedForMessageFormatError,
 )
-_MESSAGE_CHARACTERS: Final = 1_000
-_PREFIX: Final = "dead_letter."
 _SUFFIX: Final = ".dlq"
 
 _logger = get_logger(__name__)
@@ -214,7 +207,7 @@ class DeadLetters:
 
     def _begin(self, record: ProducerRecord, error: BaseException) -> bool:
         """Send the letter of a record, unless it is one itself or too many are under way."""
-        rule = _rule_of(error)
+        rule = rule_of(error)
         topic = getattr(rule, "dead_letter_topic", None) or self._topic_for(str(record.topic))
         if self._is_dead_letter_topic(record.topic) or record.topic == topic:
             return False
@@ -227,7 +220,7 @@ class DeadLetters:
                 ("dropped", topic), now, logging.ERROR, "dead_letter.dropped", topic=record.topic, max_pending=limit
             )
             return False
-        letter = _letter(topic, record, error, self._max_payload)
+        letter = letter_of(topic, record, error, self._max_payload, self._producer.config.max_request_size)
         task = loop.create_task(self._send(letter, record.topic, type(error).__name__))
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
@@ -367,8 +360,8 @@ class GuardedProducer:
     def _hidden(self, record: ProducerRecord) -> ProducerRecord:
         """The record without the data that a serializer's rules encrypt: the dead-letter topic has other readers."""
         config = self.producer.config
-        key = _redacted(config.key_serializer, record.topic, record.key)
-        value = _redacted(config.value_serializer, record.topic, record.value)
+        key = redacted(config.key_serializer, record.topic, record.key)
+        value = redacted(config.value_serializer, record.topic, record.value)
         if key is record.key and value is record.value:
             return record
         return ProducerRecord(record.topic, value, key, record.partition, record.timestamp_ms, record.headers)
@@ -406,101 +399,3 @@ def _record_of(topic: str, value: object, options: RecordOptions) -> ProducerRec
     )
     options["headers"] = record.headers
     return record
-
-
-def _letter(topic: str, record: ProducerRecord, error: BaseException, limit: int) -> ProducerRecord:
-    """The dead letter of a record."""
-    key, key_form = _bytes_of(record.key, limit)
-    value, value_form = _bytes_of(record.value, limit)
-    partition = record.partition if record.partition is not None else getattr(error, "partition", None)
-    timestamp: Any = record.timestamp_ms
-    if not isinstance(timestamp, int):
-        timestamp = int((time() if timestamp is None else timestamp.timestamp()) * 1000)
-    kept = _own_headers(record.headers, limit)
-    about = {
-        "topic": record.topic,
-        "partition": "" if partition is None else partition,
-        "timestamp_ms": timestamp,
-        "error": f"{type(error).__module__}.{type(error).__qualname__}",
-        "message": _message(error),
-        "key_form": key_form,
-        "value_form": value_form,
-    }
-    if kept is None:
-        about["headers"] = "left out"
-    told = [(f"{_PREFIX}{name}", str(one).encode(errors="replace")) for name, one in about.items()]
-    rule = _rule_of(error)
-    if rule is not None:
-        told += [*rule.dead_letter_headers, ("__rule.topic", str(record.topic).encode(errors="replace"))]
-    return ProducerRecord(topic, value, key, headers=[*(kept or []), *told])
-
-
-def _rule_of(error: BaseException) -> Any:
-    """The failure of a data contract's rule, whose action is ``DLQ``, that is the error or its cause; else None."""
-    for one in (error, error.__cause__):
-        if getattr(one, "is_dead_letter", False):
-            return one
-    return None
-
-
-def _redacted(serializer: object, topic: str, data: object) -> object:
-    """The data as a dead letter may have it: a serializer that encrypts decides which parts are hidden."""
-    serializer = getattr(data, "serializer", serializer)  # of a typed topic's
-    redact = getattr(serializer, "redacted", None)
-    if redact is None or data is None:
-        return data
-    try:
-        return redact(topic, getattr(data, "original", data))
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException:  # data that cannot be hidden is left out
-        return None
-
-
-def _bytes_of(data: object, limit: int) -> tuple[bytes | None, str]:
-    """Key or value as bytes, and how they came to be: as they were, as JSON, or not at all."""
-    data = getattr(data, "original", data)  # of a typed topic's
-    if data is None:
-        return None, "none"
-    try:
-        if isinstance(data, (bytes, bytearray, memoryview)):
-            written, form = bytes(data), "bytes"
-        elif isinstance(data, str):
-            written, form = data.encode(), "text"
-        else:
-            written, form = to_json(data, fallback=lambda one: f"a {type(one).__name__}"), "json"
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException:  # of any object that the caller gave: the error that is raised already is about it
-        return None, f"left out: a {type(data).__name__}"
-    if len(written) > limit:
-        return None, f"left out: {len(written)} bytes, at most {limit} are kept"
-    return written, form
-
-
-def _own_headers(headers: HeadersLike | None, limit: int) -> list[tuple[str, bytes | None]] | None:
-    """The record's own headers, or None where they are too large or no headers at all."""
-    if headers is None:
-        return []
-    try:
-        pairs = [(name, None if one is None else bytes(one)) for name, one in _items(headers)]
-        size = sum(len(name.encode()) + len(one or b"") for name, one in pairs)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException:  # a wrong header may be why the record was refused
-        return None
-    return pairs if size <= limit else None
-
-
-def _items(headers: HeadersLike) -> Iterable[tuple[str, bytes | None]]:
-    return headers.items() if hasattr(headers, "items") else headers
-
-
-def _message(error: BaseException) -> str:
-    """The error's text without the words of a caller's code."""
-    cause = error.__cause__
-    if isinstance(error, SerializationError) and cause is not None and not isinstance(cause, KafkaError):
-        text = f"{type(error).summary()} ({type(cause).__module__}.{type(cause).__qualname__})"
-    else:
-        text = str(error)
-    return text if len(text) <= _MESSAGE_CHARACTERS else f"{text[:_MESSAGE_CHARACTERS]}..."
