@@ -34,6 +34,7 @@ from aiokafkapy.errors import (
     InvalidRecordError,
     InvalidTimestampError,
     InvalidTopicError,
+    KafkaError,
     MessageTooLargeError,
     PolicyViolationError,
     RecordListTooLargeError,
@@ -78,9 +79,17 @@ def is_permanent(error: BaseException) -> bool:
     the record, and for a record that may have been written all the same.
     """
     if isinstance(error, SerializationError):
-        cause = error.__cause__
-        return not isinstance(cause, (TimeoutError, OSError)) and not getattr(cause, "retriable", False)
+        return _is_of_data(error.__cause__)
     return isinstance(error, _PERMANENT) and not error.outcome_unknown
+
+
+def _is_of_data(cause: BaseException | None) -> bool:
+    """Whether a serializer failed for the data or its schema, and not for the state of something that it uses."""
+    if isinstance(cause, KafkaError):
+        # A registry's refusal of the schema says so itself.
+        return isinstance(cause, (SerializationError, *_PERMANENT)) or getattr(cause, "refuses_schema", False)
+    is_passing = isinstance(cause, (TimeoutError, OSError, asyncio.CancelledError))
+    return not is_passing and not getattr(cause, "retriable", False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from aiokafkapy import KafkaProducer, ProducerRecord, errors
-from aiokafkapy.integrations.schema_registry import IncompatibleSchemaError, RegistryUnavailableError
+from aiokafkapy.integrations.schema_registry import (
+    IncompatibleSchemaError,
+    InvalidSchemaError,
+    RegistryAuthenticationError,
+    RegistryUnavailableError,
+    RuleFailedError,
+    SchemaRulesError,
+    SubjectNotFoundError,
+)
 from aiokafkapy.testing import MockProducer
 from aiokafkapy.typed import DeadLetters, is_permanent
 from aiokafkapy.typed.dead_letters import DeadLetterCounts
@@ -28,7 +36,17 @@ def serialization_error(cause: BaseException | None) -> errors.SerializationErro
         (serialization_error(None), True),
         (serialization_error(ValueError("no")), True),
         (serialization_error(IncompatibleSchemaError("no")), True),
+        (serialization_error(InvalidSchemaError("no")), True),
+        (serialization_error(RuleFailedError("no")), True),
+        (serialization_error(errors.InvalidTopicError("no")), True),
         (serialization_error(RegistryUnavailableError("away")), False),
+        (serialization_error(RegistryAuthenticationError("expired")), False),
+        (serialization_error(SubjectNotFoundError("not yet")), False),
+        (serialization_error(SchemaRulesError("not installed")), False),
+        (serialization_error(errors.IllegalStateError("closed")), False),
+        (serialization_error(errors.WrongEventLoopError("of another")), False),
+        (serialization_error(errors.ConfigurationError("no digits")), False),
+        (serialization_error(asyncio.CancelledError()), False),
         (serialization_error(ConnectionError("away")), False),
         (serialization_error(TimeoutError()), False),
         (errors.RecordTooLargeError("no"), True),
