@@ -45,12 +45,11 @@ def letter_of(topic: str, record: ProducerRecord, error: BaseException, limit: i
     value, value_form = _bytes_of(record.value, limit)
     headers, headers_form = _own_headers(record.headers, limit)
     while True:
-        told = _told(record, error, key_form, value_form, headers_form)
-        letter = ProducerRecord(topic, value, key, headers=[*headers, *told])
+        all_headers = [*headers, *_told(record, error, key_form, value_form, headers_form)]
         sizes = {"key": len(key or b""), "value": len(value or b""), "headers": _size_of(headers)}
         largest = max(sizes, key=lambda part: sizes[part])
-        if not sizes[largest] or record_size_upper_bound(key, value, tuple(letter.headers or ())) <= most:
-            return letter
+        if not sizes[largest] or record_size_upper_bound(key, value, tuple(all_headers)) <= most:
+            return ProducerRecord(topic, value, key, headers=all_headers)
         reason = f"left out: {sizes[largest]} bytes, the record has at most {most}"
         if largest == "key":
             key, key_form = None, reason
@@ -171,7 +170,7 @@ def _json_of(data: object) -> tuple[bytes, str]:
 
 def _fields_of(one: object, *, is_whole: bool) -> Any:
     """What is in an object that pydantic does not know as data; None where that is not known."""
-    kind = type(one)
+    kind: Any = type(one)
     if isinstance(one, memoryview):
         return bytes(one)
     if hasattr(kind, "DESCRIPTOR") and hasattr(kind, "SerializeToString"):

@@ -28,7 +28,7 @@ def letter(record: ProducerRecord, limit: int = 500_000, most: int = 1_000_000) 
     """Key, value, and what the headers tell."""
     made = letter_of("dead", record, REFUSAL, limit, most)
     assert record_size_upper_bound(made.key, made.value, made.headers) <= most  # type: ignore[arg-type]
-    told = {name: (one or b"").decode() for name, one in dict(made.headers or ()).items()}  # type: ignore[arg-type]
+    told = {name: (one or b"").decode() for name, one in dict(made.headers or ()).items()}
     return made.key, made.value, {name.removeprefix("dead_letter."): one for name, one in told.items()}
 
 
