@@ -121,9 +121,11 @@ class ClusterFeed:
 
     async def close(self) -> None:
         """Close the readers."""
-        await self._reader.close()
-        if self._second is not None:
-            await self._second.close()
+        try:
+            await self._reader.close()
+        finally:
+            if self._second is not None:
+                await self._second.close()
 
     # internals
 

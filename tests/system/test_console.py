@@ -540,6 +540,31 @@ async def test_stopping_the_broker_ends_open_streams_and_frees_the_port(broker: 
             await page.get("/")
 
 
+async def test_a_page_that_goes_away_leaves_no_connection_to_the_cluster(broker: DevBroker) -> None:
+    """It had two readers, and the second one, for the outcomes of transactions, stayed for good."""
+
+    def connections() -> set[object]:
+        return {connection for _, connection in broker.connections()}
+
+    async with KafkaProducer(broker.bootstrap_servers) as producer:
+        for partition in range(3):
+            await producer.send("orders", b"book", partition=partition)
+        before = connections()
+        async with Console.of_cluster(broker.bootstrap_servers) as console, page_of(console.url) as page:
+            stream = events(page, "api/follow", topic="orders")
+            await anext(stream)
+            await producer.send("orders", b"book", partition=0)
+            while not (await anext(stream))["rows"]:
+                pass
+            await stream.aclose()
+            left = events(page, "api/follow", topic="orders")
+            await anext(left)
+            await left.aclose()
+        assert not console.streams
+        while connections() - before:
+            await asyncio.sleep(0.01)
+
+
 async def test_a_port_that_is_taken_leaves_the_broker_stopped(broker: DevBroker) -> None:
     address = broker.console.url.removeprefix("http://").removesuffix("/")
     other = DevBroker(console=address)
