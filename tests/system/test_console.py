@@ -561,7 +561,7 @@ async def test_a_page_that_goes_away_leaves_no_connection_to_the_cluster(broker:
             await anext(left)
             await left.aclose()
         assert not console.streams
-        while connections() - before:
+        while connections() - before:  # noqa: ASYNC110  # nobody tells of it
             await asyncio.sleep(0.01)
 
 
