@@ -31,7 +31,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as AsgiMessage
 
 from .. import __version__
-from ..broker.faults.control_calls import CONTROLS, ControlCall, error_names
+from ..broker.faults.control_calls import CONTROLS, ControlCall, error_names, is_number
 from ..broker.faults.fault_schedule import FaultSchedule
 from ..common import Headers, JsonLike, JsonObject, JsonValue
 from ..errors import KafkaError
@@ -198,7 +198,7 @@ class _Handlers:
         """Play the schedule of the body."""
         body = await _body(request)
         speed = body.get("speed", 1.0)
-        if isinstance(speed, bool) or not isinstance(speed, int | float):
+        if not is_number(speed):
             raise ValueError(f"speed={speed!r}: it is a number")
         schedule = FaultSchedule.from_json(body.get("schedule"))
         self._broker().controls.play(schedule, speed=float(speed))

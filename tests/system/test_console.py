@@ -385,6 +385,25 @@ async def test_a_control_that_cannot_be_called_is_refused(
     assert (answer.status_code, message in answer.json()["error"]) == (status, True), answer.text
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        ("controls/fail_next", '{"api": [1], "error": "X"}', "there is no such API"),
+        ("controls/fail_next", '{"api": "PRODUCE", "error": {}}', "no error that a broker sends has this name"),
+        ("controls/delay", '{"api": "PRODUCE", "seconds": 1%s}', "it is a number"),
+        ("schedule", '{"schedule": {"seconds": 10, "faults": []}, "speed": 1%s}', "it is a number"),
+        ("schedule", '{"schedule": {"seconds": 1%s, "faults": []}}', "write a number"),
+        ("schedule", '{"schedule": {"seconds": 1, "faults": [{"at": 1%s, "control": "clear"}]}}', "write a number"),
+    ],
+)
+async def test_json_that_fits_no_argument_is_refused(
+    path: str, body: str, message: str, page: httpx.AsyncClient
+) -> None:
+    content = body.replace("%s", "0" * 400)
+    answer = await page.post(f"api/{path}", content=content, headers={"content-type": "application/json"})
+    assert (answer.status_code, message in answer.json()["error"]) == (400, True), answer.text
+
+
 async def test_a_dropped_connection_is_in_the_request_log(broker: DevBroker, page: httpx.AsyncClient) -> None:
     broker.controls.drop_next(ApiKey.PRODUCE)
     async with KafkaProducer(broker.bootstrap_servers, retry_backoff_ms=1) as producer:
