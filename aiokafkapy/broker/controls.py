@@ -15,7 +15,8 @@ Rules:
   and the answer says it was not: a retry of an idempotent producer then meets DUPLICATE_SEQUENCE_NUMBER at the broker.
   ``drop_next`` does the same with the connection instead of an answer;
 - a delayed answer is one to a request that was handled at once: only the response waits;
-- ``watchers`` hear of each call that was made, after it: a console shows them beside the traffic.
+- ``watchers`` hear of each call that was made, after it: a console shows them beside the traffic;
+- an argument that a file could not have is a ValueError that says its limits, and changes nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeAlias, T
 from ..errors import KafkaError
 from ..protocol.codec import Struct
 from .context import RequestContext
-from .faults.armed_faults import Fault, Faults, checked_times, error_code
+from .faults.armed_faults import Fault, Faults, error_code
 
 if TYPE_CHECKING:
     from .faults.control_calls import ControlCall
@@ -77,19 +78,21 @@ class Cluster(Protocol):
 
 
 def _watched(method: Callable[Concatenate[Controls, P], R]) -> Callable[Concatenate[Controls, P], R]:
-    """Tell the watchers of a call once it was made; one that raised is none."""
+    """Check the arguments as those of a file, and tell the watchers of the call once it was made; one that raised is
+    none.
+    """
     signature = inspect.signature(method)
 
     @functools.wraps(method)
     def call(self: Controls, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        from .faults.control_calls import ControlCall  # a broker is ready sooner without it
+
+        bound = signature.bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        _, *arguments = bound.arguments.items()
+        made = ControlCall.of_python(method.__name__, dict(arguments))
         result = method(self, *args, **kwargs)
         if self.watchers:
-            from .faults.control_calls import ControlCall  # a broker is ready sooner without it, and few have a watcher
-
-            bound = signature.bind(self, *args, **kwargs)
-            bound.apply_defaults()
-            _, *arguments = bound.arguments.items()
-            made = ControlCall.of_python(method.__name__, dict(arguments))
             if made.arms_fault:
                 made = replace(made, fault=str(result))
             for watcher in tuple(self.watchers):
@@ -137,9 +140,7 @@ class Controls:
         has no code, for ``times`` below 1, and for a name that another armed fault has.
         """
         code = error_code(error)
-        return self.faults.arm(
-            Fault(int(api), code, after_append, topic, partition, checked_times(times), _checked_name(name))
-        )
+        return self.faults.arm(Fault(int(api), code, after_append, topic, partition, times, name or ""))
 
     @_watched
     def drop_next(self, api: int, *, after: bool = True, times: int | None = 1, name: str | None = None) -> str:
@@ -147,7 +148,7 @@ class Controls:
 
         Returns the fault's name, and raises ValueError, as ``fail_next``.
         """
-        return self.faults.arm(Fault(int(api), None, after, remaining=checked_times(times), name=_checked_name(name)))
+        return self.faults.arm(Fault(int(api), None, after, remaining=times, name=name or ""))
 
     @_watched
     def end_fault(self, name: str) -> bool:
@@ -315,10 +316,3 @@ class Controls:
         self._cluster.hold_transactions(False)
         self._cluster.refuse_authentication(False)
         self._cluster.stall_connections(False, None)
-
-
-def _checked_name(name: str | None) -> str:
-    """A fault's name, empty when it is to be made; ValueError for one that is empty."""
-    if name == "":
-        raise ValueError("name='' is empty: write a name, or None to have one generated")
-    return name or ""
