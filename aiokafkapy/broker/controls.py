@@ -260,8 +260,9 @@ class Controls:
 
     @_watched
     def set_leader(self, topic: str, partition: int, node_id: int | None) -> None:
-        """Move a partition to another node, with a higher epoch; None leaves it without a leader. Raises ValueError for
-        a node that does not run, and UnknownTopicOrPartitionError.
+        """Move a partition to another node, with a higher epoch; None leaves it without a leader, whichever node
+        starts, until it is moved, elected or assigned anew. Raises ValueError for a node that does not run, and
+        UnknownTopicOrPartitionError.
         """
         self._cluster.set_leader(topic, partition, node_id)
 

@@ -245,7 +245,8 @@ def test_an_argument_that_no_request_could_bear_is_refused_and_nothing_is_armed(
         getattr(controls, control)(*arguments)
     assert message in str(raised.value)
     assert cluster.calls == []
-    assert not (controls.faults.armed or controls.faults.delays or controls.faults.throttles)
+    faults = controls.faults
+    assert (faults.armed, faults.delays, faults.throttles) == ([], {}, {})
 
 
 def test_a_path_is_passed_on_as_it_is(controls: Controls, cluster: FakeCluster) -> None:
