@@ -276,8 +276,8 @@ class TopicRegistry:
     # leaders
 
     def set_leader(self, name: str, index: int, node_id: int | None) -> Partition:
-        """Make a node lead a partition (it becomes a replica if it was not), or no node until another call gives it one.
-        The epoch rises by one.
+        """Make a node lead a partition (it becomes a replica if it was not), or no node, until another call gives it
+        one. The epoch rises by one.
 
         Raises UnknownTopicOrPartitionError, or InvalidReplicaAssignmentError for a node that does not exist.
         """
