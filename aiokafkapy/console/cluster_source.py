@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from ..admin.topics import TopicAdmin, TopicDescription
 from ..client.config import ClientConfig
-from ..common import NO_LEADER, JsonLike, PartitionInfo, TopicPartition, milliseconds
+from ..common import NO_LEADER, JsonLike, TopicPartition, milliseconds
 from ..common import Node as Coordinator
 from ..errors import GroupIdNotFoundError, KafkaError, UnknownTopicOrPartitionError
 from ..producer.config import ProducerConfig

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Final, Self, TypeAlias, Unpack
 
 from aiokafkapy.common import check_topic_name
 from aiokafkapy.errors import (
