@@ -50,7 +50,9 @@ class TopicDescription(NamedTuple):
 class TopicAdmin:
     """``async with TopicAdmin("host:9092") as admin: …``. Options are those of ``ClientConfig``.
 
-    ``timeout`` is the default time-out of each call, in seconds; a call raises KafkaTimeoutError when it expires.
+    ``timeout`` is the default time-out of each call, in seconds. A call raises KafkaTimeoutError, with the last cause,
+    when it expires; AuthenticationFailedError, at once, when the brokers refuse the credentials; and IllegalStateError
+    outside the block. Cancelling a call ends the waiting only: a broker may still carry out a change.
     """
 
     def __init__(
@@ -89,18 +91,22 @@ class TopicAdmin:
             await client.close()
 
     async def ping(self, timeout: float | None = None) -> None:
-        """Return once a broker has answered; raises KafkaTimeoutError with the cause if none does."""
+        """Return once a broker has answered; raises KafkaTimeoutError, with the cause, if none does within ``timeout``
+        seconds.
+        """
         await self._retry(lambda: self._metadata_of([]), timeout)
 
     async def list_topics(self, timeout: float | None = None) -> list[TopicDescription]:
-        """All topics, by name."""
+        """All topics that may be described, by name. Raises KafkaTimeoutError after ``timeout`` seconds."""
         response = await self._retry(lambda: self._metadata_of(None), timeout)
         return sorted(description_of(topic) for topic in response.topics if not topic.error_code)
 
     async def describe_existing(
         self, names: Collection[str], timeout: float | None = None
     ) -> dict[str, TopicDescription]:
-        """Those of these topics that exist, by name, from one request; raises any other error of a topic."""
+        """Those of these topics that exist, by name, from one request. Raises InvalidTopicError,
+        TopicAuthorizationFailedError, or another error of a topic, and KafkaTimeoutError after ``timeout`` seconds.
+        """
 
         async def ask() -> dict[str, TopicDescription]:
             response = await self._metadata_of(list(names))
@@ -114,11 +120,17 @@ class TopicAdmin:
         return await self._retry(ask, timeout)
 
     async def describe(self, name: str, timeout: float | None = None) -> TopicDescription:
-        """One topic; raises UnknownTopicOrPartitionError if it does not exist."""
+        """One topic. Raises UnknownTopicOrPartitionError if it does not exist, InvalidTopicError,
+        TopicAuthorizationFailedError, and KafkaTimeoutError after ``timeout`` seconds.
+        """
         return await self._retry(lambda: self._describe(name), timeout, but_not=UnknownTopicOrPartitionError)
 
     async def configs(self, name: str, timeout: float | None = None) -> dict[str, str | None]:
-        """The options set for this topic itself, by Kafka's names."""
+        """The options set for this topic itself, by Kafka's names; the value of a secret one is None.
+
+        Raises UnknownTopicOrPartitionError if there is no such topic, TopicAuthorizationFailedError, and
+        KafkaTimeoutError after ``timeout`` seconds.
+        """
 
         def build(version: int) -> Message:
             resource = {"resource_type": _TOPIC_RESOURCE, "resource_name": name, "configuration_keys": None}
@@ -146,10 +158,11 @@ class TopicAdmin:
         configs: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> TopicDescription:
-        """Create a topic and wait until each partition has a leader; -1 is the broker's default (Kafka 2.4 or later).
+        """Create a topic and wait until each partition has a leader; -1 is the broker's default (KIP-464, Kafka 2.4).
 
-        Raises TopicAlreadyExistsError, InvalidTopicError and the broker's other errors, and KafkaTimeoutError after
-        ``timeout`` seconds (default: the admin's). A cancelled call may still create the topic.
+        Raises TopicAlreadyExistsError, InvalidTopicError, InvalidPartitionsError, InvalidReplicationFactorError,
+        InvalidConfigError, and the broker's other errors. Raises KafkaTimeoutError after ``timeout`` seconds (default:
+        the admin's); then, and after a cancellation, the topic may exist.
         """
 
         def build(version: int) -> Message:
@@ -166,8 +179,11 @@ class TopicAdmin:
         return await self._with_leaders(name, max(partitions, 1), timeout, begun)
 
     async def create_partitions(self, name: str, total: int, *, timeout: float | None = None) -> TopicDescription:
-        """Raise the number of partitions to ``total`` and wait for their leaders; InvalidPartitionsError if it is not
-        more than there are.
+        """Raise the number of partitions to ``total`` and wait for their leaders (KIP-195).
+
+        Raises InvalidPartitionsError if it is not more than there are, UnknownTopicOrPartitionError, and the broker's
+        other errors. Raises KafkaTimeoutError after ``timeout`` seconds (default: the admin's); then, and after a
+        cancellation, the partitions may be there.
         """
 
         def build(version: int) -> Message:
@@ -179,7 +195,12 @@ class TopicAdmin:
         return await self._with_leaders(name, total, timeout, begun)
 
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
-        """Delete a topic with its records; raises UnknownTopicOrPartitionError if it does not exist."""
+        """Delete a topic with its records; brokers may know it for a moment longer.
+
+        Raises UnknownTopicOrPartitionError if it does not exist, and the broker's other errors. Raises
+        KafkaTimeoutError after ``timeout`` seconds (default: the admin's); then, and after a cancellation, the topic
+        may be deleted.
+        """
 
         def build(version: int) -> Message:
             return build_request(

@@ -47,7 +47,16 @@ T = TypeVar("T")
 
 
 class BlockingProducer(Generic[K, V]):
-    """Takes the options of ``KafkaProducer``, which are checked here. Any number of threads may share one."""
+    """Takes the options of ``KafkaProducer``, which are checked here. Any number of threads may share one.
+
+    Calls block their thread until they are done. Ctrl-C ends a waiting call as a cancellation ends that of
+    ``KafkaProducer``, and then raises KeyboardInterrupt. The first call that needs a broker starts the producer, and
+    may raise the errors of ``KafkaProducer.start``; after ``close`` such a call raises ProducerClosedError. On the
+    event loop's own thread, as in a future's callback, every call that would wait for the loop raises RuntimeError.
+
+    The other calls of ``KafkaProducer`` are missing, ``warm_up``, ``update_credentials`` and ``tap`` among them: a
+    program that needs them runs ``KafkaProducer`` on a loop of its own, with ``send_from_thread`` for its threads.
+    """
 
     def __init__(
         self,
@@ -80,10 +89,14 @@ class BlockingProducer(Generic[K, V]):
         self._running_thread()
 
     def close(self, timeout: float | None = None) -> None:
-        """As ``KafkaProducer.close``; then no call works any more. May be called again, and from any thread."""
+        """As ``KafkaProducer.close``: blocks for ``timeout`` seconds at most, None for no limit; then no call works any
+        more. May be called again, and from any thread but the loop's. After Ctrl-C it closes at once.
+        """
         with self._lock:
-            self._is_closed = True
-            thread, self._thread = self._thread, None
+            thread = self._thread
+            if thread is not None:
+                thread.check_caller()  # before anything changes: another thread may still close it
+            self._is_closed, self._thread = True, None
         if thread is not None:
             try:
                 thread.run(self._producer.close(timeout))
@@ -114,8 +127,9 @@ class BlockingProducer(Generic[K, V]):
     ) -> concurrent.futures.Future[RecordMetadata]:
         """Send one record; ``future.result(timeout)`` waits for its outcome.
 
-        The arguments are those of ``KafkaProducer.send``, and an error of the record's is the future's. Waits while a
-        thousand records are not accepted yet.
+        The arguments are those of ``KafkaProducer.send``; the record's error, also for a wrong argument, is the
+        future's. Blocks while 1,000 records are not accepted yet; Ctrl-C then withdraws the record. In a future's
+        callback it never blocks, and raises BufferExhaustedError instead.
         """
         self._running_thread()
         return self._producer.send_from_thread(
@@ -131,27 +145,37 @@ class BlockingProducer(Generic[K, V]):
         return_exceptions: bool = False,
         overflow: CallOverflow | None = None,
     ) -> Sequence[RecordMetadata | BaseException]:
-        """As ``KafkaProducer.send_many``; the iterable is read on the thread of the loop."""
+        """As ``KafkaProducer.send_many``; blocks until every record has its outcome. The iterable is read on the
+        thread of the loop. After Ctrl-C accepted records are still sent.
+        """
         thread = self._running_thread()
         return thread.run(
             self._producer.send_many(topic, values_or_records, return_exceptions=return_exceptions, overflow=overflow)
         )
 
     def flush(self, timeout: float | None = None) -> None:
-        """As ``KafkaProducer.flush``."""
+        """As ``KafkaProducer.flush``: blocks for ``timeout`` seconds at most, None for no limit, then raises
+        FlushTimeoutError. After Ctrl-C the records are still sent.
+        """
         self._running_thread().run(self._producer.flush(timeout))
 
     def purge(self, topic: str | None = None, partition: int | None = None, *, in_flight: bool = False) -> int:
-        """As ``KafkaProducer.purge``."""
+        """As ``KafkaProducer.purge``. It does not start the producer: raises ProducerNotStartedError before any call
+        has.
+        """
         return self._looked_at(lambda: self._producer.purge(topic, partition, in_flight=in_flight))
 
     def resume(self, topic: str, partition: int) -> None:
-        """As ``KafkaProducer.resume``."""
+        """As ``KafkaProducer.resume``. It does not start the producer: raises ProducerNotStartedError before any call
+        has.
+        """
         self._looked_at(lambda: self._producer.resume(topic, partition))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """As ``KafkaProducer.transaction``: ``with producer.transaction():``."""
+        """As ``KafkaProducer.transaction``: ``with producer.transaction():``. Its begin and its end block, the latter
+        until the transaction is committed or aborted. Ctrl-C in the block aborts it; a commit that has begun goes on.
+        """
         thread = self._running_thread()
         scope = self._looked_at(self._producer.transaction)
         thread.run(scope.__aenter__())
@@ -166,11 +190,11 @@ class BlockingProducer(Generic[K, V]):
     # looking
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
-        """As ``KafkaProducer.partitions_for``."""
+        """As ``KafkaProducer.partitions_for``: blocks for ``max_block_ms`` at most."""
         return self._running_thread().run(self._producer.partitions_for(topic))
 
     def ping(self, timeout: float | None = None) -> float:
-        """As ``KafkaProducer.ping``."""
+        """As ``KafkaProducer.ping``: blocks for ``timeout`` seconds at most (default ``request_timeout_ms``)."""
         return self._running_thread().run(self._producer.ping(timeout))
 
     def request(
@@ -182,7 +206,9 @@ class BlockingProducer(Generic[K, V]):
         version: int | None = None,
         timeout: float | None = None,
     ) -> Struct:
-        """As ``KafkaProducer.request``."""
+        """As ``KafkaProducer.request``: blocks for ``timeout`` seconds at most (default ``request_timeout_ms``). After
+        Ctrl-C the broker may still carry out the request.
+        """
         asked = self._producer.request(api_key, body, node_id=node_id, version=version, timeout=timeout)
         return self._running_thread().run(asked)
 

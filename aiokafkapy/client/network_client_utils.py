@@ -25,7 +25,15 @@ from .nodes.client_request import Buffer, ClientRequest, ClientResponse
 if TYPE_CHECKING:
     from .nodes.node_readiness import NodeReadiness
 
-__all__ = ["RequestClient", "RequestOptions", "SendingClient", "await_ready", "retry_until", "send_and_receive", "unless_refused"]
+__all__ = [
+    "RequestClient",
+    "RequestOptions",
+    "SendingClient",
+    "await_ready",
+    "retry_until",
+    "send_and_receive",
+    "unless_refused",
+]
 
 T = TypeVar("T")
 

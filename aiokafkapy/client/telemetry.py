@@ -39,6 +39,7 @@ from ..errors import (
 )
 from ..observability import get_logger
 from ..protocol.api import ApiKey
+from ..protocol.codec import Struct
 from ..protocol.messages import build_request
 from ..protocol.otlp import MetricPoint, encode_metrics
 from ..record.compression import Compression, compress

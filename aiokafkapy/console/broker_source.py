@@ -256,8 +256,7 @@ class BrokerSource:
         found = self._existing(topic)
         if partition is not None and partition >= len(found.partitions):
             raise UnknownTopicOrPartitionError(f"there is no partition {topic}-{partition}", topic=topic)
-        chosen = found.partitions if partition is None else [found.partitions[partition]]
-        return BrokerFeed(topic, chosen, start, is_committed=is_committed)
+        return BrokerFeed(found, partition, start, self.broker.state.topics.get, is_committed=is_committed)
 
     async def produce(self, record: NewRecord) -> Written:
         """Append it. UnknownTopicOrPartitionError, LeaderNotAvailableError, and those of a log's ``append``."""

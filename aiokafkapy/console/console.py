@@ -12,6 +12,7 @@ Rules:
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -72,6 +73,8 @@ class Console:
         self.is_read_only = read_only
         self.is_stopping = False
         """Streams end by it."""
+        self.streams: set[asyncio.Task[None]] = set()
+        """The streams that are not closed yet: they use the source."""
         self._allowed_hosts = tuple(allowed_hosts)
         self._server: PageServer | None = None
         self._guard: Guard | None = None
@@ -153,6 +156,8 @@ class Console:
         self._watch_controls(False)
         await self.watch.stop()
         await server.stop()
+        if self.streams:
+            await asyncio.wait(self.streams)
         await self.source.stop()
         close = getattr(self.registry, "close", None)
         if close is not None:

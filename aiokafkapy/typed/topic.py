@@ -177,7 +177,9 @@ class Topic(Generic[M]):
             if error.topic is None:
                 error.topic = self.name
             raise
-        except Exception as error:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a CancelledError too: the caller was not cancelled
             raise SerializationError(
                 f"a {type(value).__name__} cannot be a record of topic {self.name!r}: {type(error).__name__}: {error}",
                 topic=self.name,

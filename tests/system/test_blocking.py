@@ -289,6 +289,27 @@ class TestBlockingProducer:
         await in_thread(program)
         assert await values(broker) == [b"first", b"second"]
 
+    async def test_a_callback_that_tries_to_close_it_leaves_it_to_be_closed(self, broker: DevBroker) -> None:
+        def program() -> None:
+            producer = BlockingProducer(broker.bootstrap_servers)
+            refused: list[RuntimeError] = []
+
+            def close(_: Any) -> None:
+                try:
+                    producer.close()
+                except RuntimeError as error:
+                    refused.append(error)
+
+            producer.send("t", b"first").add_done_callback(close)
+            producer.flush()
+            producer.send("t", b"second")
+            producer.close()
+            assert len(refused) == 1
+            assert producer.statistics().delivered == 2
+
+        await in_thread(program)
+        assert not [thread for thread in threading.enumerate() if thread.name.startswith("aiokafkapy")]
+
     async def test_left_unclosed_it_warns_and_its_thread_ends(self, broker: DevBroker) -> None:
         def program() -> None:
             BlockingProducer(broker.bootstrap_servers).start()

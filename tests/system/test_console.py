@@ -385,6 +385,25 @@ async def test_a_control_that_cannot_be_called_is_refused(
     assert (answer.status_code, message in answer.json()["error"]) == (status, True), answer.text
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        ("controls/fail_next", '{"api": [1], "error": "X"}', "there is no such API"),
+        ("controls/fail_next", '{"api": "PRODUCE", "error": {}}', "no error that a broker sends has this name"),
+        ("controls/delay", '{"api": "PRODUCE", "seconds": 1%s}', "it is a number"),
+        ("schedule", '{"schedule": {"seconds": 10, "faults": []}, "speed": 1%s}', "it is a number"),
+        ("schedule", '{"schedule": {"seconds": 1%s, "faults": []}}', "write a number"),
+        ("schedule", '{"schedule": {"seconds": 1, "faults": [{"at": 1%s, "control": "clear"}]}}', "write a number"),
+    ],
+)
+async def test_json_that_fits_no_argument_is_refused(
+    path: str, body: str, message: str, page: httpx.AsyncClient
+) -> None:
+    content = body.replace("%s", "0" * 400)
+    answer = await page.post(f"api/{path}", content=content, headers={"content-type": "application/json"})
+    assert (answer.status_code, message in answer.json()["error"]) == (400, True), answer.text
+
+
 async def test_a_dropped_connection_is_in_the_request_log(broker: DevBroker, page: httpx.AsyncClient) -> None:
     broker.controls.drop_next(ApiKey.PRODUCE)
     async with KafkaProducer(broker.bootstrap_servers, retry_backoff_ms=1) as producer:
@@ -538,6 +557,31 @@ async def test_stopping_the_broker_ends_open_streams_and_frees_the_port(broker: 
         await stopping
         with pytest.raises(httpx.ConnectError):
             await page.get("/")
+
+
+async def test_a_page_that_goes_away_leaves_no_connection_to_the_cluster(broker: DevBroker) -> None:
+    """It had two readers, and the second one, for the outcomes of transactions, stayed for good."""
+
+    def connections() -> set[object]:
+        return {connection for _, connection in broker.connections()}
+
+    async with KafkaProducer(broker.bootstrap_servers) as producer:
+        for partition in range(3):
+            await producer.send("orders", b"book", partition=partition)
+        before = connections()
+        async with Console.of_cluster(broker.bootstrap_servers) as console, page_of(console.url) as page:
+            stream = events(page, "api/follow", topic="orders")
+            await anext(stream)
+            await producer.send("orders", b"book", partition=0)
+            while not (await anext(stream))["rows"]:
+                pass
+            await stream.aclose()
+            left = events(page, "api/follow", topic="orders")
+            await anext(left)
+            await left.aclose()
+        assert not console.streams
+        while connections() - before:  # noqa: ASYNC110  # nobody tells of it
+            await asyncio.sleep(0.01)
 
 
 async def test_a_port_that_is_taken_leaves_the_broker_stopped(broker: DevBroker) -> None:

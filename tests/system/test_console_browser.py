@@ -171,6 +171,18 @@ async def test_records_of_a_transaction_are_marked_until_it_is_decided_or_left_o
         assert "lamp" in await row_of(page, "lamp")
 
 
+async def test_a_topic_that_is_made_again_goes_on_in_the_page(broker: DevBroker) -> None:
+    async with opened_page(f"{broker.console.url}#/records/orders") as page:
+        await sees(page, "main .foot", "since you look")
+        for value in (b"of the old one", b"of the new one"):
+            async with KafkaProducer(broker.bootstrap_servers) as producer:
+                await producer.send("orders", value, partition=0)  # at the same offset
+            await page.locator("main tbody tr", has_text=value.decode()).wait_for()
+            broker.delete_topic("orders")
+            await sees(page, "main .foot", "there is no topic 'orders'")
+            broker.create_topic("orders", 2)
+
+
 async def test_existing_records_are_read_page_by_page(broker: DevBroker) -> None:
     async with KafkaProducer(broker.bootstrap_servers) as producer:
         await producer.send_many("orders", [b"%d" % number for number in range(250)])

@@ -315,7 +315,7 @@ class TestOutages:
         assert await committed_values(broker.bootstrap_servers, "t") == numbers
 
     @MODES
-    async def test_a_database_that_fails_after_the_records_were_sent_is_told_first(
+    async def test_a_database_that_fails_after_the_records_were_sent_is_reported_first(
         self, outbox: TestOutbox, broker: DevBroker, mode: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         failures = 2

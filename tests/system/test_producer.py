@@ -1071,7 +1071,7 @@ class TestATopicThatBrokersCloseTheConnectionOn:
             assert_accounts(producer)
 
 
-async def test_a_log_that_was_cut_is_told(broker: DevBroker, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_truncated_log_is_reported(broker: DevBroker, caplog: pytest.LogCaptureFixture) -> None:
     """Here by making the topic anew; a node that leads without the records does the same."""
     broker.create_topic("cut", 1)
     async with KafkaProducer(broker.bootstrap_servers, **SHORT | {"delivery_timeout_ms": 10_000}) as producer:

@@ -50,7 +50,7 @@ def batch(values: Sequence[Any], **columns: Any) -> Any:
     return pa.RecordBatch.from_pydict(arrays)
 
 
-async def test_batches_arrive_in_their_order_and_are_told_of(broker: DevBroker) -> None:
+async def test_batches_arrive_in_their_order_and_are_reported(broker: DevBroker) -> None:
     numbers = range(30_000)
     keys = [b"%d" % (n % 100) for n in numbers]
     cuts = [(start, min(start + 777, len(numbers))) for start in range(0, len(numbers), 777)]
@@ -248,7 +248,7 @@ async def test_a_cluster_that_cannot_be_reached_is_named(broker: DevBroker) -> N
         await asyncio.to_thread(send_partition, parsed, iter([batch(["x"])]))
 
 
-async def test_a_transaction_that_stays_open_among_the_markers_is_told_with_the_remedy(broker: DevBroker) -> None:
+async def test_a_transaction_that_stays_open_among_the_markers_is_reported_with_the_remedy(broker: DevBroker) -> None:
     broker.create_topic("markers", config={"cleanup.policy": "compact"})
     place = TaskPlace("q", 1, 0)
     markers = MarkerTopic({"bootstrap.servers": broker.bootstrap_servers}, "markers", 0.5)

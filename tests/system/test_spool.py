@@ -468,7 +468,7 @@ async def test_records_that_brokers_refuse_are_set_aside_and_can_be_resumed(brok
     assert sorted(filter(None, values(broker))) == sorted([b"before", *numbers(11)])
 
 
-async def test_a_record_spooled_by_a_cancelled_caller_is_sent_all_the_same(broker: DevBroker, folder: Path) -> None:
+async def test_a_record_spooled_by_a_cancelled_caller_is_still_sent(broker: DevBroker, folder: Path) -> None:
     async with producer_of(broker, folder) as producer:
         waiting = await sent_in_an_outage(producer, broker, FEW)
         send = asyncio.create_task(producer.send("orders", b"%d" % FEW))

@@ -435,7 +435,7 @@ class TestConsumeTransformProduce:
             async with KafkaProducer(broker.bootstrap_servers) as plain:
                 plain.consume_transform_produce(consumer, group_metadata="g")
 
-    async def test_a_batch_that_was_not_entered_is_told(
+    async def test_a_batch_that_was_not_entered_is_an_error(
         self, broker: DevBroker, producer: KafkaProducer, made: Made
     ) -> None:
         await filled(broker, 10)

@@ -54,7 +54,7 @@ def test_backoff_doubles_up_to_its_maximum() -> None:
 
 
 @pytest.mark.parametrize(("maximum", "last"), [(0.01, 0.01), (0.0, 0.001)])
-def test_a_backoff_of_zero_is_none_for_the_first_attempt_only(maximum: float, last: float) -> None:
+def test_a_backoff_of_zero_is_without_delay_for_the_first_attempt_only(maximum: float, last: float) -> None:
     backoff = ExponentialBackoff(0, maximum, jitter=0)
     assert [backoff.delay(n) for n in range(3)] == [0, 0.001, min(last, 0.002)]
     assert backoff.delay(10_000) == last

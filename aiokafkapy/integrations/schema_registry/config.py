@@ -25,7 +25,9 @@ from ..http_headers import HEADER_NAME
 __all__ = ["RegistryConfig", "RegistryOptions", "TokenProvider", "make_config"]
 
 TokenProvider: TypeAlias = Callable[[], str | Awaitable[str]]
-"""Gives the bearer token of a request; called for each one, so it should remember a token as long as that is good."""
+"""Gives the bearer token of a request; called for each one, so it should remember a token as long as that is good.
+
+It has ``request_timeout_ms``. After an OSError or TimeoutError it is called again."""
 
 _USER_INFO: Final = "basic_auth_user_info"
 

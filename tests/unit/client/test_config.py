@@ -82,7 +82,7 @@ class TestMessages:
     def test_servers_that_cannot_be_read(self, servers: Any) -> None:
         assert "bootstrap_servers" in refused(bootstrap_servers=servers)
 
-    def test_servers_of_a_wrong_type_are_told_once(self) -> None:
+    def test_servers_of_a_wrong_type_are_one_error(self) -> None:
         message = "bootstrap_servers=5: write 'host:port', 'host1:port1,host2:port2', or a list of such"
         assert refused(bootstrap_servers=5) == message
 

@@ -4,11 +4,17 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Unpack
 
 import pytest
 
-from aiokafkapy.client.network_client_utils import SendingClient, await_ready, send_and_receive, unless_refused
+from aiokafkapy.client.network_client_utils import (
+    RequestOptions,
+    SendingClient,
+    await_ready,
+    send_and_receive,
+    unless_refused,
+)
 from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
 from aiokafkapy.common import Node
 from aiokafkapy.errors import DisconnectedError, KafkaTimeoutError, NotControllerError

@@ -168,7 +168,7 @@ LOST, WRITTEN = "kafka.undelivered_lost", "kafka.undelivered_written"
         (OSError(28, "No space left on device"), 5, [("error", LOST, 5)]),
     ],
 )
-async def test_undelivered_records_are_written_and_the_result_of_that_is_told(
+async def test_undelivered_records_are_written_and_the_result_is_reported(
     outcome: int | OSError, missing: int, said: list[tuple[str, str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = Events()

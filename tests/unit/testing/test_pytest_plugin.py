@@ -146,7 +146,7 @@ def test_the_number_of_seeds_is_an_option_too(pytester: pytest.Pytester) -> None
     result.assert_outcomes(passed=1, deselected=1)
 
 
-def test_a_wrong_mark_of_seeds_is_told(pytester: pytest.Pytester) -> None:
+def test_a_wrong_mark_of_seeds_is_an_error(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import pytest

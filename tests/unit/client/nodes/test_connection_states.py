@@ -154,7 +154,7 @@ def test_refused_credentials_are_kept_until_the_next_attempt(
     assert states.authentication_error(1) is None
 
 
-def test_a_node_at_another_address_starts_anew(states: ClusterConnectionStates, clock: VirtualClock) -> None:
+def test_a_node_at_another_address_starts_over(states: ClusterConnectionStates, clock: VirtualClock) -> None:
     for _ in range(5):
         states.connecting(NODE, clock.time())
         states.disconnected(1, clock.time())

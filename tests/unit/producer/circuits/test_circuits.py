@@ -58,7 +58,7 @@ class Rig:
         return [status.state for _, status in self.told]
 
 
-def test_failures_in_a_row_open_it_and_a_success_between_them_begins_anew() -> None:
+def test_failures_in_a_row_open_it_and_a_success_between_them_resets_the_count() -> None:
     rig = Rig()
     rig.fail(2)
     rig.succeed()

@@ -46,7 +46,7 @@ def delivered() -> Delivery:
     return new_delivery(result, 0, 1, -1, -1)
 
 
-def test_each_is_told_of_when_its_time_is_over_in_any_order_of_arrival() -> None:
+def test_each_is_reported_when_its_time_is_over_in_any_order_of_arrival() -> None:
     harness = Harness()
     late, early, same = harness.add(3), harness.add(1), harness.add(1)
     harness.run_until(0.9)

@@ -46,7 +46,7 @@ def test_the_lines_are_those_that_produce_resume_reads(tmp_path: Path) -> None:
     assert b'"error": "InvalidRecordError: no"' in path.read_bytes()
 
 
-def test_an_error_that_cannot_be_shown_has_a_line_all_the_same() -> None:
+def test_an_error_that_cannot_be_shown_still_has_a_line() -> None:
     class Unprintable(Exception):
         def __str__(self) -> str:
             raise LookupError("hostile")

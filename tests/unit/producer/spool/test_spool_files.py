@@ -201,7 +201,7 @@ def test_damage_in_the_middle_is_named_and_kept_and_the_rest_is_read(opened: Cal
     assert path.read_bytes() == data, "nothing is overwritten"
 
 
-def test_damage_that_comes_while_it_is_open_is_told_when_it_is_read(opened: Callable[..., SpoolFiles]) -> None:
+def test_damage_that_comes_while_it_is_open_is_reported_when_it_is_read(opened: Callable[..., SpoolFiles]) -> None:
     files = opened()
     files.open()
     append(files, 0)

@@ -331,7 +331,7 @@ async def test_the_next_process_knows_the_partitions_too(new: Callable[..., Runt
     assert (after.sent, partitions) == ([[b"0", b"2"]], [1])
 
 
-async def test_a_partition_is_chosen_anew_for_records_that_were_not_written(new: Callable[..., Runtime]) -> None:
+async def test_a_partition_is_chosen_again_for_records_that_were_not_written(new: Callable[..., Runtime]) -> None:
     class Next:
         asked = 0
 
