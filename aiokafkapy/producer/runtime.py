@@ -123,10 +123,10 @@ class ProducerRuntime:
             self.transaction_requests = self._new_transaction_requests(self.transaction, self.transaction_manager)
         self.overflow = Overflow(config, self.accumulator, self.metrics)
         self.partitioner = partitioner
+        self.deadlines = RecordDeadlines(loop, self._on_overdue)
         self.spooling: Spooling | None = None
         self.admission = self._new_admission()
         self._waits = MetadataWaits(config, self.metadata, self.admission, loop)
-        self.deadlines = RecordDeadlines(loop, self._on_overdue)
         self.accumulator.on_room = self.admission.on_room
         if self.transaction is not None:
             # A record that is not even accepted is missing in its transaction, as one that failed.

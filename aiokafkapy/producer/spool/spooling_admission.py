@@ -106,13 +106,19 @@ class SpoolingAdmission(Admission):
 
     def expire(self, record: PendingRecord) -> None:
         """As ``Admission.expire``; the metadata that did not come may yet come to the records in the spool."""
-        if record.deadline != record.own_deadline and not record.done() and self._waits_for_brokers(record):
-            delivery = self._spooled(record)
-            if delivery is not None:
-                record.accept(delivery)
-                self._drop(record)
-                return
-        super().expire(record)
+        if record.deadline == record.own_deadline or not self.spool_if_unanswered(record):
+            super().expire(record)
+
+    def spool_if_unanswered(self, record: PendingRecord) -> bool:
+        """Take a record that is first in its topic's queue, when no broker has answered since it came."""
+        if record.done() or not self._waits_for_brokers(record):
+            return False
+        delivery = self._spooled(record)
+        if delivery is None:
+            return False
+        record.accept(delivery)
+        self._drop(record)
+        return True
 
     def close(self, make_error: Callable[[str], BaseException]) -> int:
         """As ``Admission.close``."""
