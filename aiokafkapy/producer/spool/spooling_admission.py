@@ -137,8 +137,7 @@ class SpoolingAdmission(Admission):
                 if batch.may_be_taken_back and batch.topic_partition.topic == topic
             ]
             size, count = sum(batch.builder.records_size for batch in batches), sum(b.record_count for b in batches)
-            # Records in the line for room are younger, and would come before those in the spool.
-            if not count or self._appender.waiting or not self._spool.has_room_for(size, count):
+            if not count or self._is_in_line(topic) or not self._spool.has_room_for(size, count):
                 continue
             self._accumulator.move_out(
                 lambda topic_partition, topic=topic: topic_partition.topic == topic,  # type: ignore[misc]
@@ -269,6 +268,14 @@ class SpoolingAdmission(Admission):
             limit = limit or f"max_block_ms={round(self._max_block * 1000)}"
             return self._full_error(record, f"within {limit}: {self._spool.why_full()}")
         return super()._timeout_error(record, limit)
+
+    def _is_in_line(self, topic: str) -> bool:
+        """True when the topic has records in the line for room: they are younger than those in memory, and would come
+        before them if those went to the spool.
+        """
+        if not self._appender.waiting:
+            return False
+        return any(one.topic == topic and self._appender.is_waiting(one) for one in self._by_deadline)
 
     def _full_error(self, record: PendingRecord, why: str) -> KafkaError:
         return BufferExhaustedError(f"no room for a record of topic {record.topic!r}: {why}", topic=record.topic)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from aiokafkapy import TopicOptions
 from aiokafkapy.errors import BufferExhaustedError, MetadataNotReadyError, MetadataTimeoutError, RecordTooLargeError
 from aiokafkapy.producer.deliveries.delivery import Delivery
 
@@ -55,6 +56,36 @@ async def test_records_unsent_for_long_go_along_in_order(harness: Harness) -> No
     assert harness.accumulator.accepted == 0
     assert await harness.on_disk() == [b"0", b"1", b"2"]
     assert all(delivery.result().is_spooled for delivery in moved)
+
+
+async def test_records_of_other_topics_in_the_line_for_room_keep_none_out(tmp_path: Path) -> None:
+    harness = Harness(tmp_path / "spool", topics={"u": TopicOptions(overflow="wait")})
+    await harness.spool.open()
+    harness.learn(t=1, u=1)
+    moved = [harness.enter(b"0").result(), harness.enter(b"1").result()]
+    waiting = harness.enter(b"u", topic="u")
+    assert not waiting.done()
+    harness.admission.evacuate(["t"], "not sent")
+    assert harness.in_memory() == [b"u"], "it got the room"
+    assert await harness.on_disk() == [b"0", b"1"]
+    assert all(delivery.result().is_spooled for delivery in moved)
+    harness.admission.close(lambda topic: BufferExhaustedError(topic))
+    await harness.spool.close(None)
+
+
+async def test_a_topic_with_records_in_the_line_stays_in_memory(tmp_path: Path) -> None:
+    """Those in the line are younger, and would come before those in the spool."""
+    harness = Harness(tmp_path / "spool")
+    harness.spool.max_bytes = 0
+    await harness.spool.open()
+    harness.learn(t=1)
+    records = [harness.enter() for _ in range(3)]
+    assert not records[2].done()
+    harness.spool.max_bytes = 10_000
+    harness.admission.evacuate(["t"], "not sent")
+    assert len(harness.in_memory()) == 2
+    harness.admission.close(lambda topic: BufferExhaustedError(topic))
+    await harness.spool.close(None)
 
 
 async def test_a_record_that_could_never_be_accepted_is_not_spooled(harness: Harness) -> None:
