@@ -234,14 +234,23 @@ class SpoolFiles:
         return freed, None
 
     def refuse(self, lines: Sequence[bytes]) -> Path:
-        """Add to the refused records; they are on disk when this returns. Raises OSError."""
+        """Add to the refused records; they are on disk when this returns. Raises OSError; then none of them is there."""
         path = self.folder / "refused.jsonl"
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            data = memoryview(b"".join(lines))
-            while data:
-                data = data[os.write(descriptor, data) :]
-            os.fsync(descriptor)
+            end = os.fstat(descriptor).st_size
+            data = b"".join(lines)
+            if end and os.lseek(descriptor, -1, os.SEEK_END) >= 0 and os.read(descriptor, 1) != b"\n":
+                data = b"\n" + data  # a crash has torn the last line
+            try:
+                _write_all(descriptor, data, end)
+                os.fsync(descriptor)
+                if not end:
+                    _sync_folder(self.folder)  # the file's name too
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(descriptor, end)
+                raise
         finally:
             os.close(descriptor)
         return path

@@ -270,6 +270,32 @@ def test_a_full_disk_does_not_keep_records_from_being_sent(
     assert segments(files) == []
 
 
+def test_refused_records_have_lines_of_their_own_after_a_full_disk_and_after_a_crash(
+    opened: Callable[..., SpoolFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = opened()
+    files.open()
+    files.refuse([b'{"key": "0"}\n'])
+
+    def fills_up(descriptor: int, data: Any, _: int) -> int:
+        monkeypatch.undo()
+        monkeypatch.setattr(spool_files, "write_at", full)
+        return os.write(descriptor, bytes(data)[:20])
+
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(spool_files, "write_at", fills_up)
+    with pytest.raises(OSError, match="No space left"):
+        files.refuse([b'{"key": "1"}\n', b'{"key": "2"}\n'])
+    monkeypatch.undo()
+    path = files.refuse([b'{"key": "1"}\n', b'{"key": "2"}\n'])
+    assert path.read_bytes() == b'{"key": "0"}\n{"key": "1"}\n{"key": "2"}\n'
+    path.write_bytes(b'{"key": "0"}\n{"ke')
+    files.refuse([b'{"key": "1"}\n'])
+    assert path.read_bytes() == b'{"key": "0"}\n{"ke\n{"key": "1"}\n'
+
+
 def test_all_is_readable_by_its_owner_alone(opened: Callable[..., SpoolFiles]) -> None:
     files = opened()
     files.open()
