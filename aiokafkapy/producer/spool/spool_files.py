@@ -1,8 +1,8 @@
 """``SpoolFiles``: the folder of a spool. Everything here blocks, and runs on the spool's own thread.
 
-Owns the files: segments ``<first sequence>.spool``, the mark ``sent.json``, ``refused.jsonl`` with the records that
-brokers refused, and ``.lock``. It knows no event loop and no producer. Kafka's counterparts are ``LogSegment`` and
-``FileLock``.
+Owns the files: segments ``<first sequence>.spool``, the mark ``sent.json`` and the one before it, ``refused.jsonl``
+with the records that brokers refused, and ``.lock``. It knows no event loop and no producer. Kafka's counterparts are
+``LogSegment`` and ``FileLock``.
 
 Rules:
 
@@ -43,6 +43,11 @@ LARGEST_SEGMENT: Final = 16 * 1024 * 1024
 SMALLEST_SEGMENT: Final = 64 * 1024
 SEGMENTS: Final = 8
 """A full spool has at least about so many, so that room comes back long before all of it is sent."""
+
+
+MARK: Final = "sent.json"
+MARK_BEFORE: Final = "sent.before.json"
+"""The mark before the last: a loss of power may leave the last one empty, where it was not synced."""
 
 
 class TornWriteError(OSError):
@@ -271,7 +276,8 @@ class SpoolFiles:
 
     def _recover(self) -> Recovered:
         set_aside: list[SetAside] = []
-        mark = self._mark = self._read_mark(set_aside)
+        mark, is_mark_damaged = self._read_mark(set_aside)
+        self._mark = mark
         topics: Counter[str] = Counter()
         delivered = self._delivered = frozenset(mark.delivered)
         last, maybe_sent = -1, 0
@@ -292,29 +298,35 @@ class SpoolFiles:
                 last = segment.last = item.sequence
                 if last >= mark.next and last not in delivered:
                     topics[item.topic] += 1
-                    maybe_sent += last < mark.sent_to
+                    maybe_sent += is_mark_damaged or last < mark.sent_to
             if segment.last < max(segment.first, mark.next):
                 path.unlink()  # nothing in it is left to be sent
                 continue
             segment.size = len(data)
             self._segments.append(segment)
         next_sequence = max(last + 1, mark.next, mark.sent_to)
+        if is_mark_damaged:  # it may have had any of them
+            mark = self._mark = mark._replace(sent_to=next_sequence)
         return Recovered(mark, next_sequence, topics.total(), self.size, topics, maybe_sent, set_aside)
 
-    def _read_mark(self, set_aside: list[SetAside]) -> Mark:
-        path = self.folder / "sent.json"
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            return Mark()
-        try:
-            return decode_mark(data)
-        except (ValueError, KeyError, TypeError):
-            set_aside += _set_aside(path, data, Damage(0, len(data)))
-            return Mark()  # all is sent again
+    def _read_mark(self, set_aside: list[SetAside]) -> tuple[Mark, bool]:
+        """The mark, and whether it was damaged: then it is the one before it, or none, and records are sent again."""
+        is_damaged = False
+        for name in (MARK, MARK_BEFORE):
+            path = self.folder / name
+            try:
+                data = path.read_bytes()
+            except FileNotFoundError:
+                continue
+            try:
+                return decode_mark(data), is_damaged
+            except (ValueError, KeyError, TypeError):
+                is_damaged = True
+                set_aside += _set_aside(path, data, Damage(0, len(data)))
+        return Mark(), is_damaged
 
     def _write_mark(self, mark: Mark) -> None:
-        path = self.folder / "sent.json"
+        path = self.folder / MARK
         temporary = path.with_suffix(".tmp")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
@@ -323,6 +335,8 @@ class SpoolFiles:
                 os.fsync(descriptor)
         finally:
             os.close(descriptor)
+        with suppress(FileNotFoundError):
+            path.replace(self.folder / MARK_BEFORE)
         temporary.replace(path)
 
     def _damage_read(self, damage: Damage) -> list[SetAside]:

@@ -216,17 +216,50 @@ def test_damage_that_comes_while_it_is_open_is_reported_when_it_is_read(opened: 
     assert len(set_aside) == 1
 
 
-def test_a_damaged_mark_sends_all_again(opened: Callable[..., SpoolFiles]) -> None:
+def test_with_a_damaged_mark_the_one_before_it_holds_and_all_may_have_been_sent(
+    opened: Callable[..., SpoolFiles],
+) -> None:
+    files = opened()
+    files.open()
+    append(files, 0, 1, 2, 3)
+    files.mark(Mark(1, 2))
+    files.mark(Mark(2, 3))
+    files.close()
+    path = files.folder / "sent.json"
+    path.write_bytes(path.read_bytes()[:-5])
+    for told in ([path], []):
+        again = opened()
+        found = again.open()
+        assert (found.records, found.maybe_sent, found.mark) == (3, 3, Mark(1, 4))
+        assert [one.file for one in found.set_aside] == told, "once"
+        assert read(again) == [1, 2, 3]
+        again.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"{}"])
+def test_without_any_mark_all_is_sent_again(opened: Callable[..., SpoolFiles], content: bytes) -> None:
     files = opened()
     files.open()
     append(files, 0, 1)
     files.mark(Mark(1, 2))
     files.close()
     path = files.folder / "sent.json"
-    path.write_bytes(path.read_bytes()[:-5])
+    path.write_bytes(content)
     found = opened().open()
-    assert (found.records, found.mark) == (2, Mark())
+    assert (found.records, found.maybe_sent, found.mark) == (2, 2, Mark(0, 2))
     assert [one.file for one in found.set_aside] == [path]
+
+
+def test_a_crash_between_two_marks_leaves_the_one_before(opened: Callable[..., SpoolFiles]) -> None:
+    files = opened()
+    files.open()
+    append(files, 0, 1)
+    files.mark(Mark(0, 1))
+    files.mark(Mark(1, 2))
+    files.close()
+    (files.folder / "sent.json").unlink()
+    found = opened().open()
+    assert (found.records, found.maybe_sent, found.mark) == (2, 1, Mark(0, 1))
 
 
 def test_files_that_are_not_ours_are_refused_by_name(opened: Callable[..., SpoolFiles]) -> None:
