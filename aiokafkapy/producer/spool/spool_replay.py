@@ -90,6 +90,8 @@ class SpoolReplay:
         self._is_marked = True  # the mark has all that was dealt with
         # Refused for good, and not set aside yet: the disk may not have taken them
         self._refused: list[tuple[SpooledRecord, Exception]] = []
+        # Topics of which all records are refused, and why, as long as records of them are here
+        self._gone: dict[str, Exception] = {}
         self._replayed = 0
         self.is_ending = False
         self.is_sending = False  # records are in batches, and their outcomes are not written down
@@ -165,11 +167,16 @@ class SpoolReplay:
             self.is_sending = False
 
     async def _problem_of(self, topic: str) -> Exception | None:
-        """Why a topic's partitions are not known; None when they are."""
+        """Why a topic's partitions are not known; None when they are. One that is gone is waited for once, and asked for
+        as long as records of it are here.
+        """
         runtime = self._runtime
         runtime.admission.refresh(topic, runtime.now())
         if runtime.metadata.cluster.partition_count(topic):
+            self._gone.pop(topic, None)
             return None
+        if topic in self._gone:
+            return self._gone[topic]
         try:
             await runtime.partitions_for(topic)
         except KafkaError as error:
@@ -184,8 +191,8 @@ class SpoolReplay:
         if not is_gone:
             self._retry_later(len(self._pending), error)
             return False
-        count = next((n for n, one in enumerate(self._pending) if one.topic != topic), len(self._pending))
-        return await self._conclude([_Sending(self._pending[number], error) for number in range(count)])
+        self._gone[topic] = error
+        return await self._conclude([_Sending(one, error) for one in self._pending if one.topic == topic])
 
     def _next_window(self) -> list[SpooledRecord]:
         """The records from the front, of topics that are known, as far as one batch of each topic takes them."""
@@ -336,6 +343,9 @@ class SpoolReplay:
         if left:
             self._pending = deque(record for record in pending if record.sequence not in self._delivered)
         self._spool.settle(dealt_with)
+        for topic in [topic for topic in self._gone if not self._spool.has(topic)]:
+            del self._gone[topic]
+            self._runtime.admission.give_up_topic(topic)
 
     def _is_refused(self, error: Exception, *, is_sent: bool) -> bool:
         # Before it was sent only its own fault keeps a record out.
