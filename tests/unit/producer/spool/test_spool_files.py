@@ -184,6 +184,59 @@ def test_a_torn_end_is_cut_off_and_kept_beside(opened: Callable[..., SpoolFiles]
     assert opened().open().set_aside == [], "told once"
 
 
+def test_a_full_disk_keeps_the_segment_with_the_torn_end_and_the_start_goes_on(
+    opened: Callable[..., SpoolFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = opened()
+    files.open()
+    append(files, 0, 1)
+    files.close()
+    path = files.folder / segments(files)[0]
+    path.write_bytes(path.read_bytes() + b"\xa5\x5aSP half a frame")
+    content = path.read_bytes()
+
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(spool_files, "write_at", full)
+    for _ in range(2):
+        again = opened()
+        found = again.open()
+        assert (found.records, [one.kept_in for one in found.set_aside]) == (2, [path])
+        assert read(again) == [0, 1]
+        again.close()
+    assert sorted(os.listdir(again.folder)) == [".lock", path.name]
+    last = opened()
+    last.open()
+    monkeypatch.undo()
+    last.mark(Mark(2, 2))
+    assert path.with_name(f"{path.name}.damaged").read_bytes() == content
+    last.close()
+    assert opened().open().records == 0
+
+
+def test_what_was_read_before_an_error_of_the_disk_is_given(
+    opened: Callable[..., SpoolFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = opened(max_bytes=8 * SMALLEST_SEGMENT)
+    files.open()
+    for number in range(4):
+        append(files, number, value=bytes(SMALLEST_SEGMENT // 2 - 200))
+    real = Path.open
+
+    def breaks(path: Path, *arguments: Any) -> Any:
+        if path.name == segments(files)[1]:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(path, *arguments)
+
+    monkeypatch.setattr(Path, "open", breaks)
+    assert read(files) == [0, 1]
+    with pytest.raises(OSError, match="Input/output"):
+        read(files)
+    monkeypatch.undo()
+    assert read(files) == [2, 3]
+
+
 def test_damage_in_the_middle_is_named_and_kept_and_the_rest_is_read(opened: Callable[..., SpoolFiles]) -> None:
     files = opened()
     files.open()
