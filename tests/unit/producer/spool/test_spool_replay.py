@@ -13,11 +13,13 @@ import pytest
 from aiokafkapy.errors import (
     DeliveryTimeoutError,
     InvalidRecordError,
+    InvalidTimestampError,
     InvalidTopicError,
     KafkaError,
     MetadataTimeoutError,
     NotLeaderOrFollowerError,
     ProducerClosedError,
+    TopicAuthorizationFailedError,
 )
 from aiokafkapy.producer.accumulator.incomplete_batches import Flush
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
@@ -206,6 +208,31 @@ async def test_a_record_refused_for_good_makes_way(new: Callable[..., Runtime]) 
     assert (runtime.spool.refused, runtime.spool.replayed) == (1, 2)
     (line,) = (runtime.spool.folder / "refused.jsonl").read_text().splitlines()
     assert json.loads(line)["value"] == "1"
+
+
+async def test_the_others_of_a_batch_that_is_refused_for_one_record_are_sent(new: Callable[..., Runtime]) -> None:
+    """A broker before 2.4 does not say which one it is."""
+    runtime = new()
+    await runtime.begin()
+    await runtime.spool_values(*numbers(3))
+    await runtime.spool_values(b"u", topic="u")
+    await runtime.spool_values(b"3")
+    runtime.outcome = lambda _: InvalidTimestampError("no") if b"1" in runtime.sent[-1] else None
+    await runtime.drain()
+    assert runtime.sent == [[*numbers(4)], [b"u"], [b"0"], [b"1"], [b"2"], [b"3"]]
+    assert (runtime.spool.refused, runtime.spool.replayed) == (1, 4)
+    (line,) = (runtime.spool.folder / "refused.jsonl").read_text().splitlines()
+    assert json.loads(line)["value"] == "1"
+
+
+async def test_a_batch_without_the_right_to_write_is_refused_as_a_whole(new: Callable[..., Runtime]) -> None:
+    runtime = new()
+    await runtime.begin()
+    await runtime.spool_values(*numbers(3))
+    runtime.outcome = lambda _: TopicAuthorizationFailedError("no")
+    await runtime.drain()
+    assert runtime.sent == [numbers(3)]
+    assert runtime.spool.refused == 3
 
 
 @pytest.mark.parametrize("error", [MetadataTimeoutError("nothing"), InvalidTopicError("no name")])
