@@ -113,10 +113,8 @@ class SpoolingAdmission(Admission):
         """Take a record that is first in its topic's queue, when no broker has answered since it came."""
         if record.done() or not self._waits_for_brokers(record):
             return False
-        delivery = self._spooled(record)
-        if delivery is None:
+        if not self._accept_spooled(record):
             return False
-        record.accept(delivery)
         self._drop(record)
         return True
 
@@ -200,19 +198,14 @@ class SpoolingAdmission(Admission):
     def _let_in(self, state: TopicState, record: PendingRecord, now: float) -> bool:
         topic = record.topic
         if self.is_spooling(topic) and not self._is_astray(record):
-            delivery = None
             if self._spool.has(topic):
-                delivery = self._spooled(record)
-                if delivery is None:
-                    return False
-            elif self._waits_in_an_outage(state):
-                delivery = self._spooled(record)
+                return self._accept_spooled(record)
+            if self._waits_in_an_outage(state):
+                if self._accept_spooled(record):
+                    return True
             elif not state.partition_count and self._recheck_timer is None:
                 # Nobody tells us when brokers are gone.
                 self._recheck_timer = self._loop.call_later(RECHECK_AFTER, self._on_recheck_timer)
-            if delivery is not None:
-                record.accept(delivery)
-                return True
         return super()._let_in(state, record, now)
 
     def _append(self, record: PendingRecord, now: float) -> None:
@@ -252,8 +245,20 @@ class SpoolingAdmission(Admission):
             self.evacuate([topic], self._appender.describe_fullness())
         return self._spooled(record)
 
+    def _accept_spooled(self, record: PendingRecord) -> bool:
+        """Take a waiting record into the spool, or refuse it; False when the spool is full."""
+        try:
+            delivery = self._spooled(record)
+        except Exception as error:  # it is raised where the record is awaited
+            record.refuse(error)
+            return True
+        if delivery is not None:
+            record.accept(delivery)
+        return delivery is not None
+
     def _spooled(self, record: PendingRecord) -> Delivery | None:
-        """Into the spool; None when it is full."""
+        """Into the spool; None when it is full. Raises for a record that no batch could take, as memory does."""
+        self._appender.check_record(record, self._loop.time())
         if self._spool.has(record.topic):
             reason = "older records of the topic are in the spool"
         elif not self._metadata.cluster.partition_count(record.topic):

@@ -98,6 +98,26 @@ async def test_a_record_that_could_never_be_accepted_is_not_spooled(harness: Har
     assert not harness.spool.has("t")
 
 
+async def test_nor_is_it_behind_others_of_its_topic_or_in_an_outage(harness: Harness) -> None:
+    for _ in range(3):
+        harness.enter()
+    assert harness.spool.has("t")
+    assert isinstance(harness.enter(bytes(5_000)).exception(), RecordTooLargeError)
+    with pytest.raises(RecordTooLargeError):
+        harness.admission.append_at_once(harness.record(bytes(5_000)))
+    unanswered = harness.enter(bytes(5_000), topic="other")
+    harness.metadata.last_successful_refresh = 0.0
+    harness.admission.expire(unanswered)
+    assert isinstance(unanswered.exception(), RecordTooLargeError)
+    waiting = harness.enter(bytes(5_000), topic="new")
+    harness.is_connected = False
+    harness.metadata.note_address_failure("h:1", OSError("refused"))
+    last = harness.enter(topic="new")
+    assert isinstance(waiting.exception(), RecordTooLargeError)
+    assert last.done()
+    assert await harness.on_disk() == [b"x", b"x"]
+
+
 async def test_a_record_that_must_not_wait(harness: Harness) -> None:
     admission = harness.admission
     unknown = harness.record(topic="new")
