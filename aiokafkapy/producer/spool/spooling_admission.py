@@ -97,6 +97,16 @@ class SpoolingAdmission(Admission):
         self._hold(state)
         return delivery
 
+    def takes_unknown(self, topic: str) -> bool:
+        """As ``Admission.takes_unknown``: by the spool."""
+        state = self.topics.get(topic)
+        if state is None:
+            state = TopicState(topic)
+        self._look(state)
+        if state.partition_count or not self.is_spooling(topic):
+            return False
+        return self._spool.has(topic) or self._waits_in_an_outage(state)
+
     def why_not_at_once(self, record: PendingRecord) -> KafkaError:
         """As ``Admission.why_not_at_once``, also of a spool that is full."""
         state = self.topics.get(record.topic)

@@ -144,6 +144,17 @@ async def test_an_unknown_topic_is_spooled_when_nobody_can_be_asked(harness: Har
     assert await harness.on_disk() == [b"1", b"2", b"3"]
 
 
+async def test_it_says_which_topics_it_takes_without_their_partitions(harness: Harness) -> None:
+    admission = harness.admission
+    assert [admission.takes_unknown(topic) for topic in ("t", "new")] == [False, False]
+    harness.is_connected = False
+    harness.metadata.note_address_failure("h:1", OSError("refused"))
+    assert [admission.takes_unknown(topic) for topic in ("t", "new")] == [False, True]
+    harness.enter(topic="new")
+    harness.is_connected = True
+    assert [admission.takes_unknown(topic) for topic in ("new", "other")] == [True, False]
+
+
 async def test_a_lone_one_is_looked_at_again(harness: Harness) -> None:
     record = harness.enter(b"1", topic="new")
     harness.is_connected = False
