@@ -501,9 +501,12 @@ class ProducerRuntime:
         from .optional_parts import OptionalParts  # most producers have none
 
         batches = self.sender.in_flight_batches
-        return OptionalParts(
+        parts = OptionalParts(
             config, self.client, self.metadata, self.accumulator, self.admission, batches, self.metrics, loop=self.loop
         )
+        if parts.circuits is not None and self.spooling is not None:
+            parts.circuits.goes_elsewhere = self.spooling.has
+        return parts
 
     def _fail_pending(self, make_error: Callable[[TopicPartition | str, int], KafkaError]) -> None:
         """Give every record an outcome now."""

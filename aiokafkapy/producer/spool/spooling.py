@@ -92,6 +92,10 @@ class Spooling:
         spool = self._spool
         return SpoolStatistics(spool.spooled, spool.records, spool.size, spool.replayed, spool.repeated, spool.refused)
 
+    def has(self, topic: str) -> bool:
+        """True while the topic has records in the spool: newer ones go there, too."""
+        return self._spool.has(topic)
+
     async def written(self, timeout: float | None) -> bool:
         """Return when all records spooled by now are on disk; False when ``timeout`` came first."""
         try:

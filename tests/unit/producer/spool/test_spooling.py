@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy.errors import SpoolError
-from aiokafkapy import TopicOptions
+from aiokafkapy import CircuitBreaker, TopicOptions
+from aiokafkapy.errors import DeliveryTimeoutError, SpoolError
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.intake.admission import Admission
 from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
@@ -32,6 +32,17 @@ async def test_without_a_folder_there_is_none_and_all_is_as_ever() -> None:
     assert type(runtime.admission) is Admission
     assert runtime.accumulator.wakeup == runtime.sender.wakeup
     await runtime.close(0)
+
+
+async def test_a_circuit_does_not_keep_records_out(tmp_path: Path) -> None:
+    async with Outage(tmp_path, circuit_breaker=CircuitBreaker(failures=1)) as outage:
+        circuits = outage.runtime.circuits
+        assert circuits is not None
+        outage.send()
+        outage.spooling.admission.evacuate(["t"], "not sent")
+        for topic in ("t", "u"):
+            circuits.failed(topic, DeliveryTimeoutError("no outcome"), outage.runtime.now())
+        assert [circuits.lets_through(topic) for topic in ("t", "u")] == [True, False]
 
 
 async def test_it_is_opened_once_and_gives_the_folder_back(tmp_path: Path) -> None:
