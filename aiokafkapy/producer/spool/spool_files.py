@@ -264,7 +264,7 @@ class SpoolFiles:
         return freed, None
 
     def refuse(self, lines: Sequence[bytes]) -> Path:
-        """Add to the refused records; they are on disk when this returns. Raises OSError; then none of them is there."""
+        """Add to the refused records; they are on disk when this returns. Raises OSError; then none is there."""
         path = self.folder / "refused.jsonl"
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -367,9 +367,7 @@ class SpoolFiles:
         """Of a segment that is read: damage that recovery has seen is set aside already."""
         segment = self._reading
         assert segment is not None
-        return segment.set_aside(
-            damage.position + self._read_from, self._read_data[damage.position : damage.end]
-        )
+        return segment.set_aside(damage.position + self._read_from, self._read_data[damage.position : damage.end])
 
     def _new_segment(self, first: int) -> _Segment:
         self.sync()

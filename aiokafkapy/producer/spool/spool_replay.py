@@ -10,8 +10,8 @@ Rules:
   are written together or not at all, and nothing overtakes.
 - A record that fails is sent again, without end, before those behind it; except for records that brokers refuse for
   good, and those whose topic stays unknown while brokers answer. These go to ``refused.jsonl``, and the next one's turn
-  has come. A broker that does not name the record (before 2.4, and others' brokers) refuses its batch: then each is sent
-  alone, and is refused only alone.
+  has come. A broker that refuses a batch and does not name the record, as those before 2.4, gets each alone: it is
+  refused only alone.
 - When some records of a window are written, or may be, the others are sent again to the partitions chosen for them, by
   the next process too: the mark has them.
 - Before a window is sent the mark says so; a process that comes after a crash knows from it which records may be there
@@ -170,8 +170,8 @@ class SpoolReplay:
             self.is_sending = False
 
     async def _problem_of(self, topic: str) -> Exception | None:
-        """Why a topic's partitions are not known; None when they are. One that is gone is waited for once, and asked for
-        as long as records of it are here.
+        """Why a topic's partitions are not known; None when they are. One that is gone is waited for once, and asked
+        for as long as records of it are here.
         """
         runtime = self._runtime
         runtime.admission.refresh(topic, runtime.now())

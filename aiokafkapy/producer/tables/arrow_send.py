@@ -332,7 +332,7 @@ class ArrowSend:
     # where rows may go
 
     async def _have_unknown(self, topics: Sequence[str | None]) -> bool:
-        """True when one of the topics has no partitions to plan for, and its rows are taken all the same, one by one."""
+        """True when one of the topics has no partitions to plan for, and its rows are taken all the same."""
         admission = self._runtime.admission
         for topic in topics:
             if not topic or topic in self._routes or topic in self._topic_errors:

@@ -205,7 +205,7 @@ def test_a_full_disk_keeps_the_segment_with_the_torn_end_and_the_start_goes_on(
         assert (found.records, [one.kept_in for one in found.set_aside]) == (2, [path])
         assert read(again) == [0, 1]
         again.close()
-    assert sorted(os.listdir(again.folder)) == [".lock", path.name]
+    assert {one.name for one in again.folder.iterdir()} == {".lock", path.name}
     last = opened()
     last.open()
     monkeypatch.undo()

@@ -247,7 +247,9 @@ async def test_a_topic_that_stays_unknown_makes_way(new: Callable[..., Runtime],
     assert runtime.spool.refused == 2
 
 
-async def test_a_topic_that_is_gone_is_waited_for_once(new: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_topic_that_is_gone_is_waited_for_once(
+    new: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its records may lie between those of others, in more than one read."""
     monkeypatch.setattr(spool_replay, "READ_RECORDS", 4)
     runtime = new()

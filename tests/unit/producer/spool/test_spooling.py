@@ -118,7 +118,7 @@ class Outage:
         return record
 
     def spooled(self) -> int:
-        return self.spooling.statistics().spool_records
+        return int(self.spooling.statistics().spool_records)
 
 
 async def test_records_go_there_before_their_delivery_timeout_is_over(tmp_path: Path) -> None:
