@@ -20,6 +20,7 @@ from .spool_replay import SpoolReplay
 from .spooling_admission import SpoolingAdmission
 
 if TYPE_CHECKING:
+    from ..accumulator.producer_batch import ProducerBatch
     from .spool_runtime import SpoolRuntime
 
 __all__ = ["SpoolStatistics", "Spooling"]
@@ -34,6 +35,8 @@ TIME_TO_WRITE: Final = 1.0
 """Seconds before its time is over that an unsent record goes to the spool, for the disk takes some; at most half of its
 time.
 """
+BUSY_FOR: Final = 0.5
+"""Seconds that a batch may wait for a leader that is connected: until then that is taken to be busy, and not away."""
 
 _logger = get_logger(__name__)
 
@@ -184,9 +187,7 @@ class Spooling:
         late = {
             batch.topic_partition.topic: None
             for batch in runtime.accumulator.incomplete
-            if batch.produce_result in results
-            and batch.may_be_taken_back
-            and batch.created + self._linger(batch.topic_partition.topic) <= now
+            if batch.produce_result in results and batch.may_be_taken_back and self._is_stuck(batch, now)
         }
         topics = [topic for topic in late if self._may_go(topic)]
         if topics:
@@ -198,6 +199,14 @@ class Spooling:
     def _note_deadline(self, record: Accepted, deadline: float) -> None:
         now = self._runtime.now()
         self._nearly_overdue.add(record, now + _early(deadline - now))
+
+    def _is_stuck(self, batch: ProducerBatch, now: float) -> bool:
+        """True when the batch waits for its leader, and not for more records."""
+        waited = now - batch.created - self._linger(batch.topic_partition.topic)
+        leader = self._runtime.metadata.cluster.leader_for(batch.topic_partition)
+        if leader is not None and self._runtime.client.nodes.is_connection_ready(leader.node_id, now):
+            return waited >= BUSY_FOR
+        return waited >= 0
 
     def _linger(self, topic: str) -> float:
         return self._runtime.config.for_topic(topic).effective_linger_ms / 1000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -151,6 +152,22 @@ async def test_a_record_with_a_time_of_its_own_takes_its_topic_along_when_that_i
         assert outage.spooled() == 2
         assert all([(await (await record)).is_spooled for record in records[:2]])
         assert not records[2].result().done(), "another topic"
+
+
+@pytest.mark.parametrize(("is_ready", "within", "spooled"), [(True, 0.4, 0), (False, 0.4, 1), (True, 2.0, 1)])
+async def test_a_leader_that_is_there_may_be_busy_for_a_moment(
+    tmp_path: Path, is_ready: bool, within: float, spooled: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Outage(tmp_path) as outage:
+        runtime = outage.runtime
+        outage.send(within=within)
+        runtime.metadata.cluster = cluster_of({"t": [1]})
+        nodes = SimpleNamespace(is_connection_ready=lambda *_: is_ready)
+        monkeypatch.setattr(runtime, "client", SimpleNamespace(nodes=nodes))
+        outage.passed = within / 2 + 0.1
+        outage.spooling._nearly_overdue.expire_until(runtime.now())
+        assert outage.spooled() == spooled
+        monkeypatch.undo()
 
 
 async def test_so_does_one_that_waits_for_metadata_which_no_broker_gives(tmp_path: Path) -> None:
