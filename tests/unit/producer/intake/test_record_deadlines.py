@@ -57,6 +57,14 @@ def test_each_is_reported_when_its_time_is_over_in_any_order_of_arrival() -> Non
     assert harness.loop.pending_timers == 0
 
 
+def test_who_wants_to_know_is_told_of_each_that_comes() -> None:
+    harness = Harness()
+    come: list[tuple[Any, float]] = []
+    harness.deadlines.on_add = lambda record, deadline: come.append((record, deadline - harness.began))
+    record = harness.add(3)
+    assert come == [(record, 3.0)]
+
+
 def test_nothing_is_said_of_one_that_has_its_outcome() -> None:
     harness = Harness()
     harness.add(1, delivered())

@@ -9,7 +9,7 @@ import pytest
 from aiokafkapy import errors
 from aiokafkapy.integrations.undelivered import UndeliveredFile
 from aiokafkapy.producer.spool.format import SpooledRecord
-from aiokafkapy.producer.spool.refused import is_for_good, refused_line
+from aiokafkapy.producer.spool.refused import is_for_good, may_be_of_another, refused_line
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,11 @@ from aiokafkapy.producer.spool.refused import is_for_good, refused_line
 )
 def test_only_an_error_that_would_come_again_is_for_good(error: Exception, expected: bool) -> None:
     assert is_for_good(error) is expected
+
+
+def test_an_error_of_the_whole_topic_is_each_records_own() -> None:
+    assert may_be_of_another(errors.InvalidTimestampError())
+    assert not may_be_of_another(errors.TopicAuthorizationFailedError())
 
 
 def test_the_lines_are_those_that_produce_resume_reads(tmp_path: Path) -> None:
