@@ -11,6 +11,7 @@ error of the database.
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from contextlib import closing
 from typing import Any, Final
@@ -50,7 +51,9 @@ class SqliteDatabase(RelayDatabase):
     async def own(self) -> frozenset[int]:
         """As ``RelayDatabase`` has it."""
         if self._lock is None:
-            self._lock = _locked(f"{self._engine.url.database}.{self._table.name}.relay")
+            # As SQLite itself does: the file that a link leads to has one lock, whatever each relay calls it.
+            path = os.path.realpath(str(self._engine.url.database))
+            self._lock = _locked(f"{path}.{self._table.name}.relay")
         return frozenset(range(self._shards)) if self._lock is not None else frozenset()
 
     # internals

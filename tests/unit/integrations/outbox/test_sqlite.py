@@ -38,6 +38,17 @@ async def test_a_second_relay_has_no_shard_until_the_first_ends_and_no_file_is_l
     await second.close()
 
 
+async def test_a_link_to_the_file_has_the_same_lock(tmp_path: Path) -> None:
+    """As of release folders: two relays by two names published every row twice."""
+    for name in ("data", "current"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "current" / "shop.db").symlink_to(tmp_path / "data" / "service.db")
+    first, second = database(tmp_path / "data" / "service.db"), database(tmp_path / "current" / "shop.db")
+    assert await first.own() == {0, 1}
+    assert await second.own() == frozenset()
+    await first.close()
+
+
 async def test_a_lock_file_that_cannot_be_written_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As one of another user. Every relay owned every shard, and published every row."""
     (tmp_path / LOCK).touch()
