@@ -51,9 +51,7 @@ class SqliteDatabase(RelayDatabase):
     async def own(self) -> frozenset[int]:
         """As ``RelayDatabase`` has it."""
         if self._lock is None:
-            # As SQLite itself does: the file that a link leads to has one lock, whatever each relay calls it.
-            path = os.path.realpath(str(self._engine.url.database))
-            self._lock = _locked(f"{path}.{self._table.name}.relay")
+            self._lock = _locked(_lock_path(str(self._engine.url.database), self._table.name))
         return frozenset(range(self._shards)) if self._lock is not None else frozenset()
 
     # internals
@@ -70,6 +68,11 @@ def _use_write_ahead_log(path: str) -> None:
     """
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
+
+
+def _lock_path(path: str, table: str) -> str:
+    """Beside the file that a link leads to, as SQLite has its own: one lock, whatever each relay calls the file."""
+    return f"{os.path.realpath(path)}.{table}.relay"
 
 
 def _locked(path: str) -> sqlite3.Connection | None:
