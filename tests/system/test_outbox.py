@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
@@ -26,7 +27,7 @@ from aiokafkapy.integrations.outbox.transactional_publisher import Transactional
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.protocol.api import ApiKey
-from tests.outboxes import QUICK, TestOutbox, eventually
+from tests.outboxes import QUICK, TestOutbox, eventually, opened_outbox
 from tests.reading import committed_values
 
 MODES = pytest.mark.parametrize("mode", [{}, {"transactional_id": "service"}], ids=["at least once", "exactly once"])
@@ -583,6 +584,27 @@ class TestSqlite:
         async with outbox.relay(broker.bootstrap_servers):
             await eventually(outbox.is_empty)
         assert set(values(broker)) == {b"row"}
+
+    async def test_the_markers_of_many_shards_are_told_some_rows_at_a_time(
+        self, tmp_path: Path, broker: DevBroker
+    ) -> None:
+        """A statement takes 32,766 values, each row is two: nothing was published again after such a start."""
+        async with opened_outbox(tmp_path) as outbox:
+
+            @sa.event.listens_for(outbox.engine.sync_engine, "connect")
+            def limit(connection: Any, _: object) -> None:
+                raw = connection.driver_connection._conn  # aiosqlite has no call for it
+                raw.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 32_766)
+
+            await outbox.engine.dispose()  # so that each connection has the limit
+            await outbox.add(b"row")
+            relay = outbox.relay(broker.bootstrap_servers)
+            relay._unmarked = {number: UUID(int=number) for number in range(1_000, 25_000)}
+            async with relay:
+                await eventually(outbox.is_empty)
+                await eventually(lambda: relay.statistics().unmarked == 0)
+            assert relay.statistics().database_failures == 0
+        assert values(broker) == [b"row"]
 
 
 @contextmanager

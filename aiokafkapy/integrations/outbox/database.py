@@ -28,8 +28,10 @@ from .outcomes import Held, OnError
 from .rows import OutboxRow
 from .statistics import OutboxBacklog
 
-__all__ = ["RelayDatabase", "backlog_of"]
+__all__ = ["MARKED_AT_ONCE", "RelayDatabase", "backlog_of"]
 
+MARKED_AT_ONCE: Final = 5_000
+"""Rows that one ``mark`` may name: SQLite takes 32,766 values in a statement by default, and each row is two."""
 PURGED_AT_ONCE: Final = 5_000
 """Rows that one statement deletes, so that it is soon over."""
 

@@ -25,6 +25,7 @@ import signal
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack, get_args
 from uuid import UUID
@@ -36,7 +37,7 @@ from ... import KafkaProducer, ProducerConfig
 from ...common import ExponentialBackoff
 from ...errors import ConfigurationError, IllegalStateError
 from ...observability import get_logger
-from .database import RelayDatabase, backlog_of
+from .database import MARKED_AT_ONCE, RelayDatabase, backlog_of
 from .holds import Holds
 from .outcomes import EVERYTHING, Held, OnError, Outcome, held_by
 from .postgresql import PostgresDatabase
@@ -322,8 +323,12 @@ class OutboxRelay:
             )
 
     async def _tell_what_is_published(self) -> int:
-        told = await self._database.mark(self._unmarked)
-        self._unmarked.clear()
+        told = 0
+        while self._unmarked:  # those of all shards, after a take-over
+            some = dict(islice(self._unmarked.items(), MARKED_AT_ONCE))
+            told += await self._database.mark(some)
+            for number in some:
+                del self._unmarked[number]
         return told
 
     async def _purge(self, now: float) -> None:
