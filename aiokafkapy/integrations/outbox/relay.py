@@ -300,7 +300,7 @@ class OutboxRelay:
         self._counts["published"] += len(outcome.published)
         self._unmarked |= {row.id: row.uid for row in outcome.published}
         for row in outcome.published:
-            self._holds.forget((EVERYTHING, held_by(row), Held("shard", row.shard)))
+            self._holds.forget((EVERYTHING, held_by(row), Held("topic", row.topic), Held("shard", row.shard)))
         self._hold(outcome)
         await self._tell_what_is_published()
         await self._database.refuse(outcome.refused)

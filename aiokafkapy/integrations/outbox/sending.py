@@ -1,7 +1,8 @@
 """``Sending``: the rows of one batch on their way through a producer, and the outcome of each.
 
 Owns the order of the calls: a topic's rows one after the other, topics beside each other, so that one without metadata
-holds up no other longer than ``max_block_ms``. The meaning of errors is ``outcomes``'.
+holds up no other longer than ``max_block_ms``: its rows do not wait for the same again. The meaning of errors is
+``outcomes``'.
 
 Rules: once a row could not be sent, no row that it holds is sent after it in this batch. With ``on_error="stop"``
 a refused row holds its lane. An acknowledged row is published, even where rows beside it failed. In a transaction the
@@ -13,11 +14,12 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from ... import Delivery, KafkaProducer
 from ...common import TopicPartition
-from ...errors import KafkaError
+from ...errors import KafkaError, MetadataTimeoutError
 from .outcomes import Held, OnError, Outcome, Verdict, held_by, judge
 from .rows import OutboxRow
 
@@ -97,6 +99,8 @@ class Sending:
                 )
             except (KafkaError, TypeError, ValueError) as error:
                 self._not_taken(row, error)
+                if isinstance(error, MetadataTimeoutError):
+                    await self._hold_alike(row, rows, error)
             else:
                 self._deliveries.append((row, delivery))
 
@@ -111,12 +115,28 @@ class Sending:
             else:
                 self._refuse(row, error)
             return
-        self._stopped.add(held_by(row))
+        self._stopped.add(held_by(row))  # also by a row that is only behind another
         if isinstance(error, KafkaError):
             if error.partition is not None:
                 self.failed_partitions.add(TopicPartition(row.topic, error.partition))
             if verdict is Verdict.HELD:
-                self.outcome.held.setdefault(held_by(row), error)
+                self._hold(held_by(row), error)
+
+    async def _hold_alike(self, failed: OutboxRow, rows: Sequence[OutboxRow], error: MetadataTimeoutError) -> None:
+        """Hold what would wait for ``max_block_ms`` too, for the same: the topic, or its other missing partitions."""
+        topic = failed.topic
+        if error.partition is None:
+            self._hold(Held("topic", topic), error)
+            return
+        with suppress(KafkaError):
+            count = len(await self._producer.partitions_for(topic))  # it is known: this does not wait
+            for row in rows:
+                if row.partition is not None and row.partition >= count:
+                    self._hold(held_by(row), error)
+
+    def _hold(self, what: Held, error: KafkaError) -> None:
+        self._stopped.add(what)
+        self.outcome.held.setdefault(what, error)
 
     def _refuse(self, row: OutboxRow, error: BaseException) -> None:
         self.outcome.refused.append((row, f"{type(error).__name__}: {error}"))
