@@ -511,6 +511,15 @@ class TestLife:
             await eventually(outbox.is_empty)
         assert values(broker)[-1:] == [b"row"]
 
+    @MODES
+    async def test_a_batch_does_not_wait_for_records_that_would_join_it(
+        self, outbox: TestOutbox, broker: DevBroker, mode: dict[str, Any]
+    ) -> None:
+        await outbox.add(b"row")
+        async with outbox.relay(broker.bootstrap_servers, linger_ms=60_000, delivery_timeout_ms=70_000, **mode):
+            await eventually(outbox.is_empty)
+        assert await committed_values(broker.bootstrap_servers, "t") == [b"row"]
+
     async def test_a_bug_ends_it_loudly(
         self,
         outbox: TestOutbox,
@@ -555,6 +564,7 @@ class TestLife:
             ({"poll_interval": 0}, "poll_interval=0: write more than 0 seconds"),
             ({"acks": 1}, "enable_gapless_guarantee=True needs enable_idempotence=True"),
             ({"lingerms": 5}, "linger_ms"),
+            ({"manual_flush": True, "linger_ms": None}, "manual_flush=True contradicts a relay"),
         ],
     )
     async def test_options_that_cannot_work_are_refused_at_once(self, options: dict[str, Any], text: str) -> None:

@@ -108,6 +108,8 @@ class OutboxRelay:
         _check(on_error, keep_published, batch_rows, poll_interval, database_timeout)
         chosen: Any = dict(options) if config is not None else _impatient(options)
         made = KafkaProducer(bootstrap_servers, config=config, **chosen).config
+        if made.manual_flush:
+            raise ConfigurationError("manual_flush=True contradicts a relay, which flushes each batch: leave it out")
         self._publisher: Publisher
         if made.transactional_id is None:
             self._publisher = PlainPublisher(made, on_error)

@@ -62,7 +62,11 @@ class Sending:
                 group.create_task(self._enqueue(rows))
 
     async def settle(self) -> None:
-        """Wait for the outcome of each. One that a broker refuses is at fault for certain if it was alone."""
+        """Wait for the outcome of each, not for ``linger_ms``: none of this batch comes after them. One that a broker
+        refuses is at fault for certain if it was alone.
+        """
+        with suppress(KafkaError):  # the deliveries have it too
+            await self._producer.flush()
         for row, delivery in self._deliveries:
             try:
                 await delivery
