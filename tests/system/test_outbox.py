@@ -446,6 +446,21 @@ async def test_closing_that_is_cancelled_leaves_no_producer_open(steps: int, kaf
     assert [producer.state for producer in producers] == [ProducerState.CLOSED] * 2
 
 
+@pytest.mark.parametrize("who", ["the broker", "the producer"])
+async def test_a_batch_whose_marker_is_too_large_is_halved(tmp_path: Path, broker: DevBroker, who: str) -> None:
+    """It was tried again as it was, and its shard published nothing any more."""
+    limit: dict[str, Any] = {"max_message_bytes": 2_000} if who == "the broker" else {}
+    broker.create_topic("aiokafkapy-outbox", 1, config={"cleanup.policy": "compact"}, **limit)
+    options: dict[str, Any] = {} if limit else {"max_request_size": 2_000}
+    numbers = [b"%d" % number for number in range(100)]
+    async with opened_outbox(tmp_path) as outbox:
+        await outbox.add(*numbers, key=b"k")
+        async with outbox.relay(broker.bootstrap_servers, transactional_id="service", **options) as relay:
+            await eventually(outbox.is_empty)
+            assert relay.statistics().refused == 0
+    assert await committed_values(broker.bootstrap_servers, "t") == numbers
+
+
 @pytest.mark.kafka_broker(nodes=3)
 async def test_the_topic_of_markers_is_compacted_and_has_three_copies_on_three_nodes(kafka_broker: DevBroker) -> None:
     config = ProducerConfig(bootstrap_servers=kafka_broker.bootstrap_servers)
