@@ -526,6 +526,18 @@ class TestLife:
             await eventually(outbox.is_empty)
         assert values(broker)[-1:] == [b"row"]
 
+    async def test_it_leaves_no_task_behind_when_it_ends_at_once(self, outbox: TestOutbox) -> None:
+        async def live() -> None:
+            relay = outbox.relay("localhost:1")
+            await relay.start()
+            await eventually(lambda: relay.statistics().is_connected)
+            await relay.stop(0)
+
+        before = asyncio.all_tasks()
+        for _ in range(5):
+            await live()
+        await eventually(lambda: asyncio.all_tasks() <= before)
+
     @MODES
     async def test_a_batch_does_not_wait_for_records_that_would_join_it(
         self, outbox: TestOutbox, broker: DevBroker, mode: dict[str, Any]
