@@ -243,7 +243,8 @@ class OutboxRelay:
                 finally:
                     await self._disconnect()
         except Exception as error:
-            self._last_error = f"{type(error).__name__}: {error}"
+            cause = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
+            self._last_error = f"{type(cause).__name__}: {cause}"
             _logger.error("outbox.crashed", table=self._table.fullname, error=self._last_error, exc_info=True)
             raise
         finally:

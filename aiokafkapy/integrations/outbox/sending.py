@@ -93,6 +93,10 @@ class Sending:
                 continue
             try:
                 record = row.record
+            except Exception as error:  # any: the headers are not what an outbox writes
+                self._not_taken(row, error)
+                continue
+            try:
                 delivery = await self._producer.enqueue(
                     record.topic,
                     record.value,
@@ -108,7 +112,7 @@ class Sending:
             else:
                 self._deliveries.append((row, delivery))
 
-    def _not_taken(self, row: OutboxRow, error: KafkaError | TypeError | ValueError) -> None:
+    def _not_taken(self, row: OutboxRow, error: Exception) -> None:
         if self._is_over:
             return
         self._is_over = self._is_whole_or_nothing

@@ -75,3 +75,11 @@ async def test_a_topic_that_goes_meanwhile_ends_nothing() -> None:
     sending = await sent(producer, row(1, partition=5), row(2))
     assert set(sending.outcome.held) == {Held("lane", 1)}
     assert producer.taken == [b"2"]
+
+
+@pytest.mark.parametrize("headers", ["{", "[1]", '[["a", 5]]', "[" * 100_000])
+async def test_headers_that_no_outbox_has_written_refuse_their_row_alone(headers: str) -> None:
+    producer = Taking()
+    sending = await sent(producer, row(1, headers=headers), row(2))
+    assert [(refused.id, bool(why)) for refused, why in sending.outcome.refused] == [(1, True)]
+    assert producer.taken == [b"2"]
