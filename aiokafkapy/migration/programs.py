@@ -219,7 +219,8 @@ class _Program:
             owner = self._producers.get(_last_name(call.func.value))
             if owner is not None:
                 yield from _of_method(call, call.func, owner)
-            if call.func.attr == "format" and [_text(one) for one in call.args] == ["kafka"]:
+            is_text = isinstance(call.func.value, ast.Constant | ast.JoinedStr)  # whose format() is its own
+            if call.func.attr == "format" and not is_text and [_text(one) for one in call.args] == ["kafka"]:
                 yield call.func.end_lineno or call.lineno, 'format("kafka")', _SPARK_FORMAT
             if call.func.attr in ("option", "options"):
                 yield from self._of_spark_options(call)

@@ -169,3 +169,8 @@ def test_folders_are_walked_but_for_environments_and_caches(tmp_path: Path) -> N
     paths = [Path(change.path).relative_to(tmp_path).as_posix() for change in changes_in_folder([tmp_path])]
     assert paths == ["a.py", "sub/b.py"]
     assert [change.line for change in changes_in_folder([tmp_path / "notes.txt"])] == [1]
+
+
+@pytest.mark.parametrize("text", ['"the broker is {}"', 'f"{name} is {{}}"'])
+def test_the_format_of_a_text_is_not_sparks(text: str) -> None:
+    assert found(f'name = "x"\nprint({text}.format("kafka"))') == {}
