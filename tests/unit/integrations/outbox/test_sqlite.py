@@ -59,7 +59,8 @@ async def test_a_lock_file_that_cannot_be_written_is_an_error(tmp_path: Path, mo
     connect = sqlite3.connect
 
     def connect_to_read(path: str, **options: Any) -> sqlite3.Connection:
-        return connect(f"file:{path}?mode=ro", uri=True, **options)
+        opened: sqlite3.Connection = connect(f"file:{path}?mode=ro", uri=True, **options)
+        return opened
 
     monkeypatch.setattr(sqlite3, "connect", connect_to_read)
     with pytest.raises(sqlite3.OperationalError, match=rf"{LOCK}, by which relays.*readonly"):
