@@ -20,6 +20,7 @@ from typing import Any
 from ... import Delivery, KafkaProducer
 from ...common import TopicPartition
 from ...errors import KafkaError, MetadataTimeoutError
+from .absent_topics import AbsentTopics
 from .outcomes import Held, OnError, Outcome, Verdict, held_by, judge
 from .rows import OutboxRow
 
@@ -36,6 +37,7 @@ class Sending:
         on_error: OnError,
         *,
         is_whole_or_nothing: bool = False,
+        absent: AbsentTopics | None = None,
     ) -> None:
         self.outcome = Outcome()
         self.failed_partitions: set[TopicPartition] = set()
@@ -43,6 +45,7 @@ class Sending:
         self._rows = rows
         self._on_error = on_error
         self._is_whole_or_nothing = is_whole_or_nothing
+        self._absent = absent
         self._is_over = False
         self._stopped: set[Held] = set()
         self._deliveries: list[tuple[OutboxRow, Delivery]] = []
@@ -86,6 +89,7 @@ class Sending:
     # internals
 
     async def _enqueue(self, rows: Sequence[OutboxRow]) -> None:
+        self._hold_absent(rows)
         for row in rows:
             if self._is_over:
                 return
@@ -130,9 +134,28 @@ class Sending:
             if verdict is Verdict.HELD:
                 self._hold(held_by(row), error)
 
+    def _hold_absent(self, rows: Sequence[OutboxRow]) -> None:
+        """Hold what would wait again as it did in an earlier batch."""
+        topic = rows[0].topic
+        found = None if self._absent is None else self._absent.found(topic)
+        if self._absent is None or found is None:
+            return
+        if isinstance(found, KafkaError):
+            if judge(found) is Verdict.HELD:
+                self._hold(Held("topic", topic), found)
+                self._absent.ask(topic)
+            return
+        for row in rows:
+            if row.partition is not None and row.partition >= found:
+                text = f"{topic}-{row.partition}: no such partition: the topic has {found}"
+                self._hold(held_by(row), MetadataTimeoutError(text, topic=topic, partition=row.partition))
+                self._absent.ask(topic)
+
     async def _hold_alike(self, failed: OutboxRow, rows: Sequence[OutboxRow], error: MetadataTimeoutError) -> None:
         """Hold what would wait for ``max_block_ms`` too, for the same: the topic, or its other missing partitions."""
         topic = failed.topic
+        if self._absent is not None:
+            self._absent.ask(topic)
         if error.partition is None:
             self._hold(Held("topic", topic), error)
             return

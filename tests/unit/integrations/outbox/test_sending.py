@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 from uuid import UUID
 
@@ -9,6 +10,7 @@ import pytest
 
 from aiokafkapy import KafkaProducer
 from aiokafkapy.errors import KafkaError, MetadataTimeoutError
+from aiokafkapy.integrations.outbox.absent_topics import AbsentTopics
 from aiokafkapy.integrations.outbox.outcomes import Held
 from aiokafkapy.integrations.outbox.rows import OutboxRow
 from aiokafkapy.integrations.outbox.sending import Sending
@@ -75,6 +77,25 @@ async def test_a_topic_that_goes_meanwhile_ends_nothing() -> None:
     sending = await sent(producer, row(1, partition=5), row(2))
     assert set(sending.outcome.held) == {Held("lane", 1)}
     assert producer.taken == [b"2"]
+
+
+async def test_what_was_absent_in_an_earlier_batch_is_asked_for_beside_the_next_ones() -> None:
+    """Each attempt waited for ``max_block_ms``, in which no row of any other topic was published."""
+    producer = Taking("missing")
+    absent = AbsentTopics(cast("KafkaProducer[Any, Any]", producer))
+    rows = [row(1, "missing"), row(2), row(3, partition=7), row(4, partition=1)]
+    for _ in range(3):
+        sending = await sent(producer, *rows, absent=absent)
+        assert set(sending.outcome.held) == {Held("topic", "missing"), Held("lane", 3)}
+        assert producer.waits == 2, "those of the first batch"
+        await asyncio.sleep(0)
+    assert producer.taken == [b"2", b"4"] * 3
+    producer.unknown = ()
+    await sent(producer, row(1, "missing"), absent=absent)
+    await asyncio.sleep(0)
+    await sent(producer, row(1, "missing"), absent=absent)
+    assert producer.taken[-1] == b"1", "found by the question after the last that failed"
+    await absent.close()
 
 
 @pytest.mark.parametrize("headers", ["{", "[1]", '[["a", 5]]', "[" * 100_000])
