@@ -9,6 +9,7 @@ Rules: values are immutable and cheap to hash; ``*_ms`` is integer milliseconds,
 
 from __future__ import annotations
 
+import datetime
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from .errors import ConfigurationError, InvalidTopicError
 
 __all__ = [
     "DEFAULT_PORT",
+    "HIDDEN",
     "NO_LEADER",
     "NO_LEADER_EPOCH",
     "NO_TIMESTAMP",
@@ -33,6 +35,8 @@ __all__ = [
     "bytes_as_json",
     "check_topic_name",
     "counted",
+    "format_address",
+    "milliseconds",
     "parse_address",
     "parse_addresses",
 ]
@@ -42,7 +46,10 @@ NO_TIMESTAMP: Final = -1
 NO_LEADER: Final = -1
 NO_LEADER_EPOCH: Final = -1
 DEFAULT_PORT: Final = 9092
+HIDDEN: Final = "<hidden>"
+"""What stands for a secret where one would be shown."""
 
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MAX_TOPIC_NAME_LENGTH: Final = 249
 _TOPIC_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{_MAX_TOPIC_NAME_LENGTH}}}")
 _SHOWN_OF_A_NAME: Final = 40
@@ -72,8 +79,13 @@ class Node(NamedTuple):
         """True for a node that has no address (Java's ``Node.noNode()``)."""
         return self.host == "" or self.port < 0
 
+    @property
+    def address(self) -> str:
+        """``host:port``, an IPv6 host in brackets."""
+        return format_address(self.host, self.port)
+
     def __str__(self) -> str:
-        return f"{self.host}:{self.port} (id {self.node_id})"
+        return f"{self.address} (id {self.node_id})"
 
 
 class TopicPartition(NamedTuple):
@@ -202,6 +214,20 @@ def parse_address(text: str) -> tuple[str, int]:
     if not 0 < port < 65536:
         raise ConfigurationError(f"bootstrap_servers: port {port} of {text!r} is not between 1 and 65535")
     return host, port
+
+
+def format_address(host: str, port: int) -> str:
+    """``host:port``, an IPv6 host in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def milliseconds(value: datetime.timedelta | datetime.datetime | None) -> int:
+    """A duration or a moment, which has a time zone, as whole milliseconds; None is -1, as on the wire."""
+    if value is None:
+        return -1
+    if isinstance(value, datetime.datetime):
+        value = value - _EPOCH
+    return value // datetime.timedelta(milliseconds=1)
 
 
 def _refuse_url(text: str) -> None:

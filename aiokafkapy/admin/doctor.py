@@ -20,16 +20,17 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from ..client.config import ClientConfig
 from ..client.network_client import NetworkClient
+from ..client.network_client_utils import unless_refused
 from ..client.nodes.api_versions import NodeApiVersions, build_api_versions_request
-from ..client.nodes.connection_states import Address, format_address
+from ..client.nodes.connection_states import Address
 from ..client.transport.dialers import Dialer, new_dialer
 from ..client.transport.listener_probe import speaks_plaintext
 from ..cluster.metadata import Metadata
-from ..common import Node
+from ..common import Node, format_address
 from ..errors import (
     AuthenticationFailedError,
     DisconnectedError,
@@ -124,7 +125,7 @@ class Doctor:
 
     async def _metadata(self, link: _Link) -> Struct | None:
         """The cluster as the first broker sees it, with the topic and our rights on it; None after a failure."""
-        address = format_address(link.node.host, link.node.port)
+        address = link.node.address
         self._step = f"asking {address} for the cluster"
         topics = [] if self.topic is None else [{"name": self.topic, "topic_id": None}]
 
@@ -333,21 +334,15 @@ class Doctor:
         finally:
             await client.close()
 
-    async def _ask(self, link: _Link, api_key: ApiKey, build: Callable[[int], Message]) -> Any:
+    async def _ask(self, link: _Link, api_key: ApiKey, build: Callable[[int], Message]) -> Struct:
         """An answer of this node; raises the reason as soon as it is known, and not when a client would give up."""
         for attempt in range(1, _ATTEMPTS + 1):
-            answer = asyncio.ensure_future(link.client.send_and_wait(api_key, build, link.node, self._step_timeout))
-            refusal = asyncio.ensure_future(_refusal(link))
+            answer = link.client.send_and_wait(api_key, build, link.node, self._step_timeout)
             try:
-                await asyncio.wait((answer, refusal), return_when=asyncio.FIRST_COMPLETED)
-                return await (refusal if refusal.done() else answer)  # a refusal fails the answer too
+                return await unless_refused(answer, _refusal(link))
             except DisconnectedError:
                 if attempt == _ATTEMPTS:
                     raise
-            finally:
-                for task in (answer, refusal):
-                    task.cancel()
-                await asyncio.gather(answer, refusal, return_exceptions=True)
         raise DisconnectedError("no attempt was made")
 
     def _note(self, finding: Finding) -> None:

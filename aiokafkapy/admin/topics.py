@@ -18,9 +18,9 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, NoReturn, Self, TypeVar
 from uuid import UUID
 
-from ..client.config import MAX_INT, ClientConfig
+from ..client.config import MAX_INT, ClientConfig, given_config
 from ..client.network_client import NetworkClient
-from ..client.network_client_utils import retry_until
+from ..client.network_client_utils import retry_until, unless_refused
 from ..cluster.metadata import Metadata
 from ..common import NO_LEADER, PartitionInfo
 from ..errors import IllegalStateError, KafkaError, UnknownTopicOrPartitionError, make
@@ -50,7 +50,9 @@ class TopicDescription(NamedTuple):
 class TopicAdmin:
     """``async with TopicAdmin("host:9092") as admin: …``. Options are those of ``ClientConfig``.
 
-    ``timeout`` is the default time-out of each call, in seconds; a call raises KafkaTimeoutError when it expires.
+    ``timeout`` is the default time-out of each call, in seconds. A call raises KafkaTimeoutError, with the last cause,
+    when it expires; AuthenticationFailedError, at once, when the brokers refuse the credentials; and IllegalStateError
+    outside the block. Cancelling a call ends the waiting only: a broker may still carry out a change.
     """
 
     def __init__(
@@ -61,13 +63,7 @@ class TopicAdmin:
         timeout: float = 30.0,
         **options: Any,
     ) -> None:
-        if config is None:
-            if bootstrap_servers is not None:
-                options["bootstrap_servers"] = bootstrap_servers
-            config = ClientConfig(**options)
-        elif bootstrap_servers is not None or options:
-            raise IllegalStateError("config and options were both given: put the options into ClientConfig(...)")
-        self.config = config
+        self.config = config = given_config(ClientConfig, bootstrap_servers, config, options)
         self.timeout = timeout
         # Requests no topics, only the brokers and the controller.
         self.metadata = Metadata(
@@ -95,18 +91,22 @@ class TopicAdmin:
             await client.close()
 
     async def ping(self, timeout: float | None = None) -> None:
-        """Return once a broker has answered; raises KafkaTimeoutError with the cause if none does."""
+        """Return once a broker has answered; raises KafkaTimeoutError, with the cause, if none does within ``timeout``
+        seconds.
+        """
         await self._retry(lambda: self._metadata_of([]), timeout)
 
     async def list_topics(self, timeout: float | None = None) -> list[TopicDescription]:
-        """All topics, by name."""
+        """All topics that may be described, by name. Raises KafkaTimeoutError after ``timeout`` seconds."""
         response = await self._retry(lambda: self._metadata_of(None), timeout)
         return sorted(description_of(topic) for topic in response.topics if not topic.error_code)
 
     async def describe_existing(
         self, names: Collection[str], timeout: float | None = None
     ) -> dict[str, TopicDescription]:
-        """Those of these topics that exist, by name, from one request; raises any other error of a topic."""
+        """Those of these topics that exist, by name, from one request. Raises InvalidTopicError,
+        TopicAuthorizationFailedError, or another error of a topic, and KafkaTimeoutError after ``timeout`` seconds.
+        """
 
         async def ask() -> dict[str, TopicDescription]:
             response = await self._metadata_of(list(names))
@@ -120,11 +120,17 @@ class TopicAdmin:
         return await self._retry(ask, timeout)
 
     async def describe(self, name: str, timeout: float | None = None) -> TopicDescription:
-        """One topic; raises UnknownTopicOrPartitionError if it does not exist."""
+        """One topic. Raises UnknownTopicOrPartitionError if it does not exist, InvalidTopicError,
+        TopicAuthorizationFailedError, and KafkaTimeoutError after ``timeout`` seconds.
+        """
         return await self._retry(lambda: self._describe(name), timeout, but_not=UnknownTopicOrPartitionError)
 
     async def configs(self, name: str, timeout: float | None = None) -> dict[str, str | None]:
-        """The options set for this topic itself, by Kafka's names."""
+        """The options set for this topic itself, by Kafka's names; the value of a secret one is None.
+
+        Raises UnknownTopicOrPartitionError if there is no such topic, TopicAuthorizationFailedError, and
+        KafkaTimeoutError after ``timeout`` seconds.
+        """
 
         def build(version: int) -> Message:
             resource = {"resource_type": _TOPIC_RESOURCE, "resource_name": name, "configuration_keys": None}
@@ -152,10 +158,11 @@ class TopicAdmin:
         configs: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> TopicDescription:
-        """Create a topic and wait until each partition has a leader; -1 is the broker's default (Kafka 2.4 or later).
+        """Create a topic and wait until each partition has a leader; -1 is the broker's default (KIP-464, Kafka 2.4).
 
-        Raises TopicAlreadyExistsError, InvalidTopicError and the broker's other errors, and KafkaTimeoutError after
-        ``timeout`` seconds (default: the admin's). A cancelled call may still create the topic.
+        Raises TopicAlreadyExistsError, InvalidTopicError, InvalidPartitionsError, InvalidReplicationFactorError,
+        InvalidConfigError, and the broker's other errors. Raises KafkaTimeoutError after ``timeout`` seconds (default:
+        the admin's); then, and after a cancellation, the topic may exist.
         """
 
         def build(version: int) -> Message:
@@ -172,8 +179,11 @@ class TopicAdmin:
         return await self._with_leaders(name, max(partitions, 1), timeout, begun)
 
     async def create_partitions(self, name: str, total: int, *, timeout: float | None = None) -> TopicDescription:
-        """Raise the number of partitions to ``total`` and wait for their leaders; InvalidPartitionsError if it is not
-        more than there are.
+        """Raise the number of partitions to ``total`` and wait for their leaders (KIP-195).
+
+        Raises InvalidPartitionsError if it is not more than there are, UnknownTopicOrPartitionError, and the broker's
+        other errors. Raises KafkaTimeoutError after ``timeout`` seconds (default: the admin's); then, and after a
+        cancellation, the partitions may be there.
         """
 
         def build(version: int) -> Message:
@@ -185,7 +195,12 @@ class TopicAdmin:
         return await self._with_leaders(name, total, timeout, begun)
 
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
-        """Delete a topic with its records; raises UnknownTopicOrPartitionError if it does not exist."""
+        """Delete a topic with its records; brokers may know it for a moment longer.
+
+        Raises UnknownTopicOrPartitionError if it does not exist, and the broker's other errors. Raises
+        KafkaTimeoutError after ``timeout`` seconds (default: the admin's); then, and after a cancellation, the topic
+        may be deleted.
+        """
 
         def build(version: int) -> Message:
             return build_request(
@@ -200,20 +215,12 @@ class TopicAdmin:
 
     # internals
 
-    async def _send(self, api_key: ApiKey, build: Callable[[int], Message], *, to_controller: bool = False) -> Any:
+    async def _send(self, api_key: ApiKey, build: Callable[[int], Message], *, to_controller: bool = False) -> Struct:
         if self._client is None:
             raise IllegalStateError("the admin is not started: use `async with`")
         node = self.metadata.cluster.controller if to_controller else None
-        answer = asyncio.ensure_future(self._client.send_and_wait(api_key, build, node=node))
-        refusal = asyncio.ensure_future(self._refusal(self._client))
-        try:
-            await asyncio.wait((answer, refusal), return_when=asyncio.FIRST_COMPLETED)
-            # A refusal fails the answer too, with an error that would be tried again.
-            return await (refusal if refusal.done() else answer)
-        finally:
-            for task in (answer, refusal):
-                task.cancel()
-            await asyncio.gather(answer, refusal, return_exceptions=True)
+        answer = self._client.send_and_wait(api_key, build, node=node)
+        return await unless_refused(answer, self._refusal(self._client))
 
     async def _refusal(self, client: NetworkClient) -> NoReturn:
         """Raises the next AuthenticationFailedError: as in Java it ends a call at once, but not the calls after it."""

@@ -26,6 +26,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, Unpack
 
 from ..errors import ProducerClosedError, ProducerNotStartedError
+from ..producer import forks
 from ..producer.arguments import timeout_of
 from ..producer.intake.record_sender import K, V
 from ..producer.producer import KafkaProducer
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ..producer.options.keywords import ProducerOptions
     from ..producer.records import CallOverflow, HeadersLike, ProducerRecord, RecordMetadata, Timestamp
     from ..producer.statistics import ProducerHealth, ProducerStatistics
+    from ..protocol.codec import Struct
 
 __all__ = ["AT_EXIT_SECONDS", "BlockingProducer"]
 
@@ -52,7 +54,16 @@ T = TypeVar("T")
 
 
 class BlockingProducer(Generic[K, V]):
-    """Takes the options of ``KafkaProducer``, which are checked here. Any number of threads may share one."""
+    """Takes the options of ``KafkaProducer``, which are checked here. Any number of threads may share one.
+
+    Calls block their thread until they are done. Ctrl-C ends a waiting call as a cancellation ends that of
+    ``KafkaProducer``, and then raises KeyboardInterrupt. The first call that needs a broker starts the producer, and
+    may raise the errors of ``KafkaProducer.start``; after ``close`` such a call raises ProducerClosedError. On the
+    event loop's own thread, as in a future's callback, every call that would wait for the loop raises RuntimeError.
+
+    The other calls of ``KafkaProducer`` are missing, ``warm_up``, ``update_credentials`` and ``tap`` among them: a
+    program that needs them runs ``KafkaProducer`` on a loop of its own, with ``send_from_thread`` for its threads.
+    """
 
     def __init__(
         self,
@@ -77,6 +88,7 @@ class BlockingProducer(Generic[K, V]):
         self._closers = 0  # calls of close() that have not returned
         self._new_locks()
         _all.add(self)
+        forks.watch(self)
 
     # life
 
@@ -87,14 +99,15 @@ class BlockingProducer(Generic[K, V]):
         self._running_thread()
 
     def close(self, timeout: float | None = None) -> None:
-        """As ``KafkaProducer.close``; then no call works any more. May be called again, and from any thread, at once
-        too: each call waits, and the earlier deadline applies. Raises RuntimeError in a future's callback.
+        """As ``KafkaProducer.close``: blocks for ``timeout`` seconds at most, None for no limit; then no call works any
+        more. May be called again, and from any thread but the loop's, at once too: each call blocks, and the earlier
+        deadline applies. After Ctrl-C it closes at once.
         """
         timeout = timeout_of("close", timeout)
         with self._lock:
             thread = self._thread or self._starting
             if thread is not None:
-                thread.check_elsewhere()
+                thread.check_caller()  # before anything changes: another thread may still close it
                 self._closers += 1
             self._is_closed = True
         if thread is None:
@@ -134,8 +147,9 @@ class BlockingProducer(Generic[K, V]):
     ) -> concurrent.futures.Future[RecordMetadata]:
         """Send one record; ``future.result(timeout)`` waits for its outcome.
 
-        The arguments are those of ``KafkaProducer.send``, and an error of the record's is the future's. Waits while a
-        thousand records are not accepted yet.
+        The arguments are those of ``KafkaProducer.send``; the record's error, also for a wrong argument, is the
+        future's. Blocks while 1,000 records are not accepted yet; Ctrl-C then withdraws the record. In a future's
+        callback it never blocks, and raises BufferExhaustedError instead.
         """
         self._running_thread()
         return self._producer.send_from_thread(
@@ -151,7 +165,9 @@ class BlockingProducer(Generic[K, V]):
         return_exceptions: bool = False,
         overflow: CallOverflow | None = None,
     ) -> Sequence[RecordMetadata | BaseException]:
-        """As ``KafkaProducer.send_many``; the iterable is read on the thread of the loop."""
+        """As ``KafkaProducer.send_many``; blocks until every record has its outcome. The iterable is read on the
+        thread of the loop. After Ctrl-C accepted records are still sent.
+        """
         thread = self._running_thread()
         return _run(
             thread,
@@ -159,20 +175,28 @@ class BlockingProducer(Generic[K, V]):
         )
 
     def flush(self, timeout: float | None = None) -> None:
-        """As ``KafkaProducer.flush``."""
+        """As ``KafkaProducer.flush``: blocks for ``timeout`` seconds at most, None for no limit, then raises
+        FlushTimeoutError. After Ctrl-C the records are still sent.
+        """
         _run(self._running_thread(), self._producer.flush(timeout))
 
     def purge(self, topic: str | None = None, partition: int | None = None, *, in_flight: bool = False) -> int:
-        """As ``KafkaProducer.purge``."""
+        """As ``KafkaProducer.purge``. It does not start the producer: raises ProducerNotStartedError before any call
+        has.
+        """
         return self._looked_at(lambda: self._producer.purge(topic, partition, in_flight=in_flight))
 
     def resume(self, topic: str, partition: int) -> None:
-        """As ``KafkaProducer.resume``."""
+        """As ``KafkaProducer.resume``. It does not start the producer: raises ProducerNotStartedError before any call
+        has.
+        """
         self._looked_at(lambda: self._producer.resume(topic, partition))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """As ``KafkaProducer.transaction``: ``with producer.transaction():``."""
+        """As ``KafkaProducer.transaction``: ``with producer.transaction():``. Its begin and its end block, the latter
+        until the transaction is committed or aborted. Ctrl-C in the block aborts it; a commit that has begun goes on.
+        """
         thread = self._running_thread()
         scope = self._looked_at(self._producer.transaction)
         _run(thread, scope.__aenter__())
@@ -187,11 +211,11 @@ class BlockingProducer(Generic[K, V]):
     # looking
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
-        """As ``KafkaProducer.partitions_for``."""
+        """As ``KafkaProducer.partitions_for``: blocks for ``max_block_ms`` at most."""
         return _run(self._running_thread(), self._producer.partitions_for(topic))
 
     def ping(self, timeout: float | None = None) -> float:
-        """As ``KafkaProducer.ping``."""
+        """As ``KafkaProducer.ping``: blocks for ``timeout`` seconds at most (default ``request_timeout_ms``)."""
         return _run(self._running_thread(), self._producer.ping(timeout))
 
     def request(
@@ -202,8 +226,10 @@ class BlockingProducer(Generic[K, V]):
         node_id: int | None = None,
         version: int | None = None,
         timeout: float | None = None,
-    ) -> Any:
-        """As ``KafkaProducer.request``."""
+    ) -> Struct:
+        """As ``KafkaProducer.request``: blocks for ``timeout`` seconds at most (default ``request_timeout_ms``). After
+        Ctrl-C the broker may still carry out the request.
+        """
         thread = self._running_thread()
         return _run(thread, self._producer.request(api_key, body, node_id=node_id, version=version, timeout=timeout))
 
@@ -308,9 +334,8 @@ def _run(thread: LoopThread, coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 _all: Final[weakref.WeakSet[BlockingProducer[Any, Any]]] = weakref.WeakSet()
-_inherited: Final[list[object]] = []
-_ends_with_child = False
-"""True where a finalizer of multiprocessing's closes the producers of this process."""
+_closes_at_the_end_of: int | None = None
+"""The process, a child of multiprocessing's, one of whose finalizers closes the producers."""
 
 
 def _close_all() -> None:
@@ -321,23 +346,14 @@ def _close_all() -> None:
 
 def _close_at_the_end_of_a_child() -> None:
     """Processes of multiprocessing's end by ``os._exit``, without atexit, but with its own finalizers."""
-    global _ends_with_child
+    global _closes_at_the_end_of
     process = sys.modules.get("multiprocessing.process")
-    if _ends_with_child or process is None or process.parent_process() is None:
+    if process is None or process.parent_process() is None or _closes_at_the_end_of == os.getpid():
         return
-    _ends_with_child = True
+    _closes_at_the_end_of = os.getpid()
     from multiprocessing.util import Finalize
 
     Finalize(None, _close_all, exitpriority=AFTER_POOLS)
 
 
-def _after_fork_in_child() -> None:
-    global _ends_with_child
-    _ends_with_child = False
-    for producer in list(_all):
-        _inherited.append(producer._forked())
-
-
 atexit.register(_close_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

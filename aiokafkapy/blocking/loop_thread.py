@@ -51,19 +51,19 @@ class LoopThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def check_elsewhere(self) -> None:
-        """Raise RuntimeError on the loop's own thread, which cannot wait for the loop."""
-        if threading.current_thread() is self._thread:
-            raise RuntimeError("called on the event loop's own thread, as in a callback: it would wait for itself")
-
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop; wait, and return its result or raise its error."""
         try:
-            self.check_elsewhere()
+            self.check_caller()
         except RuntimeError:
             coroutine.close()
             raise
         return self.submit(coroutine).result()
+
+    def check_caller(self) -> None:
+        """Raise RuntimeError on the loop's own thread, which must not wait for the loop."""
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("called on the event loop's own thread, as in a callback: it would wait for itself")
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Job[T]:
         """Start a coroutine on the loop. Raises LoopEndedError after its end."""

@@ -15,7 +15,8 @@ Rules:
   and the answer says it was not: a retry of an idempotent producer then meets DUPLICATE_SEQUENCE_NUMBER at the broker.
   ``drop_next`` does the same with the connection instead of an answer;
 - a delayed answer is one to a request that was handled at once: only the response waits;
-- ``watchers`` hear of each call that was made, after it: a console shows them beside the traffic.
+- ``watchers`` hear of each call that was made, after it: a console shows them beside the traffic;
+- an argument that a file could not have is a ValueError that says its limits, and changes nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeAlias, T
 from ..errors import KafkaError
 from ..protocol.codec import Struct
 from .context import RequestContext
-from .faults.armed_faults import Fault, Faults, checked_times, error_code
+from .faults.armed_faults import Fault, Faults, error_code
 
 if TYPE_CHECKING:
     from .faults.control_calls import ControlCall
@@ -77,19 +78,21 @@ class Cluster(Protocol):
 
 
 def _watched(method: Callable[Concatenate[Controls, P], R]) -> Callable[Concatenate[Controls, P], R]:
-    """Tell the watchers of a call once it was made; one that raised is none."""
+    """Check the arguments as those of a file, and tell the watchers of the call once it was made; one that raised is
+    none.
+    """
     signature = inspect.signature(method)
 
     @functools.wraps(method)
     def call(self: Controls, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        from .faults.control_calls import ControlCall  # a broker is ready sooner without it
+
+        bound = signature.bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        _, *arguments = bound.arguments.items()
+        made = ControlCall.of_python(method.__name__, dict(arguments))
         result = method(self, *args, **kwargs)
         if self.watchers:
-            from .faults.control_calls import ControlCall  # a broker is ready sooner without it, and few have a watcher
-
-            bound = signature.bind(self, *args, **kwargs)
-            bound.apply_defaults()
-            _, *arguments = bound.arguments.items()
-            made = ControlCall.of_python(method.__name__, dict(arguments))
             if made.arms_fault:
                 made = replace(made, fault=str(result))
             for watcher in tuple(self.watchers):
@@ -100,7 +103,11 @@ def _watched(method: Callable[Concatenate[Controls, P], R]) -> Callable[Concaten
 
 
 class Controls:
-    """``DevBroker.controls``. An API key may be an ``ApiKey`` or its number everywhere."""
+    """``DevBroker.controls``. An API key may be an ``ApiKey`` or its number everywhere.
+
+    A control of a node that the broker does not have raises ValueError. While the broker is not running,
+    ``advance_clock``, ``expire_transactions`` and ``start_node`` raise IllegalStateError.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -129,26 +136,25 @@ class Controls:
         With ``topic``, or ``topic`` and ``partition``, only requests that name them are hit, and only there. By default
         nothing is done but answering; with ``after_append=True`` the request is carried out before it is "failed".
 
-        Returns the fault's name for ``end_fault``: ``name``, which no other armed fault may have, or one that is made.
+        Returns the fault's name for ``end_fault``: ``name``, or one that is made. Raises ValueError for an error that
+        has no code, for ``times`` below 1, and for a name that another armed fault has.
         """
         code = error_code(error)
-        return self.faults.arm(
-            Fault(int(api), code, after_append, topic, partition, checked_times(times), _checked_name(name))
-        )
+        return self.faults.arm(Fault(int(api), code, after_append, topic, partition, times, name or ""))
 
     @_watched
     def drop_next(self, api: int, *, after: bool = True, times: int | None = 1, name: str | None = None) -> str:
         """Close the connection instead of answering the next requests of this API, carried out (``after``) or not.
 
-        Returns the fault's name, as ``fail_next``.
+        Returns the fault's name, and raises ValueError, as ``fail_next``.
         """
-        return self.faults.arm(Fault(int(api), None, after, remaining=checked_times(times), name=_checked_name(name)))
+        return self.faults.arm(Fault(int(api), None, after, remaining=times, name=name or ""))
 
     @_watched
     def end_fault(self, name: str) -> bool:
         """End one fault of ``fail_next`` or ``drop_next``, by its name; the others stay.
 
-        Returns whether it was still armed: it may be used up. ValueError when no fault has had this name.
+        Returns whether it was still armed: it may be used up. Raises ValueError when no fault has had this name.
         """
         return self.faults.end(name)
 
@@ -167,13 +173,13 @@ class Controls:
 
     @_watched
     def delay(self, api: int, seconds: float) -> None:
-        """Hold every response of this API back for so long; 0 ends it."""
+        """Hold every response of this API back for ``seconds``; 0 ends it."""
         self.faults.delays[int(api)] = seconds
 
     @_watched
     def throttle(self, client_id: str | None, ms: int) -> None:
-        """Tell this client id (None: every client) in each response to wait ``ms``, and read nothing from it for as
-        long.
+        """Tell this client id (None: every client) in each response to wait ``ms`` milliseconds, and read nothing from
+        it for as long.
 
         0 ends it. As with a quota the response comes at once and the connection is muted after it (KIP-219).
         """
@@ -185,7 +191,7 @@ class Controls:
         deleted, and those in segments that are older than ``segment.ms`` are compacted.
 
         Records that the broker gives a time get a later one, too. Time-outs, of groups and transactions for example,
-        run by another clock. ValueError when ``seconds`` is negative.
+        run by another clock. Raises ValueError when ``seconds`` is negative.
         """
         self._cluster.advance_clock(seconds)
 
@@ -218,7 +224,8 @@ class Controls:
     def rotate_certificate(self, keystore_location: str | os.PathLike[str], listener: str | None = None) -> None:
         """Show new connections another certificate: a PEM file of key and chain, on one TLS listener or on all.
 
-        Connections that are there stay. ConfigurationError, and nothing has changed, when the file is of no use.
+        Connections that are there stay. Raises ConfigurationError, and has changed nothing, when the file is of no use,
+        and ValueError when no listener has TLS, or none of this name.
         """
         self._cluster.rotate_certificate(keystore_location, listener)
 
@@ -226,7 +233,9 @@ class Controls:
 
     @_watched
     def move_coordinator(self, key: str, node_id: int | None) -> None:
-        """Let another node coordinate a transactional id or a group; None: no node. It stays so, as leaders do."""
+        """Let another node coordinate a transactional id or a group; None: no node. It stays so, as leaders do. Raises
+        ValueError for a node that does not run.
+        """
         self._cluster.move_coordinator(key, node_id)
 
     @_watched
@@ -251,17 +260,24 @@ class Controls:
 
     @_watched
     def set_leader(self, topic: str, partition: int, node_id: int | None) -> None:
-        """Move a partition to another node, with a higher epoch; None leaves it without a leader."""
+        """Move a partition to another node, with a higher epoch; None leaves it without a leader, whichever node
+        starts, until it is moved, elected or assigned anew. Raises ValueError for a node that does not run, and
+        UnknownTopicOrPartitionError.
+        """
         self._cluster.set_leader(topic, partition, node_id)
 
     @_watched
     def stop_node(self, node_id: int) -> None:
-        """Close a node's port and connections; other running nodes lead its partitions then, with a higher epoch."""
+        """Close a node's port and connections; other running nodes lead its partitions then, with a higher epoch. Does
+        nothing when it is stopped. The port is kept for ``start_node``. Raises ValueError for an unknown node.
+        """
         self._cluster.stop_node(node_id)
 
     @_watched
     def start_node(self, node_id: int) -> None:
-        """Open a stopped node again on the same port."""
+        """Open a stopped node again on the same port. Does nothing when it runs. Raises ValueError for an unknown node,
+        and OSError if another process has taken the port.
+        """
         self._cluster.start_node(node_id)
 
     # schedules
@@ -301,10 +317,3 @@ class Controls:
         self._cluster.hold_transactions(False)
         self._cluster.refuse_authentication(False)
         self._cluster.stall_connections(False, None)
-
-
-def _checked_name(name: str | None) -> str:
-    """A fault's name, empty when it is to be made; ValueError for one that is empty."""
-    if name == "":
-        raise ValueError("name='' is empty: write a name, or None to have one generated")
-    return name or ""

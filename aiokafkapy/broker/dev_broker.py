@@ -204,7 +204,7 @@ class DevBroker:
         nodes = self.state.advertised.get(listener)
         if nodes is None:
             raise ValueError(f"there is no listener {listener!r}: the listeners are {', '.join(self._endpoints)}")
-        return ",".join(f"{_bracketed(nodes[each].host)}:{nodes[each].port}" for each in self._node_ids)
+        return ",".join(nodes[each].address for each in self._node_ids)
 
     @property
     def nodes(self) -> list[Node]:
@@ -239,9 +239,11 @@ class DevBroker:
         config: Mapping[str, str] | None = None,
         **options: object,
     ) -> None:
-        """Make a topic. Its options by Kafka's names in ``config``, or with underscores: ``min_insync_replicas=2``.
+        """Make a topic; -1 is the broker's default. Its options by Kafka's names in ``config``, or with underscores:
+        ``min_insync_replicas=2``.
 
-        Raises TopicAlreadyExistsError and the others of ``TopicRegistry.create``.
+        Raises TopicAlreadyExistsError, InvalidTopicError, InvalidPartitionsError, InvalidReplicationFactorError, and
+        InvalidConfigError; IllegalStateError unless the broker runs.
         """
         merged: dict[str, str | None] = {**(config or {})}
         for option, value in options.items():
@@ -249,11 +251,11 @@ class DevBroker:
         self.state.topics.create(name, partitions, merged, replication_factor=replication_factor)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic and its records. UnknownTopicOrPartitionError when there is none."""
+        """Delete a topic and its records. Raises UnknownTopicOrPartitionError when there is none."""
         self.state.topics.delete(name)
 
-    def records(self, topic: str, partition: int | None = 0) -> list[ConsumedRecord]:
-        """The records of a partition, decoded; with ``partition=None`` of the whole topic, partition by partition.
+    def records(self, topic: str, partition: int | None = None) -> list[ConsumedRecord]:
+        """The records of a topic, or of a partition, decoded, in order of partition, then offset.
 
         Raises UnknownTopicOrPartitionError.
         """
@@ -262,7 +264,9 @@ class DevBroker:
         return [record for each in self._topic(topic).partitions for record in self._log_records(topic, each.index)]
 
     def metrics(self) -> dict[str, float]:
-        """Connections and request times of all running nodes, by name; times are seconds summed over requests."""
+        """Connections and requests of all running nodes since each started, by name; empty when none runs. Names that
+        end with ``_time`` are seconds, summed over all requests; all others are counts.
+        """
         totals: dict[str, float] = {}
         for node in self._running.values():
             for name, value in node.metrics().items():
@@ -306,9 +310,10 @@ class DevBroker:
 
     def stall_connections(self, is_stalled: bool, node_id: int | None) -> None:
         """See ``Controls.stall_connections``. A node that is stopped and started is still stalled."""
+        nodes = self._chosen(node_id)
         chosen = set(self._node_ids if node_id is None else [node_id])
         self._stalled = self._stalled | chosen if is_stalled else self._stalled - chosen
-        for node in self._chosen(node_id):
+        for node in nodes:
             node.server.stall(is_stalled)
 
     def expire_sessions(self, node_id: int | None) -> int:
@@ -548,7 +553,3 @@ def _authorizer(config: BrokerConfig, data_dir: Path | None) -> Authorizer | Non
         bindings=file.load(),
         save=file.save,
     )
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

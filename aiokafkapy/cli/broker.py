@@ -45,6 +45,7 @@ __all__ = ["allow_connections", "broker"]
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 9092
+LAST_PORT: Final = 65_535
 DESCRIPTORS: Final = 65_536
 """A process may have 1,024 open by default, and each connection is one."""
 _WITH_PASSWORD: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
@@ -59,7 +60,7 @@ _Port = Annotated[
         "--port",
         "-p",
         min=0,
-        max=65_535,
+        max=LAST_PORT,
         help="Port of node 1; the next nodes use the next ports. 0: free ports.",
         show_default=str(DEFAULT_PORT),
     ),
@@ -254,7 +255,7 @@ class _Places:
 
     def listen(self) -> None:
         """Listen on --host and --port. A port that cannot be obtained is left to the broker, which says so."""
-        if self.given_listeners:
+        if self.given_listeners or self.port + self.nodes - 1 > LAST_PORT:  # the system counts on from 0, a free one
             return
         from ..broker.network.bound_socket import bound_socket
 

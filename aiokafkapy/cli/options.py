@@ -15,6 +15,7 @@ from typing import Annotated, Final
 
 import typer
 
+from ..common import milliseconds
 from .properties import parse_config
 
 __all__ = [
@@ -108,7 +109,7 @@ def parse_timestamp(text: str) -> int:
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
+    return milliseconds(moment)
 
 
 def parse_position(text: str, option: str) -> Position:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..common import NO_LEADER, TopicPartition, counted
+from ..common import HIDDEN, NO_LEADER, TopicPartition, counted
 from ..errors import InvalidPartitionsError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from .options import (
     DEFAULT_SERVERS,
@@ -219,7 +219,7 @@ def _print_description(described: dict[str, Any]) -> None:
     partitions = described["partitions"]
     typer.echo(f"{described['topic']}  {counted(len(partitions), 'partition')}  {_replicas(described)}")
     for name, value in described["configs"].items():
-        typer.echo(f"  {name}={'<hidden>' if value is None else value}")
+        typer.echo(f"  {name}={HIDDEN if value is None else value}")
     typer.echo("partition  leader  replicas      in sync            first          end      records")
     for one in partitions:
         first, end = one["first_offset"], one["end_offset"]

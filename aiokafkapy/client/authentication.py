@@ -25,8 +25,9 @@ import random
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from ..common import milliseconds
 from ..errors import (
     AuthenticationFailedError,
     DisconnectedError,
@@ -40,7 +41,7 @@ from ..errors import (
 )
 from ..observability import get_logger
 from ..protocol.api import ApiKey
-from ..protocol.messages import build_request, milliseconds
+from ..protocol.messages import build_request
 from ..states import StateTable
 from .nodes.client_request import ClientRequest, ClientResponse
 from .nodes.node_readiness import NodeReadiness
@@ -49,6 +50,7 @@ from .transport.connection import BrokerConnection
 from .transport.worker_thread import run_in_thread
 
 if TYPE_CHECKING:
+    from ..protocol.codec import Struct
     from ..security.sasl.mechanism import SaslClientExchange, SaslMechanism
 
 __all__ = ["AUTHENTICATION_STATES", "AuthenticationState", "Authenticator", "renewal_delay"]
@@ -290,7 +292,7 @@ class Authenticator:
             return await run_in_thread(self._loop, exchange.respond, challenge)
         return exchange.respond(challenge)
 
-    async def _ask(self, connection: BrokerConnection, api_key: ApiKey, **fields: object) -> Any:
+    async def _ask(self, connection: BrokerConnection, api_key: ApiKey, **fields: object) -> Struct:
         """Write a request although the node is not ready; returns the answer's body."""
         if connection.is_closed:
             raise DisconnectedError(_CLOSED)

@@ -18,8 +18,8 @@ import difflib
 import os
 import re
 import textwrap
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
@@ -36,7 +36,20 @@ if TYPE_CHECKING:
 else:
     _Base = BaseModel
 
-__all__ = ["MAX_INT", "MAX_LONG", "ClientConfig", "Count", "Milliseconds", "environment_variables", "shown_value"]
+__all__ = [
+    "MAX_INT",
+    "MAX_LONG",
+    "ClientConfig",
+    "Count",
+    "Milliseconds",
+    "complete_config",
+    "environment_variables",
+    "given_config",
+    "shown_value",
+]
+
+M = TypeVar("M", bound=BaseModel)
+C = TypeVar("C", bound="ClientConfig")
 
 # Environment variables with from_env's prefix that are switches of the package, not options.
 _RESERVED_VARIABLES: Final = frozenset(
@@ -201,6 +214,27 @@ def _hint(config: type[ClientConfig], name: str) -> str:
     if not near:
         return f"no option is called like that; help({config.__name__}) has them all"
     return f"did you mean {', '.join(near[:-1])}{' or ' if near[1:] else ''}{near[-1]}?"
+
+
+def given_config(
+    kind: type[C], bootstrap_servers: str | Sequence[str] | None, config: C | None, options: Mapping[str, Any]
+) -> C:
+    """The configuration that a client was given, as options or ready. Raises ConfigurationError when both were."""
+    given = dict(options)
+    if bootstrap_servers is not None:
+        given["bootstrap_servers"] = bootstrap_servers
+    return kind(**given) if config is None else complete_config(kind, config, given)
+
+
+def complete_config(kind: type[M], config: M, given: Iterable[str]) -> M:
+    """A ready configuration of this kind. Raises ConfigurationError when options were given beside it."""
+    if not isinstance(config, kind):
+        raise ConfigurationError(f"config is a {type(config).__name__}: write config={kind.__name__}(…)")
+    if names := sorted(given):
+        raise ConfigurationError(
+            f"config and also {', '.join(names)} were given: put the options into {kind.__name__}(…)"
+        )
+    return config
 
 
 def _configuration_error(error: ValidationError, values: Mapping[str, object]) -> ConfigurationError:

@@ -28,7 +28,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ..cluster.metadata import Metadata, MetadataRequestAndVersion
 from ..cluster.metadata_answer import MetadataAnswer
@@ -42,7 +42,6 @@ from ..errors import (
     make,
 )
 from ..observability import RateLimitedLogger, get_logger
-from .nodes.connection_states import format_address
 from .nodes.least_loaded_node import LeastLoadedNode, NodeChooser
 
 if TYPE_CHECKING:
@@ -172,12 +171,12 @@ class MetadataUpdater:
             now,
             logging.WARNING,
             "metadata.no_answer",
-            addresses=[format_address(node.host, node.port) for node in self._metadata.bootstrap_nodes],
+            addresses=[node.address for node in self._metadata.bootstrap_nodes],
             seconds=round(now - self._attempt_started, 1),
             error=self._metadata.describe_failure(),
         )
 
-    def handle_completed_response(self, response: Any, now: float) -> None:
+    def handle_completed_response(self, response: object, now: float) -> None:
         """Take a response into the metadata, or count the update as failed."""
         in_progress, self._in_progress = self._in_progress, None
         if in_progress is None:
@@ -291,7 +290,7 @@ class MetadataUpdater:
         self._attempt_started = now
         if self._metadata.cluster.is_bootstrap:
             return  # nothing is known that could be forgotten
-        addresses = [format_address(node.host, node.port) for node in self._metadata.bootstrap_nodes]
+        addresses = [node.address for node in self._metadata.bootstrap_nodes]
         self._log.log(
             "metadata.rebootstrap", now, logging.WARNING, "metadata.rebootstrap", reason=reason, addresses=addresses
         )

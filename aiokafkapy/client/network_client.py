@@ -24,7 +24,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from ..cluster.metadata import Metadata, MetadataRequestAndVersion
 from ..common import Node
@@ -49,7 +49,6 @@ from .network_client_state import ACTIVE, NETWORK_CLIENT_STATES, NetworkClientSt
 from .network_client_utils import send_and_receive
 from .nodes.api_versions import throttle_seconds
 from .nodes.client_request import ClientRequest, ClientResponse
-from .nodes.connection_states import format_address
 from .nodes.in_flight_requests import InFlightRequest
 from .nodes.node_readiness import NodeReadiness
 from .nodes.sender_client import SenderClient
@@ -64,9 +63,11 @@ from .transport.connector import Connector, ConnectorProtocol
 from .transport.deadline_timer import DeadlineTimer
 
 if TYPE_CHECKING:
+    from ..protocol.codec import Struct
     from ..security.sasl.mechanism import SaslMechanism
     from .authentication import Authenticator
     from .config import ClientConfig
+    from .network_client_utils import RequestOptions
 
 __all__ = ["NetworkClient"]
 
@@ -195,8 +196,8 @@ class NetworkClient(SenderClient):
         build: Callable[[int], Message],
         node: Node | None = None,
         timeout: float | None = None,
-        **options: Any,
-    ) -> Any:
+        **options: Unpack[RequestOptions],
+    ) -> Struct:
         """Send a request to ``node``, or to the least loaded one, connecting as needed; return the response's body.
 
         ``timeout`` bounds the whole call, in seconds, default request_timeout_ms; KafkaTimeoutError with the cause is
@@ -353,7 +354,7 @@ class NetworkClient(SenderClient):
             self._handle_disconnection(connection.node_id, self._loop.time(), error)
             self._pipeline.complete_responses()
 
-    def _on_metadata_decoded(self, connection: BrokerConnection, entry: InFlightRequest, body: Any) -> None:
+    def _on_metadata_decoded(self, connection: BrokerConnection, entry: InFlightRequest, body: object) -> None:
         now = self._loop.time()
         if isinstance(body, ProtocolError):
             self._updater.handle_failed_request(now, body)
@@ -489,13 +490,13 @@ class NetworkClient(SenderClient):
 
     # internals: parts of the steps
 
-    def _handle_metadata_response(self, body: Any, now: float) -> None:
+    def _handle_metadata_response(self, body: object, now: float) -> None:
         self._updater.handle_completed_response(body, now)
         nodes = (*self._metadata.cluster.nodes, *self._metadata.bootstrap_nodes)
         for node in self._states.retain(nodes):
             # Its address has changed: drop the old connection, unless requests are in flight on it.
             if self._in_flight.is_empty(node.node_id):
-                self.disconnect(node.node_id, now, f"it is at {format_address(node.host, node.port)} now")
+                self.disconnect(node.node_id, now, f"it is at {node.address} now")
                 self._states.remove(node.node_id)
 
     def _handle_ready(self, connection: BrokerConnection, now: float) -> None:
@@ -520,7 +521,7 @@ class NetworkClient(SenderClient):
         self._metadata.note_address_failure(address, error)
         self._handle_disconnection(node_id, now, lost)
 
-    def _maybe_throttle(self, entry: InFlightRequest, body: Any, now: float) -> None:
+    def _maybe_throttle(self, entry: InFlightRequest, body: object, now: float) -> None:
         seconds = throttle_seconds(entry.request.api_key, entry.version, body)
         if seconds > 0:
             self._states.throttle(entry.request.node_id, now + seconds)

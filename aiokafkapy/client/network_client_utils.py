@@ -13,22 +13,40 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypedDict, TypeVar
 
 from ..common import ExponentialBackoff, Node
 from ..errors import DisconnectedError, KafkaError, KafkaTimeoutError
 from ..protocol.api import api_name
-from ..protocol.codec import Message
-from .nodes.client_request import ClientRequest, ClientResponse
-from .nodes.connection_states import format_address
+from ..protocol.codec import Message, Struct
+from .nodes.client_request import Buffer, ClientRequest, ClientResponse
 
 if TYPE_CHECKING:
     from .nodes.node_readiness import NodeReadiness
 
-__all__ = ["SendingClient", "await_ready", "retry_until", "send_and_receive"]
+__all__ = [
+    "RequestClient",
+    "RequestOptions",
+    "SendingClient",
+    "await_ready",
+    "retry_until",
+    "send_and_receive",
+    "unless_refused",
+]
 
 T = TypeVar("T")
+
+
+class RequestOptions(TypedDict, total=False):
+    """Options of ``ClientRequest``, as they are passed on."""
+
+    expects_response: bool
+    min_version: int | None
+    max_version: int | None
+    encode: Callable[[int, int, str], Sequence[Buffer]] | None
+    decode: Callable[[int, bytes], object] | None
+    callback: Callable[[ClientResponse], None] | None
 
 
 class SendingClient(Protocol):
@@ -53,6 +71,13 @@ class SendingClient(Protocol):
 
     async def wait_for_change(self) -> None:
         """Return after anything that readiness depends on."""
+
+
+class RequestClient(Protocol):
+    """The part of the network client that asks any node, for those who need no more of it."""
+
+    async def send_and_wait(self, api_key: int, build: Callable[[int], Message]) -> Struct:
+        """Send a request to any node, and return the answer's body."""
 
 
 async def await_ready(client: SendingClient, node: Node | None, clock: Callable[[], float]) -> Node:
@@ -82,18 +107,31 @@ async def send_and_receive(
     timeout: float,
     clock: Callable[[], float],
     describe_failure: Callable[[], str],
-    options: Mapping[str, Any],
-) -> Any:
+    options: RequestOptions,
+) -> Struct:
     """Send a request and return the answer's body; raises KafkaTimeoutError with the cause, or the response's error."""
     try:
         async with asyncio.timeout(timeout):
             ready_node = await await_ready(client, node, clock)
             response = await client.send(ClientRequest(ready_node.node_id, api_key, build, **options), clock())
     except TimeoutError:
-        place = f"node {node.node_id} ({format_address(node.host, node.port)})" if node is not None else "any broker"
+        place = f"node {node.node_id} ({node.address})" if node is not None else "any broker"
         message = f"no answer to {api_name(api_key)} from {place} within {timeout:g} s: {describe_failure()}"
         raise KafkaTimeoutError(message) from None
     return response.body_or_raise()
+
+
+async def unless_refused(answer: Awaitable[T], refusal: Awaitable[NoReturn]) -> T:
+    """The result of ``answer``, or the error of ``refusal`` where that comes first or at once with it."""
+    racing = asyncio.ensure_future(answer), asyncio.ensure_future(refusal)
+    try:
+        await asyncio.wait(racing, return_when=asyncio.FIRST_COMPLETED)
+        # A refusal fails the answer too, with an error that would be tried again.
+        return await (racing[1] if racing[1].done() else racing[0])
+    finally:
+        for task in racing:
+            task.cancel()
+        await asyncio.gather(*racing, return_exceptions=True)
 
 
 def _no_connection(nodes: NodeReadiness, node: Node) -> DisconnectedError:

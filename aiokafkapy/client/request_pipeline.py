@@ -79,7 +79,7 @@ class RequestPipeline:
         self._correlation_id = -1
         self.watch: ClientWatch | None = None
         # One at most: a metadata request is in progress until its answer is decoded.
-        self._decoding: asyncio.Future[Any] | None = None
+        self._decoding: asyncio.Future[object] | None = None
         self._completed: list[tuple[InFlightRequest, ClientResponse]] = []
         self._is_completing = False
 
@@ -139,11 +139,11 @@ class RequestPipeline:
         return request.read(entry.version, frame)
 
     def decode_elsewhere(
-        self, entry: InFlightRequest, frame: bytes, then: Callable[[InFlightRequest, Any], None]
+        self, entry: InFlightRequest, frame: bytes, then: Callable[[InFlightRequest, object], None]
     ) -> None:
         """As ``decode``, in a thread, so that the loop is not blocked; ``then`` gets the body or a ProtocolError."""
 
-        def tell(decoding: asyncio.Future[Any]) -> None:
+        def tell(decoding: asyncio.Future[object]) -> None:
             self._decoding = None
             if decoding.cancelled():
                 return
@@ -169,7 +169,7 @@ class RequestPipeline:
                 self.watch.answered(newest, b"", now)
             self.complete(newest, None, now)
 
-    def complete(self, entry: InFlightRequest, body: Any, now: float) -> None:
+    def complete(self, entry: InFlightRequest, body: object, now: float) -> None:
         """Complete a request that was answered or expects no response, for ``complete_responses`` to hand out."""
         self._completed.append((entry, entry.completed(body, now)))
 
@@ -227,5 +227,5 @@ class RequestPipeline:
         return buffers
 
 
-def _decode(pipeline: RequestPipeline, entry: InFlightRequest, frame: bytes) -> Any:
+def _decode(pipeline: RequestPipeline, entry: InFlightRequest, frame: bytes) -> object:
     return pipeline.decode(entry, frame)

@@ -22,9 +22,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Final
 from uuid import UUID
 
+from ..common import milliseconds
 from ..errors import (
     KafkaError,
     KafkaTimeoutError,
@@ -38,12 +39,13 @@ from ..errors import (
 )
 from ..observability import get_logger
 from ..protocol.api import ApiKey
-from ..protocol.codec import Message
-from ..protocol.messages import build_request, milliseconds
+from ..protocol.codec import Struct
+from ..protocol.messages import build_request
 from ..protocol.otlp import MetricPoint, encode_metrics
 from ..record.compression import Compression, compress
+from .network_client_utils import RequestClient
 
-__all__ = ["DEFAULT_PUSH_INTERVAL", "LAST_PUSH", "AskingClient", "TelemetrySender"]
+__all__ = ["DEFAULT_PUSH_INTERVAL", "LAST_PUSH", "TelemetrySender"]
 
 DEFAULT_PUSH_INTERVAL: Final = 300.0
 """Seconds, as in Java: until a broker is asked again that gave no answer."""
@@ -55,21 +57,12 @@ _ASK_AGAIN: Final = (UnknownSubscriptionIdError, UnsupportedCompressionTypeError
 _logger = get_logger(__name__)
 
 
-class AskingClient(Protocol):
-    """The part of ``NetworkClient`` that is needed here."""
-
-    async def send_and_wait(
-        self, api_key: int, build: Callable[[int], Message], node: None = None, timeout: float | None = None
-    ) -> Any:
-        """Send a request to any node, and return the answer's body."""
-
-
 class TelemetrySender:
     """Pushes the metrics of ``collect``, from ``start`` to ``close``. ``resource`` says whose metrics they are."""
 
     def __init__(
         self,
-        client: AskingClient,
+        client: RequestClient,
         collect: Callable[[], Sequence[MetricPoint]],
         *,
         loop: asyncio.AbstractEventLoop,
@@ -229,7 +222,7 @@ class TelemetrySender:
         before = self._pushed.get(_identity(point), 0.0)
         return replace(point, value=point.value - before, start_ns=self._pushed_at, is_delta=True)
 
-    async def _ask(self, api_key: ApiKey, **fields: object) -> Any:
+    async def _ask(self, api_key: ApiKey, **fields: object) -> Struct:
         answer = await self._client.send_and_wait(api_key, lambda version: build_request(api_key, version, **fields))
         if answer.error_code:
             raise make(int(answer.error_code))

@@ -400,7 +400,7 @@ class Metadata:
     def _describe_silence(self) -> str:
         if not self.cluster.is_bootstrap:
             return "no error was reported"
-        asked = ", ".join(f"{node.host}:{node.port}" for node in self._bootstrap_nodes)
+        asked = ", ".join(node.address for node in self._bootstrap_nodes)
         return f"no answer came yet from {asked}" if asked else "no broker has answered yet"
 
     def _handle_metadata_response(self, answer: MetadataAnswer, *, is_partial: bool, now: float) -> None:

@@ -13,9 +13,10 @@ Rules:
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -30,7 +31,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as AsgiMessage
 
 from .. import __version__
-from ..broker.faults.control_calls import CONTROLS, ControlCall, error_names
+from ..broker.faults.control_calls import CONTROLS, ControlCall, error_names, is_number
 from ..broker.faults.fault_schedule import FaultSchedule
 from ..common import Headers, JsonLike, JsonObject, JsonValue
 from ..errors import KafkaError
@@ -72,6 +73,7 @@ class ShownConsole(Protocol):
     watch: Watch
     is_read_only: bool
     is_stopping: bool
+    streams: set[asyncio.Task[None]]
 
 
 def make_app(console: ShownConsole, guard: Guard) -> ASGIApp:
@@ -196,7 +198,7 @@ class _Handlers:
         """Play the schedule of the body."""
         body = await _body(request)
         speed = body.get("speed", 1.0)
-        if isinstance(speed, bool) or not isinstance(speed, int | float):
+        if not is_number(speed):
             raise ValueError(f"speed={speed!r}: it is a number")
         schedule = FaultSchedule.from_json(body.get("schedule"))
         self._broker().controls.play(schedule, speed=float(speed))
@@ -233,7 +235,7 @@ class _Handlers:
         }
 
     def _events(self, messages: AsyncGenerator[Mapping[str, object], None]) -> Response:
-        async def stream() -> AsyncIterator[str]:
+        async def stream() -> AsyncGenerator[str, None]:
             try:
                 async for message in messages:
                     yield f"data: {json.dumps(message, separators=(',', ':'))}\n\n"
@@ -245,7 +247,39 @@ class _Handlers:
             finally:
                 await messages.aclose()
 
-        return StreamingResponse(stream(), media_type="text/event-stream")
+        return _EventStream(stream(), self._console.streams)
+
+
+class _EventStream(StreamingResponse):
+    """Server-sent events, sent by a task that is cancelled once when the page goes away.
+
+    Starlette itself cancels by a scope of anyio, and so each await of what the stream closes, too: its readers of a
+    cluster would stay open.
+    """
+
+    def __init__(self, events: AsyncGenerator[str, None], streams: set[asyncio.Task[None]]) -> None:
+        super().__init__(events, media_type="text/event-stream")
+        self._events = events
+        self._streams = streams
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send them until they end, or the page is gone; ``streams`` has the task until all of it is closed."""
+        sending = asyncio.create_task(self._send(send), name="console-stream")
+        self._streams.add(sending)
+        sending.add_done_callback(self._streams.discard)
+        leaving = asyncio.create_task(self.listen_for_disconnect(receive), name="console-disconnect")
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sending.cancel()
+            leaving.cancel()
+            await asyncio.wait({sending, leaving})
+        if not sending.cancelled():
+            sending.result()
+
+    async def _send(self, send: Send) -> None:
+        async with aclosing(self._events):
+            await self.stream_response(send)
 
 
 class _GuardMiddleware:

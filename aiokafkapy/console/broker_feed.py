@@ -3,16 +3,18 @@
 Owns the positions, and the bounds of a poll. It takes the loop for one batch at a time, and where more is written than
 it may decode it goes on near the end, and counts the records in between: it never falls behind for good. The end is the
 last stable offset where only committed records are read, as for a consumer with ``read_committed``.
+
+Whoever follows a topic looks it up with each poll: it may have got partitions, or be another one of the same name.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from ..broker.storage.log import PartitionLog
-from ..broker.storage.topics import Partition
+from ..broker.storage.topics import Partition, Topic
 from ..common import ConsumedRecord
 from ..errors import KafkaError, OffsetOutOfRangeError
 from ..record.batch import RecordBatch, iter_batches
@@ -25,15 +27,23 @@ READ_BYTES: Final = 256 * 1024
 
 
 class BrokerFeed:
-    """``Feed`` over partitions of one topic."""
+    """``Feed`` over a topic, or one of its partitions; ``find`` looks the topic up by its name."""
 
     def __init__(
-        self, topic: str, partitions: Sequence[Partition], start: Start, *, is_committed: bool = False
+        self,
+        topic: Topic,
+        partition: int | None,
+        start: Start,
+        find: Callable[[str], Topic | None],
+        *,
+        is_committed: bool = False,
     ) -> None:
         self._topic = topic
+        self._partition = partition
+        self._find = find
         self._is_committed = is_committed
-        self._partitions = list(partitions)
-        self._positions = {each.index: self._first(each, start) for each in partitions}
+        self._partitions = list(self._chosen())
+        self._positions = {each.index: self._first(each, start) for each in self._partitions}
         self._turn = 0
 
     def positions(self) -> Mapping[int, int]:
@@ -42,6 +52,7 @@ class BrokerFeed:
 
     async def poll(self, most: int, *, newest: bool) -> Polled:
         """See ``Feed``."""
+        note = self._look_again() if newest else ""
         passed_over = self._go_near_the_end(most) if newest else 0
         found: list[ConsumedRecord] = []
         waiting = list(self._partitions)
@@ -57,14 +68,16 @@ class BrokerFeed:
                     await asyncio.sleep(0)
             waiting = rest
         is_at_end = all(self._positions[each.index] >= self._end(each) for each in self._partitions)
-        return Polled(found, passed_over, is_at_end)
+        return Polled(found, passed_over, is_at_end, note)
 
     async def outcomes(self, places: Collection[Place]) -> Mapping[Place, Outcome]:
         """See ``Feed``."""
         logs = {each.index: each.log for each in self._partitions}
         found: dict[Place, Outcome] = {}
         for place in places:
-            log = logs[place.partition]
+            log = logs.get(place.partition)
+            if log is None:  # the topic was made again, with fewer
+                continue
             if place.offset >= log.last_stable_offset:
                 found[place] = "pending"
             elif _is_aborted(log, place.offset):
@@ -75,6 +88,24 @@ class BrokerFeed:
         """Nothing is open."""
 
     # internals
+
+    def _chosen(self) -> Sequence[Partition]:
+        partitions, index = self._topic.partitions, self._partition
+        return partitions if index is None else partitions[index : index + 1]
+
+    def _look_again(self) -> str:
+        """Read what the topic has by now, each new partition from its beginning; why it cannot be read, if so."""
+        topic = self._find(self._topic.name)
+        if topic is None:
+            return f"there is no topic {self._topic.name!r}"
+        if topic is not self._topic:
+            self._topic = topic
+            self._partitions.clear()
+            self._positions.clear()
+        for partition in self._chosen()[len(self._partitions) :]:
+            self._partitions.append(partition)
+            self._positions[partition.index] = partition.log.start_offset
+        return ""
 
     def _end(self, partition: Partition) -> int:
         return partition.log.last_stable_offset if self._is_committed else partition.log.end_offset
@@ -108,7 +139,7 @@ class BrokerFeed:
             if batch is None:
                 return False
             is_hidden = batch.is_control or (self._is_committed and _is_in_aborted(log, batch))
-            records = [] if is_hidden else batch.records(self._topic, partition.index)
+            records = [] if is_hidden else batch.records(self._topic.name, partition.index)
         except (OffsetOutOfRangeError, KafkaError):
             # The log was cut meanwhile, or holds records that cannot be decoded, as any producer may write.
             self._positions[partition.index] = end

@@ -91,7 +91,7 @@ class BrokerSource:
         broker = self.broker
         running = {node.node_id for node in broker.running_nodes}
         nodes = [
-            Node(one.node_id, f"{one.host}:{one.port}", one.node_id in running, one.node_id in broker.stalled_nodes)
+            Node(one.node_id, one.address, one.node_id in running, one.node_id in broker.stalled_nodes)
             for one in broker.nodes
         ]
         controller = broker.state.controller_id
@@ -256,8 +256,7 @@ class BrokerSource:
         found = self._existing(topic)
         if partition is not None and partition >= len(found.partitions):
             raise UnknownTopicOrPartitionError(f"there is no partition {topic}-{partition}", topic=topic)
-        chosen = found.partitions if partition is None else [found.partitions[partition]]
-        return BrokerFeed(topic, chosen, start, is_committed=is_committed)
+        return BrokerFeed(found, partition, start, self.broker.state.topics.get, is_committed=is_committed)
 
     async def produce(self, record: NewRecord) -> Written:
         """Append it. UnknownTopicOrPartitionError, LeaderNotAvailableError, and those of a log's ``append``."""

@@ -3,19 +3,24 @@
 Owns the reader and the records that it had fetched too many of. Where more are written than are shown, it seeks to near
 the end, and counts those in between, instead of reading all of a cluster's traffic to throw it away.
 
+Partitions without a leader are left out, and noted, for a look-up would wait for one. Whoever follows a topic describes
+it now and then: there may be a leader again, other partitions, or another topic of that name.
+
 Which records were aborted no answer says of those that it has with ``read_uncommitted``. So they are read again with
 ``read_committed`` by a second reader, which is made when it is first asked: those that it does not give are.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Final
 
-from ..common import ConsumedRecord, TopicPartition
-from ..errors import OffsetOutOfRangeError
-from ..reader import PartitionReader, ReaderConfig
+from ..admin.topics import TopicDescription
+from ..common import NO_LEADER, ConsumedRecord, PartitionInfo, TopicPartition
+from ..errors import KafkaError, KafkaTimeoutError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from ..reader import LATEST, PartitionReader, ReaderConfig
 from .source import Outcome, Place, Polled, Start
 
 __all__ = ["ClusterFeed"]
@@ -27,34 +32,62 @@ READ_WAIT: Final = 2.0
 """Seconds without an answer after which a reading from a position is over."""
 MOST_BEHIND: Final = 5_000
 """Records of a partition that are read rather than passed over."""
+LOOK_UP: Final = 5.0
+"""Seconds for offsets: a leader may be away that metadata still names."""
+LOOK_AGAIN: Final = 2.0
+"""Seconds between two descriptions of a topic that is followed."""
+MOST_NAMED: Final = 5
+"""Partitions of a note that are named, not counted."""
+FAR: Final = 10**18 - 1
+"""An offset behind every end; the largest that ``Start`` reads."""
 
 
 class ClusterFeed:
-    """``Feed`` over partitions of one topic."""
+    """``Feed`` over a topic, or one of its partitions; ``describe`` describes the topic of this name."""
 
     def __init__(
-        self, config: ReaderConfig, partitions: Sequence[TopicPartition], *, is_committed: bool = False
+        self,
+        config: ReaderConfig,
+        described: TopicDescription,
+        partition: int | None,
+        describe: Callable[[str], Awaitable[TopicDescription]],
+        *,
+        is_committed: bool = False,
     ) -> None:
         smaller = {"max_partition_fetch_bytes": FETCH_BYTES, "fetch_max_bytes": 4 * FETCH_BYTES}
         smaller["fetch_max_wait_ms"] = 200
-        committed = {**smaller, "isolation_level": "read_committed", "auto_offset_reset": "none"}
-        self._committed_config = config.model_copy(update=committed)
-        uncommitted = config.model_copy(update={**smaller, "isolation_level": "read_uncommitted"})
-        self._reader = PartitionReader(config=self._committed_config if is_committed else uncommitted)
+        committed = {**smaller, "isolation_level": "read_committed"}
+        self._second_config = config.model_copy(update={**committed, "auto_offset_reset": "none"})
+        uncommitted = {**smaller, "isolation_level": "read_uncommitted"}
+        self._reader = PartitionReader(config=config.model_copy(update=committed if is_committed else uncommitted))
         self._second: PartitionReader | None = None
-        self._partitions = list(partitions)
+        # The topic
+        self._topic = described.name
+        self._topic_id = described.topic_id
+        self._partition = partition
+        self._describe = describe
+        self._described_at = 0.0
+        chosen = self._chosen(described)
+        self._partitions = _with_leader(chosen)
+        self._unread = {one.partition for one in chosen if one.leader == NO_LEADER}
+        """Those that had no leader in the beginning."""
+        self._note = _note(chosen)
+        self._start = Start()
+        # Records
         self._waiting: deque[ConsumedRecord] = deque()
         self._ends: dict[TopicPartition, int] = {}
 
     async def start(self, start: Start) -> None:
         """Look up where to begin. Raises KafkaError."""
         reader, wanted = self._reader, self._partitions
+        self._start = start
+        self._described_at = asyncio.get_running_loop().time()
         await reader.start()
         try:
-            first = await reader.beginning_offsets(wanted)
-            self._ends = end = await reader.end_offsets(wanted)
+            first = await reader.beginning_offsets(wanted, LOOK_UP)
+            self._ends = end = await reader.end_offsets(wanted, LOOK_UP)
             if start.kind == "time":
-                found = await reader.list_offsets(dict.fromkeys(wanted, start.number))
+                found = await reader.list_offsets(dict.fromkeys(wanted, start.number), LOOK_UP)
                 positions = {place: end[place] if one is None else one.offset for place, one in found.items()}
             else:
                 positions = {
@@ -71,12 +104,19 @@ class ClusterFeed:
     def positions(self) -> Mapping[int, int]:
         """See ``Feed``."""
         found = {place.partition: self._reader.position(place) or 0 for place in self._partitions}
+        for partition in self._unread - found.keys():
+            # It may have a leader by the next page, which goes on from here.
+            offset = self._start.offset_in(partition, 0, FAR, len(self._partitions))
+            if offset is not None:
+                found[partition] = offset
         for record in reversed(self._waiting):  # fetched, and not given yet
             found[record.partition] = record.offset
         return found
 
     async def poll(self, most: int, *, newest: bool) -> Polled:
         """See ``Feed``."""
+        if newest:
+            await self._look_again()
         passed_over = 0
         wait = WAIT if newest else READ_WAIT
         while newest or len(self._waiting) < most:
@@ -87,7 +127,7 @@ class ClusterFeed:
                 break
             wait = WAIT if not newest else 0.0
             self._waiting += found.records
-            self._ends[found.topic_partition] = max(found.end_offset, self._ends[found.topic_partition])
+            self._ends[found.topic_partition] = max(found.end_offset, self._ends.get(found.topic_partition, 0))
             if newest:
                 passed_over += self._catch_up(found.topic_partition, found.end_offset, most)
                 if len(self._waiting) >= most:
@@ -98,7 +138,7 @@ class ClusterFeed:
             for _ in range(over):
                 self._waiting.popleft()
         records = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
-        return Polled(records, passed_over, self._is_at_end() and not self._waiting)
+        return Polled(records, passed_over, self._is_at_end() and not self._waiting, self._note)
 
     async def outcomes(self, places: Collection[Place]) -> Mapping[Place, Outcome]:
         """See ``Feed``. Raises KafkaError."""
@@ -107,8 +147,11 @@ class ClusterFeed:
         reader = await self._second_reader()
         wanted: dict[TopicPartition, set[int]] = {}
         for place in places:
-            wanted.setdefault(TopicPartition(self._partitions[0].topic, place.partition), set()).add(place.offset)
-        stable = await reader.end_offsets(wanted)
+            wanted.setdefault(TopicPartition(self._topic, place.partition), set()).add(place.offset)
+        try:
+            stable = await reader.end_offsets(wanted, READ_WAIT)
+        except KafkaTimeoutError:  # a partition has lost its leader: nobody can say, and its records stay open
+            return dict.fromkeys(places, "pending")
         found: dict[Place, Outcome] = {
             Place(one.partition, offset): "pending"
             for one, offsets in wanted.items()
@@ -121,15 +164,53 @@ class ClusterFeed:
 
     async def close(self) -> None:
         """Close the readers."""
-        await self._reader.close()
-        if self._second is not None:
-            await self._second.close()
+        try:
+            await self._reader.close()
+        finally:
+            if self._second is not None:
+                await self._second.close()
 
     # internals
 
+    def _chosen(self, described: TopicDescription) -> list[PartitionInfo]:
+        return [one for one in described.partitions if self._partition in (None, one.partition)]
+
+    async def _look_again(self) -> None:
+        """Describe the topic, if that was some time ago, and read what it has by now."""
+        now = asyncio.get_running_loop().time()
+        if now < self._described_at + LOOK_AGAIN:
+            return
+        try:
+            self._take(await self._describe(self._topic))
+        except UnknownTopicOrPartitionError:
+            self._note = f"there is no topic {self._topic!r}"
+        except KafkaError as error:
+            self._note = str(error)
+        self._described_at = asyncio.get_running_loop().time()
+
+    def _take(self, described: TopicDescription) -> None:
+        chosen = self._chosen(described)
+        self._note = _note(chosen)
+        before, self._topic_id = self._topic_id, described.topic_id
+        if None not in (before, self._topic_id) and before != self._topic_id:  # made again under its name
+            self._reader.assign(())
+            for forgotten in (self._partitions, self._unread, self._ends):
+                forgotten.clear()
+        added = [place for place in _with_leader(chosen) if place not in self._ends]
+        if not added:
+            return
+        self._partitions += added
+        self._ends |= dict.fromkeys(added, 0)
+        self._reader.assign(self._partitions)
+        for place in added:
+            if place.partition in self._unread:
+                self._reader.seek_to_time(place, LATEST)  # what it had before nobody has followed
+            else:
+                self._reader.seek(place, 0)
+
     async def _second_reader(self) -> PartitionReader:
         if self._second is None:
-            self._second = PartitionReader(config=self._committed_config)
+            self._second = PartitionReader(config=self._second_config)
             await self._second.start()
         return self._second
 
@@ -163,3 +244,17 @@ class ClusterFeed:
         passed_over = target - (self._reader.position(place) or 0)
         self._reader.seek(place, target)
         return passed_over
+
+
+def _with_leader(partitions: Iterable[PartitionInfo]) -> list[TopicPartition]:
+    return [TopicPartition(one.topic, one.partition) for one in partitions if one.leader != NO_LEADER]
+
+
+def _note(partitions: Iterable[PartitionInfo]) -> str:
+    """Which of them have no leader; empty when all have one."""
+    without = [str(one.partition) for one in partitions if one.leader == NO_LEADER]
+    if len(without) > MOST_NAMED:
+        return f"{len(without)} partitions have no leader"
+    if len(without) > 1:
+        return f"partitions {', '.join(without)} have no leader"
+    return f"partition {without[0]} has no leader" if without else ""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from ..admin.topics import TopicDescription, description_of
 from ..client.config import ClientConfig
@@ -155,7 +155,7 @@ class ClusterQueries:
             raise IllegalStateError("the console's client is not started")
         return self._client
 
-    async def _ask(self, api_key: ApiKey, node: Node | None = None, **fields: object) -> Any:
+    async def _ask(self, api_key: ApiKey, node: Node | None = None, **fields: object) -> Struct:
         def build(version: int) -> Message:
             return build_request(api_key, version, **fields)
 

@@ -13,18 +13,17 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ..admin.topics import TopicAdmin, TopicDescription
 from ..client.config import ClientConfig
-from ..common import NO_LEADER, JsonLike, PartitionInfo, TopicPartition
+from ..common import NO_LEADER, JsonLike, TopicPartition, milliseconds
 from ..common import Node as Coordinator
 from ..errors import GroupIdNotFoundError, KafkaError, UnknownTopicOrPartitionError
 from ..producer.config import ProducerConfig
 from ..producer.producer import KafkaProducer
 from ..protocol.codec import Struct
-from ..protocol.messages import milliseconds
 from ..reader import PartitionReader, ReaderConfig
 from .assignments import read_assignment
 from .cluster_feed import ClusterFeed
@@ -106,15 +105,15 @@ class ClusterSource:
         """Ask for topics and offsets, for this and the views until the next."""
         self._described = described = await self._queries.describe()
         topics = described.topics
-        places = [
-            TopicPartition(topic.name, one.partition)
-            for topic in topics
-            for one in topic.partitions
-            if one.leader != NO_LEADER
-        ]
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for topic in topics:
+            for one in topic.partitions:
+                by_leader.setdefault(one.leader, []).append(TopicPartition(topic.name, one.partition))
+        by_leader.pop(NO_LEADER, None)
         assert self._reader is not None
         self._first, self._end = await asyncio.gather(
-            self._reader.beginning_offsets(places, TIMEOUT), self._reader.end_offsets(places, TIMEOUT)
+            _of_leaders(self._reader.beginning_offsets, by_leader, self._first),
+            _of_leaders(self._reader.end_offsets, by_leader, self._end),
         )
         records = dict.fromkeys((topic.name for topic in topics), 0)
         for place, end in self._end.items():
@@ -124,7 +123,7 @@ class ClusterSource:
     async def cluster(self) -> Cluster:
         """The brokers that metadata names."""
         known = self._known()
-        nodes = [Node(one.node_id, f"{one.host}:{one.port}") for one in known.nodes]
+        nodes = [Node(one.node_id, one.address) for one in known.nodes]
         return Cluster(known.cluster_id, "cluster", nodes, known.controller_id)
 
     # topics
@@ -275,16 +274,13 @@ class ClusterSource:
 
     async def feed(self, topic: str, partition: int | None, start: Start, *, is_committed: bool = False) -> ClusterFeed:
         """Records of a topic from ``start`` on."""
-        known = [TopicPartition(topic, one.partition) for one in await self._partitions(topic)]
-        chosen = [place for place in known if partition in (None, place.partition)]
-        if not chosen:
+        described = await self._admin.describe(topic)
+        if partition is not None and partition not in {one.partition for one in described.partitions}:
             raise UnknownTopicOrPartitionError(f"there is no partition {topic}-{partition}", topic=topic)
-        feed = ClusterFeed(self._reader_config, chosen, is_committed=is_committed)
+        describe = self._admin.describe
+        feed = ClusterFeed(self._reader_config, described, partition, describe, is_committed=is_committed)
         await feed.start(start)
         return feed
-
-    async def _partitions(self, topic: str) -> Iterable[PartitionInfo]:
-        return (await self._admin.describe(topic)).partitions
 
     async def produce(self, record: NewRecord) -> Written:
         """Send it, with the options of a producer by default."""
@@ -304,6 +300,26 @@ class ClusterSource:
     def describe_faults(self) -> JsonLike:
         """None: they are a dev broker's."""
         return None
+
+
+async def _of_leaders(
+    look_up: Callable[[list[TopicPartition], float], Awaitable[dict[TopicPartition, int]]],
+    by_leader: Mapping[int, list[TopicPartition]],
+    before: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    """The offsets of each leader's partitions; those of ``before`` where one does not answer, unless none does."""
+    answers = await asyncio.gather(*(look_up(each, TIMEOUT) for each in by_leader.values()), return_exceptions=True)
+    found: dict[TopicPartition, int] = {}
+    errors: list[BaseException] = []
+    for places, answer in zip(by_leader.values(), answers, strict=True):
+        if isinstance(answer, BaseException):
+            errors.append(answer)
+            found |= {place: before[place] for place in places if place in before}
+        else:
+            found |= answer
+    if errors and (len(errors) == len(answers) or not all(isinstance(each, KafkaError) for each in errors)):
+        raise errors[0]
+    return found
 
 
 def _started_ms(transaction: Struct) -> int | None:

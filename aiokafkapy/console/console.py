@@ -12,6 +12,7 @@ Rules:
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -19,6 +20,7 @@ from urllib.parse import quote
 
 from ..admin.diagnosis import is_loopback
 from ..broker.listeners import server_tls
+from ..common import format_address
 from ..errors import ConfigurationError, IllegalStateError
 from ..observability import get_logger
 from .guard import SHORTEST_TOKEN, Guard, new_token
@@ -71,6 +73,8 @@ class Console:
         self.is_read_only = read_only
         self.is_stopping = False
         """Streams end by it."""
+        self.streams: set[asyncio.Task[None]] = set()
+        """The streams that are not closed yet: they use the source."""
         self._allowed_hosts = tuple(allowed_hosts)
         self._server: PageServer | None = None
         self._guard: Guard | None = None
@@ -108,7 +112,7 @@ class Console:
         if self._tls is None and not is_loopback(self._host):
             _logger.warning(
                 "console.unencrypted",
-                address=f"{self._host}:{port}",
+                address=format_address(self._host, port),
                 hint="its token and the records can be read on the way: give it a certificate, or listen on this "
                 "machine alone and put a proxy with one before it",
             )
@@ -141,9 +145,9 @@ class Console:
         if self._server is None or self._guard is None:
             raise IllegalStateError("the console is not started")
         host = "localhost" if self._host in ("0.0.0.0", "::") else self._host
-        host = f"[{host}]" if ":" in host else host
         scheme = "http" if self._tls is None else "https"
-        return f"{scheme}://{host}:{self._guard.port}/" + (f"?token={quote(self._token)}" if self._token else "")
+        page = f"{scheme}://{format_address(host, self._guard.port)}/"
+        return f"{page}?token={quote(self._token)}" if self._token else page
 
     # internals
 
@@ -152,6 +156,8 @@ class Console:
         self._watch_controls(False)
         await self.watch.stop()
         await server.stop()
+        if self.streams:
+            await asyncio.wait(self.streams)
         await self.source.stop()
         close = getattr(self.registry, "close", None)
         if close is not None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypedDict
 
 from ..common import ConsumedRecord
+from ..errors import KafkaError
 from .decoding import FORMS, Decoder, Form, RecordView, view_of
 from .filters import RecordFilter
 from .model import as_json
@@ -52,6 +53,7 @@ class Followed(TypedDict):
     fitting: int
     passed_over: int
     left_out: int
+    note: str
 
 
 class Page(TypedDict):
@@ -61,6 +63,7 @@ class Page(TypedDict):
     examined: int
     is_at_end: bool
     next: str
+    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,7 @@ async def follow(source: Source, asked: Asked, decoder: Decoder | None) -> Async
                 "fitting": fitting,
                 "passed_over": polled.passed_over,
                 "left_out": fitting - len(rows) + (0 if asked.filter else polled.passed_over),
+                "note": polled.note,
             }
             await asyncio.sleep(PACE)
     finally:
@@ -135,6 +139,7 @@ async def read_page(source: Source, asked: Asked, decoder: Decoder | None, limit
     rows: list[RecordView] = []
     examined = 0
     is_at_end = False
+    note = ""
     try:
         while len(rows) < limit and examined < MOST_PAGE_EXAMINED and not is_at_end:
             polled = await feed.poll(limit - len(rows), newest=False)
@@ -142,18 +147,21 @@ async def read_page(source: Source, asked: Asked, decoder: Decoder | None, limit
             rows += found
             examined += len(polled.records)
             is_at_end = polled.is_at_end or not polled.records
+            note = polled.note
         rows, _ = await _marked(feed, rows, asked, {})
         places = ",".join(f"{partition}={offset}" for partition, offset in feed.positions().items())
     finally:
         await feed.close()
-    return {"rows": as_json(rows), "examined": examined, "is_at_end": is_at_end, "next": f"at:{places}"}
+    return {"rows": as_json(rows), "examined": examined, "is_at_end": is_at_end, "next": f"at:{places}", "note": note}
 
 
 async def read_one(source: Source, asked: Asked, decoder: Decoder | None) -> dict[str, Any] | None:
-    """The record at ``asked.start`` in full; None when there is none."""
+    """The record at ``asked.start`` in full; None when there is none. KafkaError where it cannot be read."""
     feed = await _feed(source, asked)
     try:
         polled = await feed.poll(1, newest=False)
+        if polled.note and not polled.records:
+            raise KafkaError(polled.note)
         if not polled.records or polled.records[0].offset != asked.start.number:
             return None
         view = await view_of(polled.records[0], asked.key_form, asked.value_form, decoder, cut_at=0)

@@ -1,15 +1,23 @@
 """Records of a schema registry, for the console: Avro, Protobuf and JSON Schema, each by its own deserializer.
 
-Owns the choice of the deserializer by the schema's type, and the conversion of its result to JSON. The registry's
-client and the formats are ``integrations.schema_registry``'s, imported when a registry is asked for.
+Owns the choice of the deserializer by the schema's type, the conversion of its result to JSON, and how long a page
+waits for a registry. The registry's client and the formats are ``integrations.schema_registry``'s, imported when a
+registry is asked for.
+
+Rules, for a list of records is not to wait for each of them, and any binary data may look like a schema's id:
+
+- a failure is remembered: an id that is not there for a minute, a registry that is away for ``PAUSE`` as a whole;
+- for ids that are new the registry has ``MOST_WAITING`` seconds of each ``PAUSE``; those that are known always work.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import datetime
+from collections import OrderedDict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..common import Headers, JsonValue
 from ..errors import ConfigurationError
@@ -18,6 +26,21 @@ if TYPE_CHECKING:
     from ..integrations.schema_registry.deserializer import RegistryDeserializer
 
 __all__ = ["RegistryDecoder"]
+
+PAUSE: Final = 10.0
+"""Seconds without a question to a registry that is away, or has had its time."""
+MOST_WAITING: Final = 2.0
+MISSING: Final = 60.0
+"""Seconds for which an id that is not there is believed not to be."""
+COST_OF_MISS: Final = 0.05
+"""Seconds at least that an id counts for: with a registry that answers at once, binary data would be a flood."""
+MOST_FAILED: Final = 10_000
+"""Failed ids that are remembered; the latest."""
+_LIMITS: Final = {"request_timeout_ms": 1_500, "timeout_ms": 3_000}
+"""Of one question: far less than a producer has, for somebody is looking."""
+
+SchemaKey: TypeAlias = int | str
+"""A schema's id or GUID."""
 
 
 class RegistryDecoder:
@@ -31,27 +54,47 @@ class RegistryDecoder:
             raise ConfigurationError(
                 f"a schema registry needs {error.name}: pip install 'aiokafkapy[schema-registry]'"
             ) from error
-        self._client = SchemaRegistryClient(url, **options)
+        self._client = SchemaRegistryClient(url, **{**_LIMITS, **options})
         self._deserializers: dict[tuple[str, bool], RegistryDeserializer[object]] = {}
+        self._known: set[SchemaKey] = set()
+        self._questions = _Questions()
 
     async def close(self) -> None:
         """Close the registry's connections."""
         await self._client.close()
 
     async def __call__(self, data: bytes, headers: Headers, is_key: bool) -> tuple[str, JsonValue]:
-        """The schema's type in lower case, and the data. Raises the errors of deserializers."""
+        """The schema's type in lower case, and the data. Raises the errors of deserializers, and SchemaRegistryError
+        without a question where there was a failure a short time ago.
+        """
+        from ..integrations.schema_registry import SchemaRegistryError
         from ..integrations.schema_registry.wire_format import find_schema_id
 
         found, _ = find_schema_id(data, headers, is_key=is_key)
-        if found.guid is not None:
-            registered = await self._client.schema_by_guid(found.guid)
-        else:
-            registered = await self._client.schema_by_id(found.id or 0)
-        kind = registered.schema.type
-        deserializer = self._deserializers.get((kind, is_key))
-        if deserializer is None:
-            deserializer = self._deserializers[kind, is_key] = self._new(kind, is_key=is_key)
-        return kind.lower(), _plain(await deserializer(data, headers))
+        key: SchemaKey = found.id or 0 if found.guid is None else found.guid
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        if key not in self._known:
+            self._questions.check(key, began)
+        try:
+            kind = await self._kind(key)
+            deserializer = self._deserializers.get((kind, is_key))
+            if deserializer is None:
+                deserializer = self._deserializers[kind, is_key] = self._new(kind, is_key=is_key)
+            decoded = await deserializer(data, headers)
+        except SchemaRegistryError as error:  # of the schema, or of one that it refers to
+            self._known.discard(key)
+            self._questions.note_failure(key, error, loop.time())
+            raise
+        finally:
+            if key not in self._known:
+                self._questions.note_time(loop.time() - began)
+        self._known.add(key)
+        return kind.lower(), _plain(decoded)
+
+    async def _kind(self, key: SchemaKey) -> str:
+        ask = self._client.schema_by_id(key) if isinstance(key, int) else self._client.schema_by_guid(key)
+        return (await ask).schema.type
 
     def _new(self, kind: str, *, is_key: bool) -> RegistryDeserializer[object]:
         from ..integrations import schema_registry as formats
@@ -61,6 +104,44 @@ class RegistryDecoder:
         if kind == "PROTOBUF":
             return formats.ProtobufDeserializer(self._client, is_key=is_key, ignore_rules=True)
         return formats.JsonSchemaDeserializer(self._client, is_key=is_key, ignore_rules=True, validate=False)
+
+
+class _Questions:
+    """Which ids may be asked for: pure, with ``now`` from its user."""
+
+    def __init__(self) -> None:
+        self._failed: OrderedDict[SchemaKey, tuple[float, str]] = OrderedDict()  # until when, and the reason
+        self._away: tuple[float, str] = (0.0, "")  # the same, of the registry as a whole
+        self._window_ends = 0.0
+        self._waited = 0.0
+
+    def check(self, key: SchemaKey, now: float) -> None:
+        """Raise SchemaRegistryError for an id that is not to be asked for now."""
+        from ..integrations.schema_registry import SchemaRegistryError
+
+        if now >= self._window_ends:
+            self._window_ends, self._waited = now + PAUSE, 0.0
+        for until, reason in (self._failed.get(key, (0.0, "")), self._away):
+            if now < until:
+                raise SchemaRegistryError(reason)
+        if self._waited >= MOST_WAITING:
+            raise SchemaRegistryError(f"not asked for: ids that are new have {MOST_WAITING:g} s of {PAUSE:g} s")
+
+    def note_failure(self, key: SchemaKey, error: Exception, now: float) -> None:
+        """The question for this id failed."""
+        from ..integrations.schema_registry import RegistryAuthenticationError, RegistryUnavailableError
+
+        if isinstance(error, RegistryUnavailableError | RegistryAuthenticationError):
+            self._away = now + PAUSE, str(error)
+            return
+        self._failed[key] = now + MISSING, str(error)
+        self._failed.move_to_end(key)
+        while len(self._failed) > MOST_FAILED:
+            self._failed.popitem(last=False)
+
+    def note_time(self, seconds: float) -> None:
+        """A new id took so long."""
+        self._waited += max(seconds, COST_OF_MISS)
 
 
 def _plain(value: Any) -> JsonValue:

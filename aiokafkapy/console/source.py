@@ -85,11 +85,15 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """Records of one poll, and how many were passed over unread because there were too many."""
+    """Records of one poll, and how many were passed over unread because there were too many.
+
+    ``note`` is what is not read, and why; for people.
+    """
 
     records: Sequence[ConsumedRecord]
     passed_over: int = 0
     is_at_end: bool = True
+    note: str = ""
 
 
 class Place(NamedTuple):
@@ -103,7 +107,9 @@ class Feed(Protocol):
     """The records of a topic, from positions on."""
 
     async def poll(self, most: int, *, newest: bool) -> Polled:
-        """The next records, at most ``most``; with ``newest`` older ones are passed over where there are more."""
+        """The next records, at most ``most``; with ``newest`` older ones are passed over where there are more, and
+        partitions that the topic gets are read, too, and a topic that is made again, each from its beginning.
+        """
 
     def positions(self) -> Mapping[int, int]:
         """By partition the offset after the last record that ``poll`` gave."""

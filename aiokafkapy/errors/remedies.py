@@ -35,7 +35,7 @@ REMEDIES: Final[dict[str, str]] = {
     # found on this side
     "KafkaTimeoutError": "look at the cause in the message; `aiokafkapy doctor` looks at the way to each broker",
     "DeliveryTimeoutError": "send it again if it may be written twice; raise delivery_timeout_ms for longer outages",
-    "MetadataTimeoutError": "check the topic's name and that it exists; `aiokafkapy doctor` looks at the brokers",
+    "MetadataTimeoutError": "`aiokafkapy doctor` looks at the brokers; of a topic, check the name and that it exists",
     "BufferExhaustedError": "send slower, raise buffer_memory or max_block_ms, or choose an overflow policy",
     "FlushTimeoutError": "give flush() more time, or look at producer.health for why records do not leave",
     "CloseTimeoutError": "give close() more time; with undelivered_path a service keeps its undelivered records",

@@ -26,9 +26,11 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from aiokafkapy import KafkaProducer, ProducerConfig
+from aiokafkapy.errors import IllegalStateError, ProducerNotStartedError
+from aiokafkapy.producer.arguments import timeout_of
 
 from .request_headers import REQUEST_ID, Selection, carrying
-from .service import DRAIN_TIMEOUT, drain, keeping_undelivered, liveness, readiness
+from .service import DRAIN_TIMEOUT, HAS_ONE, drain, keeping_undelivered, liveness, readiness
 
 if TYPE_CHECKING:
     from aiokafkapy.producer.options.keywords import ProducerKeywords
@@ -52,9 +54,12 @@ def setup_kafka(
     The arguments are those of ``KafkaProducer``. When no broker can be reached the application does not start. At
     clean-up the producer has ``drain_timeout`` seconds to deliver its records; with ``undelivered_path`` the records
     that were not delivered then are added to that file, from which ``aiokafkapy produce --resume`` sends them, and are
-    kept in memory until their outcome for it.
+    kept in memory until their outcome for it. Raises IllegalStateError for an application that has a producer.
     """
+    if PRODUCER in app:
+        raise IllegalStateError(HAS_ONE)
     checked = KafkaProducer(bootstrap_servers, config=config, **options).config
+    drain_timeout = timeout_of("setup_kafka", drain_timeout)
     kept, undelivered = keeping_undelivered(checked, undelivered_path)
     producer: KafkaProducer[Any, Any] = KafkaProducer(config=kept)
     app[PRODUCER] = producer
@@ -80,12 +85,13 @@ def add_health_routes(
     Liveness fails only for a state that a restart would cure. Readiness asks a broker, for ``ping_timeout`` seconds at
     most.
     """
+    timeout_of("add_health_routes", ping_timeout)
 
     async def livez(request: web.Request) -> web.Response:
-        return _answer(*liveness(request.config_dict[PRODUCER]))
+        return _answer(*liveness(_producer_of(request)))
 
     async def readyz(request: web.Request) -> web.Response:
-        return _answer(*await readiness(request.config_dict[PRODUCER], ping_timeout))
+        return _answer(*await readiness(_producer_of(request), ping_timeout))
 
     app.router.add_get(prefix + liveness_path, livez)
     app.router.add_get(prefix + readiness_path, readyz)
@@ -118,6 +124,13 @@ def request_headers_middleware(headers: Sequence[str] = (), *, request_id: str |
         return response
 
     return carry
+
+
+def _producer_of(request: web.Request) -> KafkaProducer[Any, Any]:
+    producer: KafkaProducer[Any, Any] | None = request.config_dict.get(PRODUCER)
+    if producer is None:
+        raise ProducerNotStartedError("the application has no producer: give it one by setup_kafka(app, ...)")
+    return producer
 
 
 def _answer(is_well: bool, body: dict[str, object]) -> web.Response:

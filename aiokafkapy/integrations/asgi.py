@@ -9,16 +9,18 @@ Pure ASGI, for any framework: it needs none. The headers that are carried, and t
 are in ``request_headers``.
 
 Rules: HTTP requests and web sockets carry headers as long as they are served; the answer to a request gets the id under
-the same name, unless the application gave one; a request whose time is over is answered with 504, unless its answer
-has begun; everything else passes untouched.
+the same name, unless the application gave one; a request whose time is over is answered with 504, instead of a 500
+too, unless its answer has begun; everything else passes untouched.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
 from aiokafkapy import deadline
+from aiokafkapy.producer.intake.deadline import Deadline
 
 from .http_headers import HEADER_NAME
 from .request_headers import REQUEST_ID, Carried, Selection, carrying
@@ -59,7 +61,8 @@ class RequestHeadersMiddleware:
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", ()))
                 if all(bytes(each).lower() != header[0] for each, _ in headers):
-                    message = {**message, "headers": [*headers, header]}
+                    headers.append(header)
+                message = {**message, "headers": headers}  # an iterator of them was read
             await send(message)
 
         return answer
@@ -86,24 +89,53 @@ class DeadlineMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        has_begun = False
-
-        async def watched(message: Message) -> None:
-            nonlocal has_begun
-            has_begun = has_begun or message["type"] == "http.response.start"
-            await send(message)
-
         block = deadline(self._time_of(scope["headers"]))
+        answer = _InTime(send, block)
         try:
             async with block:
-                await self._app(scope, receive, watched)
+                await self._app(scope, receive, answer)
         except TimeoutError:
-            if has_begun or not block.expired():
+            if not answer.is_replaced and (answer.has_begun or not _is_over(block)):
                 raise
-            await send({"type": "http.response.start", "status": 504, "headers": [(b"content-type", b"text/plain")]})
-            await send({"type": "http.response.body", "body": b"the time of this request is over"})
+            if not answer.has_begun:
+                await _say_that_time_is_over(send)
 
     def _time_of(self, headers: Iterable[tuple[bytes, bytes]]) -> float:
         given = (bytes(value) for name, value in headers if bytes(name).lower() == self._header)
         times = [int(value) / 1000 for value in given if value.isdigit() and len(value) < 10]
         return min([self._seconds, *times])
+
+
+# internals
+
+
+class _InTime:
+    """``send`` that replaces an answer of 500 to a request whose time is over: so frameworks answer, themselves, the
+    DeliveryTimeoutError of a record that had the request's time.
+    """
+
+    def __init__(self, send: Send, block: Deadline) -> None:
+        self._send = send
+        self._block = block
+        self.has_begun = False
+        self.is_replaced = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.has_begun = True
+            if message["status"] == 500 and _is_over(self._block):
+                self.is_replaced = True
+                await _say_that_time_is_over(self._send)
+        if not self.is_replaced:
+            await self._send(message)
+
+
+def _is_over(block: Deadline) -> bool:
+    """Also before the loop has come to the block's timer, as when the application was busy, or there was no time."""
+    when = block.when()
+    return block.expired() or (when is not None and asyncio.get_running_loop().time() >= when)
+
+
+async def _say_that_time_is_over(send: Send) -> None:
+    await send({"type": "http.response.start", "status": 504, "headers": [(b"content-type", b"text/plain")]})
+    await send({"type": "http.response.body", "body": b"the time of this request is over"})

@@ -35,9 +35,11 @@ from starlette.applications import Starlette
 from starlette.requests import HTTPConnection
 
 from aiokafkapy import KafkaProducer, ProducerConfig
-from aiokafkapy.errors import ProducerNotStartedError
+from aiokafkapy.errors import IllegalStateError, ProducerNotStartedError
+from aiokafkapy.producer.arguments import timeout_of
+from aiokafkapy.producer.state import ProducerState
 
-from .service import DRAIN_TIMEOUT, drain, keeping_undelivered, liveness, readiness
+from .service import DRAIN_TIMEOUT, HAS_ONE, drain, keeping_undelivered, liveness, readiness
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -72,13 +74,19 @@ def kafka_lifespan(
 
     With ``undelivered_path`` the records that were not delivered then are added to that file, from which ``aiokafkapy
     produce --resume`` sends them; records are kept in memory until their outcome for it.
+
+    Raises IllegalStateError when it begins in an application that has a producer.
     """
     checked = KafkaProducer(bootstrap_servers, config=config, **options).config
     keeping_undelivered(checked, undelivered_path)
+    drain_timeout = timeout_of("kafka_lifespan", drain_timeout)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         config, undelivered = keeping_undelivered(checked, undelivered_path)
+        there = getattr(app.state, "kafka_producer", None)
+        if isinstance(there, KafkaProducer) and there.state is ProducerState.RUNNING:
+            raise IllegalStateError(HAS_ONE)
         producer: KafkaProducer[Any, Any] = KafkaProducer(config=config)
         await producer.start()
         app.state.kafka_producer = producer
@@ -98,7 +106,8 @@ async def get_producer(connection: HTTPConnection) -> KafkaProducer[Any, Any]:
     producer = getattr(connection.app.state, "kafka_producer", None)
     if not isinstance(producer, KafkaProducer):
         raise ProducerNotStartedError(
-            "the application has no producer: give it lifespan=kafka_lifespan(...), and in tests let its lifespan run"
+            "the application has no producer: give it lifespan=kafka_lifespan(...), and in tests let its lifespan run; "
+            "a mounted application, whose lifespan does not run, shares the main one's state: sub.state = app.state"
         )
     return producer
 
@@ -115,6 +124,7 @@ def health_router(
     Liveness fails only for a state that a restart would cure. Readiness asks a broker, for ``ping_timeout`` seconds at
     most.
     """
+    timeout_of("health_router", ping_timeout)
     router = APIRouter(prefix=prefix, tags=["health"])
 
     @router.get(liveness_path, summary="Whether the process should be left alone")

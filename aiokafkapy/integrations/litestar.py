@@ -28,9 +28,10 @@ except ImportError as error:
     raise ImportError("litestar is missing: pip install 'aiokafkapy[litestar]'") from error
 
 from aiokafkapy import KafkaProducer, ProducerConfig
-from aiokafkapy.errors import ProducerNotStartedError
+from aiokafkapy.errors import IllegalStateError, ProducerNotStartedError
+from aiokafkapy.producer.arguments import timeout_of
 
-from .service import DRAIN_TIMEOUT, drain, keeping_undelivered, liveness, readiness
+from .service import DRAIN_TIMEOUT, HAS_ONE, drain, keeping_undelivered, liveness, readiness
 
 if TYPE_CHECKING:
     from aiokafkapy.producer.options.keywords import ProducerKeywords
@@ -67,14 +68,17 @@ class KafkaPlugin(InitPlugin):
         self._config = KafkaProducer(bootstrap_servers, config=config, **options).config
         keeping_undelivered(self._config, undelivered_path)
         self._undelivered_path = undelivered_path
-        self._drain_timeout = drain_timeout
+        self._drain_timeout = timeout_of("KafkaPlugin", drain_timeout)
         self._health_paths = (
             None if health_prefix is None else (health_prefix + liveness_path, health_prefix + readiness_path)
         )
+        timeout_of("KafkaPlugin", ping_timeout)
         self._ping_timeout = ping_timeout
 
     def on_app_init(self, app_config: AppConfig) -> AppConfig:
-        """Litestar's hook."""
+        """Litestar's hook. Raises IllegalStateError for an application with two plugins of this kind."""
+        if sum(isinstance(each, KafkaPlugin) for each in app_config.plugins) > 1:
+            raise IllegalStateError(HAS_ONE)
         app_config.lifespan = [*app_config.lifespan, self._lifespan]
         app_config.dependencies = {
             DEPENDENCY: Provide(_producer_of, sync_to_thread=False),

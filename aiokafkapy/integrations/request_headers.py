@@ -34,7 +34,8 @@ MOST_BYTES: Final = 4096
 LONGEST_ID: Final = 128
 """Characters of a request id."""
 REQUEST_ID: Final = "x-request-id"
-TRACE: Final = ("traceparent", "tracestate")
+TRACE_STATE: Final = "tracestate"
+TRACE: Final = ("traceparent", TRACE_STATE)
 
 Carried: TypeAlias = tuple[tuple[str, bytes], ...]
 
@@ -73,7 +74,11 @@ class Selection:
         """The headers that are carried of a request; names are lower-case. A request without an id gets one."""
         given: dict[str, bytes] = {}
         for name, value in headers:
-            given.setdefault(name.lower(), value)
+            lower = name.lower()
+            if lower == TRACE_STATE and lower in given:
+                given[lower] += b"," + value  # W3C Trace Context: several are one list
+            else:
+                given.setdefault(lower, value)
         found: list[tuple[str, bytes]] = []
         if self.request_id is not None:
             found.append((self.request_id, _checked_id(given.get(self.request_id))))

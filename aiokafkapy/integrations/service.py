@@ -6,8 +6,9 @@ Rules: liveness fails only for a state that a restart would cure, so an outage o
 the service; readiness asks a broker whether this instance can deliver now. The drain has a deadline, which should be
 shorter than the orchestrator's time between SIGTERM and SIGKILL.
 
-Events: ``kafka.drained`` (info; delivered), ``kafka.not_drained`` (warning; delivered, failed, seconds),
-``kafka.undelivered_written`` (warning; records, path), ``kafka.undelivered_lost`` (error; failed, path, error).
+Events: ``kafka.drained`` (info; delivered), ``kafka.not_drained`` (warning; delivered, failed, not_accepted,
+seconds), ``kafka.undelivered_written`` (warning; records, path), ``kafka.undelivered_lost`` (error; failed, path,
+error).
 """
 
 from __future__ import annotations
@@ -17,19 +18,21 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from aiokafkapy import KafkaProducer, ProducerConfig
-from aiokafkapy.errors import KafkaError
+from aiokafkapy.errors import ConfigurationError, KafkaError
 from aiokafkapy.observability import get_logger
-from aiokafkapy.producer.statistics import BrokerHealth
+from aiokafkapy.producer.statistics import BrokerHealth, ProducerStatistics
 
 from .undelivered import UndeliveredRecords, checked_path
 
 if TYPE_CHECKING:
     from aiokafkapy.producer.circuits.circuits import CircuitStatus
 
-__all__ = ["DRAIN_TIMEOUT", "drain", "keeping_undelivered", "liveness", "readiness"]
+__all__ = ["DRAIN_TIMEOUT", "HAS_ONE", "drain", "keeping_undelivered", "liveness", "readiness"]
 
 # Kubernetes waits 30 s by default; the framework needs some of it to finish the requests in flight.
 DRAIN_TIMEOUT = 20.0
+
+HAS_ONE = "the application has a producer, which this one would replace: use a KafkaProducer for another cluster"
 
 # States from which a producer does not come back without a new process.
 _DEAD = ("crashed", "forked")
@@ -41,10 +44,16 @@ def keeping_undelivered(
     config: ProducerConfig, path: str | os.PathLike[str] | None
 ) -> tuple[ProducerConfig, UndeliveredRecords | None]:
     """The configuration of a producer whose undelivered records are written to ``path``, and the object that keeps them
-    for ``drain``; None keeps nothing. Raises ConfigurationError for a path that cannot be written.
+    for ``drain``; None keeps nothing. Raises ConfigurationError for a path that cannot be written, and for a
+    transactional producer: what did not commit was rolled back, and half of it must not be sent later.
     """
     if path is None:
         return config, None
+    if config.transactional_id is not None:
+        raise ConfigurationError(
+            "undelivered_path with transactional_id: a transaction that does not commit is rolled back, and its "
+            "records must not be sent without the rest: leave undelivered_path out"
+        )
     keeper = UndeliveredRecords(checked_path(path), config)
     # The last in the chain, so that it has the record as it is sent.
     return config.model_copy(update={"interceptors": (*config.interceptors, keeper)}), keeper
@@ -54,42 +63,52 @@ async def drain(
     producer: KafkaProducer[Any, Any], timeout: float | None, undelivered: UndeliveredRecords | None = None
 ) -> None:
     """Close the producer: accepted records are delivered within ``timeout`` seconds or failed, and that is logged.
-    Records that failed, or were not even accepted, are written to the file of ``undelivered``.
+    Records that failed, or were not even accepted, are written to the file of ``undelivered``; also when the call is
+    cancelled, as by a second SIGTERM: then the producer closes at once.
     """
     if undelivered is not None:
         undelivered.begin_closing()
     before = producer.statistics()
     started = asyncio.get_running_loop().time()
-    await producer.close(timeout)
-    after = producer.statistics()
+    try:
+        await producer.close(timeout)
+    finally:
+        _tell(before, producer.statistics(), asyncio.get_running_loop().time() - started)
+        if undelivered is not None:
+            await _write(undelivered)
+
+
+def _tell(before: ProducerStatistics, after: ProducerStatistics, seconds: float) -> None:
     delivered, failed = after.delivered - before.delivered, after.failed - before.failed
-    if failed:
-        seconds = round(asyncio.get_running_loop().time() - started, 3)
-        _logger.warning("kafka.not_drained", delivered=delivered, failed=failed, seconds=seconds)
+    # Calls that waited and were not accepted meanwhile: theirs are no failed records of the statistics.
+    not_accepted = max(0, before.waiters - (after.accepted - before.accepted))
+    if failed or not_accepted:
+        counts = {"delivered": delivered, "failed": failed, "not_accepted": not_accepted}
+        _logger.warning("kafka.not_drained", **counts, seconds=round(seconds, 3))
     else:
         _logger.info("kafka.drained", delivered=delivered)
-    if undelivered is not None:
-        await _write(undelivered, failed)
 
 
-async def _write(undelivered: UndeliveredRecords, failed: int) -> None:
+async def _write(undelivered: UndeliveredRecords) -> None:
     path = str(undelivered.path)
     try:
         written = await undelivered.write()
     except OSError as error:
-        _logger.error("kafka.undelivered_lost", failed=failed, path=path, error=str(error))
+        _logger.error("kafka.undelivered_lost", failed=undelivered.missing, path=path, error=str(error))
         return
     if written:
         _logger.warning("kafka.undelivered_written", records=written, path=path)
-    if written < failed:
-        reason = "their serializers failed"
-        _logger.error("kafka.undelivered_lost", failed=failed - written, path=path, error=reason)
+    if written < undelivered.missing:
+        lost, reason = undelivered.missing - written, "their serializers failed"
+        _logger.error("kafka.undelivered_lost", failed=lost, path=path, error=reason)
 
 
 def liveness(producer: KafkaProducer[Any, Any]) -> tuple[bool, dict[str, Any]]:
     """Whether the process should be left alone, and the body that says why. No I/O."""
-    state = producer.state.value
-    return state not in _DEAD, {"status": "dead" if state in _DEAD else "alive", "producer": state}
+    state, problem = producer.state.value, producer.health.fatal_error
+    is_alive = state not in _DEAD and problem is None
+    body = {"status": "alive" if is_alive else "dead", "producer": state}
+    return is_alive, body | ({} if problem is None else {"problem": problem})
 
 
 async def readiness(producer: KafkaProducer[Any, Any], timeout: float) -> tuple[bool, dict[str, Any]]:
@@ -102,7 +121,7 @@ async def readiness(producer: KafkaProducer[Any, Any], timeout: float) -> tuple[
         problem = f"{type(error).__name__}: {error}"
     health = producer.health
     if problem is None and not health.is_healthy:
-        problem = health.last_error or "records wait longer than request_timeout_ms"
+        problem = health.fatal_error or health.last_error or "records wait longer than request_timeout_ms"
     body = {
         "status": "not ready" if problem else "ready",
         "producer": health.state,

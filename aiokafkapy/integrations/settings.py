@@ -58,6 +58,11 @@ class _Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="AIOKAFKAPY_", enable_decoding=False)
 
+    if not TYPE_CHECKING:
+
+        def __init__(self, **given: Any) -> None:
+            super().__init__(**given)  # by name: pydantic-settings takes a first argument for _case_sensitive
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -84,8 +89,8 @@ class ProducerSettings(_Settings, _FromText, ProducerConfig):  # type: ignore[mi
 
         def __init__(
             self,
-            bootstrap_servers: str | Sequence[str] = ...,
             *,
+            bootstrap_servers: str | Sequence[str] = ...,
             _env_file: EnvFile = ...,
             _env_prefix: str | None = ...,
             _secrets_dir: EnvFile = ...,
@@ -100,8 +105,8 @@ class ReaderSettings(_Settings, _FromText, ReaderConfig):  # type: ignore[misc] 
 
         def __init__(
             self,
-            bootstrap_servers: str | Sequence[str] = ...,
             *,
+            bootstrap_servers: str | Sequence[str] = ...,
             _env_file: EnvFile = ...,
             _env_prefix: str | None = ...,
             _secrets_dir: EnvFile = ...,

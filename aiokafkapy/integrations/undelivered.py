@@ -23,16 +23,18 @@ import base64
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
+from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
-from aiokafkapy import BytesWithHeaders, ProducerConfig, ProducerRecord, RecordMetadata
-from aiokafkapy.errors import ConfigurationError, KafkaError
+from aiokafkapy import ProducerConfig, ProducerRecord, RecordMetadata
+from aiokafkapy.errors import ConfigurationError, KafkaError, PurgedError
+from aiokafkapy.producer.arguments import headers_of, partition_of, plain_data, time_of
+from aiokafkapy.producer.intake.serializers import Serializer, prepare, with_own_headers
 from aiokafkapy.producer.undelivered_line import PENDING, SENT, undelivered_line
 
 try:
@@ -76,13 +78,22 @@ class UndeliveredRecords:
         self._kept: dict[int, _Kept] = {}  # without an outcome
         self._failed: dict[int, tuple[_Kept, BaseException | None]] = {}
         self._count = 0
+        self.missing = 0
+        """How many records ``write`` was to write."""
         self._is_closing = False
         self._is_told = asyncio.Event()  # all is: nothing is kept
 
     def track(self, record: ProducerRecord) -> tuple[ProducerRecord, Outcome]:
-        """Keep the record, which goes on as it is."""
+        """Keep the record with the bytes it has now: its caller may change a buffer while the record waits, as the
+        producer copies it. What has a serializer is serialized at the end.
+        """
         self._count = number = self._count + 1
-        self._kept[number] = _Kept(record, time.time_ns() // 1_000_000)
+        headers = _copied_headers(record)
+        key = _copied(record.key, self._config.key_serializer)
+        value = _copied(record.value, self._config.value_serializer)
+        is_plain = headers is record.headers and key is record.key and value is record.value
+        kept = record if is_plain else replace(record, key=key, value=value, headers=headers)
+        self._kept[number] = _Kept(kept, time.time_ns() // 1_000_000)
         return record, partial(self._on_outcome, number)
 
     def begin_closing(self) -> None:
@@ -94,11 +105,17 @@ class UndeliveredRecords:
         records.
 
         Raises OSError when the file cannot be written. A record whose serializer fails is not written, nor counted.
+        Being cancelled, it writes what it has without waiting, before CancelledError is raised.
         """
-        await self._wait_until_told()
+        cancelled = None
+        try:
+            await self._wait_until_told()
+        except asyncio.CancelledError as error:
+            cancelled = error
         # Outcomes that were not told in time may be of any kind.
         failed = {**{number: (kept, None) for number, kept in self._kept.items()}, **self._failed}
-        lines = []
+        self.missing = len(failed)
+        lines: list[bytes] = []
         try:
             async with asyncio.timeout(SERIALIZED_WITHIN):
                 for number in sorted(failed):
@@ -107,16 +124,20 @@ class UndeliveredRecords:
                         lines.append(line)
         except TimeoutError:
             pass  # those that were serialized are better than none
-        if lines:
-            await asyncio.to_thread(_add, self.path, lines)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        if cancelled is not None:
+            _add(self.path, lines)
+            raise cancelled
+        await _in_thread(partial(_add, self.path, lines))
         return len(lines)
 
     # internals
 
     def _on_outcome(self, number: int, metadata: RecordMetadata | None, error: BaseException | None) -> None:
         kept = self._kept.pop(number, None)
-        # A record that its caller took back is none that is missing.
-        is_missing = error is not None and not isinstance(error, asyncio.CancelledError)
+        # A record that its caller took back, or gave up, is none that is missing.
+        is_missing = error is not None and not isinstance(error, asyncio.CancelledError | PurgedError)
         if self._is_closing and kept is not None and is_missing:
             self._failed[number] = kept, error
         if not self._kept:
@@ -202,47 +223,47 @@ class UndeliveredFile:
 # internals
 
 
-async def _serialized(serializer: Any, topic: str, data: object) -> bytes | None:
-    if data is None:
-        return None
+def _copied_headers(record: ProducerRecord) -> Any:
+    try:
+        return None if record.headers is None else headers_of(record.topic, record.headers)
+    except Exception:  # they are the producer's to refuse
+        return record.headers
+
+
+def _copied(data: Any, serializer: Serializer[Any] | None) -> Any:
+    """The data, in bytes of its own if its owner may change them."""
+    if data is None or type(data) is bytes:
+        return data
     if serializer is not None:
-        data = serializer(topic, data) if getattr(serializer, "wants_topic", False) else serializer(data)
-        if isawaitable(data):
-            data = await data
-    return data if isinstance(data, BytesWithHeaders) else _plain(data)
+        return bytearray(data) if type(data) is bytearray else data  # it may tell types apart
+    try:
+        return plain_data(data)
+    except Exception:  # without bytes: it is the producer's to refuse
+        return data
 
 
-def _encoded(
-    record: ProducerRecord, key: bytes | None, value: bytes | None, sent_at: int, error: BaseException | None
-) -> bytes:
-    """A record's line."""
-    timestamp = record.timestamp_ms
-    if isinstance(timestamp, datetime):
-        timestamp = int(timestamp.timestamp() * 1000)
-    # Those of the serializers stand behind the caller's, as the producer sends them.
-    headers = [*_pairs(record.headers), *(pair for data in (key, value) for pair in _pairs(_own_headers(data)))]
+async def _serialized(serializer: Serializer[Any] | None, topic: str, data: object) -> Any:
+    call = prepare(serializer)
+    if data is None or call is None:
+        return data
+    data = call(topic, data)
+    return await data if isawaitable(data) else data
+
+
+def _encoded(record: ProducerRecord, key: object, value: object, sent_at: int, error: BaseException | None) -> bytes:
+    """A record's line, of its arguments as the producer takes them."""
+    topic, headers = record.topic, record.headers
+    headers = with_own_headers(topic, None if headers is None else headers_of(topic, headers), key, value)
     return undelivered_line(
-        record.topic,
-        record.partition,
-        key,
-        value,
-        [(name, _plain(data)) for name, data in headers],
-        sent_at if timestamp is None else int(timestamp),
+        topic,
+        None if record.partition is None else partition_of(topic, record.partition),
+        plain_data(key),
+        plain_data(value),
+        headers or (),
+        sent_at if record.timestamp_ms is None else time_of(topic, record.timestamp_ms),
         error,
         outcome_unknown=error is None or (isinstance(error, KafkaError) and error.outcome_unknown),
     )
-
-
-def _pairs(headers: Any) -> list[tuple[str, Any]]:
-    return list(headers.items() if isinstance(headers, Mapping) else headers or ())
-
-
-def _own_headers(data: bytes | None) -> Any:
-    return data.headers if isinstance(data, BytesWithHeaders) else ()
-
-
-def _plain(data: Any) -> bytes | None:
-    return None if data is None else memoryview(data).tobytes()
 
 
 def _decoded(position: int, number: int, text: bytes) -> StoredRecord:
@@ -266,10 +287,24 @@ def _of_json(data: Any) -> bytes | None:
     return base64.b64decode(data["base64"], validate=True)
 
 
+async def _in_thread(work: Callable[[], None]) -> None:
+    try:
+        running = asyncio.get_running_loop().run_in_executor(None, work)
+    except RuntimeError:  # at the interpreter's end no thread is started any more
+        work()
+    else:
+        await running
+
+
 def _add(path: Path, lines: Sequence[bytes]) -> None:
-    """Add lines to the file; they are on disk when this returns."""
+    """Add lines to the file; they are on disk when this returns. Without a line there is no file."""
+    if not lines:
+        return
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     with os.fdopen(descriptor, "r+b", buffering=0) as file:
+        if hasattr(os, "fchmod"):
+            with suppress(PermissionError):  # another's file: its mode is that user's choice
+                os.fchmod(descriptor, 0o600)  # it may have been there
         _lock(descriptor, _ADDING, wait=True)
         data = b"".join(lines)
         if os.fstat(descriptor).st_size:

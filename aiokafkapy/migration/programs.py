@@ -116,13 +116,11 @@ class _Program:
     def __init__(self, tree: ast.Module) -> None:
         self._nodes = list(ast.walk(tree))
         self._imported = dict(self._imports())
-        self._dictionaries = {
-            target.id: node.value
-            for node in self._nodes
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)
-            for target in node.targets
-            if isinstance(target, ast.Name)
-        }
+        self._dictionaries: dict[str, list[ast.Dict]] = {}
+        for node in sorted((one for one in self._nodes if isinstance(one, ast.Assign)), key=_position):
+            for target in node.targets:
+                if isinstance(target, ast.Name) and isinstance(node.value, ast.Dict):
+                    self._dictionaries.setdefault(target.id, []).append(node.value)
         self._producers = dict(self._named_producers())
 
     def changes(self) -> Iterator[_Found]:
@@ -219,7 +217,8 @@ class _Program:
             owner = self._producers.get(_last_name(call.func.value))
             if owner is not None:
                 yield from _of_method(call, call.func, owner)
-            if call.func.attr == "format" and [_text(one) for one in call.args] == ["kafka"]:
+            is_text = isinstance(call.func.value, ast.Constant | ast.JoinedStr)  # whose format() is its own
+            if call.func.attr == "format" and not is_text and [_text(one) for one in call.args] == ["kafka"]:
                 yield call.func.end_lineno or call.lineno, 'format("kafka")', _SPARK_FORMAT
             if call.func.attr in ("option", "options"):
                 yield from self._of_spark_options(call)
@@ -234,14 +233,28 @@ class _Program:
             yield from self._keys(given)
 
     def _keys(self, node: ast.expr) -> Iterator[tuple[int, str]]:
-        """The keys of a dictionary that is written there, or was assigned to the name that is."""
-        dictionary = self._dictionaries.get(node.id) if isinstance(node, ast.Name) else node
-        if isinstance(dictionary, ast.Dict):
+        """The keys of a dictionary that is written there, or was assigned to the name that is; also of those that it
+        takes in by name, each once: ``conf = {**conf, …}`` has those of the one before.
+        """
+        seen: list[ast.Dict] = []
+        waiting: list[tuple[ast.expr, ast.Dict | None]] = [(node, None)]
+        while waiting:
+            given, taker = waiting.pop()
+            dictionary = self._assigned(given.id, taker) if isinstance(given, ast.Name) else given
+            if not isinstance(dictionary, ast.Dict) or dictionary in seen:
+                continue
+            seen.append(dictionary)
             for key, value in zip(dictionary.keys, dictionary.values, strict=True):
                 if key is None:
-                    yield from self._keys(value)
+                    waiting.append((value, dictionary))
                 elif (name := _text(key)) is not None:
                     yield key.lineno, name
+
+    def _assigned(self, name: str, taker: ast.Dict | None) -> ast.Dict | None:
+        """The last dictionary of this name: where another takes it in, the last before that, if there is one."""
+        found = self._dictionaries.get(name, [])
+        earlier = [one for one in found if taker is not None and _position(one) < _position(taker)]
+        return next(reversed(earlier or found), None)
 
     def _of_spark_options(self, call: ast.Call) -> Iterator[_Found]:
         """Options that are refused beside ``format("kafka")``, whether it reads or writes."""
@@ -274,6 +287,10 @@ def _error_advice(name: str) -> str:
         return f"from aiokafkapy.errors import {name}, for the producer's errors"
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return "the producer raises those of aiokafkapy.errors" + (f": {near[0]}?" if near else "")
+
+
+def _position(node: ast.expr | ast.stmt) -> tuple[int, int]:
+    return node.lineno, node.col_offset
 
 
 def _last_name(node: ast.expr) -> str:

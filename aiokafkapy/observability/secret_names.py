@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from ..common import HIDDEN
+
 __all__ = ["is_secret_name", "without_secrets"]
 
 _SECRET_WORDS: Final = (
@@ -31,4 +33,4 @@ def is_secret_name(name: str) -> bool:
 
 def without_secrets(fields: Mapping[str, object]) -> dict[str, object]:
     """The fields, with the values of secrets hidden."""
-    return {name: "<hidden>" if is_secret_name(name) else value for name, value in fields.items()}
+    return {name: HIDDEN if is_secret_name(name) else value for name, value in fields.items()}

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from inspect import iscoroutine
 from math import isnan
 from operator import index
 from typing import Any, Final
 
-from ..common import Headers, check_topic_name
+from ..common import Headers, check_topic_name, milliseconds
 from ..errors import InvalidTopicError, SerializationError
 from ..observability import describe_error
 from ..record.builder import plain_headers, plain_number
@@ -50,9 +50,6 @@ MAX_TIMESTAMP: Final = 2**63 - 1
 SHOWN_BITS: Final = 128
 """A number of more bits is not written out: for the longest Python refuses to."""
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND: Final = timedelta(milliseconds=1)
-
 
 class EarlyTime(int):
     """A row's time stamp before 1970. Callers may give none, as in Java's ``ProducerRecord``; a table may have some: of
@@ -60,7 +57,7 @@ class EarlyTime(int):
     """
 
 
-def topic_name(topic: Any) -> str:
+def topic_name(topic: object) -> str:
     """The topic's name as a plain str, of an enum's member for example. Raises InvalidTopicError for anything else."""
     if not isinstance(topic, str):
         raise InvalidTopicError(f"the name of a topic is a {type(topic).__name__}, not a str")
@@ -69,7 +66,7 @@ def topic_name(topic: Any) -> str:
     return name
 
 
-def partition_of(topic: Any, partition: Any) -> int:
+def partition_of(topic: object, partition: object) -> int:
     """The number of a partition that is not None."""
     number = plain_number(partition)
     if number < 0 or number > MAX_PARTITION:
@@ -98,7 +95,7 @@ def chosen_partition(topic: str, chosen: Any, count: int) -> int | None:
     return number
 
 
-def time_of(topic: Any, timestamp_ms: Any) -> int:
+def time_of(topic: object, timestamp_ms: object) -> int:
     """A time stamp that is not None, in milliseconds."""
     number = plain_number(timestamp_ms)
     if number < 0:
@@ -113,7 +110,7 @@ def time_of(topic: Any, timestamp_ms: Any) -> int:
     return number
 
 
-def headers_of(topic: Any, headers: Any) -> Any:
+def headers_of(topic: str, headers: object) -> Headers | None:
     """Headers that are not None, as a tuple of (str, bytes or None); None when there are none.
 
     They may be pairs in any iterable, or a mapping; a value is of any type that has bytes.
@@ -124,7 +121,7 @@ def headers_of(topic: Any, headers: Any) -> Any:
     return plain or None
 
 
-def check_data(topic: Any, key: Any, value: Any) -> int:
+def check_data(topic: str, key: Any, value: Any) -> int:
     """Raise SerializationError unless key and value are None or have bytes; returns the size of the value."""
     if key is not None:
         _size_of(topic, "key", key)
@@ -151,7 +148,7 @@ def timeout_of(call: str, timeout: Any) -> float | None:
     return seconds
 
 
-def milliseconds_of(topic: Any, name: str, given: Any) -> int:
+def milliseconds_of(topic: object, name: str, given: object) -> int:
     """A duration of whole milliseconds, 1 or more. Raises TypeError and ValueError."""
     number = given if type(given) is int else _integer_of(topic, name, given, "an int of milliseconds")
     if number < 1 or number > MAX_PARTITION:
@@ -159,7 +156,7 @@ def milliseconds_of(topic: Any, name: str, given: Any) -> int:
     return number
 
 
-def materialized(topic: Any, headers: Any) -> Headers:
+def materialized(topic: str, headers: object) -> Headers:
     """The headers of an iterable or a mapping, read once. Raises SerializationError where that cannot be done."""
     if type(headers) is list or type(headers) is tuple:
         return headers
@@ -172,7 +169,7 @@ def materialized(topic: Any, headers: Any) -> Headers:
         raise SerializationError(text, topic=topic) from error
 
 
-def serialization_error(part: str, topic: Any, data: object, cause: BaseException | None = None) -> SerializationError:
+def serialization_error(part: str, topic: str, data: object, cause: BaseException | None = None) -> SerializationError:
     """The error for a key or value (``part``) that could not become bytes."""
     if cause is not None:
         text = f"the {part}_serializer failed for a record of topic {topic!r}: {describe_error(cause)}"
@@ -189,7 +186,7 @@ def serialization_error(part: str, topic: Any, data: object, cause: BaseExceptio
 # internals
 
 
-def _integer_of(topic: Any, name: str, given: Any, wanted: str) -> int:
+def _integer_of(topic: object, name: str, given: Any, wanted: str) -> int:
     cause = None
     if not isinstance(given, bool) and hasattr(type(given), "__index__"):
         try:
@@ -199,13 +196,13 @@ def _integer_of(topic: Any, name: str, given: Any, wanted: str) -> int:
     raise TypeError(f"topic {topic!r}: {name} is a {type(given).__name__}, not {wanted}") from cause
 
 
-def _milliseconds_of(topic: Any, moment: Any) -> int:
+def _milliseconds_of(topic: object, moment: object) -> int:
     """As ``datetime.timestamp()`` has it, without its rounding: one without a time zone is local time."""
     if not isinstance(moment, datetime):
         return _integer_of(topic, "timestamp_ms", moment, "an int of milliseconds or a datetime")
     try:
         aware = moment.astimezone() if moment.tzinfo is None else moment
-        return index((aware - _EPOCH) // _MILLISECOND)
+        return index(milliseconds(aware))
     except Exception as error:  # pandas' NaT, or an error of the caller's own time zone
         raise ValueError(f"topic {topic!r}: timestamp_ms is no moment in time: {describe_error(error)}") from error
 
@@ -214,7 +211,7 @@ def _shown(number: int) -> str:
     return str(number) if number.bit_length() <= SHOWN_BITS else f"a number of {number.bit_length()} bits"
 
 
-def _header_of(topic: Any, item: Any) -> tuple[str, bytes | None]:
+def _header_of(topic: str, item: Any) -> tuple[str, bytes | None]:
     if isinstance(item, (str, bytes)):
         raise _pairs_error(topic, item)
     try:
@@ -242,12 +239,12 @@ def _header_of(topic: Any, item: Any) -> tuple[str, bytes | None]:
         raise SerializationError(text, topic=topic) from error
 
 
-def _pairs_error(topic: Any, given: object) -> SerializationError:
+def _pairs_error(topic: str, given: object) -> SerializationError:
     text = f"topic {topic!r}: headers must be pairs, [('name', b'value')], or a mapping; there is a "
     return SerializationError(text + type(given).__name__, topic=topic)
 
 
-def _size_of(topic: Any, part: str, data: Any) -> int:
+def _size_of(topic: str, part: str, data: Any) -> int:
     try:
         view = _view(data)
     except TypeError:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from ..common import JsonLike
+from ..common import HIDDEN, JsonLike
 from ..observability import is_secret_name
 from .config import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS, MAX_INT, ProducerConfig
 from .options.circuit_options import CircuitBreaker
@@ -25,7 +25,6 @@ MOST_SHOWN: Final = 5
 
 DEFAULT: Final = "default"
 DERIVED: Final = "follows from others"
-HIDDEN: Final = "<hidden>"
 BALANCERS_CUT_AT_MS: Final = 240_000
 """Cloud load balancers end a connection, without a word, that was idle for about so long."""
 

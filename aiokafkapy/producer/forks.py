@@ -18,7 +18,7 @@ __all__ = ["ForkAware", "forget", "watch"]
 
 
 class ForkAware(Protocol):
-    """A producer, as seen from here."""
+    """A producer, or what stands for one, as seen from here."""
 
     def _forked(self) -> object:
         """This is the child; return the objects that must be kept alive, and untouched."""
@@ -29,7 +29,7 @@ _inherited: Final[list[object]] = []
 
 
 def watch(started: ForkAware) -> None:
-    """Call ``started._forked()`` in the child after a fork. Holds ``started`` weakly."""
+    """Call ``started._forked()`` in the child after each fork, also of the child. Holds ``started`` weakly."""
     _watched.add(started)
 
 
@@ -41,7 +41,6 @@ def forget(closed: ForkAware) -> None:
 def _after_fork_in_child() -> None:
     for producer in list(_watched):
         _inherited.append(producer._forked())
-    _watched.clear()
 
 
 if hasattr(os, "register_at_fork"):

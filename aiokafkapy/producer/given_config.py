@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..errors import ConfigurationError
 from ..option_fields import checked, with_values
 from .options.config_fields import ProducerConfigFields
 
@@ -33,17 +32,10 @@ def make_config(
         plain = cast("ProducerConfig | None", plain_config(given))
         if plain is not None:
             return plain
+    from ..client.config import complete_config
     from .config import ProducerConfig
 
-    if config is None:
-        return ProducerConfig(**given)
-    if not isinstance(config, ProducerConfig):
-        raise ConfigurationError(f"config is a {type(config).__name__}: write config=ProducerConfig(…)")
-    if given:
-        raise ConfigurationError(
-            f"config and also {', '.join(sorted(given))} were given: put the options into ProducerConfig(…)"
-        )
-    return config
+    return ProducerConfig(**given) if config is None else complete_config(ProducerConfig, config, given)
 
 
 def as_model(config: ProducerConfigFields) -> ProducerConfig:

@@ -30,6 +30,7 @@ from ..observability import get_logger
 from . import forks
 from .arguments import partition_of, timeout_of, topic_name
 from .deliveries.delivery import Delivery, waiter_unless_done
+from .intake.cancelled_calls import take_back, tell_deliveries
 from .intake.new_intake import new_intake, new_interceptors
 from .intake.pending_record import GivenRecord
 from .intake.record_deadlines import open_deadlines
@@ -44,7 +45,9 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from ..client.tap.wire_tap import TapFormat, TapTarget, WireTap
+    from ..protocol.codec import Struct
     from ..protocol.otlp import MetricPoint
+    from ..record.arrow import ArrowArray, ArrowStream
     from .config import ProducerConfig
     from .identity.transaction import PreparedTxnState
     from .intake.record_deadlines import Accepted
@@ -57,6 +60,8 @@ if TYPE_CHECKING:
     from .thread_sender import ThreadSender
     from .transactional.attempts import Patience, TransactionAttempts
     from .transactional.consumed_batches import ConsumedBatches
+    from .transactional.consumers import AiokafkaConsumer, ConfluentConsumer, R
+    from .transactional.group_offsets import GroupLike, OffsetsLike
     from .transactional.transactions import Transactions
 
 __all__ = ["KafkaProducer"]
@@ -69,6 +74,10 @@ class KafkaProducer(RecordSender[K, V]):
 
     ``KafkaProducer("host:9092", linger_ms=5)`` takes the options of ``ProducerConfig``, or a ready ``config``; both are
     checked here. Use it in ``async with``, or call ``start()`` and ``close()``.
+
+    A call that needs a started producer raises ProducerNotStartedError before ``start()``, ProducerClosedError after
+    ``close()``, WrongEventLoopError on another event loop, ForkedProducerError in the child of a fork, and
+    SenderCrashedError after a crash. Each ``timeout`` is in seconds; TypeError is raised unless it is a number or None.
     """
 
     __slots__ = ("__weakref__", "_config", "_interceptors", "_life", "_registered", "_thread_senders")
@@ -103,7 +112,9 @@ class KafkaProducer(RecordSender[K, V]):
         Raises MetadataTimeoutError, with the last error of each address, if no broker answers within ``max_block_ms``,
         and AuthenticationFailedError as soon as a broker refuses the credentials. A failed or cancelled call leaves
         nothing behind and may be repeated. Does nothing on a started producer. With ``spool_dir`` it returns even if no
-        broker answers, because records go to the spool; it raises SpoolError if the folder cannot be used.
+        broker answers, because records go to the spool; it raises SpoolError if the folder cannot be used. With
+        ``transactional_id`` it also fences the last producer of that name: it raises KafkaTimeoutError if the
+        coordinator does not answer within another ``max_block_ms``, and the coordinator's error if it refuses.
         """
         life = self._life
         if life.state is ProducerState.RUNNING:
@@ -143,7 +154,7 @@ class KafkaProducer(RecordSender[K, V]):
 
         Idempotent: it may be called before ``start()``, again, or twice at once (the earlier deadline applies). Returns
         by the deadline. The errors of failed records are not raised here; each delivery has its own. If the call is
-        cancelled, the producer closes at once.
+        cancelled, the producer closes at once. Raises WrongEventLoopError on another loop than that of ``start()``.
         """
         timeout = timeout_of("close", timeout)
         life = self._life
@@ -188,20 +199,24 @@ class KafkaProducer(RecordSender[K, V]):
         delivery_timeout_ms: int | None = None,
         overflow: CallOverflow | None = None,
     ) -> RecordMetadata:
-        """Send one record and wait until it is delivered; returns its place, raises its error. A record that
-        goes to the spool (``spool_dir``) is waited for until it is on disk: ``metadata.is_spooled`` says so.
+        """Send one record, wait until it is delivered, and return its place. A record that goes to the spool
+        (``spool_dir``) is waited for until it is on disk: ``metadata.is_spooled`` says so.
 
-        Arguments may be given by position, in aiokafka's order. ``value`` None is a tombstone; ``timestamp_ms`` is
-        milliseconds or a datetime, None is now; ``headers`` are pairs or a mapping. A wrong argument raises here and
-        affects no other record. Cancelling the call before
-        the record is accepted withdraws it. Afterwards the record is still sent, unless ``cancel_takes_back`` is set
-        and its batch was never sent; ``outcome_unknown`` and a note on the CancelledError say which.
+        Arguments may be given by position, in aiokafka's order. ``value`` None is a tombstone. ``timestamp_ms`` is
+        milliseconds since 1970 or a datetime, None is now; ``headers`` are pairs or a mapping. ``delivery_timeout_ms``
+        is this record's own, if shorter than the producer's. ``overflow`` replaces the topic's choice for a full
+        buffer: wait, raise, drop_newest or drop_oldest.
 
-        ``delivery_timeout_ms`` is this record's own, shorter than the producer's: then DeliveryTimeoutError is raised,
-        and the record is not sent any more. One that is in a request already stays there: ``outcome_unknown`` says so.
+        Raises SerializationError, InvalidTopicError, RecordTooLargeError, TypeError or ValueError for a wrong argument,
+        and IllegalStateError for one that contradicts an option; no other record is affected. Raises
+        MetadataTimeoutError for an unknown topic or partition and BufferExhaustedError without room, both after
+        ``max_block_ms``; DeliveryTimeoutError if no broker acknowledges the record within ``delivery_timeout_ms``; and
+        the error by which a broker, or an option such as ``circuit_breaker``, refuses the record. ``outcome_unknown``
+        of an error says whether the record may have been written.
 
-        ``overflow`` replaces the topic's choice for this record when the buffer is full: wait, raise, drop_newest or
-        drop_oldest. Raises ValueError for another one, IllegalStateError for one that contradicts an option.
+        Cancelling the call before the record is accepted withdraws it. Afterwards the record is still sent, unless
+        ``cancel_takes_back`` is set and its batch was never sent; ``outcome_unknown`` and a note on the CancelledError
+        say which, and its ``deliveries`` has the record's, if it was accepted.
         """
         accepted: Any  # a cast is a call
         accepted = self._accept(topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms, overflow)
@@ -214,7 +229,7 @@ class KafkaProducer(RecordSender[K, V]):
                 value = key = headers = None  # their bytes are in the batch: while this waits, they are not held twice
                 await waiter  # as awaiting the delivery would, with one awaitable less
         except asyncio.CancelledError as cancelled:
-            self._call_cancelled((accepted,), cancelled)
+            self._call_cancelled((accepted,), (accepted,), cancelled)
             raise
         finally:
             waiter = None  # it refers to the loop, and this frame lives as long as a traceback does
@@ -237,7 +252,7 @@ class KafkaProducer(RecordSender[K, V]):
         Records of one thread keep their order; a wrong argument is the future's error. Blocks while 1,000 records are
         not accepted yet. On the loop's own thread, for example in a future's callback, it never blocks: it raises
         BufferExhaustedError instead, and ``result()`` raises RuntimeError. Raises the error that says why
-        the producer cannot accept records.
+        the producer cannot accept records. ``future.cancel()`` withdraws the record until the loop has taken it.
         """
         sender = self._thread_senders[0] if self._thread_senders else self._new_thread_sender()
         ends_at = enclosing_end(topic, sender.loop) if open_deadlines else math.inf
@@ -257,7 +272,8 @@ class KafkaProducer(RecordSender[K, V]):
         It takes from the iterable only as fast as there is room. A record that fails does not stop the others: with
         ``return_exceptions`` its error stands in its place, otherwise the first error is raised once all have an
         outcome, with a note of how many failed. Cancelling stops taking; accepted records stay on their way, except for
-        those that ``cancel_takes_back`` takes back. ``overflow`` is each record's, as in ``send``.
+        those that ``cancel_takes_back`` takes back; ``deliveries`` of the CancelledError has an entry for each record
+        that was taken, in order: its delivery, or the error of its refusal. ``overflow`` is as in ``send``.
         """
         from .intake.bulk import BulkSend
 
@@ -265,7 +281,7 @@ class KafkaProducer(RecordSender[K, V]):
         try:
             outcomes = await send.run(values_or_records)
         except asyncio.CancelledError as cancelled:
-            self._call_cancelled(send.unsettled(), cancelled)
+            self._call_cancelled(send.taken(), send.unsettled(), cancelled)
             raise
         error = None if return_exceptions else outcomes.first_error
         if error is not None:
@@ -281,7 +297,7 @@ class KafkaProducer(RecordSender[K, V]):
     async def send_arrow(
         self,
         topic: str | None,
-        table_or_batch: Any,
+        table_or_batch: ArrowStream | ArrowArray,
         *,
         key_column: str | None = "key",
         value_column: str = "value",
@@ -295,7 +311,11 @@ class KafkaProducer(RecordSender[K, V]):
         """Send the rows of a pyarrow Table, or of any object with the Arrow PyCapsule interface, and wait for all.
 
         ``topic`` None takes it from its column; a column that is missing is not used, unless it is the value's or its
-        name was chosen. Errors and cancellation are as in ``send_many``; the result tells of partitions, and of rows.
+        name was chosen. Errors of rows and cancellation are as in ``send_many``; the result has partitions and rows.
+
+        Before a row is sent, raises TypeError for an object that is not a table, SerializationError for a missing or
+        wrong column, IllegalStateError if the producer has a serializer for a column, and ModuleNotFoundError without
+        pyarrow.
         """
         from ..record.arrow import ColumnNames
         from .tables.arrow_send import ArrowSend
@@ -321,7 +341,12 @@ class KafkaProducer(RecordSender[K, V]):
         """Send tables one after the other, in ``async with``, each as ``send_arrow`` does.
 
         ``await tables.send(table)`` returns when the table's rows are in batches; awaiting its result gives the table's
-        outcome, and ``await tables.drain()`` waits for all outcomes. Rows keep their order over all tables.
+        outcome, in which errors of rows are not raised, and ``await tables.drain()`` waits for all outcomes. Rows keep
+        their order over all tables. ``tables.send`` raises the errors of ``send_arrow`` for a table that cannot be
+        sent at all, and this call ValueError or IllegalStateError for a wrong ``overflow``.
+
+        The block waits for all outcomes at its end. An exception or a cancellation that leaves it cancels the results;
+        rows in batches are still sent.
         """
         from ..record.arrow import ColumnNames
         from .tables.table_send import TableSend
@@ -347,7 +372,8 @@ class KafkaProducer(RecordSender[K, V]):
 
         They fail with PurgedError, and so do records that wait to be accepted. With ``partition``, waiting records that
         have no partition yet are kept. ``in_flight`` also gives up records in flight, whose outcome is unknown.
-        A transaction can then only be aborted. Raises ValueError for ``partition`` without ``topic``.
+        A transaction can then only be aborted. Raises InvalidTopicError for a wrong name, and ValueError for
+        ``partition`` without ``topic`` or out of range. librdkafka: rd_kafka_purge.
         """
         name = None if topic is None else topic_name(topic)
         number = None if partition is None else partition_of(topic, partition)
@@ -371,8 +397,9 @@ class KafkaProducer(RecordSender[K, V]):
         """``async with producer.transaction():`` opens a transaction and commits it; aborts it when an exception or
         a cancellation leaves the block, and raises that again. The producer can then begin the next transaction.
 
-        Raises the errors of ``begin_transaction`` and ``commit_transaction``; after an error of the commit that is not
-        fatal the transaction is aborted, unless its outcome is unknown.
+        Raises the errors of ``begin_transaction`` and ``commit_transaction``, and IllegalStateError at once without
+        ``transactional_id``. After an error of the commit that is not fatal the transaction is aborted, unless its
+        outcome is unknown. A cancellation during the commit does not stop the commit.
         """
         return self._transactions().scope()
 
@@ -390,8 +417,13 @@ class KafkaProducer(RecordSender[K, V]):
         return TransactionAttempts(self._patience("transactions", timeout))
 
     def consume_transform_produce(
-        self, consumer: Any, *, group_metadata: Any = None, max_records: int = 500, timeout: float | None = None
-    ) -> ConsumedBatches[Any]:
+        self,
+        consumer: AiokafkaConsumer[R] | ConfluentConsumer[R],
+        *,
+        group_metadata: GroupLike | None = None,
+        max_records: int = 500,
+        timeout: float | None = None,
+    ) -> ConsumedBatches[R]:
         """Records of a consumer, batch by batch, each in a transaction with the offsets that it was read at (KIP-447):
         ``async for batch in …:`` with ``async with batch:`` and ``for record in batch:`` inside.
 
@@ -413,8 +445,9 @@ class KafkaProducer(RecordSender[K, V]):
     async def begin_transaction(self) -> None:
         """Open a transaction: records may be sent until its end. It waits for the end of the one before.
 
-        Raises IllegalStateError without ``transactional_id`` and while a transaction is open, and ProducerFencedError,
-        or another fatal error, when the producer can only be closed.
+        Raises IllegalStateError without ``transactional_id`` and while a transaction is open, KafkaTimeoutError if the
+        coordinator does not answer within ``max_block_ms`` how the one before has ended, and ProducerFencedError, or
+        another fatal error, when the producer can only be closed. A cancelled call has opened none.
         """
         await self._transactions().begin()
 
@@ -429,7 +462,7 @@ class KafkaProducer(RecordSender[K, V]):
 
     async def commit_and_begin_transaction(self) -> None:
         """Commit the transaction and open the next one at once: records that other tasks send meanwhile are not
-        refused, but are the next one's. Being cancelled, it goes on.
+        refused, but are the next one's. Cancelling the call does not stop it.
 
         Records sent before the call are committed. While some of them wait for metadata, a serializer or room, those
         after them are too; from then on all are the next transaction's, and are sent when the commit is known. Raises
@@ -439,9 +472,13 @@ class KafkaProducer(RecordSender[K, V]):
         await self._transactions().commit_and_begin()
 
     async def abort_transaction(self) -> None:
-        """Abort the transaction: readers with ``read_committed`` see nothing of it. Being cancelled, it goes on.
+        """Abort the transaction: readers with ``read_committed`` see nothing of it. Cancelling the call does not stop
+        it.
 
-        Records that were not sent yet fail with TransactionAbortedError. Does nothing when no transaction is open.
+        Records that were not sent yet fail with TransactionAbortedError; those in flight are waited for. Does nothing
+        when no transaction is open. Raises KafkaTimeoutError after ``max_block_ms`` without the coordinator's answer:
+        calling it again, or ``begin_transaction``, asks again. Raises ProducerFencedError, or another fatal error,
+        when the producer can only be closed.
         """
         await self._transactions().abort()
 
@@ -452,7 +489,7 @@ class KafkaProducer(RecordSender[K, V]):
         crash. From here on the transaction takes no records, has no time-out, and stays open over ``close``.
 
         Raises IllegalStateError without ``transaction_two_phase_commit_enable``, and the error of a record that failed:
-        then only ``abort_transaction`` is left. Being cancelled, the transaction is open as before.
+        then only ``abort_transaction`` is left. If the call is cancelled, the transaction is open as before.
         """
         return await self._transactions().prepare()
 
@@ -470,9 +507,7 @@ class KafkaProducer(RecordSender[K, V]):
             prepared = PreparedTxnState.of(prepared)
         return await self._transactions().complete(prepared)
 
-    async def send_offsets_to_transaction(
-        self, offsets: Mapping[Any, Any] | Iterable[Any], group_metadata: Any
-    ) -> None:
+    async def send_offsets_to_transaction(self, offsets: OffsetsLike, group_metadata: GroupLike) -> None:
         """Commit a consumer group's offsets, the next ones to read, with the transaction (KIP-447).
 
         ``offsets`` are numbers, or any client's objects with ``offset``, by partition, or confluent-kafka's list;
@@ -488,7 +523,12 @@ class KafkaProducer(RecordSender[K, V]):
     # looking
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
-        """The topic's partitions and their leaders; waits for metadata up to ``max_block_ms``."""
+        """The topic's partitions and their leaders; waits for metadata up to ``max_block_ms``.
+
+        Raises MetadataTimeoutError if the topic is unknown until then, with the cause; InvalidTopicError for an
+        invalid name; TopicAuthorizationFailedError without the right to describe it; AuthenticationFailedError if the
+        brokers refuse the credentials. Cancelling the call ends the waiting and nothing else. Java: partitionsFor.
+        """
         return await self._usable_runtime().partitions_for(topic_name(topic))
 
     async def warm_up(self, topics: str | Iterable[str]) -> None:
@@ -496,7 +536,7 @@ class KafkaProducer(RecordSender[K, V]):
         waits for neither.
 
         Returns when all are connected. Raises the errors of ``partitions_for``, and KafkaTimeoutError after
-        ``max_block_ms``, with the cause; connections that are there stay.
+        ``max_block_ms`` for all topics together. Connections that were made stay, also when the call is cancelled.
         """
         names = [topics] if isinstance(topics, str) else list(topics)
         await self._usable_runtime().warm_up([topic_name(name) for name in names])
@@ -516,7 +556,9 @@ class KafkaProducer(RecordSender[K, V]):
     async def ping(self, timeout: float | None = None) -> float:
         """Ask a broker for a sign of life; returns the seconds it took.
 
-        Raises KafkaTimeoutError after ``timeout`` seconds (default ``request_timeout_ms``), with the cause.
+        Raises KafkaTimeoutError after ``timeout`` seconds (default ``request_timeout_ms``), with the cause, and
+        DisconnectedError if the connection is lost before the answer; nothing is retried. Cancelling the call harms
+        no other request.
         """
         return await self._usable_runtime().ping(timeout_of("ping", timeout))
 
@@ -528,7 +570,7 @@ class KafkaProducer(RecordSender[K, V]):
         node_id: int | None = None,
         version: int | None = None,
         timeout: float | None = None,
-    ) -> Any:
+    ) -> Struct:
         """Send any other request of Kafka's protocol and return the answer's body: a way out where a call is missing.
 
         Not stable: ``body`` and the answer have the fields of kio's messages, in Kafka's names in snake_case, and those
@@ -544,19 +586,23 @@ class KafkaProducer(RecordSender[K, V]):
 
     @property
     def health(self) -> ProducerHealth:
-        """Whether the producer can do its work; costs a walk over the batches without an outcome, no I/O."""
+        """Whether the producer can do its work; costs a walk over the batches without an outcome, no I/O. Never raises;
+        durations are in seconds: see ``ProducerHealth``.
+        """
         from .statistics import health_of
 
         return health_of(self.state, self._life.runtime)
 
     def statistics(self) -> ProducerStatistics:
-        """The producer's counters at this moment; of the last life when it is closed."""
+        """The producer's counters since ``start()``, kept after ``close()``; durations are in seconds, sizes in bytes:
+        see ``ProducerStatistics``.
+        """
         from .statistics import statistics_of
 
         return statistics_of(self._life.runtime)
 
     def metrics(self) -> dict[str, float]:
-        """Kafka's metric names and their values; empty before ``start()``."""
+        """Kafka's metric names and their values, durations in milliseconds, as there; empty before ``start()``."""
         from .statistics import metrics_of
 
         return metrics_of(self._life.runtime)
@@ -606,7 +652,9 @@ class KafkaProducer(RecordSender[K, V]):
         register_metric(self._registered, name, value, is_total=is_total, attributes=attributes)
 
     def unregister_metric_from_subscription(self, name: str, *, attributes: Mapping[str, str] | None = None) -> bool:
-        """Stop pushing this metric; return False if it was not registered."""
+        """Stop pushing the metric of this name and these attributes; return False if it was not registered. Raises
+        TypeError and ConfigurationError as ``register_metric_for_subscription``.
+        """
         from .observation.application_metrics import unregister_metric
 
         return unregister_metric(self._registered, name, attributes)
@@ -622,7 +670,8 @@ class KafkaProducer(RecordSender[K, V]):
 
         They are appended to the file ``target`` as JSON lines, or, with ``format="pcapng"`` or a name that ends so, as
         packets that Wireshark reads; or a function is called with each; or, without a target,
-        ``async for frame in tap`` gives them. Raises OSError for a file that cannot be written.
+        ``async for frame in tap`` gives them. Raises OSError for a file that cannot be written, and ValueError for
+        another ``format``, or for ``"pcapng"`` without a file.
         """
         from ..client.tap.wire_tap import WireTap
 
@@ -635,7 +684,9 @@ class KafkaProducer(RecordSender[K, V]):
 
     @property
     def config(self) -> ProducerConfig:
-        """The options in force."""
+        """The options in force. It is the ``config`` that was given until ``update_credentials`` replaces it by a copy
+        with the new credentials; of plain options it is the ``ProducerConfig`` made of them.
+        """
         from .given_config import as_model
 
         self._config = as_model(self._config)
@@ -658,13 +709,19 @@ class KafkaProducer(RecordSender[K, V]):
 
     # internals
 
-    def _call_cancelled(self, records: Sequence[Accepted], cancelled: asyncio.CancelledError) -> None:
-        """With ``cancel_takes_back``: take back records that were never sent, and tell in the error of the others."""
+    def _call_cancelled(
+        self,
+        taken: Iterable[Accepted | BaseException],
+        unsettled: Sequence[Accepted],
+        cancelled: asyncio.CancelledError,
+    ) -> None:
+        """Tell in the error of the records that the call had taken. With ``cancel_takes_back`` those that were never
+        sent are taken back.
+        """
+        tell_deliveries(cancelled, taken)
         runtime = self._life.runtime
         if runtime is not None and self._config.cancel_takes_back:
-            from .intake.cancelled_calls import take_back
-
-            take_back(runtime, records, cancelled)
+            take_back(runtime, unsettled, cancelled)
 
     def _new_runtime(self, loop: asyncio.AbstractEventLoop) -> ProducerRuntime:
         """The parts of one life; a ``MockProducer`` has others."""

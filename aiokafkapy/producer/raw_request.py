@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..client.options.config_fields import shown_value
 from ..common import Node
 from ..errors import KafkaError
 from ..protocol.api import ApiKey, client_versions
-from ..protocol.codec import Message
+from ..protocol.codec import Message, Struct
 from ..protocol.messages import build_request
 
 if TYPE_CHECKING:
+    from ..client.network_client_utils import RequestOptions
     from .runtime import ProducerRuntime
 
 __all__ = ["REFUSED", "raw_request"]
@@ -49,13 +50,13 @@ async def raw_request(
     node_id: int | None,
     version: int | None,
     timeout: float | None,
-) -> Any:
+) -> Struct:
     """See ``KafkaProducer.request``."""
     key = _checked_key(api_key)
     if body is not None and not isinstance(body, Mapping):
         raise TypeError(f"request(): the body of {key.name} is a {type(body).__name__}, not a mapping of its fields")
     build_request(key, _checked_version(key, version), **(body or {}))  # a wrong field is told before anything is sent
-    versions = {} if version is None else {"min_version": version, "max_version": version}
+    versions: RequestOptions = {} if version is None else {"min_version": version, "max_version": version}
     node = None if node_id is None else _node(runtime, node_id)
     return await runtime.client.send_and_wait(key, partial(_build, key, body or {}), node, timeout, **versions)
 

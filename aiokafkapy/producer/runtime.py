@@ -123,10 +123,10 @@ class ProducerRuntime:
             self.transaction_requests = self._new_transaction_requests(self.transaction, self.transaction_manager)
         self.overflow = Overflow(config, self.accumulator, self.metrics)
         self.partitioner = partitioner
+        self.deadlines = RecordDeadlines(loop, self._on_overdue)
         self.spooling: Spooling | None = None
         self.admission = self._new_admission()
         self._waits = MetadataWaits(config, self.metadata, self.admission, loop)
-        self.deadlines = RecordDeadlines(loop, self._on_overdue)
         self.accumulator.on_room = self.admission.on_room
         if self.transaction is not None:
             # A record that is not even accepted is missing in its transaction, as one that failed.
@@ -509,9 +509,12 @@ class ProducerRuntime:
         from .optional_parts import OptionalParts  # most producers have none
 
         batches = self.sender.in_flight_batches
-        return OptionalParts(
+        parts = OptionalParts(
             config, self.client, self.metadata, self.accumulator, self.admission, batches, self.metrics, loop=self.loop
         )
+        if parts.circuits is not None and self.spooling is not None:
+            parts.circuits.goes_elsewhere = self.spooling.has
+        return parts
 
     def _fail_pending(self, make_error: Callable[[TopicPartition | str, int], KafkaError]) -> None:
         """Give every record an outcome now."""

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..client.nodes.connection_states import format_address
 from ..common import Node
 from ..errors import KafkaError
 from .state import ProducerState
@@ -125,7 +124,9 @@ class ProducerHealth:
     """Whether the producer can do its work; cheap enough for a readiness probe."""
 
     is_healthy: bool
-    """Started, the Sender lives, brokers can be reached, and no record waits longer than ``request_timeout_ms``."""
+    """Started, the Sender lives, brokers can be reached, no record waits longer than ``request_timeout_ms``, and there
+    is no ``fatal_error``.
+    """
     state: str
     """``new``, ``starting``, ``running``, ``closing``, ``closed``, ``crashed`` or ``forked``."""
     connected_brokers: int = 0
@@ -144,6 +145,8 @@ class ProducerHealth:
     """The brokers that metadata names, by id."""
     open_circuits: tuple[CircuitStatus, ...] = ()
     """The circuits that are not closed, by topic; see ``circuit_breaker``. One for all topics makes it unhealthy."""
+    fatal_error: str | None = None
+    """After it a transactional producer can only be closed, as one that was fenced."""
 
 
 def statistics_of(runtime: ProducerRuntime | None) -> ProducerStatistics:
@@ -273,9 +276,10 @@ def health_of(state: ProducerState, runtime: ProducerRuntime | None) -> Producer
     is_quiet = runtime.metadata.last_failure is None and not runtime.metadata.is_update_requested
     statuses = () if runtime.circuits is None else runtime.circuits.statuses(now)
     circuits = tuple(status for status in statuses if status.state != "closed")
+    fatal_error = None if runtime.transaction is None else runtime.transaction.fatal_error
     is_on_time = oldest < runtime.config.request_timeout_ms / 1000 and all(one.topic is not None for one in circuits)
     return ProducerHealth(
-        is_healthy=is_running and (connected > 0 or is_quiet) and is_on_time,
+        is_healthy=is_running and (connected > 0 or is_quiet) and is_on_time and fatal_error is None,
         state=state.value,
         connected_brokers=connected,
         known_brokers=0 if runtime.metadata.cluster.is_bootstrap else len(nodes),
@@ -286,6 +290,7 @@ def health_of(state: ProducerState, runtime: ProducerRuntime | None) -> Producer
         is_spooling=runtime.spooling is not None and runtime.spooling.statistics().spool_records > 0,
         brokers=_brokers(runtime, now),
         open_circuits=circuits,
+        fatal_error=None if fatal_error is None else str(fatal_error),
     )
 
 
@@ -297,7 +302,7 @@ def _brokers(runtime: ProducerRuntime, now: float) -> tuple[BrokerHealth, ...]:
 def _broker(runtime: ProducerRuntime, node: Node, now: float) -> BrokerHealth:
     nodes = runtime.client.nodes
     state = nodes.states.get(node.node_id)
-    address = format_address(node.host, node.port)
+    address = node.address
     if state is None:
         return BrokerHealth(node.node_id, address, "idle")
     if not state.is_disconnected:
@@ -323,6 +328,7 @@ def _last_error(runtime: ProducerRuntime) -> str | None:
         return str(runtime.crash)
     manager = runtime.transaction_manager
     errors: list[KafkaError | str | None] = [
+        None if runtime.transaction is None else runtime.transaction.fatal_error,
         manager.last_error if manager is not None else None,
         runtime.metadata.last_failure,
         *runtime.sender.in_flight_batches.last_errors.values(),

@@ -26,7 +26,7 @@ import threading
 import time
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from ..errors import BufferExhaustedError, ProducerClosedError, SerializationError
 from .deliveries.delivery import Delivery
@@ -39,6 +39,7 @@ from .state import ProducerState
 
 if TYPE_CHECKING:
     from .intake.record_intake import RecordIntake
+    from .runtime import ProducerRuntime
     from .state import Lifecycle
 
 __all__ = ["ThreadSender"]
@@ -52,7 +53,7 @@ LOOKS_AGAIN: Final = 1.0
 class ThreadSender:
     """Of one started producer; any number of threads may share it."""
 
-    def __init__(self, intake: RecordIntake, life: Lifecycle[Any], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, intake: RecordIntake, life: Lifecycle[ProducerRuntime], loop: asyncio.AbstractEventLoop) -> None:
         self._intake = intake
         self._life = life
         self.loop = loop

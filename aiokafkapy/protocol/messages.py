@@ -3,24 +3,22 @@
 kio has one dataclass per message, version and nested struct. ``build_request(ApiKey.METADATA, version,
 topics=[{"name": "t"}])`` turns plain dicts and lists into the classes of that version: a field which the version
 does not have is dropped, one that is not given takes the schema's default (or the zero of its type). kio's
-durations and time stamps are datetime objects; give ints of milliseconds, and read them back with ``milliseconds``.
+durations and time stamps are datetime objects; give ints of milliseconds, and read them back with
+``common.milliseconds``.
 
 kio is imported when the first message is built.
 """
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from ..common import TopicPartition
 from .api import request_class, response_class
 from .codec import Struct
 
-__all__ = ["build_request", "build_response", "by_topic", "milliseconds"]
-
-_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+__all__ = ["build_request", "build_response", "by_topic"]
 
 
 def build_request(api_key: int, version: int, **fields: object) -> Struct:
@@ -44,12 +42,3 @@ def by_topic(partitions: Iterable[tuple[TopicPartition, object]]) -> list[dict[s
     for tp, entry in partitions:
         topics.setdefault(tp.topic, []).append(entry)
     return [{"name": name, "partitions": entries} for name, entries in topics.items()]
-
-
-def milliseconds(value: datetime.timedelta | datetime.datetime | None) -> int:
-    """kio's duration or time stamp as integer milliseconds; None is -1, as on the wire."""
-    if value is None:
-        return -1
-    if isinstance(value, datetime.datetime):
-        value = value - _EPOCH
-    return value // datetime.timedelta(milliseconds=1)

@@ -16,7 +16,7 @@ from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 from .api import ApiKey, response_class
-from .codec import encode_request_header, read_response, unsigned_varint
+from .codec import Struct, encode_request_header, read_response, unsigned_varint
 from .cursor import (
     Cursor,
     FieldReader,
@@ -94,7 +94,9 @@ def encode_metadata_request(
     return [b"".join(pieces)]
 
 
-def read_metadata_response(version: int, frame: bytes, read_topic: Callable[[FieldReader, Cursor], object]) -> Any:
+def read_metadata_response(
+    version: int, frame: bytes, read_topic: Callable[[FieldReader, Cursor], object]
+) -> MetadataResponse | Struct:
     """The message of a response frame (without its size), with ``topics`` as returned by ``read_topic``.
 
     ``read_topic`` gets kio's reader of a topic and the cursor, which it must leave after the topic. The message is a
@@ -113,7 +115,8 @@ def read_metadata_response(version: int, frame: bytes, read_topic: Callable[[Fie
 
         read = entity_reader_with(response_class(ApiKey.METADATA, version), "topics", read_each)
     # Trailing bytes are ignored, as in other clients: librdkafka's mock cluster sends one.
-    return read_response(ApiKey.METADATA, version, frame, read, may_be_longer=True)[1]
+    message: MetadataResponse | Struct = read_response(ApiKey.METADATA, version, frame, read, may_be_longer=True)[1]
+    return message
 
 
 def peek_topic_name(version: int, cursor: Cursor) -> str | None:

@@ -27,6 +27,7 @@ from struct import Struct, pack
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
+from ..common import milliseconds
 from ._kio import (
     EntityField,
     EntityTupleField,
@@ -39,7 +40,6 @@ from ._kio import (
 from .api import response_class
 from .codec import Buffer, unsigned_varint
 from .entities import check_names, default_of
-from .messages import milliseconds
 
 __all__ = ["PlainMessage", "encode_element", "error_codes", "fields_writer"]
 

@@ -20,6 +20,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from ..client.config import given_config
 from ..client.network_client import NetworkClient
 from ..client.nodes.client_request import ClientRequest, ClientResponse
 from ..cluster.metadata import Metadata
@@ -43,6 +44,10 @@ class PartitionReader:
 
     Options are those of ``ReaderConfig``, as keyword arguments or as ``config``. The constructor does no I/O. Use it
     from one task at a time, on one event loop.
+
+    Each ``timeout`` is in seconds, by default ``default_api_timeout_ms``. Calls that ask brokers raise
+    IllegalStateError before ``start`` and after ``close``; those about a partition's position raise it for a partition
+    that is not assigned.
     """
 
     def __init__(
@@ -52,13 +57,7 @@ class PartitionReader:
         config: ReaderConfig | None = None,
         **options: Any,
     ) -> None:
-        if config is None:
-            if bootstrap_servers is not None:
-                options["bootstrap_servers"] = bootstrap_servers
-            config = ReaderConfig(**options)
-        elif bootstrap_servers is not None or options:
-            raise IllegalStateError("config and options were both given: put the options into ReaderConfig(...)")
-        self.config = config
+        self.config = config = given_config(ReaderConfig, bootstrap_servers, config, options)
         self.metadata = Metadata(
             retry_backoff_ms=config.retry_backoff_ms,
             retry_backoff_max_ms=config.retry_backoff_max_ms,
@@ -76,7 +75,9 @@ class PartitionReader:
     # start and close
 
     async def start(self) -> None:
-        """Create the client; the first request connects. Raises ConfigurationError for options that cannot work."""
+        """Create the client; the first request connects. Does nothing when started. Raises ConfigurationError for
+        options that cannot work, and IllegalStateError after ``close``.
+        """
         if self._is_closed:
             raise IllegalStateError("the reader is closed: make a new one")
         if self._client is not None:
@@ -140,8 +141,12 @@ class PartitionReader:
     async def list_offsets(
         self, times: Mapping[TopicPartition, int], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Offsets by time: EARLIEST, LATEST, MAX_TIMESTAMP, or milliseconds since the epoch, which finds the first
-        record not older than that, or None. Errors and time-out as in ``OffsetLookup.look_up``.
+        """Offsets by time: EARLIEST, LATEST, MAX_TIMESTAMP (KIP-734), or milliseconds since the epoch, which finds the
+        first record not older than that, or None.
+
+        Raises KafkaTimeoutError after ``timeout`` seconds (default_api_timeout_ms) for a topic or a partition that does
+        not exist or has no leader, with the cause. Raises InvalidTopicError, UnsupportedVersionError for MAX_TIMESTAMP
+        with brokers before 3.0, and any other error that is not retriable at once. Java: offsetsForTimes.
         """
         self._running()
         assert self._lookup is not None
@@ -150,20 +155,28 @@ class PartitionReader:
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset still in the log of each partition. Errors and time-out as in ``OffsetLookup.look_up``."""
+        """The first offset still in the log of each partition. Raises as ``list_offsets``, after ``timeout`` seconds
+        KafkaTimeoutError.
+        """
         return await self._offsets(partitions, EARLIEST, timeout)
 
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The offset after the last readable record of each partition."""
+        """The offset after the last readable record of each partition: with ``read_committed`` the last stable offset.
+        Raises as ``list_offsets``, after ``timeout`` seconds KafkaTimeoutError.
+        """
         return await self._offsets(partitions, LATEST, timeout)
 
     async def commit_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int], timeout: float | None = None
     ) -> None:
         """Commit the next offset to read of each partition for a consumer group without members, so that tools can
-        monitor its lag. Errors and time-out as in ``GroupOffsets.commit``.
+        monitor its lag.
+
+        Raises KafkaTimeoutError after ``timeout`` seconds (default_api_timeout_ms), with the cause. Raises
+        UnknownMemberIdError for a group that has members, GroupAuthorizationFailedError, and any other error that is
+        not retriable at once. After a time-out or a cancellation the offsets may be committed. Java: commitSync.
         """
         self._running()
         assert self._group_offsets is not None
@@ -186,7 +199,9 @@ class PartitionReader:
         return frozenset(self._fetcher.partitions)
 
     def seek(self, topic_partition: TopicPartition, offset: int) -> None:
-        """Continue the partition at this offset, which only ``fetch`` checks; OffsetOutOfRangeError if negative."""
+        """Continue the partition at this offset, which only ``fetch`` checks. Raises OffsetOutOfRangeError if it is
+        negative, and IllegalStateError for a partition that is not assigned.
+        """
         if offset < 0:
             raise OffsetOutOfRangeError(f"{topic_partition}: an offset cannot be {offset}")
         self._fetcher.seek(topic_partition, offset)
@@ -195,13 +210,16 @@ class PartitionReader:
     def seek_to_time(self, topic_partition: TopicPartition, time: int) -> None:
         """Continue the partition at EARLIEST, LATEST, or the first record not older than ``time``, in milliseconds
         since the epoch (its end, if all are older). Looked up by the next fetch call; a broker answers the requests of
-        a connection in order, so it may have to wait for a fetch in flight, up to ``fetch_max_wait_ms``.
+        a connection in order, so it may have to wait for a fetch in flight, up to ``fetch_max_wait_ms``. Raises
+        IllegalStateError for a partition that is not assigned.
         """
         self._fetcher.seek(topic_partition, None, time)
         self._has_news.set()
 
     def stop_at(self, topic_partition: TopicPartition, offset: int | None) -> None:
-        """Stop reading the partition before this offset; None removes the limit."""
+        """Stop reading the partition before this offset; None removes the limit. Raises IllegalStateError for a
+        partition that is not assigned.
+        """
         self._fetcher.state(topic_partition).stop_at = OFFSET_MAX if offset is None else offset
         self._has_news.set()
 
@@ -212,7 +230,9 @@ class PartitionReader:
         return bool(states) and all(state.is_finished for state in states)
 
     def position(self, topic_partition: TopicPartition) -> int | None:
-        """The offset to be read next; None until it is looked up."""
+        """The offset to be read next; None until it is looked up. Raises IllegalStateError for a partition that is not
+        assigned.
+        """
         return self._fetcher.state(topic_partition).position
 
     # reading
@@ -223,13 +243,14 @@ class PartitionReader:
 
         Raises each error that is not retriable once: a damaged batch, an offset out of range without a reset, missing
         authorization; and KafkaTimeoutError for a partition whose start was not found within default_api_timeout_ms,
-        such as one without a leader. The next call continues with the other partitions.
+        such as one without a leader. The next call continues with the other partitions. A cancelled call loses no
+        record: the next one returns them.
         """
         found = await self.fetch_partition(max_wait)
         return [] if found is None else found.records
 
     async def fetch_partition(self, max_wait: float = 1.0) -> PartitionRecords | None:
-        """As ``fetch``, with the partition and its end offset; None when nothing came."""
+        """As ``fetch``, with the partition and its end offset; None when nothing came within ``max_wait`` seconds."""
         return await self._fetch(self._fetcher.take, max_wait)
 
     async def fetch_arrow(self, max_wait: float = 1.0, *, with_headers: bool = False) -> Any:
@@ -266,8 +287,10 @@ class PartitionReader:
             self._fetcher.pause(loop.time())
 
     async def __aiter__(self) -> AsyncIterator[ConsumedRecord]:
-        """All records from the positions on, endless unless every partition has a ``stop_at``; in order per
-        partition.
+        """All records from the positions on, endless unless every partition has a ``stop_at``; in order per partition.
+
+        Raises as ``fetch``. Positions move by whole fetches: after leaving the loop early, ``seek`` to the offset after
+        the last record that was used.
         """
         while not self.is_finished:
             for record in await self.fetch():

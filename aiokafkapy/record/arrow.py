@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from ..errors import SerializationError
 from .columns import BytesColumn, Columns, HeadersColumn, Layout, NumberColumn
@@ -23,7 +23,28 @@ from .columns import BytesColumn, Columns, HeadersColumn, Layout, NumberColumn
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BatchReader", "ColumnNames", "RecordTable", "TableSchema", "open_table", "pyarrow_for"]
+__all__ = [
+    "ArrowArray",
+    "ArrowStream",
+    "BatchReader",
+    "ColumnNames",
+    "RecordTable",
+    "TableSchema",
+    "open_table",
+    "pyarrow_for",
+]
+
+
+class ArrowStream(Protocol):
+    """A table, as polars, pandas, DuckDB and others have it (the Arrow PyCapsule interface)."""
+
+    def __arrow_c_stream__(self) -> object: ...
+
+
+class ArrowArray(Protocol):
+    """A batch of rows, the same way."""
+
+    def __arrow_c_array__(self) -> object: ...
 
 
 class ColumnNames(NamedTuple):
@@ -60,7 +81,7 @@ class RecordTable(NamedTuple):
     row_count: int | None
 
 
-def open_table(data: Any) -> RecordTable:
+def open_table(data: object) -> RecordTable:
     """The batches of a pyarrow Table or RecordBatch, or of any object with the Arrow PyCapsule interface.
 
     Raises TypeError for anything else, and ModuleNotFoundError without pyarrow.

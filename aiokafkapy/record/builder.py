@@ -402,7 +402,7 @@ def plain_sizes(values: list[Any]) -> tuple[array[int], int] | None:
 _PLAIN: Final = frozenset((bytes, type(None)))
 
 
-def plain_headers(headers: Any) -> tuple[tuple[str, bytes | None], ...] | None:
+def plain_headers(headers: object) -> tuple[tuple[str, bytes | None], ...] | None:
     """A list or tuple of headers as a tuple, if each is a tuple of an ASCII str and bytes or None; else None."""
     if type(headers) is not tuple and type(headers) is not list:
         return None
@@ -415,7 +415,7 @@ def plain_headers(headers: Any) -> tuple[tuple[str, bytes | None], ...] | None:
     return given
 
 
-def plain_number(number: Any) -> int:
+def plain_number(number: object) -> int:
     """``number`` if it is exactly an int, not negative, and fits into 64 bits; else -1."""
     return number if type(number) is int and 0 <= number < 2**63 else -1
 

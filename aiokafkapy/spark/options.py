@@ -23,6 +23,7 @@ from typing import Final, NoReturn, TypeVar
 
 from ..client.config import ClientConfig
 from ..client.options.foreign_options import SECURITY_NAMES, is_built_in
+from ..common import HIDDEN
 from ..errors import ConfigurationError
 from ..observability import get_logger, is_secret_name
 from ..security.protocols import has_sasl, has_tls
@@ -275,4 +276,4 @@ def _shown(name: str, value: T) -> T | str:
     names = [*KAFKA_OPTIONS, *(name.replace("_", ".") for name in (*ClientConfig.model_fields, *SECURITY_NAMES))]
     meant = difflib.get_close_matches(given, names, n=1, cutoff=0.8)
     is_secret = any(map(is_secret_name, (given, *meant))) or "PRIVATE KEY-----" in str(value)
-    return "<hidden>" if is_secret else value
+    return HIDDEN if is_secret else value

@@ -98,6 +98,9 @@ class ApacheKafka:
     release from 3.9 on in Maven Central. ``security`` adds listeners, whose addresses ``bootstrap_servers_of`` returns;
     PLAINTEXT stays available to tests. ``plugins`` are jars and directories of classes behind Kafka's own jars, for
     classes that ``config`` names, such as ``metric.reporters``.
+
+    The id of a node that does not exist is a KeyError, and calls about topics raise OSError if no node answers.
+    Cancelling a call does not stop its work, which a thread does; only a tool is killed.
     """
 
     def __init__(
@@ -172,7 +175,9 @@ class ApacheKafka:
         return self._nodes[node_id].data / f"{topic}-{partition}"
 
     def __enter__(self) -> Self:
-        """Start all nodes and return when each knows all of them; blocks. Cleans up when it fails."""
+        """Start all nodes and return when each knows all of them; blocks. Raises KafkaUnavailableError without Java or
+        jars, and as ``start``; cleans up then.
+        """
         self.tools = KafkaTools(self.version)
         shared_memory = Path("/dev/shm")  # a tmpfs on Linux
         parent = shared_memory if os.access(shared_memory, os.W_OK) else None
@@ -212,7 +217,7 @@ class ApacheKafka:
         await asyncio.to_thread(self.__exit__)
 
     def kill(self, node_id: int) -> None:
-        """kill -9: the node is gone when this returns. Its files and its address stay."""
+        """kill -9: the node is gone when this returns. Its files and its address stay. Does nothing if it is down."""
         self._end(self._nodes[node_id], signal.SIGKILL, STOP_TIMEOUT)
 
     async def stop(self, node_id: int) -> None:
@@ -220,16 +225,18 @@ class ApacheKafka:
         await asyncio.to_thread(self._end, self._nodes[node_id], signal.SIGTERM, STOP_TIMEOUT)
 
     async def start(self, node_id: int) -> None:
-        """Start a node that is down, and return when it and all running nodes know each other."""
+        """Start a node that is down, and return when it and all running nodes know each other. Raises
+        KafkaUnavailableError, with the end of the nodes' logs, if a node dies or this takes more than two minutes.
+        """
         await asyncio.to_thread(self._start, [self._nodes[node_id]])
 
     async def restart(self, node_id: int) -> None:
-        """``stop``, then ``start``."""
+        """``stop``, then ``start``; raises as that."""
         await self.stop(node_id)
         await self.start(node_id)
 
     async def restore(self) -> None:
-        """Start every node that is down."""
+        """Start every node that is down; returns and raises as ``start``."""
         await asyncio.to_thread(self.restore_blocking)
 
     def restore_blocking(self) -> None:
@@ -237,7 +244,9 @@ class ApacheKafka:
         self._start(self._nodes.values())
 
     def pause(self, node_id: int) -> None:
-        """SIGSTOP: the node keeps its connections but answers nothing until ``resume``. Returns when it has stopped."""
+        """SIGSTOP: the node keeps its connections but answers nothing until ``resume``. Returns when it has stopped;
+        raises TimeoutError after ten seconds. Does nothing if it is down.
+        """
         process = self._nodes[node_id].process
         if process is not None and process.poll() is None:
             stop_process(process.pid)
@@ -247,7 +256,7 @@ class ApacheKafka:
         self._signal(self._nodes[node_id], signal.SIGCONT)
 
     async def add_node(self) -> int:
-        """Add a broker without partitions to the running cluster; returns its id."""
+        """Add a broker without partitions to the running cluster; returns its id, and raises as ``start``."""
         node = self._new_node(max(self._nodes) + 1, controller=False)
         self._nodes[node.node_id] = node
         await asyncio.to_thread(self._start, [node])
@@ -260,16 +269,24 @@ class ApacheKafka:
         replication_factor: int | None = None,
         config: Mapping[str, object] | None = None,
     ) -> None:
-        """Create a topic, replicated on up to three nodes; returns when every node knows its leaders."""
+        """Create a topic, replicated on up to three nodes; returns when every node knows its leaders. Raises
+        TopicAlreadyExistsError or the broker's other error, and KafkaTimeoutError if they are not known half a minute
+        after its answer.
+        """
         replicas = replication_factor or min(3, len(self._nodes))
         await asyncio.to_thread(self.admin.create_topic, name, partitions, replicas, config or {}, ADMIN_TIMEOUT)
 
     async def delete_topic(self, name: str) -> None:
-        """Delete a topic; returns when no node knows it."""
+        """Delete a topic; returns when no node knows it. Raises UnknownTopicOrPartitionError if there is none, and
+        KafkaTimeoutError if one still knows it half a minute after the answer.
+        """
         await asyncio.to_thread(self.admin.delete_topic, name, ADMIN_TIMEOUT)
 
     async def add_partitions(self, name: str, total: int) -> None:
-        """Grow a topic to ``total`` partitions; returns when every node knows their leaders."""
+        """Grow a topic to ``total`` partitions; returns when every node knows their leaders. Raises
+        InvalidPartitionsError if there are as many or more, UnknownTopicOrPartitionError, and KafkaTimeoutError as
+        ``create_topic``.
+        """
         await asyncio.to_thread(self.admin.add_partitions, name, total, ADMIN_TIMEOUT)
 
     async def partitions_of(self, name: str) -> dict[int, PartitionState]:
@@ -277,7 +294,7 @@ class ApacheKafka:
         return await asyncio.to_thread(self.admin.partitions, name)
 
     async def leader_of(self, name: str, partition: int = 0) -> int:
-        """The id of a partition's leader, -1 for none."""
+        """The id of a partition's leader, -1 for none. Raises KeyError if there is no such partition."""
         return (await self.partitions_of(name))[partition].leader
 
     async def elect_leaders(self, name: str, partitions: Collection[int] | None = None) -> list[int]:

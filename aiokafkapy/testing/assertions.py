@@ -51,7 +51,7 @@ class HasRecords(Protocol):
     """``DevBroker`` and ``MockProducer``."""
 
     def records(self, topic: str, partition: int | None = ...) -> list[ConsumedRecord]:
-        """The records of a topic, of all partitions with None."""
+        """The records of a topic, or of a partition, in order of partition, then offset."""
 
 
 def assert_produced(

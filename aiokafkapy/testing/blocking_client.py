@@ -11,7 +11,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from aiokafkapy.errors import ElectionNotNeededError, KafkaTimeoutError, UnknownTopicOrPartitionError, make
 from aiokafkapy.protocol.api import ApiKey
@@ -50,7 +50,7 @@ class PartitionState(NamedTuple):
     in_sync_replicas: tuple[int, ...]
 
 
-def exchange(address: Address, api_key: ApiKey, patience: float, **fields: object) -> Any:
+def exchange(address: Address, api_key: ApiKey, patience: float, **fields: object) -> Struct:
     """Connect, send one request, and return the body of its response; OSError for any failure of the connection.
 
     ``patience`` is the time-out in seconds, not called ``timeout`` because ``fields`` may have one of that name.
@@ -61,7 +61,8 @@ def exchange(address: Address, api_key: ApiKey, patience: float, **fields: objec
         connection.settimeout(patience)
         connection.sendall(request)
         (size,) = struct.unpack(">i", _receive(connection, 4))
-        return decode_response(api_key, version, _receive(connection, size))[1]
+        body: Struct = decode_response(api_key, version, _receive(connection, size))[1]
+        return body
 
 
 class Admin:
@@ -178,7 +179,7 @@ class Admin:
         what = f"the partitions of {name} have not moved to {dict(replicas)}"
         self._wait_until_all_know(name, have_moved, timeout, what)
 
-    def ask_any(self, api_key: ApiKey, patience: float, **fields: object) -> Any:
+    def ask_any(self, api_key: ApiKey, patience: float, **fields: object) -> Struct:
         """The response of the first broker that answers: in KRaft all of them forward requests to the controller."""
         failures = []
         for address in self._addresses():

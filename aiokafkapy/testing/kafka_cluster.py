@@ -70,8 +70,8 @@ class KafkaCluster:
         return topic
 
     async def records(self, topic: str, partition: int | None = None) -> list[ConsumedRecord]:
-        """The records of a topic, or of a partition, that are there now, partition by partition. Those of a transaction
-        that is open or aborted are none. Raises UnknownTopicOrPartitionError.
+        """The records of a topic, or of a partition, that are there now, as ``DevBroker.records`` has them. Those of a
+        transaction that is open or aborted are none. Raises UnknownTopicOrPartitionError.
         """
         async with PartitionReader(self._own_servers, isolation_level="read_committed") as reader:
             found = await reader.partitions_for(topic, _TIMEOUT)

@@ -38,6 +38,8 @@ SERVERS_VARIABLE: Final = "KAFKA_BOOTSTRAP_SERVERS"
 SEED_VARIABLE: Final = "AIOKAFKAPY_SIMULATION_SEED"
 """As in ``simulation.runner``."""
 SEEDS: Final = 100
+CLOSED_WITHIN: Final = 5.0
+"""Seconds. The producer itself would wait for delivery_timeout_ms, for each test that leaves a record undelivered."""
 KINDS: Final = ("dev", "memory", "proxy", "real")
 
 _HAS_PYTEST_ASYNCIO = importlib.util.find_spec("pytest_asyncio") is not None
@@ -107,11 +109,19 @@ async def kafka_broker(kafka_cluster: KafkaCluster) -> DevBroker:
 
 @_async_fixture
 async def kafka_producer(kafka_cluster: KafkaCluster, request: pytest.FixtureRequest) -> AsyncIterator[KafkaProducer]:
-    """A started ``KafkaProducer`` on ``kafka_cluster``; closed, and so flushed, after the test."""
+    """A started ``KafkaProducer`` on ``kafka_cluster``; closed, and so flushed, after the test, in ``CLOSED_WITHIN``
+    seconds at most. Faults that the test has left in a dev broker's ``controls`` are cleared before.
+    """
     from aiokafkapy import KafkaProducer
 
-    async with KafkaProducer(kafka_cluster.bootstrap_servers, **_options(request, "kafka_producer")) as producer:
+    producer: KafkaProducer = KafkaProducer(kafka_cluster.bootstrap_servers, **_options(request, "kafka_producer"))
+    await producer.start()
+    try:
         yield producer
+    finally:
+        if kafka_cluster.broker is not None:
+            kafka_cluster.broker.controls.clear()
+        await producer.close(CLOSED_WITHIN)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Final, Generic, Literal, TypeVar
+from typing import Final, Generic, Literal, NoReturn, TypeVar
 from uuid import uuid4
 
 from aiokafkapy.common import JsonObject
@@ -98,44 +98,94 @@ class CloudEvents(Generic[M]):
             content_type = _text(attributes.pop("datacontenttype"))
             named = tuple((f"ce_{name}", _text(one)) for name, one in attributes.items())
             return data, (("content-type", content_type), *named)
-        event: dict[str, object] = dict(attributes)
+        written = json.dumps(attributes, ensure_ascii=False, separators=(",", ":")).encode()
         if _is_json(self._datacontenttype):
-            try:
-                event["data"] = json.loads(data)
-            except ValueError as error:
-                raise SerializationError(
-                    f"datacontenttype is {self._datacontenttype!r}, and the data no JSON"
-                ) from error
+            member = b'"data":' + self._checked_json(data)
         else:
-            event["data_base64"] = base64.b64encode(data).decode("ascii")
-        written = json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
-        return written, (("content-type", f"{_STRUCTURED}; charset=UTF-8".encode()),)
+            member = b'"data_base64":"' + base64.b64encode(data) + b'"'
+        return written[:-1] + b"," + member + b"}", (("content-type", f"{_STRUCTURED}; charset=UTF-8".encode()),)
+
+    # internals
+
+    def _checked_json(self, data: bytes) -> bytes:
+        """The data as it is, in UTF-8. Written anew, a number of many digits would be another one."""
+        try:
+            text = _text_of(data)
+            json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_json)
+        except (ValueError, RecursionError) as error:
+            raise SerializationError(f"datacontenttype is {self._datacontenttype!r}, and the data no JSON") from error
+        return text.encode()
 
 
-def from_cloud_event(value: bytes, headers: Iterable[tuple[str, bytes | None]]) -> tuple[JsonObject, bytes] | None:
+def from_cloud_event(
+    value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
+) -> tuple[JsonObject, bytes] | None:
     """The attributes and the data of a record that is a CloudEvent, in either mode; None when it is not a CloudEvent.
+    Without a value only one in binary mode is an event, of no data.
 
     Raises ValueError for a structured event that cannot be read.
     """
     pairs = {name.lower(): one for name, one in headers if one is not None}
     content_type = pairs.get("content-type", b"").decode(errors="replace")
     if content_type.lower().startswith(_STRUCTURED):
-        try:
-            event = json.loads(value)
-        except RecursionError:
-            raise ValueError("a structured CloudEvent nests too deep") from None
-        if not isinstance(event, dict) or not isinstance(event.get("data_base64", ""), str):
-            raise ValueError("a structured CloudEvent is a JSON object, and its data_base64 text")
-        if "data_base64" in event:
-            return event, base64.b64decode(event.pop("data_base64"), validate=True)
-        data = event.pop("data", None)
-        return event, json.dumps(data, ensure_ascii=False).encode()
+        return None if value is None else _structured(value)
     if "ce_specversion" not in pairs:
         return None
     attributes: JsonObject = {name[3:]: one.decode() for name, one in pairs.items() if name.startswith("ce_")}
     if content_type:
         attributes["datacontenttype"] = content_type
-    return attributes, value
+    return attributes, b"" if value is None else value
+
+
+def _structured(value: bytes) -> tuple[JsonObject, bytes]:
+    text = _text_of(value)
+    try:
+        event = json.loads(text)
+        if not isinstance(event, dict) or not isinstance(event.get("data_base64", ""), str):
+            raise ValueError("a structured CloudEvent is a JSON object, and its data_base64 text")
+        written = _member(text, "data")
+    except RecursionError:
+        raise ValueError("a structured CloudEvent nests too deep") from None
+    if "data_base64" in event:
+        return event, base64.b64decode(event.pop("data_base64"), validate=True)
+    data = event.pop("data", None)
+    kind = event.get("datacontenttype")
+    if isinstance(data, str) and isinstance(kind, str) and not _is_json(kind):
+        return event, data.encode()  # text of another kind, as a JSON string
+    return event, written.encode()
+
+
+def _member(text: str, wanted: str) -> str:
+    """A member's value in the text of a JSON object, as it is there; null without one. The text has been read before.
+
+    The value that was read is not the same: a number of many digits is another one.
+    """
+    read = json.JSONDecoder().raw_decode
+    found = "null"
+    place = text.index("{") + 1
+    while text[(place := _behind_space(text, place))] != "}":
+        name, place = read(text, place)
+        start = _behind_space(text, text.index(":", place) + 1)
+        _, place = read(text, start)
+        if name == wanted:
+            found = text[start:place]  # of several the last, as ever
+        place = _behind_space(text, place)
+        place += text[place] == ","
+    return found
+
+
+def _behind_space(text: str, place: int) -> int:
+    while text[place] in " \t\n\r":
+        place += 1
+    return place
+
+
+def _text_of(data: bytes) -> str:
+    return bytes(data).decode(json.detect_encoding(data))
+
+
+def _no_json(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def _checked(name: str, value: object) -> str | int | bool:

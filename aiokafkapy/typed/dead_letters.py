@@ -1,20 +1,17 @@
 """Dead letters: records that are refused for good go to another topic, with the reason in their headers.
 
-Owns which errors are for good, the form of a dead letter, and how many may be under way. It stands around a
-producer's calls and needs nothing inside it. Kafka's counterparts are Connect's ``errors.deadletterqueue.topic.name``
-and Streams' dead-letter queue (KIP-1034); its producer has none.
+Owns which errors are for good, and how many dead letters may be under way; ``letter_form`` has what is in one. It
+stands around a producer's calls and needs nothing inside it. Kafka's counterparts are Connect's
+``errors.deadletterqueue.topic.name`` and Streams' dead-letter queue (KIP-1034); its producer has none.
 
 Rules:
 
 - The caller gets the original error, always and first; a dead letter is beside it, never in its place.
 - It goes by a producer of its own, with no serializers, outside any transaction. A dead letter that fails is logged and
   counted, and never a dead letter again; records of a dead-letter topic are none either.
-- Bounded: so many under way, and no more bytes than ``max_payload_bytes`` of key, value and headers each; data over the
-  bound is left out, and a header says so. A letter over the number is dropped, counted and logged.
-- Data that a schema's rules encrypt is hidden in the dead letter too, and left out where that cannot be; a rule whose
-  action is ``DLQ`` names its topic, and is named in headers.
-- Headers have the error's class and its text, of our own words only: the message of a user's serializer may have the
-  data in it, and is left out. The value itself is unchanged, so the topic needs the same rights as the original.
+- Bounded: so many under way, and no more bytes than ``max_payload_bytes`` of key, value and headers each, and than its
+  producer sends in one record. A letter over the number is dropped, counted and logged.
+- Data that a schema's rules encrypt is hidden in the dead letter too; a rule whose action is ``DLQ`` names its topic.
 
 Events: ``dead_letter.written`` (warning; topic, dead_letter_topic, error), ``dead_letter.failed`` (error; topic,
 dead_letter_topic, error), ``dead_letter.dropped`` (error; topic, max_pending); rate-limited by topic.
@@ -27,11 +24,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from time import monotonic, time
+from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack
-
-from pydantic_core import to_json
+from typing import TYPE_CHECKING, Final, Self, TypeAlias, Unpack
 
 from aiokafkapy.common import check_topic_name
 from aiokafkapy.errors import (
@@ -48,8 +43,10 @@ from aiokafkapy.errors import (
     UnsupportedForMessageFormatError,
 )
 from aiokafkapy.observability import RateLimitedLogger, get_logger
-from aiokafkapy.producer.records import CallOverflow, HeadersLike, ProducerRecord, RecordMetadata
+from aiokafkapy.producer.intake.bulk import check_items
+from aiokafkapy.producer.records import CallOverflow, ProducerRecord, RecordMetadata
 
+from .letter_form import letter_of, redacted, rule_of
 from .record_producer import RecordOptions, RecordProducer
 
 if TYPE_CHECKING:
@@ -67,11 +64,12 @@ _PERMANENT: Final = (
     TopicAuthorizationFailedError,
     UnsupportedForMessageFormatError,
 )
-_MESSAGE_CHARACTERS: Final = 1_000
-_PREFIX: Final = "dead_letter."
 _SUFFIX: Final = ".dlq"
 
 _logger = get_logger(__name__)
+
+Hidden: TypeAlias = Callable[[ProducerRecord], ProducerRecord]
+"""Makes a record without the data that a dead-letter topic's readers must not see."""
 
 
 def is_permanent(error: BaseException) -> bool:
@@ -81,9 +79,17 @@ def is_permanent(error: BaseException) -> bool:
     the record, and for a record that may have been written all the same.
     """
     if isinstance(error, SerializationError):
-        cause = error.__cause__
-        return not isinstance(cause, (TimeoutError, OSError)) and not getattr(cause, "retriable", False)
+        return _is_of_data(error.__cause__)
     return isinstance(error, _PERMANENT) and not error.outcome_unknown
+
+
+def _is_of_data(cause: BaseException | None) -> bool:
+    """Whether a serializer failed for the data or its schema, and not for the state of something that it uses."""
+    if isinstance(cause, KafkaError):
+        # A registry's refusal of the schema says so itself.
+        return isinstance(cause, (SerializationError, *_PERMANENT)) or getattr(cause, "refuses_schema", False)
+    is_passing = isinstance(cause, (TimeoutError, OSError, asyncio.CancelledError))
+    return not is_passing and not getattr(cause, "retriable", False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,43 +155,29 @@ class DeadLetters:
         """The producer, with its refused records sent here."""
         return GuardedProducer(producer, self)
 
-    def refuse(self, record: ProducerRecord, error: BaseException) -> bool:
-        """Send a record here if its error is for good; never waits, never raises. True when it is under way.
+    def refuse(self, record: ProducerRecord, error: BaseException, hidden: Hidden | None = None) -> bool:
+        """Send a record here, as ``hidden`` leaves it, if its error is for good; never waits, never raises. True when
+        it is under way.
 
         For callers of their own; a guarded producer does it by itself.
         """
         try:
             if not self._is_permanent(error):
                 return False
-            rule = _rule_of(error)
-            topic = getattr(rule, "dead_letter_topic", None) or self._topic_for(str(record.topic))
-            if self._is_dead_letter_topic(record.topic) or record.topic == topic:
-                return False
-            self._names.add(topic)
-            loop = asyncio.get_running_loop()
-            if len(self._pending) >= self._max_pending:
-                self._dropped += 1
-                now, limit = loop.time(), self._max_pending
-                self._log.log(
-                    ("dropped", topic), now, logging.ERROR, "dead_letter.dropped", topic=record.topic, max_pending=limit
-                )
-                return False
-            letter = _letter(topic, record, error, self._max_payload)
-            task = loop.create_task(self._send(letter, record.topic, type(error).__name__))
-        except Exception as problem:  # of a function of the user's, or no loop runs
+            return self._begin(record if hidden is None else hidden(record), error)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as problem:  # of a function of the user's, a CancelledError too; or no loop runs
             self._failed += 1
+            name = record.topic if isinstance(record.topic, str) else f"a {type(record.topic).__name__}"
             text = type(problem).__name__
-            self._log.log(
-                "refuse", monotonic(), logging.ERROR, "dead_letter.failed", topic=str(record.topic), error=text
-            )
+            self._log.log("refuse", monotonic(), logging.ERROR, "dead_letter.failed", topic=name, error=text)
             return False
-        self._pending.add(task)
-        task.add_done_callback(self._pending.discard)
-        return True
 
     async def drain(self) -> None:
         """Wait until the records that guarded calls have under way have their outcome, and the dead letters of those
-        that are refused. The producers' ``delivery_timeout_ms`` bounds it.
+        that are refused. The producers' ``delivery_timeout_ms`` bounds it. A ``send`` or ``send_many`` that is awaited
+        still is its caller's to wait for.
         """
         while self._pending or self._watched:
             if self._pending:
@@ -195,12 +187,7 @@ class DeadLetters:
                     self._all_told = asyncio.get_running_loop().create_future()
                 await asyncio.shield(self._all_told)
 
-    def watch(
-        self,
-        record: ProducerRecord,
-        delivery: Delivery,
-        hidden: Callable[[ProducerRecord], ProducerRecord] | None = None,
-    ) -> None:
+    def watch(self, record: ProducerRecord, delivery: Delivery, hidden: Hidden | None = None) -> None:
         """Make a dead letter of an accepted record, as ``hidden`` leaves it, if its outcome is an error for good."""
         self._watched += 1
         delivery.add_done_callback(partial(self._on_done, record, hidden))
@@ -215,20 +202,38 @@ class DeadLetters:
 
     # asyncio callbacks
 
-    def _on_done(
-        self,
-        record: ProducerRecord,
-        hidden: Callable[[ProducerRecord], ProducerRecord] | None,
-        delivery: Delivery,
-    ) -> None:
-        self._watched -= 1
-        error = delivery.exception()
-        if error is not None:
-            self.refuse(record if hidden is None else hidden(record), error)
-        if not self._watched and self._all_told is not None and not self._all_told.done():
-            self._all_told.set_result(None)
+    def _on_done(self, record: ProducerRecord, hidden: Hidden | None, delivery: Delivery) -> None:
+        try:
+            error = delivery.exception()
+            if error is not None:
+                self.refuse(record, error, hidden)
+        finally:  # drain() waits for it
+            self._watched -= 1
+            if not self._watched and self._all_told is not None and not self._all_told.done():
+                self._all_told.set_result(None)
 
     # internals
+
+    def _begin(self, record: ProducerRecord, error: BaseException) -> bool:
+        """Send the letter of a record, unless it is one itself or too many are under way."""
+        rule = rule_of(error)
+        topic = getattr(rule, "dead_letter_topic", None) or self._topic_for(str(record.topic))
+        if self._is_dead_letter_topic(record.topic) or record.topic == topic:
+            return False
+        self._names.add(topic)
+        loop = asyncio.get_running_loop()
+        if len(self._pending) >= self._max_pending:
+            self._dropped += 1
+            now, limit = loop.time(), self._max_pending
+            self._log.log(
+                ("dropped", topic), now, logging.ERROR, "dead_letter.dropped", topic=record.topic, max_pending=limit
+            )
+            return False
+        letter = letter_of(topic, record, error, self._max_payload, self._producer.config.max_request_size)
+        task = loop.create_task(self._send(letter, record.topic, type(error).__name__))
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
+        return True
 
     def _topic_for(self, original: str) -> str:
         if self._topic is None:
@@ -273,27 +278,35 @@ class GuardedProducer:
         """The producer's options."""
         return self.producer.config
 
-    async def send(self, topic: str, value: Any = None, **options: Unpack[RecordOptions]) -> RecordMetadata:
-        """Send one record and wait until it is delivered."""
+    async def send(self, topic: str, value: object = None, **options: Unpack[RecordOptions]) -> RecordMetadata:
+        """Send one record and wait until it is delivered. Where the call is cancelled and the record goes on, it is
+        watched as one of ``enqueue``.
+        """
         record = _record_of(topic, value, options)
         try:
             return await self.producer.send(topic, value, **options)
+        except asyncio.CancelledError as cancelled:
+            self._watch_left((record,), cancelled)
+            raise
         except Exception as error:
             self.refuse(record, error)
             raise
 
-    async def enqueue(self, topic: str, value: Any = None, **options: Unpack[RecordOptions]) -> Delivery:
+    async def enqueue(self, topic: str, value: object = None, **options: Unpack[RecordOptions]) -> Delivery:
         """Wait until the record is accepted; await the delivery for its outcome."""
         record = _record_of(topic, value, options)
         try:
             delivery = await self.producer.enqueue(topic, value, **options)
+        except asyncio.CancelledError as cancelled:
+            self._watch_left((record,), cancelled)
+            raise
         except Exception as error:
             self.refuse(record, error)
             raise
         self._dead_letters.watch(record, delivery, self._hidden)
         return delivery
 
-    def send_nowait(self, topic: str, value: Any = None, **options: Unpack[RecordOptions]) -> Delivery:
+    def send_nowait(self, topic: str, value: object = None, **options: Unpack[RecordOptions]) -> Delivery:
         """Never wait."""
         record = _record_of(topic, value, options)
         try:
@@ -307,16 +320,23 @@ class GuardedProducer:
     async def send_many(
         self,
         topic: str,
-        values_or_records: Iterable[Any],
+        values_or_records: Iterable[object],
         *,
         return_exceptions: bool = False,
         overflow: CallOverflow | None = None,
     ) -> Sequence[RecordMetadata | BaseException]:
-        """Send many and wait for all. It holds all of them until then."""
+        """Send many and wait for all. It holds all of them until then. An error of the iterable itself is raised when
+        the records before it have their outcome.
+        """
+        check_items(values_or_records)
         sent: list[ProducerRecord] = []
-        outcomes = await self.producer.send_many(
-            topic, self._remembered(topic, values_or_records, sent), return_exceptions=True, overflow=overflow
-        )
+        problems: list[BaseException] = []
+        records = self._remembered(topic, values_or_records, sent, problems)
+        try:
+            outcomes = await self.producer.send_many(topic, records, return_exceptions=True, overflow=overflow)
+        except asyncio.CancelledError as cancelled:
+            self._watch_left(sent, cancelled)
+            raise
         first: BaseException | None = None
         failed = 0
         for record, outcome in zip(sent, outcomes, strict=True):
@@ -324,6 +344,8 @@ class GuardedProducer:
                 failed += 1
                 first = first or outcome
                 self.refuse(record, outcome)
+        if problems:
+            raise problems[0]
         if first is not None and not return_exceptions:
             first.add_note(f"{failed} of {len(sent)} records of send_many() failed")
             raise first
@@ -331,22 +353,44 @@ class GuardedProducer:
 
     def refuse(self, record: ProducerRecord, error: BaseException) -> None:
         """Make a dead letter of a record if its error is for good."""
-        self._dead_letters.refuse(self._hidden(record), error)
+        self._dead_letters.refuse(record, error, self._hidden)
 
     # internals
+
+    def _watch_left(self, records: Sequence[ProducerRecord], cancelled: asyncio.CancelledError) -> None:
+        """A call was cancelled: watch its records that go on all the same."""
+        # A producer that does not tell of them, somebody's own, has none that could be watched.
+        for record, one in zip(records, getattr(cancelled, "deliveries", ()), strict=False):
+            if isinstance(one, BaseException):
+                self.refuse(record, one)
+            else:
+                self._dead_letters.watch(record, one, self._hidden)
 
     def _hidden(self, record: ProducerRecord) -> ProducerRecord:
         """The record without the data that a serializer's rules encrypt: the dead-letter topic has other readers."""
         config = self.producer.config
-        key = _redacted(config.key_serializer, record.topic, record.key)
-        value = _redacted(config.value_serializer, record.topic, record.value)
+        key = redacted(config.key_serializer, record.topic, record.key)
+        value = redacted(config.value_serializer, record.topic, record.value)
         if key is record.key and value is record.value:
             return record
         return ProducerRecord(record.topic, value, key, record.partition, record.timestamp_ms, record.headers)
 
     @staticmethod
-    def _remembered(topic: str, items: Iterable[object], sent: list[ProducerRecord]) -> Iterator[ProducerRecord]:
-        for item in items:
+    def _remembered(
+        topic: str, items: Iterable[object], sent: list[ProducerRecord], problems: list[BaseException]
+    ) -> Iterator[ProducerRecord]:
+        """The records, which are put into ``sent`` too; at an error of the iterable, put into ``problems``, no more."""
+        iterator = iter(items)
+        while True:
+            try:
+                item = next(iterator)
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except StopIteration:
+                return
+            except BaseException as problem:  # raised from here it would end the call, and outcomes with it
+                problems.append(problem)
+                return
             record = item if isinstance(item, ProducerRecord) else ProducerRecord(topic, item)
             sent.append(record)
             yield record
@@ -364,95 +408,3 @@ def _record_of(topic: str, value: object, options: RecordOptions) -> ProducerRec
     )
     options["headers"] = record.headers
     return record
-
-
-def _letter(topic: str, record: ProducerRecord, error: BaseException, limit: int) -> ProducerRecord:
-    """The dead letter of a record."""
-    key, key_form = _bytes_of(record.key, limit)
-    value, value_form = _bytes_of(record.value, limit)
-    partition = record.partition if record.partition is not None else getattr(error, "partition", None)
-    timestamp: Any = record.timestamp_ms
-    if not isinstance(timestamp, int):
-        timestamp = int((time() if timestamp is None else timestamp.timestamp()) * 1000)
-    kept = _own_headers(record.headers, limit)
-    about = {
-        "topic": record.topic,
-        "partition": "" if partition is None else partition,
-        "timestamp_ms": timestamp,
-        "error": f"{type(error).__module__}.{type(error).__qualname__}",
-        "message": _message(error),
-        "key_form": key_form,
-        "value_form": value_form,
-    }
-    if kept is None:
-        about["headers"] = "left out"
-    told = [(f"{_PREFIX}{name}", str(one).encode(errors="replace")) for name, one in about.items()]
-    rule = _rule_of(error)
-    if rule is not None:
-        told += [*rule.dead_letter_headers, ("__rule.topic", str(record.topic).encode(errors="replace"))]
-    return ProducerRecord(topic, value, key, headers=[*(kept or []), *told])
-
-
-def _rule_of(error: BaseException) -> Any:
-    """The failure of a data contract's rule, whose action is ``DLQ``, that is the error or its cause; else None."""
-    for one in (error, error.__cause__):
-        if getattr(one, "is_dead_letter", False):
-            return one
-    return None
-
-
-def _redacted(serializer: object, topic: str, data: object) -> object:
-    """The data as a dead letter may have it: a serializer that encrypts decides which parts are hidden."""
-    serializer = getattr(data, "serializer", serializer)  # of a typed topic's
-    redact = getattr(serializer, "redacted", None)
-    if redact is None or data is None:
-        return data
-    try:
-        return redact(topic, getattr(data, "original", data))
-    except Exception:  # data that cannot be hidden is left out
-        return None
-
-
-def _bytes_of(data: object, limit: int) -> tuple[bytes | None, str]:
-    """Key or value as bytes, and how they came to be: as they were, as JSON, or not at all."""
-    data = getattr(data, "original", data)  # of a typed topic's
-    if data is None:
-        return None, "none"
-    try:
-        if isinstance(data, (bytes, bytearray, memoryview)):
-            written, form = bytes(data), "bytes"
-        elif isinstance(data, str):
-            written, form = data.encode(), "text"
-        else:
-            written, form = to_json(data, fallback=lambda one: f"a {type(one).__name__}"), "json"
-    except Exception:  # of any object that the caller gave: the error that is raised already is about it
-        return None, f"left out: a {type(data).__name__}"
-    if len(written) > limit:
-        return None, f"left out: {len(written)} bytes, at most {limit} are kept"
-    return written, form
-
-
-def _own_headers(headers: HeadersLike | None, limit: int) -> list[tuple[str, bytes | None]] | None:
-    """The record's own headers, or None where they are too large or no headers at all."""
-    if headers is None:
-        return []
-    try:
-        pairs = [(name, None if one is None else bytes(one)) for name, one in _items(headers)]
-        size = sum(len(name.encode()) + len(one or b"") for name, one in pairs)
-    except Exception:  # a wrong header may be why the record was refused
-        return None
-    return pairs if size <= limit else None
-
-
-def _items(headers: HeadersLike) -> Iterable[tuple[str, bytes | None]]:
-    return headers.items() if hasattr(headers, "items") else headers
-
-
-def _message(error: BaseException) -> str:
-    """The error's text without the words of a caller's code."""
-    cause = error.__cause__
-    if isinstance(error, SerializationError) and cause is not None and not isinstance(cause, KafkaError):
-        text = f"{type(error).summary()} ({type(cause).__module__}.{type(cause).__qualname__})"
-    else:
-        text = str(error)
-    return text if len(text) <= _MESSAGE_CHARACTERS else f"{text[:_MESSAGE_CHARACTERS]}..."

@@ -5,7 +5,9 @@ Owns which of the two writes and reads a type. It knows no topic and no record. 
 Rules:
 
 - Written JSON can be read as the type. pydantic refuses a value of another one; msgspec writes any, so its JSON is read
-  once before it is sent.
+  once before it is sent. Aliases that a model has for writing alone are its owner's business.
+- NaN and infinity, for which both write null, are refused, for nobody could tell them from nothing. A model may have
+  them as text, by pydantic's ``ser_json_inf_nan``.
 - msgspec is imported for a struct only, which its owner has imported before.
 """
 
@@ -13,9 +15,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple, get_args
 
 from pydantic import TypeAdapter
+from pydantic_core import to_json
 
 __all__ = ["JsonForm", "json_form"]
 
@@ -52,20 +56,36 @@ def _pydantic_form(model: Any) -> JsonForm:
 
     def write(value: object) -> bytes:
         # By default pydantic warns of a value of another type, and writes it.
-        return adapter.dump_json(value, by_alias=True, warnings="error")
+        data = adapter.dump_json(value, by_alias=True, warnings="error")
+        if b"null" in data:
+            _check_nulls(data, adapter.dump_python(value, mode="json", by_alias=True))
+        return data
 
     return JsonForm(write, adapter.validate_json)
 
 
 def _msgspec_form(model: object) -> JsonForm:
     # Of any: without stubs where it is not installed.
-    msgspec_json: Any = importlib.import_module("msgspec.json")
-    encode = msgspec_json.Encoder().encode
-    decode = msgspec_json.Decoder(model).decode
+    msgspec: Any = importlib.import_module("msgspec")
+    encode = msgspec.json.Encoder().encode
+    decode = msgspec.json.Decoder(model).decode
 
     def write(value: object) -> bytes:
         data: bytes = encode(value)
         decode(data)
+        if b"null" in data:
+            with suppress(TypeError):  # JSON that is in it as it is, ``msgspec.Raw``, has no other form
+                _check_nulls(data, msgspec.to_builtins(value))
         return data
 
     return JsonForm(write, decode)
+
+
+def _check_nulls(data: bytes, plain: object) -> None:
+    """Raise ValueError if there is a null in the JSON for a number that JSON has not; ``plain`` is what it was made of.
+
+    Written from that, such a number is a word of its own, and all else is the same.
+    """
+    written = to_json(plain, inf_nan_mode="constants")
+    if data.count(b"null") > written.count(b"null") and (b"NaN" in written or b"Infinity" in written):
+        raise ValueError("NaN and infinity are no numbers in JSON: they would be null")

@@ -29,7 +29,10 @@ class RecordOptions(TypedDict, total=False):
 
 
 class RecordProducer(Protocol):
-    """Takes records, one a call or many."""
+    """Takes records, one a call or many.
+
+    The CancelledError of a call has ``deliveries``: those of its records that go on all the same.
+    """
 
     @property
     def config(self) -> ProducerConfig:

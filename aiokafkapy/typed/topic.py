@@ -77,7 +77,7 @@ class Topic(Generic[M]):
         self._given_model = model
         self._key_of = key
         self._headers_of = headers
-        self._serializer: Any = serializer
+        self._serializer: Any = serializer  # called as its class says
         self._deserializer = deserializer
         self._cloud_events = cloud_events
         if model is not None:
@@ -96,9 +96,10 @@ class Topic(Generic[M]):
         return arguments[0]
 
     @property
-    def serializer(self) -> Any:
+    def serializer(self) -> Serializer[M] | None:
         """The serializer of its values; None for JSON."""
-        return self._serializer
+        serializer: Serializer[M] | None = self._serializer
+        return serializer
 
     def bind(self, producer: RecordProducer) -> BoundTopic[M]:
         """The topic with a producer: ``await orders.bind(producer).send(Order(...))``.
@@ -176,7 +177,9 @@ class Topic(Generic[M]):
             if error.topic is None:
                 error.topic = self.name
             raise
-        except Exception as error:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a CancelledError too: the caller was not cancelled
             raise SerializationError(
                 f"a {type(value).__name__} cannot be a record of topic {self.name!r}: {type(error).__name__}: {error}",
                 topic=self.name,

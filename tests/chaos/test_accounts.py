@@ -41,7 +41,7 @@ async def sent() -> tuple[Account, Log]:
     return account, log
 
 
-async def test_a_log_as_it_was_told_is_well() -> None:
+async def test_a_log_that_matches_the_reported_outcomes_passes() -> None:
     account, log = await sent()
     assert check_log(log, [account]) == []
 

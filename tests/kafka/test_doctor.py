@@ -30,7 +30,7 @@ async def test_a_real_broker_is_known_for_its_release(kafka: ApacheKafka, topic:
     assert facts(findings, "acl") == {"may_write": True}
 
 
-async def test_a_secured_broker_is_told_of_with_certificate_mechanism_and_rights(
+async def test_a_secured_broker_is_described_with_certificate_mechanism_and_rights(
     secure_kafka: ApacheKafka, security: KafkaSecurity, topic: str
 ) -> None:
     await secure_kafka.create_topic(topic)

@@ -147,7 +147,7 @@ async def test_an_application_s_metrics_and_the_id_are_those_of_the_producer(rec
     assert {push.client_instance_id for push in pushes} == {str(instance_id)}
 
 
-async def test_a_transactional_id_is_told(receiver: Receiver, topic: str) -> None:
+async def test_a_transactional_id_is_pushed(receiver: Receiver, topic: str) -> None:
     await receiver.kafka.create_topic(topic)
     producer = KafkaProducer(receiver.kafka.bootstrap_servers, client_id=topic, transactional_id=f"{topic}-x")
     async with producer, producer.transaction():

@@ -437,7 +437,9 @@ class TestThroughAProxy:
                         await producer.send(topic, b"%d" % turn, partition=0)
         assert await committed(node, topic) == [b"0", b"1"]
 
-    async def test_a_commit_without_an_answer_is_told_as_unknown_and_asked_again(self, node: Node, topic: str) -> None:
+    async def test_a_commit_without_an_answer_is_reported_as_unknown_and_asked_again(
+        self, node: Node, topic: str
+    ) -> None:
         async with (
             FaultProxy(node.bootstrap_servers) as net,
             transactional(net.bootstrap_servers, topic, max_block_ms=10_000) as producer,

@@ -123,7 +123,7 @@ async def test_cancelled_while_it_is_being_serialized_is_never_sent_and_holds_up
     assert await cluster.log(topic) == [b"quick"]
 
 
-async def test_cancelled_after_it_was_accepted_is_delivered_all_the_same(
+async def test_a_record_cancelled_after_it_was_accepted_is_still_delivered(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = await cluster.create_topic()
@@ -149,7 +149,7 @@ async def test_cancelled_after_it_was_accepted_is_delivered_all_the_same(
     assert warnings_in(caplog) == []
 
 
-async def test_a_failure_after_its_sender_was_cancelled_is_told_once_and_by_us(
+async def test_a_failure_after_its_sender_was_cancelled_is_logged_once_and_by_us(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing is "never retrieved" (the fixture ``silent_loop`` looks), and it is not lost either."""

@@ -187,7 +187,7 @@ async def test_an_unknown_topic_and_a_partition_out_of_range_are_told_apart(clus
     assert_says(not_ready.value, "promise-missing-too", "enqueue|partitions_for", topic="promise-missing-too")
 
 
-async def test_metadata_that_will_not_come_is_told_at_once(cluster: Cluster) -> None:
+async def test_metadata_that_will_not_come_fails_at_once(cluster: Cluster) -> None:
     """An invalid name, and a topic that one may not see: waiting would not help."""
 
     def unauthorized(request: Request, _: bytes) -> bytes:

@@ -67,9 +67,7 @@ HOSTILE: dict[str, Callable[[Request, bytes], bytes]] = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.INIT_PRODUCER_ID])
-async def test_an_answer_that_is_none_costs_its_connection_and_nothing_else(
-    cluster: Cluster, api: ApiKey, name: str
-) -> None:
+async def test_an_invalid_response_closes_only_its_connection(cluster: Cluster, api: ApiKey, name: str) -> None:
     """The broker has served the request. The client asks again for any answer that did not arrive."""
     topic = await cluster.create_topic()
     cluster.net.answer_next(api, Answer(replace=HOSTILE[name]), times=2)

@@ -417,7 +417,7 @@ async def test_a_whole_life_is_clean_with_warnings_as_errors_and_debug_mode(clus
     assert (status, out, slow.sub("", err).strip()) == (0, "True True\n", "")
 
 
-async def test_a_program_that_ends_with_sends_pending_is_told_only_of_its_mistake(
+async def test_a_program_that_ends_with_sends_pending_gets_only_the_warning_of_its_mistake(
     cluster: Cluster, program: Any
 ) -> None:
     """``asyncio.run`` cancels all tasks, ours too. Nothing hangs, and nothing is "never retrieved"."""

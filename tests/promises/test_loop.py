@@ -381,7 +381,7 @@ async def test_clean_in_asyncios_debug_mode(cluster: Cluster, caplog: pytest.Log
     assert not [record for record in caplog.records if record.name == "asyncio"]
 
 
-async def test_the_loops_lag_is_told(cluster: Cluster) -> None:
+async def test_the_loops_lag_is_measured(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
     started = time.monotonic()
     async with cluster.producer() as producer:

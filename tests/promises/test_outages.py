@@ -319,7 +319,9 @@ def _with_throttle_time(request: Request, frame: bytes, ms: int) -> bytes:
     return encode_response(body, request.correlation_id)
 
 
-async def test_a_hundred_thousand_records_of_a_thousand_partitions_ask_no_oftener(cluster: Cluster) -> None:
+async def test_a_hundred_thousand_records_of_a_thousand_partitions_request_metadata_no_more_often(
+    cluster: Cluster,
+) -> None:
     """All of them wait through an outage in which every Produce request is refused for stale metadata."""
     topic = await cluster.create_topic(partitions=1_000)
     async with cluster.producer(retry_backoff_ms=100, retry_backoff_max_ms=100, delivery_timeout_ms=60_000) as producer:

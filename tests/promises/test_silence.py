@@ -100,7 +100,7 @@ async def test_a_broker_that_never_answers_a_request_for_any_broker_is_not_asked
         assert_accounts_balance(producer, settled=True)
 
 
-async def test_a_broker_that_closes_as_it_is_written_to_surfaces_no_error(
+async def test_a_broker_that_closes_during_a_write_causes_no_visible_error(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The broker's own idle close while a request is on its way: it never sees the request."""

@@ -150,7 +150,7 @@ async def test_a_time_that_the_topic_does_not_take_fails_at_its_call(cluster: Cl
     assert await cluster.log(topic) == [b"first", b"taken"]
 
 
-async def test_acks_that_wait_for_too_few_replicas_are_told_of_once(
+async def test_acks_that_wait_for_too_few_replicas_are_reported_once(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = await cluster.create_topic(config={"min.insync.replicas": "2"})

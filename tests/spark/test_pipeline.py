@@ -130,7 +130,7 @@ def test_on_a_cluster_the_executors_use_the_shipped_package(broker: Broker, tmp_
 
 
 @pytest.mark.usefixtures("_java")
-def test_a_failure_in_spark_is_told_in_a_few_lines(broker: Broker, tmp_path: Path) -> None:
+def test_a_failure_in_spark_is_reported_in_a_few_lines(broker: Broker, tmp_path: Path) -> None:
     arguments = ["--bootstrap-servers", broker.bootstrap_servers, "--limit", "100", "--out", str(tmp_path)]
     _, said = run("pipeline", *arguments, "--master", "local[many]", code=1)
     assert said.startswith("error: the Spark job failed")

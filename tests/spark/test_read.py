@@ -232,7 +232,7 @@ def test_a_dictionary_shared_with_the_connector_and_with_writes_is_taken(
     assert [list(record.headers) for record in broker.records("t")] == [[("a", b"1")]]
 
 
-def test_errors_are_told_on_the_driver(source: Any, send: Sent, broker: Any) -> None:
+def test_errors_are_raised_on_the_driver(source: Any, send: Sent, broker: Any) -> None:
     broker.create_topic("t")
     send(broker.bootstrap_servers, "t", numbered(10))
     broker.call(lambda dev: dev.state.topics.partition("t", 0).log.delete_records(4))

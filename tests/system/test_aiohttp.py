@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,7 +14,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.errors import ConfigurationError, MetadataTimeoutError
+from aiokafkapy.errors import ConfigurationError, IllegalStateError, MetadataTimeoutError
 from aiokafkapy.integrations.aiohttp import PRODUCER, add_health_routes, setup_kafka
 from aiokafkapy.testing.servers.ports import free_port
 
@@ -127,3 +128,29 @@ async def test_the_drain_ends_at_its_deadline_and_counts_the_rest(
 async def test_every_request_that_was_answered_before_sigterm_is_on_the_broker(kafka_broker: DevBroker) -> None:
     async with web_service(kafka_broker, ["aiohttp_service.py"]) as (service, session):
         await assert_nothing_is_lost_at_sigterm(kafka_broker, service, session)
+
+
+async def test_a_second_producer_does_not_replace_the_first() -> None:
+    app = web.Application()
+    setup_kafka(app, "first:9092")
+    with pytest.raises(IllegalStateError, match="has a producer"):
+        setup_kafka(app, "second:9092")
+    assert app[PRODUCER].config.bootstrap_servers == "first:9092"
+
+
+async def test_health_routes_without_a_producer_say_what_is_missing(caplog: pytest.LogCaptureFixture) -> None:
+    app = web.Application()
+    add_health_routes(app)
+    async with running(app) as client:
+        for path in ("/livez", "/readyz"):
+            assert (await client.get(path)).status == 500
+    assert caplog.text.count("ProducerNotStartedError: the application has no producer") == 2
+
+
+@pytest.mark.parametrize("timeout", ["10", math.nan, True])
+def test_a_wrong_timeout_fails_before_anything_runs(timeout: Any) -> None:
+    app = web.Application()
+    with pytest.raises((TypeError, ValueError), match=r"setup_kafka\(\): timeout"):
+        setup_kafka(app, "h:1", drain_timeout=timeout)
+    with pytest.raises((TypeError, ValueError), match=r"add_health_routes\(\): timeout"):
+        add_health_routes(app, ping_timeout=timeout)

@@ -29,7 +29,7 @@ async def test_a_task_group_s_tasks_share_a_producer(kafka_broker: DevBroker) ->
         async with anyio.create_task_group() as group:
             for number in range(50):
                 group.start_soon(send, number)
-    values = {record.value for record in kafka_broker.records("t", None)}
+    values = {record.value for record in kafka_broker.records("t")}
     assert values == {b"%d" % number for number in range(50)}
 
 
@@ -54,7 +54,7 @@ async def test_a_scope_that_ends_while_a_record_is_under_way_leaves_it_to_the_pr
         kafka_broker.controls.on_request(ApiKey.PRODUCE, None)
         kafka_broker.controls.drop_connections()
         assert (await producer.send("t", b"next")).topic == "t"
-    assert sorted(record.value or b"" for record in kafka_broker.records("t", None)) == [b"next", b"value", b"warm"]
+    assert sorted(record.value or b"" for record in kafka_broker.records("t")) == [b"next", b"value", b"warm"]
 
 
 async def test_a_producer_inside_of_a_scope_that_ends_is_closed_and_leaves_no_task(kafka_broker: DevBroker) -> None:
@@ -70,4 +70,4 @@ async def test_a_producer_inside_of_a_scope_that_ends_is_closed_and_leaves_no_ta
             producer.send_nowait("t", b"third")
         await asyncio.gather(*senders(), return_exceptions=True)  # ends, within the patience
         assert not senders()
-    assert next(record.value for record in kafka_broker.records("t", None)) == b"first"
+    assert next(record.value for record in kafka_broker.records("t")) == b"first"

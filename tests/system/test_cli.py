@@ -393,6 +393,12 @@ def test_a_broker_that_nobody_can_log_in_to_says_so() -> None:
     assert "sasl.username=NAME" in said
 
 
+def test_nodes_beyond_the_last_port_are_refused() -> None:
+    """The second one had a free port, which no client would find."""
+    done = Cluster("").run("broker", "--port", "65535", "--nodes", "2", code=2)
+    assert "port=65535: the last of 2 nodes would have a port over 65535" in done.stderr
+
+
 def test_an_address_that_cannot_be_listened_on_is_said_with_its_port() -> None:
     done = Cluster("").run("broker", "--host", "nosuch.invalid", "--port", "9555", code=1)
     assert done.stderr.startswith("error: cannot listen on nosuch.invalid:9555: ")

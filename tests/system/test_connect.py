@@ -30,9 +30,7 @@ async def test_connect_takes_a_file_to_a_topic_and_to_another_file_and_resumes(
         await programs.run("FileToFile", broker.bootstrap_servers, tmp_path)
         lines = [str(number) for number in range(150)]
         assert sorted((tmp_path / "to").read_text().split()) == sorted(lines)
-        assert Counter(record.value for record in broker.records("lines", None)) == Counter(
-            line.encode() for line in lines
-        )
+        assert Counter(record.value for record in broker.records("lines")) == Counter(line.encode() for line in lines)
         topic = broker.state.topics.get("lines")
         assert topic is not None
         assert len(topic.partitions) == 3
@@ -52,9 +50,7 @@ async def test_debezium_takes_a_tables_changes_to_a_topic_and_resumes_from_its_o
         server.start()
         async with DevBroker(nodes=3) as broker:
             await programs.run("ChangesToTopic", broker.bootstrap_servers, server.port, USER)
-            changes = [
-                json.loads(record.value or b"")["payload"] for record in broker.records("db.public.things", None)
-            ]
+            changes = [json.loads(record.value or b"")["payload"] for record in broker.records("db.public.things")]
             assert sorted(change["after"]["id"] for change in changes) == list(range(100))
             # The second half came as changes, and not with another snapshot.
             assert Counter(change["op"] for change in changes) == {"r": 50, "c": 50}

@@ -124,7 +124,7 @@ async def test_records_are_followed_filtered_opened_and_written(broker: DevBroke
         await page.get_by_role("button", name="Write", exact=True).click()
         await page.get_by_text("Written to orders-").wait_for()
         await page.keyboard.press("Escape")
-        (written,) = broker.records("orders", None)
+        (written,) = broker.records("orders")
         assert (written.key, written.value) == (b"ann", MARKUP.encode())
         assert list(written.headers) == [("trace", b"abc"), ("kind", b"test")]
         await page.locator("main tbody tr", has_text="ann").click()
@@ -169,6 +169,18 @@ async def test_records_of_a_transaction_are_marked_until_it_is_decided_or_left_o
         await page.get_by_label("Isolation").select_option("read_committed")
         await expect(page.locator("main tbody tr")).to_have_count(1)
         assert "lamp" in await row_of(page, "lamp")
+
+
+async def test_a_topic_that_is_made_again_goes_on_in_the_page(broker: DevBroker) -> None:
+    async with opened_page(f"{broker.console.url}#/records/orders") as page:
+        await sees(page, "main .foot", "since you look")
+        for value in (b"of the old one", b"of the new one"):
+            async with KafkaProducer(broker.bootstrap_servers) as producer:
+                await producer.send("orders", value, partition=0)  # at the same offset
+            await page.locator("main tbody tr", has_text=value.decode()).wait_for()
+            broker.delete_topic("orders")
+            await sees(page, "main .foot", "there is no topic 'orders'")
+            broker.create_topic("orders", 2)
 
 
 async def test_existing_records_are_read_page_by_page(broker: DevBroker) -> None:

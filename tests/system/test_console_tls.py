@@ -112,7 +112,7 @@ async def test_a_browser_opens_it_over_https(broker: DevBroker, certificates: Te
         await page.get_by_label("Value", exact=True).fill("book")
         await page.get_by_role("button", name="Write", exact=True).click()
         await page.get_by_text("Written to orders-").wait_for()
-    assert [record.value for record in broker.records("orders", None)] == [b"book"]
+    assert [record.value for record in broker.records("orders")] == [b"book"]
 
 
 async def test_clients_of_tls_and_sasl_are_shown_with_who_they_are(

@@ -82,7 +82,7 @@ async def test_an_error_that_no_broker_sends_is_refused() -> None:
     async with DevBroker() as broker:
         with pytest.raises(ValueError, match="it has no code"):
             broker.controls.fail_next(ApiKey.PRODUCE, KafkaTimeoutError)
-        with pytest.raises(ValueError, match="write 1 or more"):
+        with pytest.raises(ValueError, match="times=0: it is from 1 to"):
             broker.controls.fail_next(ApiKey.PRODUCE, NotLeaderOrFollowerError, times=0)
 
 
@@ -260,7 +260,7 @@ async def test_when_time_goes_on_old_records_go_and_new_ones_get_a_later_time() 
             second = await producer.send("t", b"new")
         assert second.offset == 1
         assert second.timestamp_ms - first.timestamp_ms >= 3_700_000
-        with pytest.raises(ValueError, match="time goes forward only"):
+        with pytest.raises(ValueError, match="seconds=-1: it is from 0 to"):
             broker.controls.advance_clock(-1)
 
 

@@ -161,14 +161,14 @@ async def test_topics_are_made_and_deleted_synchronously() -> None:
         topic = broker.state.topics.get("t")
         assert topic is not None
         assert topic.config.overrides == {"retention.ms": "1000", "max.message.bytes": "99"}
-        assert broker.records("t", 2) == broker.records("t", None) == []
+        assert broker.records("t", 2) == broker.records("t") == []
         with pytest.raises(TopicAlreadyExistsError):
             broker.create_topic("t")
         with pytest.raises(UnknownTopicOrPartitionError, match="t-3"):
             broker.records("t", 3)
         broker.delete_topic("t")
         with pytest.raises(UnknownTopicOrPartitionError):
-            broker.records("t", None)
+            broker.records("t")
         with pytest.raises(UnknownTopicOrPartitionError):
             broker.delete_topic("t")
 

@@ -98,7 +98,7 @@ async def test_a_missing_topic_is_said_to_be_and_is_not_made() -> None:
         assert check == "topic"
 
 
-async def test_a_broker_that_advertises_a_name_nobody_knows_is_told_of_by_that_name() -> None:
+async def test_a_broker_that_advertises_an_unknown_name_is_reported_by_that_name() -> None:
     elsewhere = Listener("PLAINTEXT", advertised_host="kafka.invalid")
     async with DevBroker(listeners={"PLAINTEXT": elsewhere}) as broker:
         port = broker.bootstrap_servers.rpartition(":")[2]
@@ -111,7 +111,7 @@ async def test_a_broker_that_advertises_a_name_nobody_knows_is_told_of_by_that_n
 
 
 @pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 70_000), ("127.0.0.1", -1), ("no\0host", 9092)])
-async def test_a_broker_that_advertises_no_valid_address_is_told_of(host: str, port: int) -> None:
+async def test_a_broker_that_advertises_no_valid_address_is_reported(host: str, port: int) -> None:
     async with DevBroker() as broker:
         servers = broker.bootstrap_servers
         broker.state.advertised["PLAINTEXT"][1] = Node(1, host, port)
@@ -144,7 +144,9 @@ async def test_partitions_without_a_leader_are_numbered() -> None:
         assert "partition 1 of 3 without a leader" in text
 
 
-async def test_tls_is_told_with_its_version_and_certificate(secured: DevBroker, certificates: TestCertificates) -> None:
+async def test_tls_is_shown_with_its_version_and_certificate(
+    secured: DevBroker, certificates: TestCertificates
+) -> None:
     findings = await examine(secured.bootstrap_servers_of("SSL"), **certificates.client_options())
     assert failed(findings) == []
     found = facts(findings, "tls")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,7 +15,7 @@ from fastapi import FastAPI, WebSocket
 
 from aiokafkapy import KafkaProducer, ProducerConfig
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.errors import ConfigurationError, MetadataTimeoutError, ProducerNotStartedError
+from aiokafkapy.errors import ConfigurationError, IllegalStateError, MetadataTimeoutError, ProducerNotStartedError
 from aiokafkapy.integrations.fastapi import ProducerDep, get_producer, health_router, kafka_lifespan
 from aiokafkapy.testing.servers.ports import free_port
 
@@ -112,6 +113,28 @@ async def test_a_test_replaces_the_producer(kafka_broker: DevBroker, kafka_produ
     assert kafka_producer.statistics().delivered == 1
 
 
+async def test_a_mounted_application_is_told_how_to_have_the_producer(kafka_broker: DevBroker) -> None:
+    app = FastAPI(lifespan=kafka_lifespan(kafka_broker.bootstrap_servers))
+    inner = create_app(kafka_broker)
+    app.mount("/inner", inner)
+    async with running(app) as client:
+        with pytest.raises(ProducerNotStartedError, match=r"sub\.state = app\.state"):
+            await client.post("/inner/send/x")
+        inner.state = app.state
+        assert (await client.post("/inner/send/x")).json() == 0
+
+
+async def test_a_second_producer_does_not_replace_the_first(kafka_broker: DevBroker) -> None:
+    app = create_app(kafka_broker)
+    async with running(app):
+        first = app.state.kafka_producer
+        with pytest.raises(IllegalStateError, match="has a producer"):
+            async with kafka_lifespan("second:9092")(app):
+                pass
+        assert app.state.kafka_producer is first
+        assert first.state.value == "running"
+
+
 async def test_a_request_without_a_lifespan_has_an_error_with_the_remedy(kafka_broker: DevBroker) -> None:
     transport = httpx.ASGITransport(create_app(kafka_broker))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
@@ -206,3 +229,11 @@ async def test_every_request_that_was_answered_before_sigterm_is_on_the_broker(k
 def test_the_examples_configuration_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIOKAFKAPY_BOOTSTRAP_SERVERS", "one:1,two:2")
     assert "two" in str(ProducerConfig.from_env().bootstrap_servers)
+
+
+@pytest.mark.parametrize("timeout", ["10", math.nan, True])
+def test_a_wrong_timeout_fails_before_anything_runs(timeout: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"kafka_lifespan\(\): timeout"):
+        kafka_lifespan("h:1", drain_timeout=timeout)
+    with pytest.raises((TypeError, ValueError), match=r"health_router\(\): timeout"):
+        health_router(ping_timeout=timeout)

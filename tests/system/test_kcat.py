@@ -119,7 +119,7 @@ async def test_it_writes_and_ten_members_come_and_go_and_resume_and_it_lists_top
     await group.join(1)
     await group.write(MORE)
     await group.leave(1)
-    in_log = [f"{each.partition} {each.offset} {(each.value or b'').decode()}" for each in broker.records("t", None)]
+    in_log = [f"{each.partition} {each.offset} {(each.value or b'').decode()}" for each in broker.records("t")]
     assert sorted(group.read) == sorted(in_log)
     assert len(in_log) == 3 * BATCH + MORE
     committed = broker.state.groups.offsets.get(GROUP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from litestar.params import FromPath
 
 from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.errors import ConfigurationError
+from aiokafkapy.errors import ConfigurationError, IllegalStateError
 from aiokafkapy.integrations.asgi import RequestHeadersMiddleware
 from aiokafkapy.integrations.litestar import KafkaPlugin, ProducerDep
 from aiokafkapy.integrations.request_headers import RequestHeaders
@@ -103,3 +104,16 @@ def test_a_wrong_option_fails_before_anything_runs() -> None:
     misspelt: dict[str, Any] = {"lingerms": 5}
     with pytest.raises(ConfigurationError, match="linger_ms"):
         KafkaPlugin("localhost:9092", **misspelt)
+
+
+def test_a_second_plugin_does_not_replace_the_first() -> None:
+    with pytest.raises(IllegalStateError, match="has a producer"):
+        Litestar([send], plugins=[KafkaPlugin("first:9092"), KafkaPlugin("second:9092", health_prefix=None)])
+
+
+@pytest.mark.parametrize("timeout", ["10", math.nan, True])
+@pytest.mark.parametrize("option", ["drain_timeout", "ping_timeout"])
+def test_a_wrong_timeout_fails_before_anything_runs(option: str, timeout: Any) -> None:
+    options: dict[str, Any] = {option: timeout}
+    with pytest.raises((TypeError, ValueError), match=r"KafkaPlugin\(\): timeout"):
+        KafkaPlugin("h:1", **options)

@@ -110,7 +110,7 @@ async def test_clients_that_drip_cost_no_more_than_the_bytes_they_sent() -> None
         await until(lambda: broker.metrics()["connections"] == 0, 30)
 
 
-async def test_clients_that_drip_are_idle_all_the_same() -> None:
+async def test_clients_that_send_drop_by_drop_still_count_as_idle() -> None:
     """It is whole requests that keep a connection."""
     async with DevBroker(connections_max_idle_ms=300) as broker:
         slow = [await connected(broker) for _ in range(20)]

@@ -99,7 +99,7 @@ class TestObservers:
         assert batch.throttled == pytest.approx(0.020)
         assert Throttled(produce.node_id, "PRODUCE", 0.02) in recorder.pauses
 
-    async def test_a_batch_is_told_once_with_any_outcome(self, broker: DevBroker) -> None:
+    async def test_a_batch_is_reported_once_with_any_outcome(self, broker: DevBroker) -> None:
         recorder = Recorder()
         async with KafkaProducer(broker.bootstrap_servers, observers=[recorder], retry_backoff_ms=1) as producer:
             broker.controls.fail_next(ApiKey.PRODUCE, errors.NotEnoughReplicasError, times=2)
@@ -117,7 +117,7 @@ class TestObservers:
         assert isinstance(refused.error, errors.TopicAuthorizationFailedError)
         assert isinstance(given_up.error, errors.CloseTimeoutError)
 
-    async def test_records_that_are_given_up_are_told_too(self, broker: DevBroker) -> None:
+    async def test_records_that_are_given_up_are_reported_too(self, broker: DevBroker) -> None:
         recorder = Recorder()
         async with KafkaProducer(broker.bootstrap_servers, observers=[recorder], linger_ms=60_000) as producer:
             kept = await producer.enqueue("t", b"kept")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
@@ -26,7 +27,7 @@ from aiokafkapy.integrations.outbox.transactional_publisher import Transactional
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.protocol.api import ApiKey
-from tests.outboxes import QUICK, TestOutbox, eventually
+from tests.outboxes import QUICK, TestOutbox, eventually, opened_outbox
 from tests.reading import committed_values
 
 MODES = pytest.mark.parametrize("mode", [{}, {"transactional_id": "service"}], ids=["at least once", "exactly once"])
@@ -41,7 +42,7 @@ def broker(kafka_broker: DevBroker) -> DevBroker:
 
 def values(broker: DevBroker, topic: str = "t") -> list[bytes | None]:
     """All that was written, aborted records too."""
-    return [record.value for record in broker.records(topic, None)]
+    return [record.value for record in broker.records(topic)]
 
 
 class TestWriting:
@@ -315,7 +316,7 @@ class TestOutages:
         assert await committed_values(broker.bootstrap_servers, "t") == numbers
 
     @MODES
-    async def test_a_database_that_fails_after_the_records_were_sent_is_told_first(
+    async def test_a_database_that_fails_after_the_records_were_sent_is_reported_first(
         self, outbox: TestOutbox, broker: DevBroker, mode: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         failures = 2
@@ -445,6 +446,21 @@ async def test_closing_that_is_cancelled_leaves_no_producer_open(steps: int, kaf
     assert [producer.state for producer in producers] == [ProducerState.CLOSED] * 2
 
 
+@pytest.mark.parametrize("who", ["the broker", "the producer"])
+async def test_a_batch_whose_marker_is_too_large_is_halved(tmp_path: Path, broker: DevBroker, who: str) -> None:
+    """It was tried again as it was, and its shard published nothing any more."""
+    limit: dict[str, Any] = {"max_message_bytes": 2_000} if who == "the broker" else {}
+    broker.create_topic("aiokafkapy-outbox", 1, config={"cleanup.policy": "compact"}, **limit)
+    options: dict[str, Any] = {} if limit else {"max_request_size": 2_000}
+    numbers = [b"%d" % number for number in range(100)]
+    async with opened_outbox(tmp_path) as outbox:
+        await outbox.add(*numbers, key=b"k")
+        async with outbox.relay(broker.bootstrap_servers, transactional_id="service", **options) as relay:
+            await eventually(outbox.is_empty)
+            assert relay.statistics().refused == 0
+    assert await committed_values(broker.bootstrap_servers, "t") == numbers
+
+
 @pytest.mark.kafka_broker(nodes=3)
 async def test_the_topic_of_markers_is_compacted_and_has_three_copies_on_three_nodes(kafka_broker: DevBroker) -> None:
     config = ProducerConfig(bootstrap_servers=kafka_broker.bootstrap_servers)
@@ -510,6 +526,27 @@ class TestLife:
             await eventually(outbox.is_empty)
         assert values(broker)[-1:] == [b"row"]
 
+    async def test_it_leaves_no_task_behind_when_it_ends_at_once(self, outbox: TestOutbox) -> None:
+        async def live() -> None:
+            relay = outbox.relay("localhost:1")
+            await relay.start()
+            await eventually(lambda: relay.statistics().is_connected)
+            await relay.stop(0)
+
+        before = asyncio.all_tasks()
+        for _ in range(5):
+            await live()
+        await eventually(lambda: asyncio.all_tasks() <= before)
+
+    @MODES
+    async def test_a_batch_does_not_wait_for_records_that_would_join_it(
+        self, outbox: TestOutbox, broker: DevBroker, mode: dict[str, Any]
+    ) -> None:
+        await outbox.add(b"row")
+        async with outbox.relay(broker.bootstrap_servers, linger_ms=60_000, delivery_timeout_ms=70_000, **mode):
+            await eventually(outbox.is_empty)
+        assert await committed_values(broker.bootstrap_servers, "t") == [b"row"]
+
     async def test_a_bug_ends_it_loudly(
         self,
         outbox: TestOutbox,
@@ -554,6 +591,7 @@ class TestLife:
             ({"poll_interval": 0}, "poll_interval=0: write more than 0 seconds"),
             ({"acks": 1}, "enable_gapless_guarantee=True needs enable_idempotence=True"),
             ({"lingerms": 5}, "linger_ms"),
+            ({"manual_flush": True, "linger_ms": None}, "manual_flush=True contradicts a relay"),
         ],
     )
     async def test_options_that_cannot_work_are_refused_at_once(self, options: dict[str, Any], text: str) -> None:
@@ -583,6 +621,27 @@ class TestSqlite:
         async with outbox.relay(broker.bootstrap_servers):
             await eventually(outbox.is_empty)
         assert set(values(broker)) == {b"row"}
+
+    async def test_the_markers_of_many_shards_are_told_some_rows_at_a_time(
+        self, tmp_path: Path, broker: DevBroker
+    ) -> None:
+        """A statement takes 32,766 values, each row is two: nothing was published again after such a start."""
+        async with opened_outbox(tmp_path) as outbox:
+
+            @sa.event.listens_for(outbox.engine.sync_engine, "connect")
+            def limit(connection: Any, _: object) -> None:
+                raw = connection.driver_connection._conn  # aiosqlite has no call for it
+                raw.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 32_766)
+
+            await outbox.engine.dispose()  # so that each connection has the limit
+            await outbox.add(b"row")
+            relay = outbox.relay(broker.bootstrap_servers)
+            relay._unmarked = {number: UUID(int=number) for number in range(1_000, 25_000)}
+            async with relay:
+                await eventually(outbox.is_empty)
+                await eventually(lambda: relay.statistics().unmarked == 0)
+            assert relay.statistics().database_failures == 0
+        assert values(broker) == [b"row"]
 
 
 @contextmanager

@@ -1,4 +1,6 @@
-"""Service and relay killed -9, at each step and anywhere: nothing is lost, and nothing is there twice but as said."""
+"""Service and relay killed by SIGKILL, at each step and anywhere: nothing is lost, and nothing is written twice except
+as documented.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ class Child:
             return (await asyncio.to_thread(self._told.readline)).strip()
 
     def kill(self) -> None:
-        """By SIGKILL."""
+        """Kill the process by SIGKILL and close its pipe. Idempotent."""
         if not self._is_dead:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
@@ -71,7 +73,7 @@ class Programs:
         assert self._read() == "ready"
 
     def close(self) -> None:
-        """End it; its children are ended by then."""
+        """End the process that starts them; the children are dead by then."""
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
             stream.close()
@@ -91,7 +93,7 @@ class Programs:
         return child
 
     def kill_all(self) -> None:
-        """All children."""
+        """Kill all children by SIGKILL."""
         for child in self._children:
             child.kill()
         self._children.clear()

@@ -171,7 +171,7 @@ class TestSending:
         assert delivered[0].offset == 0
         assert delivered[2] == [("trace", b"1")]
         assert isinstance(refused[1], errors.RecordTooLargeError)
-        assert [record.value for record in broker.records("t", None)] == [b"v!"]
+        assert [record.value for record in broker.records("t")] == [b"v!"]
 
     @pytest.mark.parametrize("acks", [0, 1, "all"])
     async def test_every_level_of_acks(self, broker: DevBroker, acks: Any) -> None:
@@ -876,7 +876,7 @@ class TestOutages:
             await asyncio.wait_for(asyncio.gather(*deliveries), 20)
             assert producer.health.is_healthy
         assert len([record for record in caplog.records if record.levelno >= logging.WARNING]) < 40
-        assert len(broker.records("t", None)) == 1001
+        assert len(broker.records("t")) == 1001
 
     @pytest.mark.parametrize(("host", "port"), [("", 9092), ("localhost", -1)])
     async def test_a_broker_without_an_address_is_waited_for(self, host: str, port: int) -> None:
@@ -1071,7 +1071,7 @@ class TestATopicThatBrokersCloseTheConnectionOn:
             assert_accounts(producer)
 
 
-async def test_a_log_that_was_cut_is_told(broker: DevBroker, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_truncated_log_is_reported(broker: DevBroker, caplog: pytest.LogCaptureFixture) -> None:
     """Here by making the topic anew; a node that leads without the records does the same."""
     broker.create_topic("cut", 1)
     async with KafkaProducer(broker.bootstrap_servers, **SHORT | {"delivery_timeout_ms": 10_000}) as producer:

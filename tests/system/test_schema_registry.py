@@ -260,7 +260,7 @@ async def test_a_schema_with_rules_that_nobody_runs_is_refused_unless_they_are_t
     assert await AvroDeserializer(registry, ignore_rules=True).of(records[-1]) == {"id": 1}
 
 
-async def test_rules_of_readers_are_none_of_a_writers_business(
+async def test_a_writer_does_not_apply_the_rules_of_readers(
     kafka_broker: DevBroker, registry: SchemaRegistryClient, client: confluent.SchemaRegistryClient
 ) -> None:
     rules = [rule("decrypt", confluent.RuleMode.READ)]
@@ -331,7 +331,7 @@ async def test_keys_have_a_subject_of_their_own(kafka_broker: DevBroker, registr
     assert await AvroDeserializer(registry, Order).of(record) == ORDER
 
 
-async def test_bytes_that_are_of_another_format_are_told_so(registry: SchemaRegistryClient) -> None:
+async def test_bytes_of_another_format_are_reported_so(registry: SchemaRegistryClient) -> None:
     schema = await registry.register("a", Schema(JSON_TEXT, "JSON"))
     data = b"\x00" + schema.id.to_bytes(4, "big") + b"{}"
     with pytest.raises(DeserializationError, match="JSON, not AVRO"):

@@ -187,14 +187,14 @@ async def answering(body: bytes, *, status: int = 200) -> AsyncIterator[SchemaRe
         yield client
 
 
-async def test_an_answer_that_is_no_registrys_is_told_so() -> None:
+async def test_an_answer_that_is_not_a_registrys_is_reported_so() -> None:
     async with answering(b"hello") as client:
         with pytest.raises(SchemaRegistryError, match="is it a schema registry"):
             await client.subjects()
 
 
 @pytest.mark.parametrize("body", [b"null", b"7", b"[1]"])
-async def test_an_answer_that_is_no_object_is_told_so(body: bytes) -> None:
+async def test_an_answer_that_is_not_an_object_is_reported_so(body: bytes) -> None:
     async with answering(body) as client:
         questions: list[Awaitable[object]] = [
             client.register("a", SCHEMA),

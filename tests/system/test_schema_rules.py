@@ -496,7 +496,7 @@ async def test_a_model_is_written_by_its_schemas_rules(kafka_broker: DevBroker, 
     assert await deserializer.of(records[0]) == Order(name="ann baker")
 
 
-async def test_a_key_management_that_is_away_is_told_and_no_rule_lets_it_pass(
+async def test_an_unreachable_key_management_is_reported_and_no_rule_lets_it_pass(
     kafka_broker: DevBroker, registry: SchemaRegistryClient
 ) -> None:
     class Away(LocalKms):
@@ -510,7 +510,7 @@ async def test_a_key_management_that_is_away_is_told_and_no_rule_lets_it_pass(
         await form.deserializer(registry, rules=SchemaRules(kms=[Away(SECRET)])).of(records[0])
 
 
-async def test_a_registry_that_is_away_while_keys_are_asked_for_is_told(
+async def test_an_unreachable_registry_is_reported_when_keys_are_asked_for(
     server: SchemaRegistry, kafka_broker: DevBroker
 ) -> None:
     form = Format("avro")

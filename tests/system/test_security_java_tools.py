@@ -69,7 +69,7 @@ async def test_javas_admin_producer_and_consumer_get_in(
         servers = broker.bootstrap_servers_of(protocol)
         said = await tool_server.run(END_TO_END, servers, "orders", 20, "all", 100, settings_file(protocol, way))
         assert "Avg latency" in said
-        assert [len(record.value or b"") for record in broker.records("orders", None)] == [100] * 20
+        assert [len(record.value or b"") for record in broker.records("orders")] == [100] * 20
 
 
 async def test_a_wrong_password_ends_a_tool_with_the_brokers_words(
@@ -98,7 +98,7 @@ async def test_console_tools_make_a_topic_write_and_read(
         group = ("--consumer.config", file, "--group", "g")
         read = await tool_server.console_consumer(servers, "t", max_messages=100, arguments=group)
         assert sorted(read) == sorted(lines)
-        assert {record.partition for record in broker.records("t", None)} <= {0, 1}
+        assert {record.partition for record in broker.records("t")} <= {0, 1}
 
 
 def producer_of(broker: DevBroker, certificates: TestCertificates, user: str, password: str) -> KafkaProducer:

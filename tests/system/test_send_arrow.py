@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -268,7 +268,7 @@ class TestWhatIsWrong:
             with pytest.raises(errors.SerializationError, match="no column 'id'"):
                 await producer.send_arrow("t", pa.table({"value": ["a"]}), key_column="id")
             with pytest.raises(TypeError, match="not a list"):
-                await producer.send_arrow("t", [b"a"])
+                await producer.send_arrow("t", cast(Any, [b"a"]))
             with pytest.raises(errors.InvalidTopicError):
                 await producer.send_arrow("", pa.table({"value": ["a"]}))
             assert producer.statistics().accepted == 0

@@ -50,7 +50,7 @@ def batch(values: Sequence[Any], **columns: Any) -> Any:
     return pa.RecordBatch.from_pydict(arrays)
 
 
-async def test_batches_arrive_in_their_order_and_are_told_of(broker: DevBroker) -> None:
+async def test_batches_arrive_in_their_order_and_are_reported(broker: DevBroker) -> None:
     numbers = range(30_000)
     keys = [b"%d" % (n % 100) for n in numbers]
     cuts = [(start, min(start + 777, len(numbers))) for start in range(0, len(numbers), 777)]
@@ -66,7 +66,7 @@ async def test_batches_arrive_in_their_order_and_are_told_of(broker: DevBroker) 
         assert written.ranges["t", partition] == TopicPartitionRange(len(records), 0, len(records) - 1)
         values = [int(record.value or b"") for record in records]
         assert values == sorted(values)
-    assert sorted(int(record.value or b"") for record in broker.records("t", None)) == list(numbers)
+    assert sorted(int(record.value or b"") for record in broker.records("t")) == list(numbers)
 
 
 async def test_a_second_task_writes_through_the_same_connection(broker: DevBroker) -> None:
@@ -137,7 +137,7 @@ async def test_a_row_that_cannot_be_sent_fails_the_task_and_is_shown(
         await send(broker, [good, bad], None)
     # The earlier rows are there, and the next task of the process is independent of this one.
     assert (await send(broker, [good], None)).rows == 3
-    assert len(broker.records("t", None)) == 6
+    assert len(broker.records("t")) == 6
 
 
 async def test_a_column_of_times_that_a_broker_refuses_is_named_with_the_remedy(broker: DevBroker) -> None:
@@ -186,7 +186,7 @@ async def test_a_broker_that_stands_still_holds_spark_back(broker: DevBroker) ->
     assert not done.is_set()
     broker.controls.stall_connections(False)
     assert (await task).rows == 50_000
-    assert len(broker.records("t", None)) == 50_001
+    assert len(broker.records("t")) == 50_001
 
 
 async def test_a_task_that_breaks_off_leaves_nothing_to_the_next(broker: DevBroker) -> None:
@@ -237,7 +237,7 @@ async def test_a_broker_that_goes_and_comes_back_loses_nothing(broker: DevBroker
     written = await send(broker, slow())
     assert went.is_set()
     assert written.rows == 6000
-    assert sorted(int(record.value or b"") for record in broker.records("t", None)) == list(range(6000))
+    assert sorted(int(record.value or b"") for record in broker.records("t")) == list(range(6000))
 
 
 async def test_a_cluster_that_cannot_be_reached_is_named(broker: DevBroker) -> None:
@@ -248,7 +248,7 @@ async def test_a_cluster_that_cannot_be_reached_is_named(broker: DevBroker) -> N
         await asyncio.to_thread(send_partition, parsed, iter([batch(["x"])]))
 
 
-async def test_a_transaction_that_stays_open_among_the_markers_is_told_with_the_remedy(broker: DevBroker) -> None:
+async def test_a_transaction_that_stays_open_among_the_markers_is_reported_with_the_remedy(broker: DevBroker) -> None:
     broker.create_topic("markers", config={"cleanup.policy": "compact"})
     place = TaskPlace("q", 1, 0)
     markers = MarkerTopic({"bootstrap.servers": broker.bootstrap_servers}, "markers", 0.5)

@@ -235,7 +235,7 @@ async def test_a_partition_without_a_leader_is_named(broker: DevBroker) -> None:
         await read(options(broker, **given), OffsetRange("t", 0, 2, 5))
 
 
-async def test_a_broker_that_is_not_there_is_told_with_the_partition(broker: DevBroker) -> None:
+async def test_a_missing_broker_is_reported_with_the_partition(broker: DevBroker) -> None:
     settings: dict[str, Any] = {"kafkaConsumer.pollTimeoutMs": "200"}
     given = options(broker, **settings)
     broker.controls.stop_node(broker.nodes[0].node_id)
@@ -363,7 +363,7 @@ async def test_a_first_micro_batch_that_the_connector_planned_is_read_again(brok
     assert await plan(driver, await driver.begin(), {T0: 10, T1: 0, T2: 0}) == {T0: (0, 10)}
 
 
-async def test_a_first_micro_batch_whose_start_is_unknown_is_told(
+async def test_a_first_micro_batch_whose_start_is_unknown_is_reported(
     broker: DevBroker, driver_of: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It was planned with startingOffsets='earliest', which the query that goes on does not have."""
@@ -430,9 +430,7 @@ async def test_a_partition_that_is_gone_is_a_loss(broker: DevBroker, driver_of: 
     assert await lenient.advance(end, UNLIMITED, is_all_wanted=False) == end
 
 
-async def test_a_topic_that_was_made_anew_is_a_loss_and_read_from_its_first_record(
-    broker: DevBroker, driver_of: Any
-) -> None:
+async def test_a_recreated_topic_is_a_loss_and_read_from_its_first_record(broker: DevBroker, driver_of: Any) -> None:
     await send(broker, 0, 5)
     start = {T0: 100, T1: 0, T2: 0}
     with pytest.raises(DataLossError, match="t-0: was read to 100, but the log ends at 5"):

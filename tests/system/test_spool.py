@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy import BlockingProducer, KafkaProducer, ProducerRecord, TopicOptions
+from aiokafkapy import BlockingProducer, KafkaProducer, ProducerRecord, TopicOptions, deadline
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.errors import (
     BufferExhaustedError,
@@ -245,6 +245,41 @@ async def test_newer_records_go_behind_those_of_the_spool_by_every_call(broker: 
     assert (list(record.headers), record.timestamp_ms) == ([("h", None)], 7)
 
 
+async def test_tables_of_topics_that_nobody_can_be_asked_for_are_spooled_as_single_records_are(
+    broker: DevBroker, folder: Path
+) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    broker.controls.stop_node(1)
+    async with producer_of(broker, folder, max_block_ms=500) as producer:
+        await producer.send("orders", b"0")
+        await producer.send_arrow("orders", pyarrow.table({"value": numbers(1, 5)}))
+        topics = ["clicks", "orders", None, "clicks"]
+        table = pyarrow.table({"value": numbers(5, 9), "topic": topics, "partition": [2, None, None, None]})
+        found = await producer.send_arrow(None, table, return_exceptions=True)
+        assert list(found.failed) == [2]
+        assert found.topic_partition(0) == ("clicks", 2)
+        assert producer.statistics().spool_records == 8
+        broker.controls.start_node(1)
+        await drained(producer)
+        await producer.send_arrow("orders", pyarrow.table({"value": numbers(9, 10)}))
+    assert values(broker) == [*numbers(5), b"6", b"9"]
+    assert sorted(record.value or b"" for record in broker.records("clicks", None)) == [b"5", b"8"]
+
+
+async def test_a_call_with_little_time_returns_before_it_is_over(broker: DevBroker, folder: Path) -> None:
+    async with producer_of(broker, folder, buffer_records=None, spool_after_ms=60_000) as producer:
+        await producer.send("orders", b"before")
+        broker.controls.stop_node(1)
+        await disconnected(producer)
+        async with deadline(1):
+            first = await producer.send("orders", b"0")
+        second = await producer.send("clicks", b"1", partition=0, delivery_timeout_ms=1_000)
+        assert (first.is_spooled, second.is_spooled) == (True, True)
+        broker.controls.start_node(1)
+        await drained(producer)
+    assert (values(broker), values(broker, "clicks")) == ([b"before", b"0"], [b"1"])
+
+
 async def test_keys_keep_their_partition_and_order(broker: DevBroker, folder: Path) -> None:
     async with producer_of(broker, folder) as producer:
         await producer.send("clicks", b"", key=b"0")
@@ -258,7 +293,7 @@ async def test_keys_keep_their_partition_and_order(broker: DevBroker, folder: Pa
         await asyncio.gather(*sends)
         await drained(producer)
     found: dict[bytes | None, list[bytes | None]] = {}
-    for record in broker.records("clicks", None):
+    for record in broker.records("clicks"):
         found.setdefault(record.key, []).append(record.value)
     found[b"0"] = found[b"0"][1:]
     assert found == {b"%d" % key: [b"%d" % number for number in range(key, 3_000, 7)] for key in range(7)}
@@ -468,7 +503,7 @@ async def test_records_that_brokers_refuse_are_set_aside_and_can_be_resumed(brok
     assert sorted(filter(None, values(broker))) == sorted([b"before", *numbers(11)])
 
 
-async def test_a_record_spooled_by_a_cancelled_caller_is_sent_all_the_same(broker: DevBroker, folder: Path) -> None:
+async def test_a_record_spooled_by_a_cancelled_caller_is_still_sent(broker: DevBroker, folder: Path) -> None:
     async with producer_of(broker, folder) as producer:
         waiting = await sent_in_an_outage(producer, broker, FEW)
         send = asyncio.create_task(producer.send("orders", b"%d" % FEW))

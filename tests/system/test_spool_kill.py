@@ -83,7 +83,7 @@ class Service:
         return 1
 
     async def drain(self) -> dict[str, Any]:
-        """Send the rest."""
+        """Send all records that are left in the spool; return how many were sent, sent again, and refused."""
         async with KafkaProducer(self._broker.bootstrap_servers, spool_dir=str(self._folder)) as producer:
             async with asyncio.timeout(60):
                 while producer.statistics().spool_records:  # noqa: ASYNC110  # nobody tells of it

@@ -128,7 +128,7 @@ class Storm:
         """The reported outcomes are true, and each key's records are in the order of their calls."""
         there: dict[tuple[str, bytes | None], list[bytes | None]] = defaultdict(list)
         for topic in "tu":
-            for record in self._broker.records(topic, None):
+            for record in self._broker.records(topic):
                 there[topic, record.key].append(record.value)
         for sent in self.sent:
             is_there = sent.value in there[sent.topic, sent.key]

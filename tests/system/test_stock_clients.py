@@ -57,12 +57,12 @@ async def run(*arguments: object) -> Any:
 
 def in_log(broker: DevBroker, topic: str) -> list[tuple[int, int, str]]:
     """Partition, offset and value of every record of a topic."""
-    return [(r.partition, r.offset, (r.value or b"").decode()) for r in broker.records(topic, None)]
+    return [(r.partition, r.offset, (r.value or b"").decode()) for r in broker.records(topic)]
 
 
 def check_produced(broker: DevBroker, topic: str, count: int) -> None:
     """Every value once, each key in one partition and in order, with its header."""
-    records = broker.records(topic, None)
+    records = broker.records(topic)
     assert Counter(record.value for record in records) == Counter(str(n).encode() for n in range(count))
     assert {tuple(record.headers) for record in records} == {(("n", b"1"),)}
     for key in {record.key for record in records}:
@@ -287,7 +287,7 @@ async def test_java_clients_produce_and_consume_through_the_fault_proxy(
     )
     assert "5000 records sent" in said
     lines = await tool_server.console_consumer(proxy.bootstrap_servers, "t", max_messages=5_000)
-    assert Counter(lines) == Counter((record.value or b"").decode() for record in broker.records("t", None))
+    assert Counter(lines) == Counter((record.value or b"").decode() for record in broker.records("t"))
 
 
 # Kafka's Java tools
@@ -305,7 +305,7 @@ async def test_java_producer_performance_and_console_consumer(
         *("--producer-props", f"bootstrap.servers={broker.bootstrap_servers}", f"compression.type={codec}"),
     )
     assert "20000 records sent" in said
-    records = broker.records("t", None)
+    records = broker.records("t")
     assert len(records) == 20_000
     lines = await tool_server.console_consumer(broker.bootstrap_servers, "t", max_messages=20_000)
     assert Counter(lines) == Counter((record.value or b"").decode() for record in records)
@@ -321,7 +321,7 @@ async def test_java_console_producer_and_a_group_that_resumes(broker: DevBroker,
         *("--property", "parse.headers=true", "--property", "headers.delimiter=|"),
         stdin="\n".join(lines).encode(),
     )
-    assert len(broker.records("t", None)) == 300
+    assert len(broker.records("t")) == 300
     shown = {"print.headers": True, "print.key": True, "key.separator": "|", "headers.separator": ","}
     read: list[str] = []
     for part in (100, 200):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import confluent_kafka
 import pytest
@@ -424,17 +424,18 @@ class TestConsumeTransformProduce:
                 producer.consume_transform_produce(consumer)
 
     async def test_a_group_that_is_not_known_is_asked_for(self, broker: DevBroker, producer: KafkaProducer) -> None:
+        consumer: Any = AnyConsumer()
         with pytest.raises(TypeError, match="group_id"):
-            producer.consume_transform_produce(AnyConsumer())
+            producer.consume_transform_produce(consumer)
         with pytest.raises(TypeError, match="object is no consumer that is known here"):
-            producer.consume_transform_produce(object())
+            producer.consume_transform_produce(cast(Any, object()))
         with pytest.raises(ValueError, match="max_records is 0"):
-            producer.consume_transform_produce(AnyConsumer(), max_records=0, group_metadata="g")
+            producer.consume_transform_produce(consumer, max_records=0, group_metadata="g")
         with pytest.raises(errors.IllegalStateError, match="transactional_id"):
             async with KafkaProducer(broker.bootstrap_servers) as plain:
-                plain.consume_transform_produce(AnyConsumer(), group_metadata="g")
+                plain.consume_transform_produce(consumer, group_metadata="g")
 
-    async def test_a_batch_that_was_not_entered_is_told(
+    async def test_a_batch_that_was_not_entered_is_an_error(
         self, broker: DevBroker, producer: KafkaProducer, made: Made
     ) -> None:
         await filled(broker, 10)

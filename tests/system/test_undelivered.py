@@ -142,3 +142,26 @@ async def test_aiohttp_writes_it_too_and_nothing_when_all_was_delivered(
         await runner.cleanup()
         kafka_broker.controls.stall_connections(False)
         assert path.exists() == stalls
+
+
+async def test_a_cancelled_drain_writes_it_too(kafka_broker: DevBroker, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    app = FastAPI(lifespan=kafka_lifespan(kafka_broker.bootstrap_servers, drain_timeout=None, undelivered_path=path))
+    is_served = asyncio.Event()
+
+    async def serve() -> None:
+        async with app.router.lifespan_context(app):
+            producer = app.state.kafka_producer
+            await producer.send("t", b"delivered")
+            kafka_broker.controls.stall_connections(True)
+            for number in range(5):
+                await producer.enqueue("t", str(number).encode())
+            is_served.set()
+
+    serving = asyncio.ensure_future(serve())
+    await is_served.wait()
+    await asyncio.sleep(0.05)
+    serving.cancel()  # as a second SIGTERM does
+    await asyncio.wait([serving])
+    assert serving.cancelled()
+    assert [json.loads(line)["value"] for line in path.read_text().splitlines()] == [*"01234"]

@@ -11,6 +11,7 @@ from aiokafkapy.common import (
     Node,
     TopicPartition,
     check_topic_name,
+    format_address,
     parse_address,
     parse_addresses,
 )
@@ -32,6 +33,12 @@ def test_addresses_are_read_in_order_without_duplicates(text: str | list[str], e
     assert parse_addresses(text) == expected
 
 
+def test_ipv6_hosts_stand_in_brackets() -> None:
+    assert format_address("::1", 1) == Node(1, "::1", 1).address == "[::1]:1"
+    assert format_address("h", 1) == Node(1, "h", 1).address == "h:1"
+    assert str(Node(1, "::1", 1)) == "[::1]:1 (id 1)"
+
+
 @pytest.mark.parametrize(
     "text", ["", " , ", "a:b", "a:0", "a:65536", "http://a:1", "::1", "[::1", "[::1]x", ":9092", "a:-1", "a:²"]
 )
@@ -47,7 +54,7 @@ def test_backoff_doubles_up_to_its_maximum() -> None:
 
 
 @pytest.mark.parametrize(("maximum", "last"), [(0.01, 0.01), (0.0, 0.001)])
-def test_a_backoff_of_zero_is_none_for_the_first_attempt_only(maximum: float, last: float) -> None:
+def test_a_backoff_of_zero_is_without_delay_for_the_first_attempt_only(maximum: float, last: float) -> None:
     backoff = ExponentialBackoff(0, maximum, jitter=0)
     assert [backoff.delay(n) for n in range(3)] == [0, 0.001, min(last, 0.002)]
     assert backoff.delay(10_000) == last

@@ -87,7 +87,7 @@ def test_the_finder_is_put_in_place_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not _form.install({INTERPRETED_VARIABLE: "1"})
 
 
-def test_a_core_for_another_system_is_told_and_not_passed_over(tmp_path: Path) -> None:
+def test_a_core_for_another_system_is_reported_and_not_ignored(tmp_path: Path) -> None:
     """Otherwise a service would only be slower, and nobody would know."""
     package = tmp_path / "aiokafkapy"
     shutil.copytree(Path(_form.__file__).parent, package, ignore=shutil.ignore_patterns("*.so", "*.pyd", "__pycache__"))

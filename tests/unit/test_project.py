@@ -420,7 +420,7 @@ def test_dependencies_have_lower_bounds_only() -> None:
         assert wanted.startswith("aiokafkapy[") or (">=" in wanted and not set("<=!~") & set(wanted.replace(">=", "")))
 
 
-def test_make_builds_anew_when_any_source_of_the_core_changes() -> None:
+def test_make_rebuilds_when_any_source_of_the_core_changes() -> None:
     asked = subprocess.run(["make", "-pn", "help"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
     (line,) = (line for line in asked.splitlines() if line.startswith("CORE :="))
     kinds = {path for suffix in ("pyx", "pxd") for path in PACKAGE.rglob(f"*.{suffix}")}

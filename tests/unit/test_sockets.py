@@ -128,7 +128,7 @@ def test_another_loop_is_not_touched() -> None:
         other.close()
 
 
-def test_a_simulated_socket_that_is_not_closed_is_told_of() -> None:
+def test_a_simulated_socket_that_is_not_closed_is_reported() -> None:
     sock = SimulatedSocket(socket.AF_INET)
     with pytest.warns(ResourceWarning, match="unclosed"):
         sock.__del__()

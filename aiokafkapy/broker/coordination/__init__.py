@@ -1,5 +1,5 @@
-"""Group membership, committed offsets, transactions, and requests that wait.
+"""Groups (classic, consumer and share groups), their offsets, transactions, sessions of fetches, and waiting requests.
 
-Kafka's counterparts are ``GroupCoordinator``, ``TransactionCoordinator``, ``SharePartitionManager`` and
-``DelayedOperationPurgatory``.
+Kafka's counterparts are ``GroupCoordinator``, ``TransactionCoordinator``, ``SharePartitionManager``, ``FetchManager``
+and ``DelayedOperationPurgatory``.
 """

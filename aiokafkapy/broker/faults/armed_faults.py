@@ -172,7 +172,7 @@ def broker_error(code: int) -> KafkaError:
 
 def error_code(error: type[KafkaError] | int) -> int:
     """The code of an error, a class or the code itself; ValueError for one that no broker sends."""
-    code = error if isinstance(error, int) else error.code
+    code = error if isinstance(error, int) else getattr(error, "code", None)
     if code is None:
         raise ValueError(f"{error} is no error a broker sends: it has no code")
     return int(code)

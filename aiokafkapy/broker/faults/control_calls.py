@@ -7,22 +7,23 @@ Rules:
 
 - an argument is of JSON's types: an API is a name of ``ApiKey``, an error the name of its class or its code;
 - ``ControlCall.of`` fills in the defaults, so that two calls with the same effect are equal;
+- what it refuses a program cannot call either (``of_python``): NaN as a time would stop every timer of the loop;
 - ``on_request`` takes a function and so is not among them; ``request_count`` changes nothing.
 """
 
 from __future__ import annotations
 
-import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard
 
 from ... import errors
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 
-__all__ = ["CONTROLS", "Argument", "ControlCall", "ControlSpec", "Kind", "Parameter", "error_names"]
+__all__ = ["CONTROLS", "Argument", "ControlCall", "ControlSpec", "Kind", "Parameter", "error_names", "is_number"]
 
 
 Argument: TypeAlias = str | int | float | bool | None
@@ -203,9 +204,11 @@ class ControlCall:
     def of(cls, control: str, arguments: Mapping[str, object] | None = None) -> ControlCall:
         """The call with its defaults filled in. Raises ValueError, with the value and its limit, for an invalid
         argument."""
-        spec = CONTROLS.get(control)
+        spec = CONTROLS.get(control) if isinstance(control, str) else None
         if spec is None:
             raise ValueError(f"there is no control {control!r}: there are {', '.join(CONTROLS)}")
+        if not isinstance(arguments, Mapping | None):
+            raise ValueError(f"{control}: the arguments are an object, by their names")
         given = dict(arguments or {})
         unknown = [name for name in given if name not in {each.name for each in spec.parameters}]
         if unknown:
@@ -215,9 +218,9 @@ class ControlCall:
 
     @classmethod
     def of_python(cls, control: str, arguments: Mapping[str, object]) -> ControlCall:
-        """The call that a program made: APIs may be numbers, and errors classes."""
-        kinds = {each.name: each.kind for each in CONTROLS[control].parameters}
-        return cls(control, {name: _as_json(kinds[name], value) for name, value in arguments.items()})
+        """The call of a program: APIs may be numbers, and errors classes. Raises ValueError as ``of``."""
+        parameters = {each.name: each for each in CONTROLS[control].parameters}
+        return cls(control, {name: _checked_python(control, parameters[name], one) for name, one in arguments.items()})
 
     @property
     def arms_fault(self) -> bool:
@@ -249,6 +252,11 @@ def error_names() -> list[str]:
     return sorted(_ERRORS)
 
 
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether it is a number that fits in any of ours: neither NaN nor infinite, nor hundreds of digits."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**63
+
+
 # internals
 
 
@@ -267,14 +275,25 @@ def _checked(control: str, parameter: Parameter, given: Mapping[str, Any]) -> Ar
             raise ValueError(f"{where} is missing")
         return parameter.default
     value: Argument = given[parameter.name]
-    if value is None:
-        if parameter.takes_none:
-            return None
+    if value is None and not parameter.takes_none:
         raise ValueError(f"{where} is missing")
-    problem = _problem(parameter.kind, value)
+    problem = "" if value is None else _problem(parameter.kind, value)
     if problem:
         raise ValueError(f"{where}={value!r}: {problem}")
     return value
+
+
+def _checked_python(control: str, parameter: Parameter, value: Any) -> Argument:
+    kind = parameter.kind
+    if kind is Kind.API:
+        if not isinstance(value, int) or not 0 <= value < 2**15:
+            raise ValueError(f"{control}: {parameter.name}={value!r}: it is an ApiKey or its number")
+        return ApiKey(value).name if value in ApiKey.__members__.values() else int(value)
+    if kind is Kind.ERROR and isinstance(value, type):
+        return value.__name__  # whether it has a code ``Controls`` finds
+    if isinstance(value, os.PathLike):
+        value = str(value)
+    return _checked(control, parameter, {parameter.name: value})
 
 
 def _problem(kind: Kind, value: object) -> str:
@@ -282,14 +301,16 @@ def _problem(kind: Kind, value: object) -> str:
     if kind is Kind.FLAG:
         return "" if isinstance(value, bool) else "it is true or false"
     if kind is Kind.API:
-        return "" if value in ApiKey.__members__ else f"there is no such API: {', '.join(ApiKey.__members__)}"
+        is_known = isinstance(value, str) and value in ApiKey.__members__
+        return "" if is_known else f"there is no such API: {', '.join(ApiKey.__members__)}"
     if kind is Kind.ERROR:
         if isinstance(value, int) and not isinstance(value, bool):
             return "" if -1 <= value < 2**15 and value else "a code is from -1 to 32767, and not 0"
-        return "" if value in _ERRORS else "no error that a broker sends has this name: see aiokafkapy.errors"
+        is_known = isinstance(value, str) and value in _ERRORS
+        return "" if is_known else "no error that a broker sends has this name: see aiokafkapy.errors"
     if kind in (Kind.TOPIC, Kind.TEXT):
         return "" if isinstance(value, str) and value else "it is a text that is not empty"
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if not is_number(value):
         return "it is a number"
     if kind in _MOST_SECONDS:
         return "" if 0 <= value <= _MOST_SECONDS[kind] else f"it is from 0 to {_MOST_SECONDS[kind]}"
@@ -306,14 +327,6 @@ _RANGES: Final = {
     Kind.NODE: (1, 2**31 - 1),
     Kind.PARTITION: (0, 2**31 - 1),
 }
-
-
-def _as_json(kind: Kind, value: Any) -> Argument:
-    if kind is Kind.API:
-        return ApiKey(value).name if value in ApiKey.__members__.values() else int(value)
-    if kind is Kind.ERROR and isinstance(value, type):
-        return value.__name__
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 def _as_python(kind: Kind, value: Argument) -> Argument | type[KafkaError]:

@@ -14,7 +14,6 @@ Rules:
 from __future__ import annotations
 
 import json
-import math
 import os
 import random
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from .control_calls import ControlCall
+from .control_calls import ControlCall, is_number
 
 __all__ = ["FaultSchedule", "ScheduledFault"]
 
@@ -60,12 +59,12 @@ class FaultSchedule:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.seconds) and 0 < self.seconds <= LONGEST):
+        if not (is_number(self.seconds) and 0 < self.seconds <= LONGEST):
             raise ValueError(f"seconds={self.seconds}: a schedule takes more than 0 s and at most {LONGEST:g} s")
         if len(self.faults) > MOST_FAULTS:
             raise ValueError(f"{len(self.faults)} faults: a schedule has at most {MOST_FAULTS}")
         for fault in self.faults:
-            if not (math.isfinite(fault.at) and 0 <= fault.at <= self.seconds):
+            if not (is_number(fault.at) and 0 <= fault.at <= self.seconds):
                 raise ValueError(f"at={fault.at}: a fault comes from 0 to {self.seconds:g} s, the schedule's end")
 
     @classmethod
@@ -92,7 +91,7 @@ class FaultSchedule:
         faults = [_read_fault(number, entry) for number, entry in enumerate(document["faults"])]
         faults.sort(key=lambda fault: fault.at)
         seconds, seed = document.get("seconds"), document.get("seed")
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        if not is_number(seconds):
             raise ValueError(f"seconds={seconds!r}: write a number")
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
             raise ValueError(f"seed={seed!r}: write an integer, or null")
@@ -108,7 +107,7 @@ class FaultSchedule:
         """Read a file. OSError, and ValueError with the file's name for one that has no schedule."""
         try:
             return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{os.fspath(path)}: {error}") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -124,14 +123,16 @@ class FaultSchedule:
 
 
 def _read_fault(number: int, entry: Any) -> ScheduledFault:
+    if not isinstance(entry, Mapping):
+        raise ValueError(f'fault {number}: it is an object with "at", "control" and "arguments"')
     try:
         at = entry["at"]
-        if isinstance(at, bool) or not isinstance(at, int | float):
+        if not is_number(at):
             raise ValueError(f"at={at!r}: write a number of seconds")
         return ScheduledFault(float(at), ControlCall.of(entry["control"], entry.get("arguments")))
     except KeyError as error:
         raise ValueError(f"fault {number} has no {error}") from error
-    except (ValueError, TypeError, AttributeError) as error:
+    except ValueError as error:
         raise ValueError(f"fault {number}: {error}") from error
 
 

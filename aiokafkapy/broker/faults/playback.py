@@ -12,10 +12,9 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable
 
-from .control_calls import ControlCall
+from .control_calls import ControlCall, is_number
 from .fault_schedule import FaultSchedule
 
 __all__ = ["Playback"]
@@ -29,7 +28,7 @@ class Playback:
 
     def __init__(self, schedule: FaultSchedule, apply: Callable[[ControlCall], object], *, speed: float = 1.0) -> None:
         """Needs a running loop. ValueError for a speed that is not above 0."""
-        if not (math.isfinite(speed) and speed > 0):
+        if not (is_number(speed) and speed > 0):
             raise ValueError(f"speed={speed}: write a number above 0")
         self.schedule = schedule
         self.failures: list[tuple[ControlCall, Exception]] = []

@@ -47,6 +47,7 @@ __all__ = [
     "error_message",
     "register",
     "served",
+    "top_level_error_with_text",
 ]
 
 MAX_STRING_SIZE: Final = 0x7FFF
@@ -143,6 +144,11 @@ def error_message(error: KafkaError) -> str:
     if len(text.encode()) > MAX_STRING_SIZE:
         raise UnknownServerError(f"An error message of {len(text.encode())} bytes, which no response can have.")
     return text
+
+
+def top_level_error_with_text(context: RequestContext, body: object, error: KafkaError) -> Response:
+    """The error at the top, with its text."""
+    return context.respond(error_code=error.code, error_message=error_message(error))
 
 
 def _top_level_error(context: RequestContext, body: object, error: KafkaError) -> Response:

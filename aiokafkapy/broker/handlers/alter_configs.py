@@ -8,19 +8,14 @@ notes: all changes of one resource are made, or none.
 
 from __future__ import annotations
 
-from ...errors import InvalidConfigError, InvalidRequestError, KafkaError
+from ...errors import InvalidConfigError, InvalidRequestError
 from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
 from ..context import RequestContext
 from . import Body, Response, register
-from .incremental_alter_configs import changeable, respond_each
+from .incremental_alter_configs import changeable, error_response, respond_each
 
 __all__ = ["handle"]
-
-
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
-    """The error on every resource."""
-    return respond_each(context, body, error)
 
 
 @register(ApiKey.ALTER_CONFIGS, versions=(0, 2), error=error_response)

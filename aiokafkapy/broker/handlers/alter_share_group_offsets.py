@@ -14,7 +14,7 @@ from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..coordination.assignors import TopicIdPartition
 from ..security.acls import Operation
-from . import Body, Response, error_message, register
+from . import Body, Response, error_message, register, top_level_error_with_text
 from .coordination import check_group
 from .leadership import find_partition, find_topic
 from .share_group_heartbeat import check_share_version
@@ -22,12 +22,7 @@ from .share_group_heartbeat import check_share_version
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
-    """The error, with its text."""
-    return context.respond(error_code=error.code, error_message=error_message(error))
-
-
-@register(ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions=(0, 0), error=error_response)
+@register(ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions=(0, 0), error=top_level_error_with_text)
 def handle(context: RequestContext, body: Body) -> Response:
     """Each partition by itself."""
     check_share_version(context)

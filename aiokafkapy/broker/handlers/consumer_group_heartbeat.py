@@ -12,25 +12,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
+from ...common import milliseconds
 from ...errors import UnsupportedVersionError
 from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
-from ...protocol.messages import milliseconds
 from ..context import RequestContext
 from ..coordination.assignors import Assignment, TopicIdPartition
 from ..coordination.consumer_group_manager import ConsumerGroupHeartbeat
 from ..features import GROUP_VERSION
 from ..security.acls import Operation
-from . import Body, Response, register
+from . import Body, Response, register, top_level_error_with_text
 from .coordination import check_group, seconds
-from .modern_groups import check_topics, heartbeat_error, heartbeat_response, may_describe
+from .modern_groups import check_topics, heartbeat_response, may_describe
 
 __all__ = ["check_group_version", "handle"]
 
 IDS_OF_MEMBERS_FROM_VERSION = 1
 
 
-@register(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), error=heartbeat_error)
+@register(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), error=top_level_error_with_text)
 def handle(context: RequestContext, body: Body) -> Response:
     """The member's epoch, and its partitions where they are others than before."""
     check_group_version(context)

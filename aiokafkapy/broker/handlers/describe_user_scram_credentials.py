@@ -16,17 +16,12 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..security.authentication import SCRAM_CODES
-from . import Body, Response, error_message, register
+from . import Body, Response, error_message, register, top_level_error_with_text
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
-    """The error at the top."""
-    return context.respond(error_code=error.code, error_message=error_message(error))
-
-
-@register(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=(0, 0), error=error_response)
+@register(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=(0, 0), error=top_level_error_with_text)
 def handle(context: RequestContext, body: Body) -> Response:
     """Each user by itself."""
     context.check_right(Operation.DESCRIBE, ResourceType.CLUSTER)

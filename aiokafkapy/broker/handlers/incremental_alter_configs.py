@@ -20,7 +20,7 @@ from ..storage.topic_config import TOPIC_OPTIONS
 from . import Body, Response, error_message, register
 from .describe_configs import BROKER, CLIENT_METRICS, GROUP, TOPIC
 
-__all__ = ["Changeable", "changeable", "handle", "respond_each"]
+__all__ = ["Changeable", "changeable", "error_response", "handle", "respond_each"]
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 LIST_TYPE: Final = 7

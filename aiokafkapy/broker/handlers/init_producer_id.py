@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...common import milliseconds
 from ...errors import InvalidRequestError, KafkaError, TransactionalIdAuthorizationFailedError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
@@ -38,7 +39,7 @@ def handle(context: RequestContext, body: Body) -> Response:
         raise InvalidRequestError("A producer id and its epoch belong together.")
     if body.transactional_id is not None:
         check_transactional_id(context, Operation.WRITE, body.transactional_id)
-        timeout_ms = round(body.transaction_timeout.total_seconds() * 1000)
+        timeout_ms = milliseconds(body.transaction_timeout)
         has_two_phases = getattr(body, "enable2_pc", False)
         if has_two_phases:
             _check_two_phase_commit(context, body.transactional_id)

@@ -26,7 +26,6 @@ __all__ = [
     "described_member",
     "error_of_every_group",
     "failed_group",
-    "heartbeat_error",
     "heartbeat_response",
     "may_describe",
 ]
@@ -35,11 +34,6 @@ G = TypeVar("G", ConsumerGroup, ShareGroup)
 
 
 # heartbeats
-
-
-def heartbeat_error(context: RequestContext, body: Body, error: KafkaError) -> Response:
-    """The error, with its text."""
-    return context.respond(error_code=error.code, error_message=error_message(error))
 
 
 def heartbeat_response(context: RequestContext, result: HeartbeatResult) -> Response:

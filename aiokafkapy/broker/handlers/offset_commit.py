@@ -23,7 +23,7 @@ from . import Body, Response, register
 from .coordination import check_group
 from .leadership import find_partition, find_topic
 
-__all__ = ["handle", "offsets_of", "respond"]
+__all__ = ["error_response", "handle", "offsets_of", "respond"]
 
 MEMBER_EPOCHS_FROM_VERSION: Final = 9
 

@@ -8,20 +8,14 @@ notes: a refusal has the words for the client, and then the connection ends.
 
 from __future__ import annotations
 
-from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from . import Body, Response, error_message, register
+from . import Body, Response, register, top_level_error_with_text
 
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
-    """The error and its words."""
-    return context.respond(error_code=error.code, error_message=error_message(error))
-
-
-@register(ApiKey.SASL_AUTHENTICATE, versions=(0, 2), error=error_response)
+@register(ApiKey.SASL_AUTHENTICATE, versions=(0, 2), error=top_level_error_with_text)
 def handle(context: RequestContext, body: Body) -> Response:
     """The mechanism's answer."""
     state = context.state

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from ...errors import FencedLeaderEpochError, KafkaError, NotLeaderOrFollowerError
+from ...errors import FencedLeaderEpochError, NotLeaderOrFollowerError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.share_sessions import FINAL_EPOCH
@@ -25,12 +25,7 @@ from .share_group_heartbeat import check_share_version
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
-    """The error at the top."""
-    return context.respond(error_code=error.code)
-
-
-@register(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 1), error=error_response)
+@register(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 1))
 def handle(context: RequestContext, body: Body) -> Response:
     """Each partition by itself."""
     check_share_version(context)

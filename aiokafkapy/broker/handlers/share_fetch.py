@@ -37,12 +37,7 @@ MISROUTED: Final = (NotLeaderOrFollowerError, FencedLeaderEpochError)
 """Errors that come with the leader's address."""
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
-    """The error at the top."""
-    return context.respond(error_code=error.code)
-
-
-@register(ApiKey.SHARE_FETCH, versions=(1, 1), error=error_response)
+@register(ApiKey.SHARE_FETCH, versions=(1, 1))
 def handle(context: RequestContext, body: Body) -> Answer:
     """The records, if there are ``min_bytes`` of them; else a future of the response."""
     check_share_version(context)

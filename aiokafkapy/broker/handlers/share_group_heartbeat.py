@@ -17,14 +17,14 @@ from ..context import RequestContext
 from ..coordination.share_group_manager import ShareGroupHeartbeat
 from ..features import SHARE_VERSION
 from ..security.acls import Operation
-from . import Body, Response, register
+from . import Body, Response, register, top_level_error_with_text
 from .coordination import check_group
-from .modern_groups import check_topics, heartbeat_error, heartbeat_response
+from .modern_groups import check_topics, heartbeat_response
 
 __all__ = ["check_share_version", "handle"]
 
 
-@register(ApiKey.SHARE_GROUP_HEARTBEAT, versions=(1, 1), error=heartbeat_error)
+@register(ApiKey.SHARE_GROUP_HEARTBEAT, versions=(1, 1), error=top_level_error_with_text)
 def handle(context: RequestContext, body: Body) -> Response:
     """The member's epoch, and its partitions where they are others than before."""
     check_share_version(context)

@@ -11,24 +11,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.classic_group import MemberIdentity
 from ..security.acls import Operation, ResourceType
 from . import Body, Response, register
 from .coordination import as_a_partition_leader, check_group
-from .offset_commit import offsets_of, respond
+from .offset_commit import error_response, offsets_of, respond
 
 __all__ = ["handle"]
 
 ABORTABLE_FROM_VERSION: Final = 4
 ADDS_FROM_VERSION: Final = 5
-
-
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
-    """The error on every partition."""
-    return respond(context, body, {}, error.code or -1)
 
 
 @register(ApiKey.TXN_OFFSET_COMMIT, versions=(0, 5), error=error_response)

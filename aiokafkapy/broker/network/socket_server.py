@@ -29,6 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from ...common import format_address
 from ...errors import AuthenticationFailedError
 from ...observability import RateLimitedLogger, get_logger
 from ...security.tls_transport import TlsTransport
@@ -288,7 +289,7 @@ class Acceptor:
         if send_buffer != -1:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         endpoint = self._endpoint
-        info = ConnectionInfo(f"{host}:{port}", endpoint.name, host, port, endpoint.security_protocol)
+        info = ConnectionInfo(format_address(host, port), endpoint.name, host, port, endpoint.security_protocol)
         info.session = self._new_session(endpoint.name)
         self.assign_new_connection(connection, info)
 

@@ -55,9 +55,12 @@ LEGAL_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQ
 
 
 class Partition:
-    """One partition: where it is led, and its log. ``leader`` is None while there is none."""
+    """One partition: where it is led, and its log. ``leader`` is None while there is none.
 
-    __slots__ = ("index", "is_deleted", "leader", "leader_epoch", "log", "replicas", "topic")
+    ``is_held`` says that it has none on purpose, and gets none by itself, until the broker ends.
+    """
+
+    __slots__ = ("index", "is_deleted", "is_held", "leader", "leader_epoch", "log", "replicas", "topic")
 
     def __init__(self, topic: Topic, index: int, replicas: Sequence[int], log: PartitionLog) -> None:
         self.topic = topic
@@ -67,6 +70,7 @@ class Partition:
         self.leader_epoch = 0
         self.log = log
         self.is_deleted = False
+        self.is_held = False
 
     @property
     def topic_name(self) -> str:
@@ -272,7 +276,8 @@ class TopicRegistry:
     # leaders
 
     def set_leader(self, name: str, index: int, node_id: int | None) -> Partition:
-        """Make a node lead a partition (it becomes a replica if it was not), or no node. The epoch rises by one.
+        """Make a node lead a partition (it becomes a replica if it was not), or no node, until another call gives it
+        one. The epoch rises by one.
 
         Raises UnknownTopicOrPartitionError, or InvalidReplicaAssignmentError for a node that does not exist.
         """
@@ -289,11 +294,13 @@ class TopicRegistry:
         except KafkaStorageError:
             partition.replicas = replicas
             raise
+        partition.is_held = node_id is None
         return partition
 
     def elect(self, partition: Partition, node_id: int) -> None:
         """Let one of its replicas, which runs, lead a partition; the epoch rises by one."""
         self._lead(partition.topic, {partition: node_id})
+        partition.is_held = False
 
     def reassign(self, name: str, index: int, replicas: Sequence[int]) -> Partition:
         """Give a partition other replicas, at once, for they share its log; a leader that is not among them is
@@ -313,6 +320,7 @@ class TopicRegistry:
         except KafkaStorageError:
             partition.replicas = before
             raise
+        partition.is_held = False
         return partition
 
     def node_stopped(self, node_id: int) -> None:
@@ -321,9 +329,11 @@ class TopicRegistry:
         self._elect(lambda partition: partition.leader == node_id)
 
     def node_started(self, node_id: int) -> None:
-        """Give a node that runs again those of its partitions that have no leader."""
+        """Give a node that runs again those of its partitions that have no leader, but for those held without one."""
         self.running_node_ids.add(node_id)
-        self._elect(lambda partition: partition.leader is None and node_id in partition.replicas)
+        self._elect(
+            lambda partition: partition.leader is None and not partition.is_held and node_id in partition.replicas
+        )
 
     def next_producer_id(self) -> int:
         """The first producer id that no log remembers, nor any after it."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from ..._version import __version__
 from ...errors import MalformedFrameError, UnsupportedVersionError
@@ -200,7 +200,7 @@ def fallback_version(response: ApiVersionsResponse) -> int:
     return 0
 
 
-def throttle_seconds(api_key: int, version: int, body: Any) -> float:
+def throttle_seconds(api_key: int, version: int, body: object) -> float:
     """Seconds for which nothing may be sent to the node after this response; 0 if the broker has already waited."""
     milliseconds: float | None = getattr(body, "throttle_time_ms", None)
     if milliseconds is None:  # a message of kio's

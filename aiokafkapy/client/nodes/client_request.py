@@ -18,7 +18,7 @@ except ImportError:  # interpreted, where there is no Cython
     from ... import _form as cython
 
 from ...errors import DisconnectedError, KafkaError
-from ...protocol.codec import Message, decode_response, encode_request
+from ...protocol.codec import Message, Struct, decode_response, encode_request
 
 __all__ = ["Buffer", "ClientRequest", "ClientResponse", "answered"]
 
@@ -60,7 +60,7 @@ class ClientRequest:
         min_version: int | None = None,
         max_version: int | None = None,
         encode: Callable[[int, int, str], Sequence[Buffer]] | None = None,
-        decode: Callable[[int, bytes], Any] | None = None,
+        decode: Callable[[int, bytes], object] | None = None,
         callback: Callable[[ClientResponse], None] | None = None,
     ) -> None:
         self.node_id = node_id
@@ -82,7 +82,7 @@ class ClientRequest:
             return [encode_request(self.build(version), correlation_id, client_id)]
         return ()
 
-    def read(self, version: int, frame: bytes) -> Any:
+    def read(self, version: int, frame: bytes) -> object:
         """The body of a response's frame; raises MalformedFrameError."""
         if self.decode is not None:
             return self.decode(version, frame)
@@ -145,20 +145,21 @@ class ClientResponse:
         self.was_sent = was_sent
         self.completed_at = completed_at
 
-    def body_or_raise(self) -> Any:
+    def body_or_raise(self) -> Struct:
         """The body; raises the error if there is one."""
         if self.error is not None:
             raise self.error.fresh()
         if self.disconnected:
             raise DisconnectedError(f"node {self.request.node_id} disconnected before it answered")
-        return self.body
+        body: Struct = self.body
+        return body
 
     def __repr__(self) -> str:
         outcome = "timed out" if self.timed_out else "disconnected" if self.disconnected else repr(self.error or "ok")
         return f"<ClientResponse {self.request!r} v{self.version}: {outcome}>"
 
 
-def answered(request: ClientRequest, version: int, body: Any, latency: float, now: float) -> ClientResponse:
+def answered(request: ClientRequest, version: int, body: object, latency: float, now: float) -> ClientResponse:
     """The ``ClientResponse`` of a request that was answered, or that expects no response; made without the constructor,
     whose keywords cost as much as the rest.
     """

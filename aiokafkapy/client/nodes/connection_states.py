@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Final
 
-from ...common import ExponentialBackoff, Node
+from ...common import ExponentialBackoff, Node, format_address
 from ...errors import AuthenticationFailedError
 from ...states import StateTable
 
@@ -30,7 +30,6 @@ __all__ = [
     "ClusterConnectionStates",
     "ConnectionState",
     "NodeConnectionState",
-    "format_address",
 ]
 
 Address = tuple[int, tuple[str, int] | tuple[str, int, int, int]]
@@ -277,11 +276,6 @@ class ClusterConnectionStates:
         state.last_attempt = now
         state.retry_at = now + self._reconnect_backoff.delay(state.failed_attempts)
         state.failed_attempts += 1
-
-
-def format_address(host: str, port: int) -> str:
-    """``host:port``, an IPv6 host in brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class NodeConnectionState:

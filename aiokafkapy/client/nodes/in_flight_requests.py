@@ -10,7 +10,7 @@ each request taken out is completed exactly once, oldest first.
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Protocol
 
 try:
     import cython
@@ -150,7 +150,7 @@ class InFlightRequest:
         self.is_internal = is_internal
         self.is_written = False
 
-    def completed(self, body: Any, now: float) -> ClientResponse:
+    def completed(self, body: object, now: float) -> ClientResponse:
         """The response of a request that was answered, or that expects no response."""
         return answered(self.request, self.version, body, now - self.sent_at, now)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
-from ...common import ExponentialBackoff, parse_addresses
+from ...common import HIDDEN, ExponentialBackoff, parse_addresses
 from ...errors import ConfigurationError
 from ...observability import is_secret_name
 from ...option_fields import Within, default_of
@@ -335,7 +335,7 @@ def explained(details: ErrorDetails, options: Mapping[str, object]) -> str:
 def shown_value(name: str, value: object) -> str:
     """An option's value for a message: no secret, and never an error, even where its own repr raises."""
     if is_secret_name(name) and value is not None:
-        return "<hidden>"
+        return HIDDEN
     if isinstance(value, int) and value.bit_length() > SHOWN_BITS:
         return f"<a number of {value.bit_length()} bits>"
     try:

@@ -32,7 +32,7 @@ from ...protocol.codec import (
 from ...record.crc import crc32c
 from ...record.layout import BATCH_HEADER_SIZE
 
-__all__ = ["Cover", "cover_records", "redacted_request", "redacted_response"]
+__all__ = ["Cover", "blanked", "cover_records", "redacted_request", "redacted_response"]
 
 Cover: TypeAlias = Callable[[bytes, bool], bytes]
 """As many other bytes for a key, a value, a header's value, or (True) a header's name."""
@@ -47,28 +47,33 @@ def redacted_request(data: bytes, *, payloads: bool, most_decoded: int) -> bytes
     """A whole request, its size included, without the hidden parts; a larger one is not taken apart."""
     if len(data) > most_decoded:
         is_harmless = payloads and int.from_bytes(data[4:6]) in _WITHOUT_PROOFS
-        return data if is_harmless else _blank(data, 4 + _request_header_size(data))
+        return data if is_harmless else blanked(data, 4 + _request_header_size(data))
     with suppress(Exception):  # after any error: it is blank then
         header, body = decode_request(data[4:])
         hidden = _hidden(body, payloads=payloads)
         again = data if hidden is body else encode_request(hidden, header.correlation_id, header.client_id)
         if len(again) == len(data):
             return again
-    return _blank(data, 4 + _request_header_size(data))
+    return blanked(data, 4 + _request_header_size(data))
 
 
 def redacted_response(api_key: int, version: int, data: bytes, *, payloads: bool, most_decoded: int) -> bytes:
     """A whole response, its size included, without the hidden parts; a larger one is not taken apart."""
     if len(data) > most_decoded:
         is_harmless = payloads and api_key in _WITHOUT_PROOFS
-        return data if is_harmless else _blank(data, 8)  # size and correlation id
+        return data if is_harmless else blanked(data, 8)  # size and correlation id
     with suppress(Exception):
         correlation_id, body = decode_response(api_key, version, data[4:])
         hidden = _hidden(body, payloads=payloads)
         again = data if hidden is body else encode_response(hidden, correlation_id)
         if len(again) == len(data):
             return again
-    return _blank(data, 8)
+    return blanked(data, 8)
+
+
+def blanked(data: bytes, kept: int) -> bytes:
+    """As many bytes, the first ``kept`` of which are these, and the others zero."""
+    return data[:kept] + bytes(max(0, len(data) - kept))
 
 
 def cover_records(data: bytearray, start: int, end: int, count: int, cover: Cover) -> None:
@@ -100,10 +105,6 @@ def _request_header_size(data: bytes) -> int:
 
 def _is_proof(name: str) -> bool:
     return name in PROOF_FIELDS or is_secret_name(name)
-
-
-def _blank(data: bytes, kept: int) -> bytes:
-    return data[:kept] + bytes(max(0, len(data) - kept))
 
 
 def _hidden(value: Any, *, payloads: bool, name: str = "") -> Any:

@@ -31,6 +31,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
+from ...common import HIDDEN, milliseconds
 from ...observability import describe_error, get_logger, is_secret_name
 from ...protocol.api import PROOF_FIELDS, api_name
 from ...protocol.codec import decode_request, decode_response
@@ -291,7 +292,7 @@ def _is_capture(target: TapTarget | None, wanted: str | None) -> bool:
 def described(value: object, *, payloads: bool = False, name: str = "") -> Any:
     """A message, or a part of one, as JSON has it: bounded, and without the hidden parts."""
     if value is not None and (name in PROOF_FIELDS or is_secret_name(name)):
-        return "<hidden>"
+        return HIDDEN
     if dataclasses.is_dataclass(value):
         return _described_message(value, payloads=payloads)
     if isinstance(value, bytes | bytearray | memoryview):
@@ -300,10 +301,8 @@ def described(value: object, *, payloads: bool = False, name: str = "") -> Any:
         items = list(value)
         shown = [described(item, payloads=payloads) for item in items[:MOST_ITEMS]]
         return shown if len(items) <= MOST_ITEMS else [*shown, f"… {len(items) - MOST_ITEMS} more"]
-    if isinstance(value, datetime.timedelta):
-        return round(value.total_seconds() * 1000)
-    if isinstance(value, datetime.datetime):
-        return round(value.timestamp() * 1000)
+    if isinstance(value, datetime.timedelta | datetime.datetime):
+        return milliseconds(value)
     if isinstance(value, enum.Enum):
         return value.name
     if value is None or isinstance(value, bool | int | float):
@@ -319,7 +318,7 @@ def _described_message(message: Any, *, payloads: bool) -> Mapping[str, Any]:
     # A pair of a broker's or a topic's configuration, whose name says that its value is secret.
     of_what = getattr(message, "name", None)
     if "value" in found and isinstance(of_what, str) and is_secret_name(of_what.replace(".", "_")):
-        found["value"] = "<hidden>"
+        found["value"] = HIDDEN
     return found
 
 

@@ -19,9 +19,9 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 
-from ...common import Node
+from ...common import Node, format_address
 from ...errors import KafkaConnectionError, KafkaError
-from ..nodes.connection_states import NodeConnectionState, format_address
+from ..nodes.connection_states import NodeConnectionState
 from .change_signal import ChangeSignal
 from .connection import BrokerConnection, ConnectionOwner
 from .connection_counts import ConnectionCounts

@@ -24,6 +24,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
+from ...common import format_address
 from ...errors import (
     AuthenticationFailedError,
     KafkaConnectionError,
@@ -32,7 +33,7 @@ from ...errors import (
 )
 from ...security.handshake_errors import explain_failure, is_silent_end
 from ...sockets import connections_of, hand_over
-from ..nodes.connection_states import Address, NodeConnectionState, format_address
+from ..nodes.connection_states import Address, NodeConnectionState
 from .dialers import new_dialer
 from .happy_eyeballs import Race
 from .worker_thread import run_in_thread

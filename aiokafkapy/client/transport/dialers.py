@@ -20,9 +20,10 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from ...common import format_address
 from ...errors import KafkaConnectionError
 from ...sockets import new_socket
-from ..nodes.connection_states import Address, format_address
+from ..nodes.connection_states import Address
 from ..options.proxy import parse_proxy
 from .happy_eyeballs import interleave_families
 

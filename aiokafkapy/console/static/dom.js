@@ -116,11 +116,11 @@ export class Table {
     this.note(rows.length);
   }
 
-  // New rows go on top, the oldest at the end are dropped: a list that never grows.
+  // New rows go on top, the oldest at the end are dropped: a list that never grows. One of a key that is there is newer.
   prepend(rows) {
     for (const data of rows) {
       const key = String(this.key(data));
-      if (this.rows.has(key)) continue;
+      this.rows.get(key)?.remove();
       const row = el("tr", { class: this.open ? "link" : "", tabindex: this.open ? "0" : null }, this.columns.map((column) =>
         el("td", { class: `${column.number ? "number " : ""}${column.class ?? ""}` })));
       this.rows.set(key, row);

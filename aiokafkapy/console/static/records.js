@@ -40,6 +40,7 @@ export class RecordsView {
     this.stream = "topic-names";
     this.topic = topic;
     this.source = null;
+    this.trouble = "";
     this.counts = { seen: 0, left: 0, fitting: 0, passed: 0 };
     const forms = context.about.forms.filter((form) => form !== "registry" || context.about.has_registry).map((form) => [form, form]);
     const again = () => this.restart();
@@ -138,6 +139,7 @@ export class RecordsView {
 
   async restart(fromNothing = true, from = null) {
     this.close();
+    this.trouble = "";
     this.more.hidden = true;
     if (fromNothing) this.clear();
     if (!this.topic) return;
@@ -148,7 +150,7 @@ export class RecordsView {
       this.table.update(found.rows.length && asked.from.startsWith("last") ? found.rows.reverse() : found.rows);
       this.next = found.next;
       this.more.hidden = found.is_at_end;
-      this.note.textContent = `${plural(found.rows.length, "record")} of ${count(found.examined)} looked at${found.is_at_end ? "; this is the end" : "; there are more"}.`;
+      this.note.textContent = `${plural(found.rows.length, "record")} of ${count(found.examined)} looked at${found.is_at_end ? "; this is the end" : "; there are more"}${found.note ? `; ${found.note}` : ""}.`;
       return;
     }
     if (this.context.isPaused) return;
@@ -164,6 +166,7 @@ export class RecordsView {
     this.counts.fitting += message.fitting;
     this.counts.left += message.left_out;
     this.counts.passed += message.passed_over;
+    this.trouble = message.note;
     if (message.rows.length) this.table.prepend(message.rows);
     for (const [partition, offset, outcome] of message.decided) this.table.change(`${partition} ${offset}`, { outcome });
     this.say();
@@ -175,6 +178,7 @@ export class RecordsView {
     if (this.filterField.value) parts.push(`${count(fitting)} fit`);
     if (this.filterField.value && passed) parts.push(`${count(passed)} came too fast to be looked at`);
     if (left) parts.push(`${count(left)} left out of the list, which shows the newest`);
+    if (this.trouble) parts.push(this.trouble);
     this.note.textContent = this.startField.value === "latest" ? `${parts.join("; ")}.` : "";
   }
 

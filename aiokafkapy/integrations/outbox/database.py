@@ -28,8 +28,10 @@ from .outcomes import Held, OnError
 from .rows import OutboxRow
 from .statistics import OutboxBacklog
 
-__all__ = ["RelayDatabase", "backlog_of"]
+__all__ = ["MARKED_AT_ONCE", "RelayDatabase", "backlog_of"]
 
+MARKED_AT_ONCE: Final = 5_000
+"""Rows that one ``mark`` may name: SQLite takes 32,766 values in a statement by default, and each row is two."""
 PURGED_AT_ONCE: Final = 5_000
 """Rows that one statement deletes, so that it is soon over."""
 
@@ -69,13 +71,17 @@ class RelayDatabase:
             await self._prepare()
 
     async def close(self) -> None:
-        """End the connection, and with it the locks; raises nothing, in any state."""
+        """End the connection, and with it the locks; raises nothing, in any state. A call that is cancelled ends it
+        all the same: SQLAlchemy leaves a task pending for ever where it is cancelled within.
+        """
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(*self.errors):
-                async with asyncio.timeout(self._timeout):
-                    await connection.invalidate()
-                    await connection.close()
+            ending = asyncio.ensure_future(self._end(connection))
+            try:
+                await asyncio.shield(ending)
+            except asyncio.CancelledError:
+                await asyncio.wait([ending])
+                raise
 
     async def own(self) -> frozenset[int]:
         """The shards that are this relay's now: it takes those that are free, and gives up those beyond its share."""
@@ -118,6 +124,12 @@ class RelayDatabase:
 
     async def _prepare(self) -> None:
         """Set up a new connection."""
+
+    async def _end(self, connection: AsyncConnection) -> None:
+        with suppress(*self.errors):
+            async with asyncio.timeout(self._timeout):
+                await connection.invalidate()
+                await connection.close()
 
     def _is_one_of(self, column: sa.Column[Any], values: Sequence[object]) -> sa.ColumnElement[bool]:
         return column.in_(values)

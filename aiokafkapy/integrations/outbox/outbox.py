@@ -86,12 +86,15 @@ class Outbox:
     ) -> None:
         """Write one record in the transaction of this session or connection.
 
-        Raises the errors of ``producer.send`` for arguments, before anything is written, and the database's errors.
+        Raises InvalidTopicError, SerializationError, RecordTooLargeError (above ``max_record_bytes``), TypeError or
+        ValueError for a record that Kafka could not accept, and TypeError for another kind of ``transaction``, all
+        before anything is written; afterwards the database's errors. It never commits and never rolls back, also when
+        it is cancelled.
         """
         await self.add_many(transaction, [ProducerRecord(topic, value, key, partition, timestamp_ms, headers)])
 
     async def add_many(self, transaction: Transaction, records: Iterable[ProducerRecord]) -> int:
-        """Write records in their order, all checked before the first is written; returns how many."""
+        """Write records in their order, all checked before the first is written; return how many. Raises as ``add``."""
         serialized = [await self._serialized(record) for record in records]
         statements = self._statements(serialized)
         if statements is None:

@@ -16,6 +16,7 @@ from uuid import UUID
 from ... import KafkaProducer, ProducerConfig
 from ...errors import IllegalStateError, KafkaError
 from ...producer.state import ProducerState
+from .absent_topics import AbsentTopics
 from .outcomes import EVERYTHING, OnError, Outcome, cut
 from .rows import OutboxRow
 from .sending import Sending
@@ -45,6 +46,7 @@ class PlainPublisher:
         self._config = with_options(config, enable_gapless_guarantee=True)
         self._on_error = on_error
         self._producer: KafkaProducer[Any, Any] | None = None
+        self._absent: AbsentTopics | None = None
         self._suspected: set[int] = set()
 
     async def take_over(self, shards: Collection[int]) -> tuple[Mapping[int, UUID], Outcome]:
@@ -58,7 +60,7 @@ class PlainPublisher:
         except KafkaError as error:
             return Outcome(held={EVERYTHING: error})
         rows = cut(rows, self._suspected)
-        sending = Sending(producer, rows, self._on_error)
+        sending = Sending(producer, rows, self._on_error, absent=self._absent)
         await sending.enqueue()
         await sending.settle()
         self._suspected.difference_update(row.id for row in rows)
@@ -73,8 +75,13 @@ class PlainPublisher:
     async def close(self, timeout: float | None) -> None:
         """As ``Publisher`` has it."""
         producer, self._producer = self._producer, None
-        if producer is not None:
-            await producer.close(timeout)
+        absent, self._absent = self._absent, None
+        try:
+            if absent is not None:
+                await absent.close()
+        finally:
+            if producer is not None:
+                await producer.close(timeout)
 
     # internals
 
@@ -84,7 +91,7 @@ class PlainPublisher:
         if self._producer is None:
             producer: KafkaProducer[Any, Any] = KafkaProducer(config=self._config)
             await producer.start()
-            self._producer = producer
+            self._producer, self._absent = producer, AbsentTopics(producer)
         return self._producer
 
 

@@ -25,6 +25,7 @@ import signal
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack, get_args
 from uuid import UUID
@@ -36,7 +37,7 @@ from ... import KafkaProducer, ProducerConfig
 from ...common import ExponentialBackoff
 from ...errors import ConfigurationError, IllegalStateError
 from ...observability import get_logger
-from .database import RelayDatabase, backlog_of
+from .database import MARKED_AT_ONCE, RelayDatabase, backlog_of
 from .holds import Holds
 from .outcomes import EVERYTHING, Held, OnError, Outcome, held_by
 from .postgresql import PostgresDatabase
@@ -107,6 +108,8 @@ class OutboxRelay:
         _check(on_error, keep_published, batch_rows, poll_interval, database_timeout)
         chosen: Any = dict(options) if config is not None else _impatient(options)
         made = KafkaProducer(bootstrap_servers, config=config, **chosen).config
+        if made.manual_flush:
+            raise ConfigurationError("manual_flush=True contradicts a relay, which flushes each batch: leave it out")
         self._publisher: Publisher
         if made.transactional_id is None:
             self._publisher = PlainPublisher(made, on_error)
@@ -240,7 +243,8 @@ class OutboxRelay:
                 finally:
                     await self._disconnect()
         except Exception as error:
-            self._last_error = f"{type(error).__name__}: {error}"
+            cause = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
+            self._last_error = f"{type(cause).__name__}: {cause}"
             _logger.error("outbox.crashed", table=self._table.fullname, error=self._last_error, exc_info=True)
             raise
         finally:
@@ -299,7 +303,7 @@ class OutboxRelay:
         self._counts["published"] += len(outcome.published)
         self._unmarked |= {row.id: row.uid for row in outcome.published}
         for row in outcome.published:
-            self._holds.forget((EVERYTHING, held_by(row), Held("shard", row.shard)))
+            self._holds.forget((EVERYTHING, held_by(row), Held("topic", row.topic), Held("shard", row.shard)))
         self._hold(outcome)
         await self._tell_what_is_published()
         await self._database.refuse(outcome.refused)
@@ -322,8 +326,12 @@ class OutboxRelay:
             )
 
     async def _tell_what_is_published(self) -> int:
-        told = await self._database.mark(self._unmarked)
-        self._unmarked.clear()
+        told = 0
+        while self._unmarked:  # those of all shards, after a take-over
+            some = dict(islice(self._unmarked.items(), MARKED_AT_ONCE))
+            told += await self._database.mark(some)
+            for number in some:
+                del self._unmarked[number]
         return told
 
     async def _purge(self, now: float) -> None:

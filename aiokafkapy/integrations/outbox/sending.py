@@ -1,7 +1,8 @@
 """``Sending``: the rows of one batch on their way through a producer, and the outcome of each.
 
 Owns the order of the calls: a topic's rows one after the other, topics beside each other, so that one without metadata
-holds up no other longer than ``max_block_ms``. The meaning of errors is ``outcomes``'.
+holds up no other longer than ``max_block_ms``: its rows do not wait for the same again. The meaning of errors is
+``outcomes``'.
 
 Rules: once a row could not be sent, no row that it holds is sent after it in this batch. With ``on_error="stop"``
 a refused row holds its lane. An acknowledged row is published, even where rows beside it failed. In a transaction the
@@ -13,11 +14,13 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from ... import Delivery, KafkaProducer
 from ...common import TopicPartition
-from ...errors import KafkaError
+from ...errors import KafkaError, MetadataTimeoutError
+from .absent_topics import AbsentTopics
 from .outcomes import Held, OnError, Outcome, Verdict, held_by, judge
 from .rows import OutboxRow
 
@@ -34,6 +37,7 @@ class Sending:
         on_error: OnError,
         *,
         is_whole_or_nothing: bool = False,
+        absent: AbsentTopics | None = None,
     ) -> None:
         self.outcome = Outcome()
         self.failed_partitions: set[TopicPartition] = set()
@@ -41,6 +45,7 @@ class Sending:
         self._rows = rows
         self._on_error = on_error
         self._is_whole_or_nothing = is_whole_or_nothing
+        self._absent = absent
         self._is_over = False
         self._stopped: set[Held] = set()
         self._deliveries: list[tuple[OutboxRow, Delivery]] = []
@@ -60,7 +65,11 @@ class Sending:
                 group.create_task(self._enqueue(rows))
 
     async def settle(self) -> None:
-        """Wait for the outcome of each. One that a broker refuses is at fault for certain if it was alone."""
+        """Wait for the outcome of each, not for ``linger_ms``: none of this batch comes after them. One that a broker
+        refuses is at fault for certain if it was alone.
+        """
+        with suppress(KafkaError):  # the deliveries have it too
+            await self._producer.flush()
         for row, delivery in self._deliveries:
             try:
                 await delivery
@@ -80,6 +89,7 @@ class Sending:
     # internals
 
     async def _enqueue(self, rows: Sequence[OutboxRow]) -> None:
+        self._hold_absent(rows)
         for row in rows:
             if self._is_over:
                 return
@@ -87,6 +97,10 @@ class Sending:
                 continue
             try:
                 record = row.record
+            except Exception as error:  # any: the headers are not what an outbox writes
+                self._not_taken(row, error)
+                continue
+            try:
                 delivery = await self._producer.enqueue(
                     record.topic,
                     record.value,
@@ -97,10 +111,12 @@ class Sending:
                 )
             except (KafkaError, TypeError, ValueError) as error:
                 self._not_taken(row, error)
+                if isinstance(error, MetadataTimeoutError):
+                    await self._hold_alike(row, rows, error)
             else:
                 self._deliveries.append((row, delivery))
 
-    def _not_taken(self, row: OutboxRow, error: KafkaError | TypeError | ValueError) -> None:
+    def _not_taken(self, row: OutboxRow, error: Exception) -> None:
         if self._is_over:
             return
         self._is_over = self._is_whole_or_nothing
@@ -111,12 +127,47 @@ class Sending:
             else:
                 self._refuse(row, error)
             return
-        self._stopped.add(held_by(row))
+        self._stopped.add(held_by(row))  # also by a row that is only behind another
         if isinstance(error, KafkaError):
             if error.partition is not None:
                 self.failed_partitions.add(TopicPartition(row.topic, error.partition))
             if verdict is Verdict.HELD:
-                self.outcome.held.setdefault(held_by(row), error)
+                self._hold(held_by(row), error)
+
+    def _hold_absent(self, rows: Sequence[OutboxRow]) -> None:
+        """Hold what would wait again as it did in an earlier batch."""
+        topic = rows[0].topic
+        found = None if self._absent is None else self._absent.found(topic)
+        if self._absent is None or found is None:
+            return
+        if isinstance(found, KafkaError):
+            if judge(found) is Verdict.HELD:
+                self._hold(Held("topic", topic), found)
+                self._absent.ask(topic)
+            return
+        for row in rows:
+            if row.partition is not None and row.partition >= found:
+                text = f"{topic}-{row.partition}: no such partition: the topic has {found}"
+                self._hold(held_by(row), MetadataTimeoutError(text, topic=topic, partition=row.partition))
+                self._absent.ask(topic)
+
+    async def _hold_alike(self, failed: OutboxRow, rows: Sequence[OutboxRow], error: MetadataTimeoutError) -> None:
+        """Hold what would wait for ``max_block_ms`` too, for the same: the topic, or its other missing partitions."""
+        topic = failed.topic
+        if self._absent is not None:
+            self._absent.ask(topic)
+        if error.partition is None:
+            self._hold(Held("topic", topic), error)
+            return
+        with suppress(KafkaError):
+            count = len(await self._producer.partitions_for(topic))  # it is known: this does not wait
+            for row in rows:
+                if row.partition is not None and row.partition >= count:
+                    self._hold(held_by(row), error)
+
+    def _hold(self, what: Held, error: KafkaError) -> None:
+        self._stopped.add(what)
+        self.outcome.held.setdefault(what, error)
 
     def _refuse(self, row: OutboxRow, error: BaseException) -> None:
         self.outcome.refused.append((row, f"{type(error).__name__}: {error}"))

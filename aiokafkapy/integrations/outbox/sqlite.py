@@ -4,15 +4,17 @@ Owns the lock that keeps a second relay waiting: an exclusive transaction in an 
 service's, ``….relay``, which SQLite gives up with its process, also after kill -9, on every system.
 
 Rules: the service's file gets write-ahead logging, so that looking for rows does not keep the service from writing. All
-shards belong to the one relay; another stands by.
+shards belong to the one relay; another stands by. A lock file that cannot be written would lock nobody out: it is an
+error of the database.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
-from contextlib import closing, suppress
-from typing import Any
+from contextlib import closing
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -20,6 +22,9 @@ from ...errors import ConfigurationError
 from .database import RelayDatabase
 
 __all__ = ["SqliteDatabase"]
+
+_PRIMARY_CODE: Final = 0xFF
+"""The bits of SQLite's extended codes that say which error it is."""
 
 
 class SqliteDatabase(RelayDatabase):
@@ -32,7 +37,6 @@ class SqliteDatabase(RelayDatabase):
         name = self._engine.url.database
         if name in (None, "", ":memory:") or str(name).startswith("file:"):
             raise ConfigurationError(f"database {name!r}: a relay needs the path of a file that it shares with others")
-        self._lock_path = f"{name}.{self._table.name}.relay"
         self._lock: sqlite3.Connection | None = None
 
     async def close(self) -> None:
@@ -47,7 +51,7 @@ class SqliteDatabase(RelayDatabase):
     async def own(self) -> frozenset[int]:
         """As ``RelayDatabase`` has it."""
         if self._lock is None:
-            self._lock = _locked(self._lock_path)
+            self._lock = _locked(_lock_path(str(self._engine.url.database), self._table.name))
         return frozenset(range(self._shards)) if self._lock is not None else frozenset()
 
     # internals
@@ -66,11 +70,23 @@ def _use_write_ahead_log(path: str) -> None:
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
 
 
+def _lock_path(path: str, table: str) -> str:
+    """Beside the file that a link leads to, as SQLite has its own: one lock, whatever each relay calls the file."""
+    return f"{os.path.realpath(path)}.{table}.relay"
+
+
 def _locked(path: str) -> sqlite3.Connection | None:
-    """A connection that has the file for itself, or None where another has."""
+    """A connection that has the file for itself, or None where another has. Raises sqlite3.Error for a file that cannot
+    be written: there SQLite makes a read transaction of an exclusive one, which every relay can have.
+    """
     connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
-    with suppress(sqlite3.OperationalError):
+    try:
+        connection.execute("PRAGMA journal_mode = MEMORY")  # the write below leaves no file behind
         connection.execute("BEGIN EXCLUSIVE")
-        return connection
-    connection.close()
-    return None
+        connection.execute("PRAGMA user_version = 1")
+    except sqlite3.Error as error:
+        connection.close()
+        if error.sqlite_errorcode & _PRIMARY_CODE == sqlite3.SQLITE_BUSY:
+            return None
+        raise sqlite3.OperationalError(f"{path}, by which relays lock each other out: {error}") from error
+    return connection

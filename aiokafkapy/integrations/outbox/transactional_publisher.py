@@ -9,7 +9,7 @@ Rules:
   then reads the marker: all commits are seen, and none comes after.
 - The relay marks a batch in the database before it gives the next one of its shard, so that one marker is enough.
 - Any failure of a transaction, except for a record's own fault, ends this producer: the shard is taken again, and the
-  marker says whether the batch was committed.
+  marker says whether the batch was committed. One whose marker is too large is tried again with half of its rows.
 - Readers with ``read_committed`` see each row once; others see aborted ones too.
 """
 
@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from ... import Delivery, KafkaProducer, ProducerConfig
-from ...errors import InvalidProducerEpochError, KafkaError, ProducerFencedError
+from ...errors import InvalidProducerEpochError, KafkaError, MessageTooLargeError, ProducerFencedError
 from .marker_topic import MarkerTopic
 from .markers import encode_marker, marker_key
 from .outcomes import Held, OnError, Outcome, cut
@@ -45,6 +45,8 @@ class TransactionalPublisher:
         self._markers = MarkerTopic(config, marker_topic)
         self._shards: dict[int, Producer] = {}
         self._suspected: set[int] = set()
+        self._most_rows: int | None = None
+        """That a marker has room for, where one was too large."""
 
     async def take_over(self, shards: Collection[int]) -> tuple[Mapping[int, UUID], Outcome]:
         """As ``Publisher`` has it."""
@@ -105,7 +107,7 @@ class TransactionalPublisher:
 
     async def _publish(self, shard: int, rows: Sequence[OutboxRow]) -> Outcome:
         producer = self._shards[shard]
-        rows = cut(rows, self._suspected)
+        rows = cut(rows[: self._most_rows], self._suspected)
         sending = Sending(producer, rows, self._on_error, is_whole_or_nothing=True)
         outcome = sending.outcome
         failure: KafkaError | None = None
@@ -127,6 +129,8 @@ class TransactionalPublisher:
         else:
             self._suspected.difference_update(row.id for row in rows)
             return outcome
+        if sending.is_whole and isinstance(failure, MessageTooLargeError):  # the marker's
+            self._most_rows = max(1, len(rows) // 2)
         if sending.is_whole or not outcome.is_progress or any(map(_is_fenced, outcome.held.values())):
             outcome = Outcome(held={Held("shard", shard): failure or next(iter(outcome.held.values()))})
         else:

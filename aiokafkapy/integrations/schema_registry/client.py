@@ -1,7 +1,7 @@
 """``SchemaRegistryClient``: schemas by id and subject, remembered, and each asked for once.
 
-Owns the calls of the REST API that producers and readers need, the caches, and single flight: however many records wait
-for a schema, there is one request for it. Knows no format of data. Confluent's counterpart has the same name.
+Owns the calls of the REST API that producers and readers need, and what is remembered: however many records wait for a
+schema, there is one request for it. Knows no format of data. Confluent's counterpart has the same name.
 
 Rules:
 
@@ -15,16 +15,15 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Generic, Literal, Self, TypeVar, Unpack
+from typing import Any, Final, Literal, Self, Unpack
 from urllib.parse import quote
 
 from aiokafkapy.common import JsonLike, JsonObject, JsonValue
-from aiokafkapy.errors import IllegalStateError
 
+from .caching import RecentCache, SingleFlight
 from .config import RegistryConfig, RegistryOptions, make_config
 from .errors import IncompatibleSchemaError, SchemaRegistryError
 from .schemas import RegisteredSchema, Schema
@@ -35,8 +34,6 @@ __all__ = ["Compatibility", "CompatibilityLevel", "SchemaRegistryClient"]
 CompatibilityLevel = Literal[
     "NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE"
 ]
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +63,12 @@ class SchemaRegistryClient:
     ) -> None:
         self.config: Final = make_config(url, config, options)
         self._transport = RegistryTransport(self.config)
-        self._flights: dict[Hashable, asyncio.Task[Any]] = {}
+        self._flights = SingleFlight()
         limit = self.config.max_cached_schemas
-        self._by_id: _Cache[RegisteredSchema] = _Cache(limit)
-        self._ids: _Cache[RegisteredSchema] = _Cache(limit)
-        self._versions: _Cache[RegisteredSchema] = _Cache(limit)
-        self._latest: _Cache[tuple[float, RegisteredSchema]] = _Cache(limit)
+        self._by_id: RecentCache[RegisteredSchema] = RecentCache(limit)
+        self._ids: RecentCache[RegisteredSchema] = RecentCache(limit)
+        self._versions: RecentCache[RegisteredSchema] = RecentCache(limit)
+        self._latest: RecentCache[tuple[float, RegisteredSchema]] = RecentCache(limit)
 
     @property
     def requests(self) -> int:
@@ -88,10 +85,7 @@ class SchemaRegistryClient:
 
     async def close(self) -> None:
         """End the requests under way, whose callers get an IllegalStateError, and close the connections. Idempotent."""
-        while flights := list(self._flights.values()):  # more may begin meanwhile
-            for flight in flights:
-                flight.cancel()
-            await asyncio.gather(*flights, return_exceptions=True)
+        await self._flights.close()
         await self._transport.close()
 
     # schemas
@@ -118,18 +112,22 @@ class SchemaRegistryClient:
 
     async def latest(self, subject: str) -> RegisteredSchema:
         """The subject's newest version, at most ``latest_cache_ttl_ms`` old. Raises SubjectNotFoundError."""
-        now = asyncio.get_running_loop().time()
+        return (await self.latest_with_rest(subject))[0]
+
+    async def latest_with_rest(self, subject: str) -> tuple[RegisteredSchema, float]:
+        """The same, and for how many seconds more it is believed."""
+        loop = asyncio.get_running_loop()
         known = self._latest.get(subject)
-        if known is not None and now < known[0]:
-            return known[1]
+        if known is None or loop.time() >= known[0]:
 
-        async def ask() -> RegisteredSchema:
-            found = await self._version(subject, "latest")
-            expires = asyncio.get_running_loop().time() + self.config.latest_cache_ttl_ms / 1000
-            self._latest.put(subject, (expires, found))
-            return found
+            async def ask() -> tuple[float, RegisteredSchema]:
+                found = await self._version(subject, "latest")
+                answer = (loop.time() + self.config.latest_cache_ttl_ms / 1000, found)
+                self._latest.put(subject, answer)
+                return answer
 
-        return await self._once(("latest", subject), ask)
+            known = await self._flights.once(("latest", subject), ask)
+        return known[1], max(known[0] - loop.time(), 0.0)
 
     async def version(
         self,
@@ -150,7 +148,7 @@ class SchemaRegistryClient:
             self._versions.put(key, found)
             return found
 
-        return await self._once(key, ask)
+        return await self._flights.once(key, ask)
 
     # subjects
 
@@ -232,7 +230,7 @@ class SchemaRegistryClient:
             self._ids.put(key, found)
             return found
 
-        return await self._once((kind, *key), ask)
+        return await self._flights.once((kind, *key), ask)
 
     async def _ask_for_id(self, kind: str, subject: str, schema: Schema, *, normalize: bool) -> RegisteredSchema:
         is_new = kind == "register"
@@ -282,7 +280,7 @@ class SchemaRegistryClient:
             self._by_id.put(key, found)
             return found
 
-        return await self._once(("id", *key), ask)
+        return await self._flights.once(("id", *key), ask)
 
     async def _version(
         self,
@@ -314,62 +312,12 @@ class SchemaRegistryClient:
 
     async def _ask_alone(self, method: str, path: str, doing: str, **about: Unpack[About]) -> JsonValue:
         """A question whose answer nobody shares; ``close()`` ends it too."""
-        return await self._once(object(), lambda: self._ask(method, path, doing, **about))
-
-    async def _once(self, key: Hashable, ask: Callable[[], Awaitable[T]]) -> T:
-        """Single flight: the answer of the request that is under way for the same thing, or of a new one."""
-        flight = self._flights.get(key)
-        if flight is None:
-            flight = asyncio.ensure_future(_run(ask))
-            self._flights[key] = flight
-            flight.add_done_callback(lambda done: self._landed(key, done))
-        # Shielded: the others wait for it too. Where all of them are cancelled it ends by its time-out.
-        try:
-            result: T = await asyncio.shield(flight)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if flight.cancelled() and (task is None or not task.cancelling()):
-                raise IllegalStateError("the schema registry's client was closed before it had an answer") from None
-            raise
-        return result
-
-    def _landed(self, key: Hashable, flight: asyncio.Task[Any]) -> None:
-        del self._flights[key]
-        if not flight.cancelled():
-            flight.exception()  # looked at, though every caller may be cancelled
+        return await self._flights.once(object(), lambda: self._ask(method, path, doing, **about))
 
     def _forget(self, subject: str) -> None:
         self._latest.drop(lambda key: key == subject)
         self._ids.drop(lambda key: isinstance(key, tuple) and key[0] == subject)
         self._versions.drop(lambda key: isinstance(key, tuple) and key[1] == subject)
-
-
-class _Cache(Generic[T]):
-    """The most recently used entries, so many of them."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._entries: OrderedDict[Hashable, T] = OrderedDict()
-
-    def get(self, key: Hashable) -> T | None:
-        found = self._entries.get(key)
-        if found is not None:
-            self._entries.move_to_end(key)
-        return found
-
-    def put(self, key: Hashable, value: T) -> None:
-        self._entries[key] = value
-        self._entries.move_to_end(key)
-        while len(self._entries) > self._limit:
-            self._entries.popitem(last=False)
-
-    def drop(self, is_meant: Callable[[Hashable], bool]) -> None:
-        for key in [key for key in self._entries if is_meant(key)]:
-            del self._entries[key]
-
-
-async def _run(ask: Callable[[], Awaitable[T]]) -> T:
-    return await ask()
 
 
 def _path(subject: str) -> str:

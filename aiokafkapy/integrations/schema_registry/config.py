@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from aiokafkapy.client.config import complete_config
 from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.security.tls import check_settings
 
@@ -24,7 +25,9 @@ from ..http_headers import HEADER_NAME
 __all__ = ["RegistryConfig", "RegistryOptions", "TokenProvider", "make_config"]
 
 TokenProvider: TypeAlias = Callable[[], str | Awaitable[str]]
-"""Gives the bearer token of a request; called for each one, so it should remember a token as long as that is good."""
+"""Gives the bearer token of a request; called for each one, so it should remember a token as long as that is good.
+
+It has ``request_timeout_ms``. After an OSError or TimeoutError it is called again."""
 
 _USER_INFO: Final = "basic_auth_user_info"
 
@@ -147,9 +150,7 @@ def make_config(
 ) -> RegistryConfig:
     """A ready configuration, or one made of the arguments. Raises ConfigurationError, which shows no secret."""
     if config is not None:
-        if url is not None or options:
-            raise ConfigurationError("config= is complete: give the registry's url and options there")
-        return config
+        return complete_config(RegistryConfig, config, options if url is None else ("url", *options))
     try:
         return RegistryConfig.model_validate({"urls": () if url is None else url, **options})
     except ValidationError as error:

@@ -6,7 +6,8 @@ A format adds a ``Decoder``. Confluent's counterpart is ``AbstractKafkaSchemaSer
 Rules: None stays None (a tombstone); the id of a header comes before that of the first bytes, as in Confluent's; bytes
 that cannot be read are a ``DeserializationError`` that shows none of them. The rules for readers of the writer's schema
 are run, or of the subject's newest with ``use_latest_version``, after its migrations; a schema without rules costs
-nothing of it.
+nothing of it. What is not known yet is asked for once, for all records that wait. While no registry answers, the
+version that was the newest stays in use.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import math
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
@@ -23,6 +23,7 @@ from aiokafkapy.common import ConsumedRecord
 from aiokafkapy.errors import ConfigurationError, KafkaError, SerializationError
 from aiokafkapy.producer.records import ProducerRecord
 
+from .caching import RecentCache, SingleFlight
 from .client import SchemaRegistryClient
 from .data_contracts import RuleSet
 from .errors import RegistryUnavailableError, RuleFailedError
@@ -114,8 +115,12 @@ class RegistryDeserializer(ABC, Generic[T_co]):
         self._uses_latest = options.get("use_latest_version", False)
         self._ignores_rules = options.get("ignore_rules", False)
         self._rules = options.get("rules") or SchemaRules()
-        self._decoders: OrderedDict[object, Decoder | _RuledDecoder] = OrderedDict()
-        self._latest: dict[str, RegisteredSchema] = {}
+        # Of a schema; where rules are run, of a topic too
+        self._decoders: RecentCache[Decoder | _RuledDecoder] = RecentCache(_MAX_DECODERS)
+        self._names: RecentCache[tuple[str | None]] = RecentCache(_MAX_DECODERS)
+        # The newest version of a subject, and until when it is believed
+        self._latest: dict[str, tuple[float, RegisteredSchema]] = {}
+        self._questions = SingleFlight()
 
     async def __call__(
         self,
@@ -189,44 +194,70 @@ class RegistryDeserializer(ABC, Generic[T_co]):
 
     async def _decoder(self, found: SchemaId, path: tuple[int, ...], topic: str | None) -> Decoder | _RuledDecoder:
         latest = await self._newest(found, path, topic) if self._uses_latest else None
-        key = (found.name, path, topic, None if latest is None else latest.id)
-        decode = self._decoders.get(key)
-        if decode is not None and not (isinstance(decode, _RuledDecoder) and _is_over(decode)):
+        one = (found.name, path, None if latest is None else latest.id)
+        for key in (one, (*one, topic)):
+            decode = self._decoders.get(key)
+            if decode is not None and not (isinstance(decode, _RuledDecoder) and _is_over(decode)):
+                return decode
+
+        async def make() -> Decoder | _RuledDecoder:
+            writer = await self._registered(found)
+            ruled = await self._ruled_decoder(found, writer, latest, path, topic)
+            if ruled is not None:
+                self._decoders.put((*one, topic), ruled)
+                return ruled
+            decode = self._decoders.get(one)  # another topic's record may have got it
+            if decode is None:
+                decode = await self._decoder_for(writer, path)
+                self._decoders.put(one, decode)
             return decode
-        writer = await self._registered(found)
-        decode = await self._ruled_decoder(writer, latest, path, topic)
-        if decode is None:
-            decode = await self._decoder_for(writer, path)
-        self._decoders[key] = decode
-        while len(self._decoders) > _MAX_DECODERS:
-            self._decoders.popitem(last=False)
-        return decode
+
+        return await self._questions.once((*one, topic), make)
 
     async def _newest(self, found: SchemaId, path: tuple[int, ...], topic: str | None) -> RegisteredSchema:
         if topic is None:
             raise ConfigurationError("use_latest_version needs the record's topic: call of(record), or give topic=")
-        subject = await self._subject(topic, await self._registered(found), path)
+        subject = await self._subject(topic, found, await self._registered(found), path)
+        expires, newest = self._latest.get(subject, (-math.inf, None))
+        if newest is not None and asyncio.get_running_loop().time() < expires:
+            return newest
+        return await self._questions.once(subject, lambda: self._asked_newest(subject))
+
+    async def _asked_newest(self, subject: str) -> RegisteredSchema:
+        now = asyncio.get_running_loop().time
         try:
-            newest = await self._registry.latest(subject)
+            newest, seconds = await self._registry.latest_with_rest(subject)
+            expires = now() + seconds
             if self._format is not None:
                 newest = await self._registry.version(subject, newest.version or 0, format=self._format)
-            self._latest[subject] = newest
         except RegistryUnavailableError:
             if subject not in self._latest:
                 raise
-        return self._latest[subject]
+            newest = self._latest[subject][1]
+            expires = now() + self._registry.config.latest_cache_ttl_ms / 1000
+        self._latest[subject] = (expires, newest)
+        return newest
 
-    async def _subject(self, topic: str, writer: RegisteredSchema, path: tuple[int, ...]) -> str:
+    async def _subject(self, topic: str, found: SchemaId, writer: RegisteredSchema, path: tuple[int, ...]) -> str:
         name = None
         if self._subject_of is not topic_name_strategy:  # the others have a use for it
-            name = await self._name_in(writer, path)
+            known = self._names.get((found.name, path))
+            if known is None:
+                known = (await self._name_in(writer, path),)
+                self._names.put((found.name, path), known)
+            (name,) = known
         subject = self._subject_of(topic, self._is_key, name)
         if not isinstance(subject, str) or not subject:
             raise ConfigurationError(f"topic {topic!r}: subject_name_strategy gave {subject!r}, not a subject's name")
         return subject
 
     async def _ruled_decoder(
-        self, writer: RegisteredSchema, latest: RegisteredSchema | None, path: tuple[int, ...], topic: str | None
+        self,
+        found: SchemaId,
+        writer: RegisteredSchema,
+        latest: RegisteredSchema | None,
+        path: tuple[int, ...],
+        topic: str | None,
     ) -> _RuledDecoder | None:
         """A decoder that runs rules; None where there are none to run."""
         target = writer if latest is None or latest.id == writer.id else latest
@@ -239,7 +270,7 @@ class RegistryDeserializer(ABC, Generic[T_co]):
                 f"schema {writer.id} has rules for readers, which need the record's topic: call of(record), give "
                 "topic=, or say ignore_rules=True"
             )
-        subject = await self._subject(topic, writer, path)
+        subject = await self._subject(topic, found, writer, path)
         migrations: tuple[Migration, ...] = ()
         if target is not writer and not self._ignores_rules:
             migrations = await migrations_between(self._rules, self._registry, subject, writer, target)

@@ -53,6 +53,9 @@ class SchemaRegistryError(KafkaError):
     ``status`` is the HTTP status, ``registry_code`` the registry's own; None where it did not answer.
     """
 
+    refuses_schema: bool = False
+    """True when a record of the same schema would be refused again, for which a dead letter is made."""
+
     def __init__(
         self,
         message: str = "",
@@ -99,10 +102,13 @@ class SchemaNotFoundError(SchemaRegistryError):
 class InvalidSchemaError(SchemaRegistryError):
     """The registry cannot read the schema."""
 
+    refuses_schema = True
+
 
 class IncompatibleSchemaError(SchemaRegistryError):
     """The schema breaks the subject's compatibility; ``problems`` are the registry's reasons, with the fields."""
 
+    refuses_schema = True
     problems: tuple[str, ...] = ()
 
 

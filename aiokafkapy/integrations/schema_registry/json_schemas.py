@@ -4,7 +4,8 @@ Owns validation and the reading of schemas with their references. A model's sche
 mode. Confluent's counterparts are ``KafkaJsonSchemaSerializer`` and ``KafkaJsonSchemaDeserializer``.
 
 Rules: data is validated before it is written, but an instance of the model that the schema is derived from, which
-pydantic has validated; invalid data is a SerializationError that names the field and the rule, never the value.
+pydantic has validated; invalid data is a SerializationError that names the field and the rule, never the value. So is
+a number that JSON lacks, unless the model says how it is written (``ser_json_inf_nan``).
 A registry takes a model's next version as compatible more often when the model is closed (``extra="forbid"``): see
 docs/schemas.md.
 """
@@ -12,7 +13,7 @@ docs/schemas.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack, overload
 
 from pydantic import TypeAdapter
@@ -229,11 +230,28 @@ def _check_type(registered: RegisteredSchema) -> None:
 def _dumped(adapter: TypeAdapter[Any], data: object) -> bytes:
     """An instance as JSON: one that was changed after it was validated is refused, and not only warned of."""
     try:
-        return adapter.dump_json(data, by_alias=True, warnings="error")
+        written = adapter.dump_json(data, by_alias=True, warnings="error")
+        if b"null" in written:
+            meant = adapter.dump_python(data, mode="json", by_alias=True)
+            for path in _lost_numbers(json.loads(written), meant, "$"):
+                raise SerializationError(f"{path} is NaN or infinite: JSON has no such number")
     except PydanticSerializationError:  # its text has the value
         raise SerializationError(
             f"a field of the {type(data).__name__} is of another type than the model has"
         ) from None
+    return written
+
+
+def _lost_numbers(written: Any, meant: Any, path: str) -> Iterator[str]:
+    """The places of numbers that pydantic has written as null."""
+    if isinstance(written, dict) and isinstance(meant, dict):
+        for name, one in written.items():
+            yield from _lost_numbers(one, meant.get(name), f"{path}.{name}")
+    elif isinstance(written, list) and isinstance(meant, (list, tuple)):
+        for place, (one, other) in enumerate(zip(written, meant, strict=False)):
+            yield from _lost_numbers(one, other, f"{path}[{place}]")
+    elif written is None and isinstance(meant, float):
+        yield path
 
 
 def _schema_of(given: object) -> Schema:

@@ -11,12 +11,15 @@ Rules:
   production a schema is registered by a deployment, which can be refused, and not by the record that comes first.
 - The rules of a schema's data contract are run, those of ``rules``; one that nobody runs is refused, unless
   ``ignore_rules``: a field to be encrypted would go out as it is. A schema without rules costs nothing of it.
-- A failed question is asked again with the next record: no failure is remembered. While no registry answers, the
-  version that was the latest stays in use.
+- A topic's schema and keys that have to be looked at again are asked for beside the records, once, and records go on as
+  before until there is an answer: only a topic's first ones wait. While no registry answers, the version that was the
+  latest stays in use; after any other failure, a version's new rules that cannot be run say, no record goes by it.
+- A failed question is asked again with the next record: no failure is remembered.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,6 +29,7 @@ from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypedDic
 from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.producer.records import BytesWithHeaders
 
+from .caching import SingleFlight
 from .client import SchemaRegistryClient
 from .errors import RegistryUnavailableError, SchemaNotFoundError, SchemaRegistryError, SubjectNotFoundError
 from .rules.fields import Walk
@@ -74,7 +78,11 @@ class _Place(NamedTuple):
     encode: Encoder
     prefix: bytes
     headers: tuple[tuple[str, bytes], ...]
+    registered: RegisteredSchema
+    good_until: float
+    """When the encoder has to be made again, for its keys are over."""
     expires: float
+    """When the registry is asked again."""
 
 
 class RegistrySerializer(ABC, Generic[T_contra]):
@@ -107,6 +115,7 @@ class RegistrySerializer(ABC, Generic[T_contra]):
         if schema is None and not self._uses_latest:
             raise ConfigurationError(f"{type(self).__name__} needs a schema, or use_latest_version=True")
         self._places: dict[str, _Place] = {}
+        self._questions = SingleFlight()  # by topic
         # The function that hides a topic's encrypted data; None where nothing is encrypted
         self._hiding: dict[str, Callable[[Any], object] | None] = {}
 
@@ -123,8 +132,10 @@ class RegistrySerializer(ABC, Generic[T_contra]):
     def __call__(self, topic: str, data: T_contra, /) -> bytes | Awaitable[bytes]:
         """The bytes of ``data``; an awaitable of them when the registry has to be asked."""
         place = self._places.get(topic)
-        if place is None or (place.expires is not math.inf and self._is_over(place)):
-            return self._ask_and_encode(topic, data)
+        if place is None or place.expires < math.inf:
+            place = self._usable(topic, place)
+            if place is None:
+                return self._ask_and_encode(topic, data)
         return self._encode(place, data)
 
     async def prepare(self, topic: str) -> RegisteredSchema:
@@ -132,9 +143,7 @@ class RegistrySerializer(ABC, Generic[T_contra]):
 
         Raises SchemaRegistryError.
         """
-        registered = await self._registered(topic)
-        self._places[topic] = await self._place_for(registered, topic)
-        return registered
+        return (await self._questions.once(topic, lambda: self._asked_place(topic))).registered
 
     def redacted(self, topic: str, data: T_contra) -> object:
         """The data with the encrypted fields of its topic hidden, for a dead letter; None where all of it is
@@ -171,40 +180,70 @@ class RegistrySerializer(ABC, Generic[T_contra]):
 
     # internals
 
-    def _is_over(self, place: _Place) -> bool:
+    def _usable(self, topic: str, place: _Place | None) -> _Place | None:
+        """The topic's place, or None where a record has to wait. One that is over is renewed beside the records."""
         # Not the loop's clock: a serializer may be called in a thread.
-        return monotonic() >= place.expires
+        if place is not None and monotonic() < place.expires:
+            return place
+        if self._uses_latest and not self._registry.config.latest_cache_ttl_ms:  # nothing is believed
+            return None
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:  # in a thread: what it returns is awaited on the loop
+            return None
+        # At once: after a send_nowait(), which awaits nothing, the next one finds the answer.
+        self._questions.begin(topic, lambda: self._asked_place(topic))
+        return place
 
     def _encode(self, place: _Place, data: T_contra) -> bytes:
         written = place.encode(data, place.prefix)
         return BytesWithHeaders(written, place.headers) if place.headers else written
 
     async def _ask_and_encode(self, topic: str, data: T_contra) -> bytes:
-        place = self._places.get(topic)  # another record may have got it since
-        if place is None or (place.expires is not math.inf and self._is_over(place)):
+        place = self._usable(topic, self._places.get(topic))  # another record may have got it since
+        if place is None:
             try:
-                await self.prepare(topic)
+                place = await self._questions.once(topic, lambda: self._asked_place(topic))
             except RegistryUnavailableError:
+                place = self._places.get(topic)
                 if place is None:
                     raise
-                self._places[topic] = place._replace(expires=self._next_look())
-            place = self._places[topic]
         return self._encode(place, data)
+
+    async def _asked_place(self, topic: str) -> _Place:
+        """Ask the registry, and make the topic's place anew where something has changed."""
+        before = self._places.get(topic)
+        try:
+            registered, seconds = await self._registered(topic)
+            if before is not None and before.registered == registered and monotonic() < before.good_until:
+                place = before._replace(expires=min(monotonic() + seconds, before.good_until))
+            else:
+                place = await self._place_for(registered, seconds, topic)
+        except RegistryUnavailableError:
+            if before is not None:
+                self._places[topic] = before._replace(expires=self._next_look())
+            raise
+        except Exception:
+            self._places.pop(topic, None)
+            raise
+        self._places[topic] = place
+        return place
 
     def _next_look(self) -> float:
         return monotonic() + self._registry.config.latest_cache_ttl_ms / 1000
 
-    async def _registered(self, topic: str) -> RegisteredSchema:
+    async def _registered(self, topic: str) -> tuple[RegisteredSchema, float]:
+        """The topic's schema, and for how many seconds it is believed."""
         subject = self._subject_of(topic, self._is_key, self._record_name())
         if not isinstance(subject, str) or not subject:
             raise ConfigurationError(f"topic {topic!r}: subject_name_strategy gave {subject!r}, not a subject's name")
         if self._uses_latest or self._schema is None:
-            return await self._registry.latest(subject)
+            return await self._registry.latest_with_rest(subject)
         schema = await self._complete(self._schema)
         if self._registers:
-            return await self._registry.register(subject, schema, normalize=self._normalizes)
+            return await self._registry.register(subject, schema, normalize=self._normalizes), math.inf
         try:
-            return await self._registry.lookup(subject, schema, normalize=self._normalizes)
+            return await self._registry.lookup(subject, schema, normalize=self._normalizes), math.inf
         except _NO_SUBJECT as error:
             raise type(error)(
                 f"{error}; {_HOW_TO_REGISTER}",
@@ -215,14 +254,14 @@ class RegistrySerializer(ABC, Generic[T_contra]):
                 topic=topic,
             ) from None
 
-    async def _place_for(self, registered: RegisteredSchema, topic: str) -> _Place:
+    async def _place_for(self, registered: RegisteredSchema, believed: float, topic: str) -> _Place:
+        now = monotonic()  # before the keys: their time runs from there
         encode, seconds = await self._encoder_with_rules(registered, topic)
-        expires = self._next_look() if self._uses_latest else math.inf
-        if seconds is not math.inf:
-            expires = min(expires, monotonic() + seconds)
+        good_until = now + seconds
+        expires = min(now + believed, good_until)
         indexes = self._indexes()
         if not self._in_headers:
-            return _Place(encode, id_prefix(registered.id, indexes), (), expires)
+            return _Place(encode, id_prefix(registered.id, indexes), (), registered, good_until, expires)
         if registered.guid is None:
             raise SchemaRegistryError(
                 f"the registry told no GUID for schema {registered.id}, which schema_id_in='headers' needs: "
@@ -231,7 +270,8 @@ class RegistrySerializer(ABC, Generic[T_contra]):
                 schema_id=registered.id,
             )
         name = KEY_SCHEMA_ID if self._is_key else VALUE_SCHEMA_ID
-        return _Place(encode, b"", ((name, guid_header(registered.guid, indexes)),), expires)
+        header = (name, guid_header(registered.guid, indexes))
+        return _Place(encode, b"", (header,), registered, good_until, expires)
 
     async def _encoder_with_rules(self, registered: RegisteredSchema, topic: str) -> tuple[Encoder, float]:
         """The encoder, and for how many seconds it is good."""

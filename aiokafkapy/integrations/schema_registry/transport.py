@@ -6,7 +6,8 @@ name. Thin I/O over httpx. Confluent's counterpart is ``RestService``.
 Rules:
 
 - 429, 5xx and connections that fail are tried again, at the next URL and, when all have failed, after a back-off;
-  everything else is the answer. A registration is repeated too: registering a schema twice gives the same id.
+  everything else is the answer. A registration is repeated too: registering a schema twice gives the same id. A token's
+  provider that raises OSError or TimeoutError is asked again, too.
 - One request takes ``timeout_ms`` at most, with all retries; ``Retry-After`` is kept to within that.
 - An answer larger than ``MAX_ANSWER_BYTES`` is refused before it fills the memory.
 - httpx's own log has the URL of each request; the credentials are in headers, so they are in no log and no error.
@@ -25,6 +26,7 @@ from aiokafkapy.common import ExponentialBackoff, JsonLike, JsonValue
 from aiokafkapy.errors import ConfigurationError, IllegalStateError, WrongEventLoopError
 from aiokafkapy.security.tls import TlsContexts
 
+from .caching import is_cancelling
 from .config import RegistryConfig
 from .errors import RegistryUnavailableError, SchemaRegistryError, error_for
 
@@ -151,7 +153,7 @@ class RegistryTransport:
     async def _ask_one(self, client: httpx.AsyncClient, url: str, question: Question, seconds: float) -> JsonValue:
         headers = {"Content-Type": _CONTENT_TYPE} if question.body is not None else {}
         if self._config.bearer_auth_token is not None:
-            headers["Authorization"] = f"Bearer {await self._token()}"
+            headers["Authorization"] = f"Bearer {await self._token(question, seconds)}"
         self.requests += 1
         try:
             # httpx's own time is for each read: an answer that comes in drops would never be late.
@@ -180,11 +182,23 @@ class RegistryTransport:
             refusal.retry_after = float(retry_after)
         raise refusal
 
-    async def _token(self) -> str:
+    async def _token(self, question: Question, seconds: float) -> str:
         token = self._config.bearer_auth_token
         if callable(token):
-            found = token()
-            token = await found if isawaitable(found) else found
+            try:
+                async with asyncio.timeout(seconds):
+                    found = token()
+                    token = await found if isawaitable(found) else found
+            except OSError as error:  # a TimeoutError too: it may pass
+                raise RegistryUnavailableError(_provider_failed(error)) from error
+            except (Exception, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and is_cancelling():
+                    raise
+                raise SchemaRegistryError(
+                    f"{question.doing}: {_provider_failed(error)}",
+                    subject=question.subject,
+                    schema_id=question.schema_id,
+                ) from error
         if not isinstance(token, str) or not token.isprintable() or not token.isascii():
             raise ConfigurationError("bearer_auth_token gave no token: a str of printable ASCII is needed")
         return token
@@ -212,6 +226,10 @@ async def _bounded_text(answer: httpx.Response) -> bytes:
         if len(body) > MAX_ANSWER_BYTES:
             raise SchemaRegistryError(f"the registry's answer has more than {MAX_ANSWER_BYTES:,} bytes")
     return bytes(body)
+
+
+def _provider_failed(error: BaseException) -> str:
+    return f"the provider of bearer_auth_token failed: {type(error).__name__}: {error}".rstrip(": ")
 
 
 def _json_of(text: bytes, url: str, question: Question) -> JsonValue:

@@ -4,7 +4,8 @@ Owns the bytes: before the data, a magic 0 and the id in four bytes, big-endian;
 GUID in sixteen. With Protobuf the path to the message's type in its file follows: a count and so many numbers, as
 zigzag varints; the first type of a file, the usual one, is a single 0. Knows neither schemas nor records' formats.
 
-The headers are ``__key_schema_id`` and ``__value_schema_id``, as Confluent's clients have them since 2.10 and 8.0.
+The headers are ``__key_schema_id`` and ``__value_schema_id``, as Confluent's clients have them since 2.10 and 8.0. Of
+several the last counts, as in Java.
 
 Rules: bytes from elsewhere are never trusted; a wrong magic, a short prefix, or a path of more than
 ``MAX_INDEXES`` numbers is a ``WireFormatError`` that says so.
@@ -82,9 +83,10 @@ def find_schema_id(
     The path of Protobuf, if any, is ``rest`` of an id in a header, and at the front of the data otherwise.
     """
     wanted = KEY_SCHEMA_ID if is_key else VALUE_SCHEMA_ID
-    for name, value in headers:
-        if name == wanted and value is not None:
-            return _read_id(value, f"the header {wanted}"), memoryview(data)
+    # The last: those of a record that was read, and passed on with new data, stand before the writer's own.
+    given = [value for name, value in headers if name == wanted and value is not None]
+    if given:
+        return _read_id(given[-1], f"the header {wanted}"), memoryview(data)
     found = _read_id(data, "the key" if is_key else "the value")
     return found, found.rest
 

@@ -14,13 +14,16 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...common import TopicPartition
 from ...errors import GaplessGuaranteeError, IllegalStateError
 from .built_in_partitioner import BuiltInPartitioner
 from .partition_queue import PartitionQueue, TopicInfo, TopicSettings
 from .producer_batch import ProducerBatch
+
+if TYPE_CHECKING:
+    from ...cluster.cluster import Cluster
 
 __all__ = ["NOBODY", "BatchQueues", "Gap", "refused_behind"]
 
@@ -76,14 +79,14 @@ class BatchQueues:
         # The queues with batches by leader, as ``_view`` has it
         self._active: dict[int, dict[PartitionQueue, None]] = {}
         self._count = 0
-        self._view: Any = None
+        self._view: Cluster | None = None
         self.next_expiry_time = _NEVER
         # The leaders for which older batches gather: a new batch of theirs is ready later, so it needs no look
         self.gathering: Set[int] = NOBODY
         # Partitions that take no records, see ``RecordAccumulator.leave_gap``
         self.gaps: dict[TopicPartition, Gap] = {}
         # Sticky partitions; ``cluster`` is the view that was seen last
-        self.cluster: Any = None
+        self.cluster: Cluster | None = None
         self._is_adaptive = is_adaptive
         self._availability_timeout = availability_timeout
         self._node_latencies: dict[int, list[float]] = {}
@@ -104,7 +107,7 @@ class BatchQueues:
         """The queue of a partition, made when first asked for."""
         return self.topic(topic_partition[0]).queue(topic_partition[1])
 
-    def by_leader(self, cluster: Any) -> dict[int, dict[PartitionQueue, None]]:
+    def by_leader(self, cluster: Cluster) -> dict[int, dict[PartitionQueue, None]]:
         """The queues with batches, by their leaders in ``cluster``; those without one are under ``NO_LEADER``.
 
         The mapping changes with the queues.
@@ -136,7 +139,7 @@ class BatchQueues:
 
     # sticky partitions
 
-    def sticky_queue(self, info: TopicInfo, cluster: Any) -> PartitionQueue:
+    def sticky_queue(self, info: TopicInfo, cluster: Cluster | None) -> PartitionQueue:
         """Where records without a partition go now; another one once a batch's worth of bytes went there (KIP-794)."""
         queue = info.sticky_queue
         if queue is None or (
@@ -147,7 +150,7 @@ class BatchQueues:
             return self.switch_partition(info, cluster)
         return queue
 
-    def switch_partition(self, info: TopicInfo, cluster: Any) -> PartitionQueue:
+    def switch_partition(self, info: TopicInfo, cluster: Cluster | None) -> PartitionQueue:
         """Choose the next sticky partition. Raises IllegalStateError when no cluster was ever seen."""
         if cluster is None:
             cluster = self.cluster

@@ -7,10 +7,14 @@ place. It knows no memory, no time and no broker. Kafka's counterparts are the `
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...common import NO_LEADER, NO_LEADER_EPOCH, TopicPartition
 from .producer_batch import ProducerBatch
+
+if TYPE_CHECKING:
+    from ...cluster.cluster import Cluster
+    from .built_in_partitioner import BuiltInPartitioner
 
 __all__ = ["NO_LIMIT", "NO_LINGER", "PartitionQueue", "TopicInfo", "TopicSettings"]
 
@@ -61,7 +65,7 @@ class PartitionQueue:
         self.last_size = 0
         self.is_muted = False
         # The partition in ``cluster``, the view looked at last
-        self.cluster: Any = None
+        self.cluster: Cluster | None = None
         self.leader = NO_LEADER
         self.leader_epoch = NO_LEADER_EPOCH
 
@@ -92,7 +96,7 @@ class PartitionQueue:
             self.open_batch = None
         return batch
 
-    def update_leader(self, cluster: Any) -> None:
+    def update_leader(self, cluster: Cluster) -> None:
         """Look the leader up, unless this very view was asked before. A leader without an address counts as none."""
         if self.cluster is cluster:
             return
@@ -102,7 +106,7 @@ class PartitionQueue:
         self.leader = NO_LEADER if topic is None else topic.leader(number)
         if self.leader != NO_LEADER and cluster.node_by_id(self.leader) is None:
             self.leader = NO_LEADER
-        if self.leader != NO_LEADER:
+        if topic is not None and self.leader != NO_LEADER:
             self.leader_epoch = topic.leader_epochs[number]
 
 
@@ -125,7 +129,7 @@ class TopicInfo:
         "topic",
     )
 
-    def __init__(self, topic: str, partitioner: Any, settings: TopicSettings = TopicSettings()) -> None:  # noqa: B008
+    def __init__(self, topic: str, partitioner: BuiltInPartitioner, settings: TopicSettings = TopicSettings()) -> None:  # noqa: B008
         self.topic = topic
         self.batch_size, self.compression, self.compression_level, self.linger, self.has_priority = settings
         # The topic's limit for a batch, where that is known, and until when that counts (``topic_limits``)

@@ -407,13 +407,13 @@ class RecordAppender:
             self._granted -= self._credit
             self._credit = 0
 
-    def _append_record(self, record: WaitingRecord, now: float, cluster: Any) -> Delivery | None:
+    def _append_record(self, record: WaitingRecord, now: float, cluster: Cluster | None) -> Delivery | None:
         partition = UNKNOWN_PARTITION if record.partition is None else record.partition
         return self.append(
             record.topic, partition, record.timestamp_ms, record.key, record.value, record.headers, now, cluster
         )
 
-    def _append_with_priority(self, record: WaitingRecord, now: float, cluster: Any) -> Delivery | None:
+    def _append_with_priority(self, record: WaitingRecord, now: float, cluster: Cluster | None) -> Delivery | None:
         """Past the records that wait, and with the share that is kept."""
         waiting, self.waiting = self.waiting, 0
         self._pool.lend()
@@ -482,7 +482,7 @@ class RecordAppender:
         return True
 
     def _append_slowly(
-        self, info: TopicInfo, queue: PartitionQueue, record: SerializedRecord, now: float, cluster: Any
+        self, info: TopicInfo, queue: PartitionQueue, record: SerializedRecord, now: float, cluster: Cluster | None
     ) -> Delivery | None:
         """As ``append``, where the last batch did not take the record: it must grow, or another be opened."""
         self._check_open()

@@ -13,7 +13,13 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ...errors import DeliveryTimeoutError, KafkaError, MetadataTimeoutError, TopicAuthorizationFailedError
+from ...errors import (
+    DeliveryTimeoutError,
+    KafkaError,
+    KafkaTimeoutError,
+    MetadataTimeoutError,
+    TopicAuthorizationFailedError,
+)
 from ...observability import RateLimitedLogger, get_logger
 from ..accumulator.producer_batch import ProducerBatch
 from ..observation.batch_watch import BatchWatcher, PassingWatch
@@ -66,7 +72,7 @@ class CircuitWatch(PassingWatch):
 
     def refused(self, error: KafkaError) -> None:
         """A record that waited to be accepted was refused."""
-        if isinstance(error, _OF_WAITING) and error.topic is not None:
+        if isinstance(error, _OF_WAITING) and error.topic is not None and not _is_its_own(error):
             self.circuits.failed(error.topic, error, self._clock())
 
     # internals
@@ -84,3 +90,11 @@ class CircuitWatch(PassingWatch):
         }
         self._log.log(topic, self._clock(), logging.WARNING, "circuit.opened", **fields)
         self._on_open(status.topic)
+
+
+def _is_its_own(error: KafkaError) -> bool:
+    """True when the record waited for its serializer, or for a partition that its topic does not have."""
+    cause = error.__cause__ if isinstance(error, DeliveryTimeoutError) and error.__cause__ is not None else error
+    if isinstance(cause, MetadataTimeoutError):
+        return cause.partition is not None
+    return type(cause) is KafkaTimeoutError

@@ -12,6 +12,7 @@ Rules:
 - A probe whose outcome does not come, since it was cancelled or refused, does not keep the circuit half open for ever:
   others are let through after another ``open_ms``.
 - A transaction is a probe as a whole: with some of its records refused it could never be committed.
+- While a topic's calls go elsewhere, to the spool, they are let through, and failures of the topic do not count.
 - A topic without trouble has no entry, and while there is no entry nothing is asked.
 """
 
@@ -115,6 +116,8 @@ class Circuits:
         self._open_time = options.open_ms / 1000
         self._is_for_all = options.scope == "producer"
         self._on_change = on_change
+        self.goes_elsewhere: Callable[[str], bool] = lambda _: False
+        """Tells whether calls for a topic are served without deliveries."""
         self._troubled: dict[str, _Circuit] = {}
         self._tripped = 0
         self.openings = 0
@@ -127,12 +130,12 @@ class Circuits:
 
     def lets_through(self, topic: str) -> bool:
         """True when calls for the topic need not ask ``admit``."""
-        return not self._tripped or self._state(topic) is CircuitState.CLOSED
+        return not self._tripped or self._state(topic) is CircuitState.CLOSED or self.goes_elsewhere(topic)
 
     def admit(self, topic: str, now: float) -> None:
         """Let a call for the topic through, as a probe if need be. Raises CircuitOpenError."""
         circuit = self._troubled.get(self._key(topic))
-        if circuit is None or circuit.state is CircuitState.CLOSED:
+        if circuit is None or circuit.state is CircuitState.CLOSED or self.goes_elsewhere(topic):
             return
         if now >= circuit.retry_at:
             if circuit.state is CircuitState.OPEN:
@@ -147,7 +150,7 @@ class Circuits:
     def give_back(self, topic: str) -> None:
         """The call that was let through last was refused for a reason of its own: another may be the probe."""
         circuit = self._troubled.get(self._key(topic))
-        if circuit is not None and circuit.state is CircuitState.HALF_OPEN:
+        if circuit is not None and circuit.state is CircuitState.HALF_OPEN and not self.goes_elsewhere(topic):
             circuit.probes += 1
 
     def succeeded(self, topic: str, now: float) -> None:
@@ -164,7 +167,7 @@ class Circuits:
 
     def failed(self, topic: str, error: BaseException, now: float) -> None:
         """A delivery to the topic has failed for good."""
-        if not isinstance(error, KafkaError) or isinstance(error, _NOT_THE_CLUSTERS):
+        if not isinstance(error, KafkaError) or isinstance(error, _NOT_THE_CLUSTERS) or self.goes_elsewhere(topic):
             return
         key = self._key(topic)
         circuit = self._troubled.get(key)

@@ -84,7 +84,11 @@ class Delivery:
         return self._result.error(self._index) if self._result.status == FAILED else None
 
     def add_done_callback(self, fn: Callable[[Delivery], object], *, context: Context | None = None) -> None:
-        """Call ``fn(self)`` on the running loop, the producer's, soon, once there is an outcome."""
+        """Call ``fn(self)`` on the running loop, the producer's, soon, once there is an outcome.
+
+        Raises RuntimeError where no event loop runs, and WrongEventLoopError on another loop than the producer's while
+        there is no outcome. An exception of ``fn`` goes to the loop's exception handler.
+        """
         loop = waiting().running_loop()
         if self.done():
             call_soon(loop, fn, self, context)

@@ -142,6 +142,11 @@ class Transaction:
         return self._state
 
     @property
+    def fatal_error(self) -> KafkaError | None:
+        """The error after which the producer can only be closed."""
+        return self.error if self._state is _S.FATAL_ERROR else None
+
+    @property
     def is_open(self) -> bool:
         """True while records may be sent."""
         return self._state is _S.IN_TRANSACTION

@@ -155,6 +155,10 @@ class Admission:
             return self._overflow.append_if_room(record, now, cluster)
         return None
 
+    def takes_unknown(self, topic: str) -> bool:
+        """True when records of the topic are taken though its metadata is missing and cannot be had now."""
+        return False
+
     def proceed(self, record: PendingRecord, now: float) -> None:
         """``record`` has been serialized: let it in when it is its turn."""
         record.is_serialized = True

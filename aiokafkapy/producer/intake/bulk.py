@@ -40,7 +40,7 @@ from .record_sender import admitted
 if TYPE_CHECKING:
     from .intake_runtime import IntakeRuntime
 
-__all__ = ["BulkSend", "Outcomes"]
+__all__ = ["BulkSend", "Outcomes", "check_items"]
 
 SLICE_BYTES: Final = 512 * 1024
 LONGEST_SLICE: Final = 4096
@@ -116,6 +116,13 @@ class BulkSend:
         if self._waiting is not None:
             records.append(self._waiting)
         return records
+
+    def taken(self) -> Iterator[DeliveryList | Delivery | PendingRecord | BaseException]:
+        """All that became of the records taken so far, in their order."""
+        yield from self._outcomes.parts
+        yield from self._parts
+        if self._waiting is not None:
+            yield self._waiting
 
     # internals
 
@@ -197,10 +204,15 @@ class BulkSend:
             budget -= 1 + self._outcomes.add(parts.popleft())
 
 
-def _taker(items: Iterable[Any]) -> Callable[[int], list[Any]]:
-    """A function that takes the next items, up to a number. Slicing a list costs a tenth of iterating over it."""
+def check_items(items: object) -> None:
+    """Raise TypeError for anything that is no iterable of values."""
     if isinstance(items, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(items, Iterable):
         raise TypeError(f"send_many() takes an iterable of values or ProducerRecords, not a {type(items).__name__}")
+
+
+def _taker(items: Iterable[Any]) -> Callable[[int], list[Any]]:
+    """A function that takes the next items, up to a number. Slicing a list costs a tenth of iterating over it."""
+    check_items(items)
     if type(items) is not list:
         iterator = iter(items)
         return lambda count: list(islice(iterator, count))
@@ -218,12 +230,12 @@ def _taker(items: Iterable[Any]) -> Callable[[int], list[Any]]:
 class Outcomes(Sequence[RecordMetadata | BaseException]):
     """The outcome of each record of a ``send_many``, in the order of the input: a ``RecordMetadata`` or an error."""
 
-    __slots__ = ("_length", "_parts", "_starts", "failed", "first_error")
+    __slots__ = ("_length", "_starts", "failed", "first_error", "parts")
 
     def __init__(self) -> None:
         self.failed = 0
         self.first_error: BaseException | None = None
-        self._parts: list[DeliveryList | Delivery | BaseException] = []
+        self.parts: list[DeliveryList | Delivery | BaseException] = []
         # In step with the parts: the position of the first record of each.
         self._starts: list[int] = []
         self._length = 0
@@ -234,7 +246,7 @@ class Outcomes(Sequence[RecordMetadata | BaseException]):
         if isinstance(part, DeliveryList):
             count = len(part)
         if count:
-            self._parts.append(part)
+            self.parts.append(part)
             self._starts.append(self._length)
             self._length += count
         errors = _errors_of(part)
@@ -259,11 +271,11 @@ class Outcomes(Sequence[RecordMetadata | BaseException]):
         if not 0 <= position < self._length:
             raise IndexError(f"record {index} of {self._length}")
         place = bisect_right(self._starts, position) - 1
-        part = self._parts[place]
+        part = self.parts[place]
         return _outcome_of(part[position - self._starts[place]] if isinstance(part, DeliveryList) else part)
 
     def __iter__(self) -> Iterator[RecordMetadata | BaseException]:
-        for part in self._parts:
+        for part in self.parts:
             if isinstance(part, DeliveryList):
                 yield from part.results()
             else:

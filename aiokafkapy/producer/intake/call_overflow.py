@@ -11,7 +11,7 @@ lets them be dropped: their senders have agreed to it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 from ...errors import IllegalStateError
 from ..deliveries.delivery import Delivery
@@ -37,9 +37,9 @@ def accept_specially(
     return with_overflow(accept_by_deadline(intake, given, delivery_timeout_ms), overflow)
 
 
-def with_overflow(accepted: Delivery | PendingRecord, overflow: Any) -> Delivery | PendingRecord:
+def with_overflow(accepted: Delivery | PendingRecord, overflow: object) -> Delivery | PendingRecord:
     """The same; a record that has no place yet has this policy from now on."""
-    if overflow is not None and isinstance(accepted, PendingRecord):
+    if isinstance(overflow, str) and isinstance(accepted, PendingRecord):
         accepted.overflow = overflow
     return accepted
 

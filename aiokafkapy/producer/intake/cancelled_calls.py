@@ -1,16 +1,20 @@
-"""The fate of the records of a call that is cancelled, with ``cancel_takes_back``.
+"""The fate of the records of a call that is cancelled.
 
-Owns the words of the caller's error. It knows neither batches nor requests: the runtime takes the records
+Owns what the caller's error tells of them. It knows neither batches nor requests: the runtime takes the records
 back. Java's calls cannot be cancelled; a franz-go record is cancelled by its context.
 
-Rule: the error stays the CancelledError that it is, for ``asyncio.timeout()`` and task groups look for that very type;
-it gets an attribute, ``outcome_unknown``, and a note.
+Rules:
+
+- The error stays the CancelledError that it is, for ``asyncio.timeout()`` and task groups look for that very type.
+- Its attribute ``deliveries`` has the records that go on all the same, also those that were accepted in the step in
+  which the call was cancelled: nobody else knows them.
+- With ``cancel_takes_back`` it has a second one, ``outcome_unknown``, and a note.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from ..deliveries.delivery import Delivery
@@ -18,7 +22,7 @@ from ..deliveries.delivery_list import DeliveryList
 from .pending_record import PendingRecord
 from .record_deadlines import Accepted, accepted_of, places_of
 
-__all__ = ["take_back"]
+__all__ = ["take_back", "tell_deliveries"]
 
 
 class TakesBack(Protocol):
@@ -26,6 +30,12 @@ class TakesBack(Protocol):
 
     def take_back(self, records: Sequence[Delivery | DeliveryList]) -> int:
         """Take records that were never sent out of their batches; returns how many."""
+
+
+def tell_deliveries(cancelled: asyncio.CancelledError, records: Iterable[Accepted | BaseException]) -> None:
+    """Give the error of a cancelled call its ``deliveries``. ``records`` are all of the call's, in order."""
+    error: Any = cancelled
+    error.deliveries = _Deliveries(records)
 
 
 def take_back(runtime: TakesBack, records: Sequence[Accepted], cancelled: asyncio.CancelledError) -> None:
@@ -39,6 +49,26 @@ def take_back(runtime: TakesBack, records: Sequence[Accepted], cancelled: asynci
         error: Any = cancelled
         error.outcome_unknown = stayed > 0
         cancelled.add_note(_note(left, stayed))
+
+
+class _Deliveries:
+    """What became of the records of a call, in order: the delivery of each that was accepted, the error of each that
+    was refused. Of records that were taken together they are made only when they are looked at.
+    """
+
+    __slots__ = ("_records",)
+
+    def __init__(self, records: Iterable[Accepted | BaseException]) -> None:
+        self._records = tuple(records)
+
+    def __iter__(self) -> Iterator[Delivery | BaseException]:
+        for record in self._records:
+            if isinstance(record, DeliveryList):
+                yield from record
+            elif not isinstance(record, PendingRecord):
+                yield record
+            elif record.done() and not record.cancelled():
+                yield record.exception() or record.result()
 
 
 def _note(left: int, stayed: int) -> str:

@@ -34,12 +34,16 @@ class ProducerInterceptor(Protocol):
     """The methods of an interceptor; either may be missing."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Return the record to send: the same, or a changed copy. Called before serialization, in the caller's task."""
+        """Return the record to send: the same, or a changed copy. Called before serialization, on the event loop, in
+        the caller's task. An exception is logged, and the record goes on as it was.
+        """
 
     def on_acknowledgement(
         self, metadata: RecordMetadata | None, error: BaseException | None, headers: Headers | None
     ) -> None:
-        """See the outcome: ``metadata`` when delivered, ``error`` when not; ``headers`` as they were sent."""
+        """See the outcome: ``metadata`` when delivered, ``error`` when not; ``headers`` as they were sent. Called on
+        the event loop, once for each record; an exception is logged and goes nowhere else.
+        """
 
 
 class RecordTracker(Protocol):

@@ -42,7 +42,11 @@ class Partitioner(Protocol):
     def partition(
         self, topic: str, key_bytes: Any, value_bytes: Any, key: Any, value: Any, cluster: Cluster
     ) -> int | None:
-        """The record's partition, or None for the sticky one. The topic has partitions in ``cluster``."""
+        """The record's partition, or None for the sticky one. The topic has partitions in ``cluster``.
+
+        It is called once for each record without a partition, on the event loop, and must be quick and not block. Its
+        exception, or a ValueError for a partition that the topic does not have, is the error of that record only.
+        """
 
 
 class DefaultPartitioner:

@@ -62,6 +62,8 @@ class RecordDeadlines:
     def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[list[Accepted]], None]) -> None:
         self._loop = loop
         self._expire = expire
+        self.on_add: Callable[[Accepted, float], object] | None = None
+        """Called with each record and its deadline."""
         # The number keeps records apart that are due at the same time.
         self._heap: list[tuple[float, int, Accepted]] = []
         self._numbers = count()
@@ -78,6 +80,8 @@ class RecordDeadlines:
         if len(self._heap) >= self._prune_at:
             self._prune()
         self._rearm()
+        if self.on_add is not None:
+            self.on_add(record, deadline)
 
     def expire_until(self, now: float) -> None:
         """Hand on the records that are overdue at ``now``, without waiting for the timer."""

@@ -17,6 +17,7 @@ from ...errors import IllegalStateError, KafkaError
 from ..deliveries.delivery import Delivery
 from ..records import CallOverflow, HeadersLike, Timestamp
 from .call_overflow import accept_specially
+from .cancelled_calls import tell_deliveries
 from .pending_record import GivenRecord, PendingRecord
 from .record_deadlines import open_deadlines
 from .record_intake import IntakeHolder, RecordIntake
@@ -71,6 +72,10 @@ class RecordSender(IntakeHolder, Generic[K, V]):
 
         Waits for room, metadata and an async serializer, ``max_block_ms`` at most, and lets others run now and then.
         Where ``overflow``, the topic's or this call's own, drops the record, the delivery has failed.
+
+        Raises those errors of ``send`` that come before the record is accepted: for wrong arguments,
+        MetadataTimeoutError, BufferExhaustedError; the delivery raises the others. Cancelling the call before the
+        record is accepted withdraws it, afterwards it is still sent: ``deliveries`` of the CancelledError has it.
         """
         intake = self._intake
         if delivery_timeout_ms is None and overflow is None and not _open_deadlines:
@@ -117,8 +122,9 @@ class RecordSender(IntakeHolder, Generic[K, V]):
         overflow: CallOverflow | None = None,
     ) -> Delivery:
         """As ``enqueue``, but never wait: raises BufferExhaustedError when there is no room, MetadataNotReadyError when
-        the topic is not known yet (await ``partitions_for(topic)`` first), IllegalStateError with an async serializer.
-        Where ``overflow``, the topic's or this call's own, drops records, one is dropped instead of raising.
+        the topic is not known yet (await ``partitions_for(topic)`` first), IllegalStateError with an async serializer,
+        and the errors of ``send`` for wrong arguments. Where ``overflow``, the topic's or this call's own, drops
+        records, one is dropped instead of raising.
         """
         intake = self._intake
         if delivery_timeout_ms is None and overflow is None and not _open_deadlines:
@@ -141,10 +147,14 @@ async def admitted(record: PendingRecord) -> Delivery:
 
 async def _finish(intake: RecordIntake, accepted: Delivery | PendingRecord) -> Delivery:
     """The part of an ``enqueue`` that waits: until the record is accepted, and for others to have their turn."""
-    delivery = await admitted(accepted) if isinstance(accepted, PendingRecord) else accepted
-    if intake.unyielded > YIELD_AFTER:
-        intake.unyielded = 0
-        await asyncio.sleep(0)
+    try:
+        delivery = await admitted(accepted) if isinstance(accepted, PendingRecord) else accepted
+        if intake.unyielded > YIELD_AFTER:
+            intake.unyielded = 0
+            await asyncio.sleep(0)
+    except asyncio.CancelledError as cancelled:
+        tell_deliveries(cancelled, (accepted,))
+        raise
     return delivery
 
 

@@ -70,12 +70,18 @@ SyncSerializer: TypeAlias = Callable[[str, Any], Any]
 
 
 def string_serializer(data: str) -> bytes:
-    """UTF-8, as Kafka's StringSerializer."""
+    """UTF-8, as Kafka's StringSerializer. Raises AttributeError for data that is not a str, and UnicodeEncodeError for
+    lone surrogates; a producer that calls it raises SerializationError instead.
+    """
     return data.encode()
 
 
 def json_serializer(data: object) -> bytes:
-    """Compact JSON in UTF-8."""
+    """Compact JSON (RFC 8259) in UTF-8; a float's NaN and infinities, which JSON lacks, are written as Python does.
+
+    Raises TypeError for a type that ``json`` cannot write, ValueError for a circular reference, and UnicodeEncodeError
+    for lone surrogates; a producer that calls it raises SerializationError instead.
+    """
     return _json_encoder().encode(data).encode()
 
 

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from ...client.network_client_utils import RequestClient
 from ..accumulator.record_accumulator import RecordAccumulator
 from ..deliveries.shortcuts import now_ms
-from .limits_reader import AskedClient, KnownTopics, LimitsReader
+from .limits_reader import KnownTopics, LimitsReader
 from .topic_limits import TopicLimits, time_error
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class LimitsInForce:
     def __init__(
         self,
         config: ProducerConfig,
-        client: AskedClient,
+        client: RequestClient,
         metadata: KnownTopics,
         accumulator: RecordAccumulator,
         topics: Mapping[str, LimitedTopic],

@@ -14,8 +14,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from ...client.network_client_utils import RequestClient
 from ...cluster.cluster import Cluster
 from ...common import ExponentialBackoff
 from ...errors import KafkaError, UnsupportedVersionError, make
@@ -25,20 +26,13 @@ from ...protocol.codec import Message, Struct
 from ...protocol.messages import build_request
 from .topic_limits import CONFIG_NAMES, LimitsBook, TopicLimits, acks_problem, limits_of
 
-__all__ = ["AskedClient", "KnownTopics", "LimitsReader"]
+__all__ = ["KnownTopics", "LimitsReader"]
 
 TOPIC: Final = 2
 """DescribeConfigs' number for a topic."""
 LONGEST_BACKOFF: Final = 60.0
 
 _logger = get_logger(__name__)
-
-
-class AskedClient(Protocol):
-    """The part of ``NetworkClient`` that is needed here."""
-
-    async def send_and_wait(self, api_key: int, build: Callable[[int], Message]) -> Any:
-        """Send a request to any node, and return the answer's body."""
 
 
 class KnownTopics(Protocol):
@@ -57,7 +51,7 @@ class LimitsReader:
 
     def __init__(
         self,
-        client: AskedClient,
+        client: RequestClient,
         metadata: KnownTopics,
         apply: Callable[[str, TopicLimits | None], object],
         *,

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Unpack, cast
 
 from ...common import ConsumedRecord
 from ...errors import IllegalStateError, KafkaError, ProducerFencedError
-from ..identity.transaction import TransactionState
+from ..identity.transaction import Transaction, TransactionState
 from ..intake.record_sender import K, V
 from ..intake.serializers import Serializer
 from ..producer import KafkaProducer
@@ -32,6 +32,7 @@ from .runtime import MockFailures, MockRuntime
 if TYPE_CHECKING:
     from ...client.tap.wire_tap import TapFormat, TapTarget, WireTap
     from ...cluster.cluster import Cluster
+    from ...protocol.codec import Struct
     from ..config import ProducerConfig
     from ..options.keywords import ProducerOptions
     from ..runtime import ProducerRuntime
@@ -90,16 +91,17 @@ class MockProducer(KafkaProducer[K, V]):
         return [sent.record for sent in self._log.uncommitted]
 
     def records(self, topic: str, partition: int | None = None) -> list[ConsumedRecord]:
-        """The records of a topic that a consumer with ``read_committed`` would see, serialized, and those without an
-        outcome yet, with the offset -1: ``history`` without the records that failed.
+        """The records of a topic, or of a partition, that a consumer with ``read_committed`` would see, serialized, and
+        those without an outcome yet, with the offset -1: ``history`` without the records that failed, by partition.
         """
-        return [
+        found = [
             sent.consumed()
             for sent in self._log.sent
             if sent.error is None
             and sent.topic_partition.topic == topic
             and partition in (None, sent.topic_partition.partition)
         ]
+        return sorted(found, key=lambda record: record.partition)  # calls of a partition are in order of offset
 
     def consumer_group_offsets_history(self) -> list[GroupOffsets]:
         """The offsets of each committed transaction that had some, by group and partition."""
@@ -194,9 +196,14 @@ class MockProducer(KafkaProducer[K, V]):
 
     @property
     def health(self) -> ProducerHealth:
-        """As good as its state."""
-        state = self.state
-        return ProducerHealth(is_healthy=state is ProducerState.RUNNING, state=state.value)
+        """As good as its state, and its transactions."""
+        state, runtime = self.state, self._life.runtime
+        error = None if runtime is None or runtime.transaction is None else runtime.transaction.fatal_error
+        return ProducerHealth(
+            is_healthy=state is ProducerState.RUNNING and error is None,
+            state=state.value,
+            fatal_error=None if error is None else str(error),
+        )
 
     def statistics(self) -> ProducerStatistics:
         """Its records, and nothing else."""
@@ -240,7 +247,7 @@ class MockProducer(KafkaProducer[K, V]):
         node_id: int | None = None,
         version: int | None = None,
         timeout: float | None = None,
-    ) -> Any:
+    ) -> Struct:
         """Raises IllegalStateError: there is no broker to ask."""
         self._intake.usable_runtime()
         raise IllegalStateError("request(): a MockProducer has no broker to ask: test this with DevBroker")
@@ -275,7 +282,7 @@ class MockProducer(KafkaProducer[K, V]):
     def _mock_runtime(self) -> MockRuntime:
         return cast("MockRuntime", self._intake.usable_runtime())
 
-    def _transaction_or_none(self) -> Any:
+    def _transaction_or_none(self) -> Transaction | None:
         runtime = self._life.runtime
         return None if runtime is None else runtime.transaction
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from uuid import UUID, uuid4
 
 from ...common import PartitionInfo, TopicPartition
@@ -29,6 +29,7 @@ from ...errors import (
     RecordTooLargeError,
 )
 from ...record.builder import record_size_upper_bound
+from ..accumulator.incomplete_batches import Flush
 from ..deliveries.delivery import Delivery, new_delivery
 from ..deliveries.delivery_list import DeliveryList
 from ..deliveries.produce_request_result import ProduceRequestResult
@@ -44,6 +45,7 @@ from .line import MockLine, MockTopics
 from .log import MockLog, SentRecord
 
 if TYPE_CHECKING:
+    from ...cluster.cluster import Cluster
     from ..config import ProducerConfig
 
 __all__ = ["MockFailures", "MockRuntime"]
@@ -142,6 +144,10 @@ class MockTransactionRequests:
         self._log.add_offsets(group.group_id, offsets)
 
 
+class _Metadata(NamedTuple):
+    cluster: Cluster
+
+
 class MockRuntime:
     """The parts of a started ``MockProducer``."""
 
@@ -182,9 +188,9 @@ class MockRuntime:
             self.admission.on_refusal = self.transaction.fail_accepting
 
     @property
-    def metadata(self) -> Any:
+    def metadata(self) -> _Metadata:
         """The cluster, where a producer looks for it."""
-        return SimpleNamespace(cluster=self._topics.cluster)
+        return _Metadata(self._topics.cluster)
 
     @property
     def is_usable_here(self) -> bool:
@@ -254,10 +260,10 @@ class MockRuntime:
         if waiting:
             await asyncio.wait(waiting, timeout=timeout)
 
-    def begin_flush(self) -> tuple[Any, asyncio.Future[None]]:
+    def begin_flush(self) -> tuple[Flush, asyncio.Future[None]]:
         """Deliver every record that is accepted by now."""
         self.log.complete_all()
-        return SimpleNamespace(is_settled=True, end=lambda: None), self.loop.create_future()
+        return Flush((), lambda: None, lambda: None), self.loop.create_future()
 
     def purge(self, topic: str | None, partition: int | None, *, in_flight: bool) -> int:
         """Give up records without an outcome; none was sent."""

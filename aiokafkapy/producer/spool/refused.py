@@ -5,16 +5,32 @@ Owns which errors are for good. It knows no files. Kafka has no counterpart.
 
 from __future__ import annotations
 
-from ...errors import BrokerError, InvalidTopicError, RecordTooLargeError
+from typing import Final
+
+from ...errors import (
+    BrokerError,
+    ClusterAuthorizationFailedError,
+    InvalidTopicError,
+    RecordTooLargeError,
+    TopicAuthorizationFailedError,
+)
 from ..undelivered_line import undelivered_line
 from .format import SpooledRecord
 
-__all__ = ["is_for_good", "refused_line"]
+__all__ = ["is_for_good", "may_be_of_another", "refused_line"]
+
+_OF_ALL: Final = (ClusterAuthorizationFailedError, InvalidTopicError, TopicAuthorizationFailedError)
+"""Errors that each record of the topic has."""
 
 
 def is_for_good(error: BaseException) -> bool:
     """True when sending the same record again would fail in the same way, as far as anybody can tell."""
     return isinstance(error, BrokerError | RecordTooLargeError | InvalidTopicError) and not error.retriable
+
+
+def may_be_of_another(error: BaseException) -> bool:
+    """True when it may be the fault of another record of the batch that a broker refused with this error."""
+    return not isinstance(error, _OF_ALL)
 
 
 def refused_line(record: SpooledRecord, error: BaseException) -> bytes:

@@ -1,8 +1,8 @@
 """``SpoolFiles``: the folder of a spool. Everything here blocks, and runs on the spool's own thread.
 
-Owns the files: segments ``<first sequence>.spool``, the mark ``sent.json``, ``refused.jsonl`` with the records that
-brokers refused, and ``.lock``. It knows no event loop and no producer. Kafka's counterparts are ``LogSegment`` and
-``FileLock``.
+Owns the files: segments ``<first sequence>.spool``, the mark ``sent.json`` and the one before it, ``refused.jsonl``
+with the records that brokers refused, and ``.lock``. It knows no event loop and no producer. Kafka's counterparts are
+``LogSegment`` and ``FileLock``.
 
 Rules:
 
@@ -10,7 +10,7 @@ Rules:
 - A write is in the file as a whole, or it is cut off again and raises. After that the file is as it was.
 - Recovery believes a record that has its checksum. Bytes that do not have it are copied into a file beside the segment
   before anything else is done, whether a write was cut short, which is only ever at the end of the last segment, or the
-  disk has damaged them. Nothing is overwritten.
+  disk has damaged them. Nothing is overwritten. Where there is no room for the copy the segment itself is kept.
 - A segment is removed when all in it is dealt with, and the mark says so.
 """
 
@@ -45,6 +45,11 @@ SEGMENTS: Final = 8
 """A full spool has at least about so many, so that room comes back long before all of it is sent."""
 
 
+MARK: Final = "sent.json"
+MARK_BEFORE: Final = "sent.before.json"
+"""The mark before the last: a loss of power may leave the last one empty, where it was not synced."""
+
+
 class TornWriteError(OSError):
     """A write failed, and so did cutting it off again: nobody knows how much of it is found at the next start."""
 
@@ -72,7 +77,7 @@ class Recovered(NamedTuple):
 
 
 class _Segment:
-    __slots__ = ("damaged", "first", "last", "path", "size")
+    __slots__ = ("damaged", "first", "has_only_copy", "last", "path", "size")
 
     def __init__(self, path: Path, first: int) -> None:
         self.path = path
@@ -80,6 +85,23 @@ class _Segment:
         self.last = first - 1
         self.size = 0
         self.damaged: set[int] = set()
+        self.has_only_copy = False  # of damaged bytes, for which the disk had no room
+
+    def set_aside(self, position: int, torn: bytes) -> list[SetAside]:
+        """Keep damaged bytes beside it, once; without room for that they stay here."""
+        if position in self.damaged:
+            return []
+        self.damaged.add(position)
+        found = _set_aside(self.path, position, torn)
+        self.has_only_copy |= any(one.kept_in == self.path for one in found)
+        return found
+
+    def remove(self) -> None:
+        """All in it is dealt with."""
+        if self.has_only_copy:
+            self.path.replace(self.path.with_name(f"{self.path.name}.damaged"))
+        else:
+            self.path.unlink(missing_ok=True)
 
 
 class SpoolFiles:
@@ -105,6 +127,7 @@ class SpoolFiles:
         self._reading: _Segment | None = None
         self._read_from = self._read_to = 0
         self._read_last = -1
+        self._read_data = b""
         self._frames: Iterator[SpooledRecord | Damage] = iter(())
 
     # life
@@ -199,7 +222,14 @@ class SpoolFiles:
         while len(found) < max_records and size < max_bytes:
             item = next(self._frames, None)
             if item is None:
-                if not self._load_more():
+                self._read_data = b""
+                try:
+                    has_more = self._load_more()
+                except OSError:
+                    if not (found or set_aside):
+                        raise
+                    has_more = False  # it is tried again next time; these are not given again
+                if not has_more:
                     break
             elif isinstance(item, Damage):
                 set_aside += self._damage_read(item)
@@ -224,7 +254,7 @@ class SpoolFiles:
                 self._close_segment()
             if segment is self._reading:
                 self._reading, self._frames = None, iter(())
-            segment.path.unlink(missing_ok=True)
+            segment.remove()
             freed += segment.size - HEADER_SIZE
         self._mark, self._delivered = mark, frozenset(mark.delivered)
         try:
@@ -234,14 +264,23 @@ class SpoolFiles:
         return freed, None
 
     def refuse(self, lines: Sequence[bytes]) -> Path:
-        """Add to the refused records; they are on disk when this returns. Raises OSError."""
+        """Add to the refused records; they are on disk when this returns. Raises OSError; then none is there."""
         path = self.folder / "refused.jsonl"
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            data = memoryview(b"".join(lines))
-            while data:
-                data = data[os.write(descriptor, data) :]
-            os.fsync(descriptor)
+            end = os.fstat(descriptor).st_size
+            data = b"".join(lines)
+            if end and os.lseek(descriptor, -1, os.SEEK_END) >= 0 and os.read(descriptor, 1) != b"\n":
+                data = b"\n" + data  # a crash has torn the last line
+            try:
+                _write_all(descriptor, data, end)
+                os.fsync(descriptor)
+                if not end:
+                    _sync_folder(self.folder)  # the file's name too
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(descriptor, end)
+                raise
         finally:
             os.close(descriptor)
         return path
@@ -262,7 +301,8 @@ class SpoolFiles:
 
     def _recover(self) -> Recovered:
         set_aside: list[SetAside] = []
-        mark = self._mark = self._read_mark(set_aside)
+        mark, is_mark_damaged = self._read_mark(set_aside)
+        self._mark = mark
         topics: Counter[str] = Counter()
         delivered = self._delivered = frozenset(mark.delivered)
         last, maybe_sent = -1, 0
@@ -277,35 +317,40 @@ class SpoolFiles:
             segment = _Segment(path, last + 1)
             for item in scan(data, salt, after=last) if salt is not None else ():
                 if isinstance(item, Damage):
-                    segment.damaged.add(item.position)
-                    set_aside += _set_aside(path, data, item)
+                    set_aside += segment.set_aside(item.position, data[item.position : item.end])
                     continue
                 last = segment.last = item.sequence
                 if last >= mark.next and last not in delivered:
                     topics[item.topic] += 1
-                    maybe_sent += last < mark.sent_to
+                    maybe_sent += is_mark_damaged or last < mark.sent_to
             if segment.last < max(segment.first, mark.next):
-                path.unlink()  # nothing in it is left to be sent
+                segment.remove()  # nothing in it is left to be sent
                 continue
             segment.size = len(data)
             self._segments.append(segment)
         next_sequence = max(last + 1, mark.next, mark.sent_to)
+        if is_mark_damaged:  # it may have had any of them
+            mark = self._mark = mark._replace(sent_to=next_sequence)
         return Recovered(mark, next_sequence, topics.total(), self.size, topics, maybe_sent, set_aside)
 
-    def _read_mark(self, set_aside: list[SetAside]) -> Mark:
-        path = self.folder / "sent.json"
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            return Mark()
-        try:
-            return decode_mark(data)
-        except (ValueError, KeyError, TypeError):
-            set_aside += _set_aside(path, data, Damage(0, len(data)))
-            return Mark()  # all is sent again
+    def _read_mark(self, set_aside: list[SetAside]) -> tuple[Mark, bool]:
+        """The mark, and whether it was damaged: then it is the one before it, or none, and records are sent again."""
+        is_damaged = False
+        for name in (MARK, MARK_BEFORE):
+            path = self.folder / name
+            try:
+                data = path.read_bytes()
+            except FileNotFoundError:
+                continue
+            try:
+                return decode_mark(data), is_damaged
+            except (ValueError, KeyError, TypeError):
+                is_damaged = True
+                set_aside += _set_aside(path, 0, data)
+        return Mark(), is_damaged
 
     def _write_mark(self, mark: Mark) -> None:
-        path = self.folder / "sent.json"
+        path = self.folder / MARK
         temporary = path.with_suffix(".tmp")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
@@ -314,17 +359,15 @@ class SpoolFiles:
                 os.fsync(descriptor)
         finally:
             os.close(descriptor)
+        with suppress(FileNotFoundError):
+            path.replace(self.folder / MARK_BEFORE)
         temporary.replace(path)
 
     def _damage_read(self, damage: Damage) -> list[SetAside]:
         """Of a segment that is read: damage that recovery has seen is set aside already."""
         segment = self._reading
         assert segment is not None
-        damage = Damage(damage.position + self._read_from, damage.end + self._read_from)
-        if damage.position in segment.damaged:
-            return []
-        segment.damaged.add(damage.position)
-        return _set_aside(segment.path, segment.path.read_bytes(), damage)
+        return segment.set_aside(damage.position + self._read_from, self._read_data[damage.position : damage.end])
 
     def _new_segment(self, first: int) -> _Segment:
         self.sync()
@@ -366,28 +409,35 @@ class SpoolFiles:
             self._read_from = max(self._read_to, HEADER_SIZE)
             file.seek(self._read_from)
             data = file.read(segment.size - self._read_from)
+        self._read_data = data
         self._frames = scan(data, salt, 0, self._read_last)
         self._read_to = segment.size
         return True
 
 
-def _set_aside(path: Path, data: bytes, damage: Damage) -> list[SetAside]:
-    """Copy the bytes that are no record into a file of their own, unless an earlier start did."""
-    torn = data[damage.position : damage.end]
-    kept_in = path.with_name(f"{path.name}.damaged-{damage.position}")
+def _set_aside(path: Path, position: int, torn: bytes) -> list[SetAside]:
+    """Copy the bytes that are no record into a file of their own, unless an earlier start did. On a disk that has no
+    room for it they are where they were.
+    """
+    kept_in = path.with_name(f"{path.name}.damaged-{position}")
     number = 1
     while kept_in.exists():
         if kept_in.read_bytes() == torn:
             return []
         number += 1
-        kept_in = path.with_name(f"{path.name}.damaged-{damage.position}-{number}")
-    descriptor = os.open(kept_in, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        kept_in = path.with_name(f"{path.name}.damaged-{position}-{number}")
     try:
-        _write_all(descriptor, torn, 0)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    return [SetAside(path, damage.position, len(torn), kept_in)]
+        descriptor = os.open(kept_in, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            _write_all(descriptor, torn, 0)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        with suppress(OSError):
+            kept_in.unlink(missing_ok=True)  # a part of them
+        kept_in = path
+    return [SetAside(path, position, len(torn), kept_in)]
 
 
 def write_at(descriptor: int, data: bytes | memoryview, position: int) -> int:

@@ -10,7 +10,8 @@ Rules:
   are written together or not at all, and nothing overtakes.
 - A record that fails is sent again, without end, before those behind it; except for records that brokers refuse for
   good, and those whose topic stays unknown while brokers answer. These go to ``refused.jsonl``, and the next one's turn
-  has come.
+  has come. A broker that refuses a batch and does not name the record, as those before 2.4, gets each alone: it is
+  refused only alone.
 - When some records of a window are written, or may be, the others are sent again to the partitions chosen for them, by
   the next process too: the mark has them.
 - Before a window is sent the mark says so; a process that comes after a crash knows from it which records may be there
@@ -46,7 +47,7 @@ from ..deliveries.produce_request_result import ProduceRequestResult, Settlement
 from ..intake.partitioners import choose_partition
 from ..intake.pending_record import PendingRecord
 from .format import Mark, SpooledRecord
-from .refused import is_for_good, refused_line
+from .refused import is_for_good, may_be_of_another, refused_line
 from .spool import Spool
 
 if TYPE_CHECKING:
@@ -90,6 +91,10 @@ class SpoolReplay:
         self._is_marked = True  # the mark has all that was dealt with
         # Refused for good, and not set aside yet: the disk may not have taken them
         self._refused: list[tuple[SpooledRecord, Exception]] = []
+        # To be sent alone: one of their batch was refused, and nobody said which
+        self._suspected: set[int] = set()
+        # Topics of which all records are refused, and why, as long as records of them are here
+        self._gone: dict[str, Exception] = {}
         self._replayed = 0
         self.is_ending = False
         self.is_sending = False  # records are in batches, and their outcomes are not written down
@@ -165,11 +170,16 @@ class SpoolReplay:
             self.is_sending = False
 
     async def _problem_of(self, topic: str) -> Exception | None:
-        """Why a topic's partitions are not known; None when they are."""
+        """Why a topic's partitions are not known; None when they are. One that is gone is waited for once, and asked
+        for as long as records of it are here.
+        """
         runtime = self._runtime
         runtime.admission.refresh(topic, runtime.now())
         if runtime.metadata.cluster.partition_count(topic):
+            self._gone.pop(topic, None)
             return None
+        if topic in self._gone:
+            return self._gone[topic]
         try:
             await runtime.partitions_for(topic)
         except KafkaError as error:
@@ -184,8 +194,8 @@ class SpoolReplay:
         if not is_gone:
             self._retry_later(len(self._pending), error)
             return False
-        count = next((n for n, one in enumerate(self._pending) if one.topic != topic), len(self._pending))
-        return await self._conclude([_Sending(self._pending[number], error) for number in range(count)])
+        self._gone[topic] = error
+        return await self._conclude([_Sending(one, error) for one in self._pending if one.topic == topic])
 
     def _next_window(self) -> list[SpooledRecord]:
         """The records from the front, of topics that are known, as far as one batch of each topic takes them."""
@@ -200,10 +210,13 @@ class SpoolReplay:
                 left = runtime.config.for_topic(record.topic).batch_size - BATCH_HEADER_SIZE
             total += size
             is_too_much = left < size or total > runtime.config.buffer_memory // 2
-            if window and (is_too_much or not cluster.partition_count(record.topic)):
+            is_alone = record.sequence in self._suspected
+            if window and (is_too_much or is_alone or not cluster.partition_count(record.topic)):
                 break
             sizes[record.topic] = left - size
             window.append(record)
+            if is_alone:
+                break
         return window
 
     def _append(self, window: Sequence[SpooledRecord]) -> list[_Sending]:
@@ -287,7 +300,10 @@ class SpoolReplay:
             elif isinstance(error, Exception) and (
                 is_refused or self._is_refused(error, is_sent=isinstance(outcome, Delivery))
             ):
-                self._refused.append((record, error))
+                if isinstance(outcome, Delivery) and _was_not_alone(outcome) and may_be_of_another(error):
+                    self._suspected.add(record.sequence)
+                else:
+                    self._refused.append((record, error))
             else:
                 again.append(error if isinstance(error, Exception) else RuntimeError(str(error)))
                 self._spool.repeated += bool(getattr(error, "outcome_unknown", False))
@@ -327,7 +343,9 @@ class SpoolReplay:
         if not dealt_with:
             return
         self._is_marked = False
-        self._delivered |= {record.sequence for record in dealt_with}
+        sequences = {record.sequence for record in dealt_with}
+        self._delivered |= sequences
+        self._suspected -= sequences
         self._dealt_to = max(self._dealt_to, dealt_with[-1].sequence + 1)
         pending, left = self._pending, len(dealt_with)
         while left and pending[0].sequence in self._delivered:
@@ -336,6 +354,9 @@ class SpoolReplay:
         if left:
             self._pending = deque(record for record in pending if record.sequence not in self._delivered)
         self._spool.settle(dealt_with)
+        for topic in [topic for topic in self._gone if not self._spool.has(topic)]:
+            del self._gone[topic]
+            self._runtime.admission.give_up_topic(topic)
 
     def _is_refused(self, error: Exception, *, is_sent: bool) -> bool:
         # Before it was sent only its own fault keeps a record out.
@@ -406,6 +427,11 @@ class SpoolReplay:
         self._runtime.metadata.request_update()
         while self._is_out_of_reach() and await self._runtime.metadata_change(deadline):
             pass
+
+
+def _was_not_alone(delivery: Delivery) -> bool:
+    result, index = place_of(delivery)
+    return result.follow(index)[0].record_count > 1
 
 
 def _given_back(batch: ProducerBatch) -> ProduceRequestResult:

@@ -14,11 +14,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...observability import get_logger
+from ..intake.record_deadlines import Accepted, RecordDeadlines, accepted_of, places_of
 from .spool import Spool
 from .spool_replay import SpoolReplay
 from .spooling_admission import SpoolingAdmission
 
 if TYPE_CHECKING:
+    from ..accumulator.producer_batch import ProducerBatch
     from .spool_runtime import SpoolRuntime
 
 __all__ = ["SpoolStatistics", "Spooling"]
@@ -29,6 +31,12 @@ MARKED_WITHIN: Final = 1.0
 """Seconds that the end waits for the mark of the records sent last."""
 WRITTEN_WITHIN: Final = 1.0
 """Seconds that the disk has for the records it was given, however short the time of the close is."""
+TIME_TO_WRITE: Final = 1.0
+"""Seconds before its time is over that an unsent record goes to the spool, for the disk takes some; at most half of its
+time.
+"""
+BUSY_FOR: Final = 0.5
+"""Seconds that a batch may wait for a leader that is connected: until then that is taken to be busy, and not away."""
 
 _logger = get_logger(__name__)
 
@@ -53,7 +61,11 @@ class Spooling:
         self._task: asyncio.Task[None] | None = None
         after = runtime.config.spool_after_ms
         self._after = None if after is None else after / 1000
+        self._latest = _early(runtime.config.delivery_timeout_ms / 1000)
         self._timer: asyncio.TimerHandle | None = None
+        self._nearly_overdue = RecordDeadlines(runtime.loop, self._on_nearly_overdue)
+        if self._after is not None:
+            runtime.deadlines.on_add = self._note_deadline
         self.admission = SpoolingAdmission(runtime, self._spool, self._is_connected)
         self._replay = SpoolReplay(runtime, self._spool, self._is_out_of_reach)
 
@@ -74,7 +86,7 @@ class Spooling:
         def wakeup_and_watch() -> None:
             wakeup()
             if self._timer is None and self._after is not None:  # nothing is watched once it has ended
-                self._arm(self._after)
+                self._arm(min(self._after, self._latest))
 
         return wakeup_and_watch
 
@@ -82,6 +94,10 @@ class Spooling:
         """The counts at this moment."""
         spool = self._spool
         return SpoolStatistics(spool.spooled, spool.records, spool.size, spool.replayed, spool.repeated, spool.refused)
+
+    def has(self, topic: str) -> bool:
+        """True while the topic has records in the spool: newer ones go there, too."""
+        return self._spool.has(topic)
 
     async def written(self, timeout: float | None) -> bool:
         """Return when all records spooled by now are on disk; False when ``timeout`` came first."""
@@ -93,7 +109,12 @@ class Spooling:
         return True
 
     def stop_sending(self) -> None:
-        """Begin no further window: records in the spool stay there."""
+        """Begin no further window: records in the spool stay there. Records in memory go there before their time is
+        over, with any ``spool_after_ms``.
+        """
+        if self._after is None and not self._replay.is_ending:
+            self._after = math.inf
+            self._arm(_LOOK_AGAIN)
         self._replay.is_ending = True
         self._replay.give_back()
         self._spool.wake_readers()
@@ -123,6 +144,7 @@ class Spooling:
         """End without waiting."""
         self.stop_sending()
         self._after = None
+        self._nearly_overdue.close()
         if self._timer is not None:
             self._timer.cancel()
         if self._task is None or self._task.done():
@@ -143,20 +165,51 @@ class Spooling:
         self._timer = None
         after, now, runtime = self._after, self._runtime.now(), self._runtime
         batches = runtime.accumulator.incomplete
-        if after is None or not batches:
+        if after is None or not (batches or (self._replay.is_ending and runtime.admission.waiting)):
             return
         due: dict[str, float] = {}
         for batch in batches:
             topic = batch.topic_partition.topic
             if batch.may_be_taken_back and self._may_go(topic):
-                linger = runtime.config.for_topic(topic).effective_linger_ms / 1000
-                due[topic] = min(due.get(topic, math.inf), batch.created + linger + after)
+                linger = self._linger(topic)
+                unsent = max(0.0, min(after, self._latest - linger))
+                due[topic] = min(due.get(topic, math.inf), batch.created + linger + unsent)
         late = [topic for topic, time in due.items() if time <= now]
+        longest = min(after, self._latest)
         if late:
-            self.admission.evacuate(late, f"not sent for {after:g} s: {runtime.metadata.describe_failure()}")
-        self._arm(max(_LOOK_AGAIN, min((time - now for time in due.values() if time > now), default=after)))
+            self.admission.evacuate(late, f"not sent for {longest:g} s: {runtime.metadata.describe_failure()}")
+        self._arm(max(_LOOK_AGAIN, min((time - now for time in due.values() if time > now), default=longest)))
+
+    def _on_nearly_overdue(self, records: list[Accepted]) -> None:
+        """Move the unsent ones with all of their topics; it may be long before the topic's turn has come otherwise."""
+        now, runtime = self._runtime.now(), self._runtime
+        results = places_of(accepted_of(records, self.admission.spool_if_unanswered))
+        late = {
+            batch.topic_partition.topic: None
+            for batch in runtime.accumulator.incomplete
+            if batch.produce_result in results and batch.may_be_taken_back and self._is_stuck(batch, now)
+        }
+        topics = [topic for topic in late if self._may_go(topic)]
+        if topics:
+            reason = f"not sent when the time of its call was nearly over: {runtime.metadata.describe_failure()}"
+            self.admission.evacuate(topics, reason)
 
     # internals
+
+    def _note_deadline(self, record: Accepted, deadline: float) -> None:
+        now = self._runtime.now()
+        self._nearly_overdue.add(record, now + _early(deadline - now))
+
+    def _is_stuck(self, batch: ProducerBatch, now: float) -> bool:
+        """True when the batch waits for its leader, and not for more records."""
+        waited = now - batch.created - self._linger(batch.topic_partition.topic)
+        leader = self._runtime.metadata.cluster.leader_for(batch.topic_partition)
+        if leader is not None and self._runtime.client.nodes.is_connection_ready(leader.node_id, now):
+            return waited >= BUSY_FOR
+        return waited >= 0
+
+    def _linger(self, topic: str) -> float:
+        return self._runtime.config.for_topic(topic).effective_linger_ms / 1000
 
     def _may_go(self, topic: str) -> bool:
         return self.admission.is_spooling(topic) and not self._spool.has(topic)
@@ -173,3 +226,8 @@ class Spooling:
         runtime = self._runtime
         nodes, now = runtime.client.nodes, runtime.now()
         return any(nodes.is_connection_ready(node.node_id, now) for node in runtime.metadata.cluster.nodes)
+
+
+def _early(seconds: float) -> float:
+    """The part of a record's time after which it goes to the spool."""
+    return max(seconds / 2, seconds - TIME_TO_WRITE)

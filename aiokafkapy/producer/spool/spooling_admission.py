@@ -97,6 +97,16 @@ class SpoolingAdmission(Admission):
         self._hold(state)
         return delivery
 
+    def takes_unknown(self, topic: str) -> bool:
+        """As ``Admission.takes_unknown``: by the spool."""
+        state = self.topics.get(topic)
+        if state is None:
+            state = TopicState(topic)
+        self._look(state)
+        if state.partition_count or not self.is_spooling(topic):
+            return False
+        return self._spool.has(topic) or self._waits_in_an_outage(state)
+
     def why_not_at_once(self, record: PendingRecord) -> KafkaError:
         """As ``Admission.why_not_at_once``, also of a spool that is full."""
         state = self.topics.get(record.topic)
@@ -106,13 +116,17 @@ class SpoolingAdmission(Admission):
 
     def expire(self, record: PendingRecord) -> None:
         """As ``Admission.expire``; the metadata that did not come may yet come to the records in the spool."""
-        if record.deadline != record.own_deadline and not record.done() and self._waits_for_brokers(record):
-            delivery = self._spooled(record)
-            if delivery is not None:
-                record.accept(delivery)
-                self._drop(record)
-                return
-        super().expire(record)
+        if record.deadline == record.own_deadline or not self.spool_if_unanswered(record):
+            super().expire(record)
+
+    def spool_if_unanswered(self, record: PendingRecord) -> bool:
+        """Take a record that is first in its topic's queue, when no broker has answered since it came."""
+        if record.done() or not self._waits_for_brokers(record):
+            return False
+        if not self._accept_spooled(record):
+            return False
+        self._drop(record)
+        return True
 
     def close(self, make_error: Callable[[str], BaseException]) -> int:
         """As ``Admission.close``."""
@@ -131,8 +145,7 @@ class SpoolingAdmission(Admission):
                 if batch.may_be_taken_back and batch.topic_partition.topic == topic
             ]
             size, count = sum(batch.builder.records_size for batch in batches), sum(b.record_count for b in batches)
-            # Records in the line for room are younger, and would come before those in the spool.
-            if not count or self._appender.waiting or not self._spool.has_room_for(size, count):
+            if not count or self._is_in_line(topic) or not self._spool.has_room_for(size, count):
                 continue
             self._accumulator.move_out(
                 lambda topic_partition, topic=topic: topic_partition.topic == topic,  # type: ignore[misc]
@@ -195,19 +208,14 @@ class SpoolingAdmission(Admission):
     def _let_in(self, state: TopicState, record: PendingRecord, now: float) -> bool:
         topic = record.topic
         if self.is_spooling(topic) and not self._is_astray(record):
-            delivery = None
             if self._spool.has(topic):
-                delivery = self._spooled(record)
-                if delivery is None:
-                    return False
-            elif self._waits_in_an_outage(state):
-                delivery = self._spooled(record)
+                return self._accept_spooled(record)
+            if self._waits_in_an_outage(state):
+                if self._accept_spooled(record):
+                    return True
             elif not state.partition_count and self._recheck_timer is None:
                 # Nobody tells us when brokers are gone.
                 self._recheck_timer = self._loop.call_later(RECHECK_AFTER, self._on_recheck_timer)
-            if delivery is not None:
-                record.accept(delivery)
-                return True
         return super()._let_in(state, record, now)
 
     def _append(self, record: PendingRecord, now: float) -> None:
@@ -247,8 +255,20 @@ class SpoolingAdmission(Admission):
             self.evacuate([topic], self._appender.describe_fullness())
         return self._spooled(record)
 
+    def _accept_spooled(self, record: PendingRecord) -> bool:
+        """Take a waiting record into the spool, or refuse it; False when the spool is full."""
+        try:
+            delivery = self._spooled(record)
+        except Exception as error:  # it is raised where the record is awaited
+            record.refuse(error)
+            return True
+        if delivery is not None:
+            record.accept(delivery)
+        return delivery is not None
+
     def _spooled(self, record: PendingRecord) -> Delivery | None:
-        """Into the spool; None when it is full."""
+        """Into the spool; None when it is full. Raises for a record that no batch could take, as memory does."""
+        self._appender.check_record(record, self._loop.time())
         if self._spool.has(record.topic):
             reason = "older records of the topic are in the spool"
         elif not self._metadata.cluster.partition_count(record.topic):
@@ -263,6 +283,14 @@ class SpoolingAdmission(Admission):
             limit = limit or f"max_block_ms={round(self._max_block * 1000)}"
             return self._full_error(record, f"within {limit}: {self._spool.why_full()}")
         return super()._timeout_error(record, limit)
+
+    def _is_in_line(self, topic: str) -> bool:
+        """True when the topic has records in the line for room: they are younger than those in memory, and would come
+        before them if those went to the spool.
+        """
+        if not self._appender.waiting:
+            return False
+        return any(one.topic == topic and self._appender.is_waiting(one) for one in self._by_deadline)
 
     def _full_error(self, record: PendingRecord, why: str) -> KafkaError:
         return BufferExhaustedError(f"no room for a record of topic {record.topic!r}: {why}", topic=record.topic)

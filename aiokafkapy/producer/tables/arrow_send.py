@@ -11,6 +11,7 @@ Rules:
 - A table takes half of ``buffer_memory`` and waits for its own records then, so that others find room beside it.
 - A row that finds no room, or that comes behind others which wait, goes the way of ``enqueue``, and the rows after it
   wait with it. With interceptors, or a partitioner of the user's, all rows go this way, for these are shown every row.
+- Rows of a topic that a spool takes without its partitions go this way too.
 - A row that cannot be sent stops no other. When the producer is closed, no more rows are taken.
 - A partition that does not exist is asked for once in a call; its rows then fail at once.
 """
@@ -168,7 +169,7 @@ class ArrowSend:
             topics = [self._topic] if topics is None else topics
             start += columns.row_count
             rows = ArrowRows(columns, hashes_keys=self._hashes_keys)
-            if self._is_plain:
+            if self._is_plain and not await self._have_unknown(topics):
                 await self._send_window(rows, columns.row_count, topics)
             else:
                 await self._send_one_by_one(rows, columns.row_count, topics)
@@ -251,12 +252,12 @@ class ArrowSend:
             budget = min(budget, max(own_share, half // STEPS, 1))
         now = runtime.now()
         state = runtime.admission.refresh(topic, now)
-        has_room = False
-        if not state.partition_count:
+        has_room, is_unknown = False, not state.partition_count
+        if is_unknown and not runtime.admission.takes_unknown(topic):
             if await self._route(topic) is NO_ROUTE:
                 self._fail(rows, rows.end_of_lane(rows.position), self._topic_errors[topic])
             return
-        if state.waiting is None and self._intake.lets_through(topic):
+        if not is_unknown and state.waiting is None and self._intake.lets_through(topic):
             rows.now_ms = now_ms()
             encoded = rows.encoded_bytes
             try:
@@ -329,6 +330,19 @@ class ArrowSend:
             await asyncio.sleep(0)
 
     # where rows may go
+
+    async def _have_unknown(self, topics: Sequence[str | None]) -> bool:
+        """True when one of the topics has no partitions to plan for, and its rows are taken all the same."""
+        admission = self._runtime.admission
+        for topic in topics:
+            if not topic or topic in self._routes or topic in self._topic_errors:
+                continue
+            if admission.takes_unknown(topic):
+                return True
+            if await self._route(topic) is NO_ROUTE and admission.takes_unknown(topic):
+                del self._topic_errors[topic]  # no broker has answered
+                return True
+        return False
 
     async def _route(self, topic: str | None) -> Route:
         """The lanes of a topic, whose metadata is waited for; none when it does not come."""

@@ -16,7 +16,7 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
-from ...record.arrow import ColumnNames
+from ...record.arrow import ArrowArray, ArrowStream, ColumnNames
 from ..intake.call_overflow import check_overflow
 from ..intake.record_intake import RecordIntake
 from ..records import CallOverflow
@@ -41,7 +41,7 @@ class TableSend:
         self._turn = asyncio.Lock()
         self._outcomes: set[asyncio.Task[TableMetadata]] = set()
 
-    async def send(self, table_or_batch: object) -> asyncio.Task[TableMetadata]:
+    async def send(self, table_or_batch: ArrowStream | ArrowArray) -> asyncio.Task[TableMetadata]:
         """Put a table's rows into batches; returns when all are, with the task that waits for their outcome.
 
         Errors of rows are in the task's result, as with ``send_arrow(return_exceptions=True)``; a table that cannot be

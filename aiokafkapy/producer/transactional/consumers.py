@@ -14,11 +14,12 @@ from ...common import TopicPartition
 from ...errors import ConfigurationError, KafkaError
 from .group_offsets import GroupMetadata, OffsetToCommit, group_of
 
-__all__ = ["Consumer", "consumer_of"]
+__all__ = ["AiokafkaConsumer", "ConfluentConsumer", "Consumer", "consumer_of"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 """A record, in the form of the consumer's client."""
+R_co = TypeVar("R_co", covariant=True)
 
 SECONDS_OF_A_POLL: Final = 0.2
 """A cancelled poll of a blocking consumer ends after it."""
@@ -54,18 +55,16 @@ class _AiokafkaRecord(Protocol):
     def offset(self) -> int: ...
 
 
-class _AiokafkaConsumer(Protocol):
-    """``AIOKafkaConsumer``; its partitions are named tuples of a topic and a number."""
+class AiokafkaConsumer(Protocol[R_co]):
+    """``AIOKafkaConsumer``; its partitions are named tuples of a topic and a number, of a type of its own."""
 
-    async def getmany(
-        self, *, timeout_ms: int, max_records: int
-    ) -> Mapping[TopicPartition, Sequence[_AiokafkaRecord]]: ...
+    async def getmany(self, *, timeout_ms: int, max_records: int) -> Mapping[Any, Sequence[R_co]]: ...
 
-    def assignment(self) -> Iterable[TopicPartition]: ...
+    def assignment(self) -> Iterable[Any]: ...
 
-    async def committed(self, partition: TopicPartition) -> int | None: ...
+    async def committed(self, partition: Any) -> int | None: ...
 
-    def seek(self, partition: TopicPartition, offset: int) -> None: ...
+    def seek(self, partition: Any, offset: int) -> None: ...
 
 
 class _ConfluentError(Protocol):
@@ -96,20 +95,18 @@ class _ConfluentPartition(Protocol):
     offset: int
 
 
-class _ConfluentConsumer(Protocol):
+class ConfluentConsumer(Protocol[R_co]):
     """``Consumer`` of confluent-kafka."""
 
-    def consume(self, num_messages: int, timeout: float, /) -> Sequence[_ConfluentMessage]: ...
+    def consume(self, num_messages: int, timeout: float, /) -> Sequence[R_co]: ...
 
     def consumer_group_metadata(self) -> object: ...
 
     def assignment(self) -> Sequence[_ConfluentPartition]: ...
 
-    def committed(
-        self, partitions: Sequence[_ConfluentPartition], *, timeout: float
-    ) -> Sequence[_ConfluentPartition]: ...
+    def committed(self, partitions: Any, *, timeout: float) -> Sequence[_ConfluentPartition]: ...
 
-    def seek(self, partition: _ConfluentPartition, /) -> None: ...
+    def seek(self, partition: Any, /) -> None: ...
 
 
 def consumer_of(consumer: Any, group_metadata: object) -> Consumer[Any]:
@@ -128,7 +125,7 @@ def consumer_of(consumer: Any, group_metadata: object) -> Consumer[Any]:
 class _Aiokafka:
     """Its group is known by attributes that are not public: it has no call that tells of the membership."""
 
-    def __init__(self, consumer: _AiokafkaConsumer, group: GroupMetadata | None) -> None:
+    def __init__(self, consumer: AiokafkaConsumer[_AiokafkaRecord], group: GroupMetadata | None) -> None:
         if getattr(consumer, "_enable_auto_commit", False):
             raise ConfigurationError(
                 "the consumer commits by itself: make it with enable_auto_commit=False, for the transaction commits"
@@ -174,7 +171,7 @@ class _Aiokafka:
 
 
 class _ConfluentKafka:
-    def __init__(self, consumer: _ConfluentConsumer, group: GroupMetadata | None) -> None:
+    def __init__(self, consumer: ConfluentConsumer[_ConfluentMessage], group: GroupMetadata | None) -> None:
         self._consumer = consumer
         self._given = group
 

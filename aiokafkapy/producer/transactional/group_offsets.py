@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from ...common import TopicPartition
 
-__all__ = ["GroupMetadata", "OffsetToCommit", "group_of", "offsets_of"]
+__all__ = ["GroupLike", "GroupMetadata", "OffsetToCommit", "OffsetsLike", "group_of", "offsets_of"]
 
 _LIBRDKAFKA_GROUP: Final = b"CGMDv2:"
 """The bytes of confluent-kafka's ``consumer_group_metadata()`` begin so (rd_kafka_consumer_group_metadata_write)."""
@@ -33,6 +33,35 @@ class OffsetToCommit(NamedTuple):
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
+
+
+class _HasGroup(Protocol):
+    """A client's object that tells of a member of a group."""
+
+    @property
+    def group_id(self) -> str: ...
+
+
+class _HasOffset(Protocol):
+    """A client's object for the offset of a partition."""
+
+    @property
+    def offset(self) -> int: ...
+
+
+class _HasPlace(_HasOffset, Protocol):
+    """One that also has the partition."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+
+GroupLike: TypeAlias = str | bytes | _HasGroup
+OffsetsLike: TypeAlias = Mapping[Any, int | _HasOffset] | Iterable[_HasPlace]
+"""A mapping's keys are partitions in any form: ``Mapping`` takes no type that is only like the one it says."""
 
 
 def offsets_of(offsets: Mapping[Any, Any] | Iterable[Any]) -> dict[TopicPartition, OffsetToCommit]:

@@ -50,6 +50,8 @@ from ..identity.transaction_manager import TransactionManager
 from .group_offsets import GroupMetadata, OffsetToCommit
 
 if TYPE_CHECKING:
+    from ...client.network_client_utils import RequestOptions
+    from ...protocol.codec import Struct
     from ...security.sasl.mechanism import SaslMechanism
     from ..config import ProducerConfig
 
@@ -354,13 +356,13 @@ class TransactionRequests:
             )
         raise error
 
-    async def _send(self, node: Node, api_key: ApiKey, *, max_version: int | None = None, **fields: object) -> Any:
-        options = {} if max_version is None else {"max_version": max_version}
+    async def _send(self, node: Node, api_key: ApiKey, *, max_version: int | None = None, **fields: object) -> Struct:
+        options: RequestOptions = {} if max_version is None else {"max_version": max_version}
         return await self.client.send_and_wait(
             api_key, lambda version: build_request(api_key, version, **fields), node=node, **options
         )
 
-    async def _send_counted(self, node: Node, api_key: ApiKey, **fields: Any) -> Any:
+    async def _send_counted(self, node: Node, api_key: ApiKey, **fields: Any) -> Struct:
         """As ``_send``; the transaction counts the request until its answer is there."""
         self._transaction.unanswered += 1
         body = await self._send(node, api_key, **fields)

@@ -9,11 +9,11 @@ raise holds it: some tools print the variables of a traceback.
 from __future__ import annotations
 
 import hmac
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
-__all__ = ["HIDDEN", "Secret"]
+from ...common import HIDDEN
 
-HIDDEN: Final = "<hidden>"
+__all__ = ["Secret"]
 
 T = TypeVar("T")
 

@@ -116,10 +116,9 @@ class MarkerTopic:
             self._committed.stop_at(partition, end)
         try:
             async with asyncio.timeout(self._most_seconds):
-                while not self._committed.is_finished:
-                    for record in await self._committed.fetch():
-                        if record.key is not None and record.value is not None:
-                            self._markers[record.key] = BatchMarker.decode(record.value)
+                async for record in self._committed:
+                    if record.key is not None and record.value is not None:
+                        self._markers[record.key] = BatchMarker.decode(record.value)
         except TimeoutError:
             raise ExactlyOnceError(
                 f"topic {self.topic!r} could not be read to its end, {ends}, within {self._most_seconds:g} s: its "

@@ -12,42 +12,28 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from .messages import WrittenRows, log_aborted, log_committed
+from .messages import log_aborted, log_committed
 from .sink_options import SinkOptions
+from .writer import PartitionWriter
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
 __all__ = ["KafkaStreamWriter"]
 
 
-class KafkaStreamWriter(DataSourceStreamArrowWriter):
+class KafkaStreamWriter(PartitionWriter, DataSourceStreamArrowWriter):
     """Writes a stream's rows to Kafka; made by ``plan`` on the driver and pickled to the tasks."""
-
-    def __init__(self, options: SinkOptions) -> None:
-        self._options = options
 
     @classmethod
     def plan(cls, schema: StructType, options: Mapping[str, str], *, overwrite: bool) -> Self:
         """Check everything that is known before there are rows. Raises OptionError, ColumnError."""
         return cls(SinkOptions.parse(options, is_stream=True).for_columns(schema))
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRows:
-        """Send a partition's rows and wait until all are acknowledged. Runs in a task."""
-        from .row_sender import send_partition
-
-        once = self._options.exactly_once
-        if once is None:
-            return send_partition(self._options, iterator)
-        from .exactly_once import send_partition_once
-
-        return send_partition_once(self._options, once, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Log the rows that the micro-batch wrote."""

@@ -28,21 +28,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["KafkaWriter"]
+__all__ = ["KafkaWriter", "PartitionWriter"]
 
 
-class KafkaWriter(DataSourceArrowWriter):
-    """Writes a DataFrame's rows to Kafka; made by ``plan`` on the driver and pickled to the tasks."""
+class PartitionWriter:
+    """The part of a writer that is pickled to the tasks; a stream's is the same."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
-
-    @classmethod
-    def plan(cls, schema: StructType, options: Mapping[str, str], *, overwrite: bool) -> Self:
-        """Check everything that is known before there are rows. Raises OptionError, ColumnError."""
-        if overwrite:
-            raise OptionError("mode", "overwrite", "'append': records in Kafka cannot be overwritten, .mode('append')")
-        return cls(SinkOptions.parse(options).for_columns(schema))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRows:
         """Send a partition's rows and wait until all are acknowledged. Runs in a task."""
@@ -54,6 +47,17 @@ class KafkaWriter(DataSourceArrowWriter):
         from .exactly_once import send_partition_once
 
         return send_partition_once(self._options, once, iterator)
+
+
+class KafkaWriter(PartitionWriter, DataSourceArrowWriter):
+    """Writes a DataFrame's rows to Kafka; made by ``plan`` on the driver and pickled to the tasks."""
+
+    @classmethod
+    def plan(cls, schema: StructType, options: Mapping[str, str], *, overwrite: bool) -> Self:
+        """Check everything that is known before there are rows. Raises OptionError, ColumnError."""
+        if overwrite:
+            raise OptionError("mode", "overwrite", "'append': records in Kafka cannot be overwritten, .mode('append')")
+        return cls(SinkOptions.parse(options).for_columns(schema))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Log the rows that were written: all tasks succeeded, and everything is on the brokers already."""

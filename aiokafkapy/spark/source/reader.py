@@ -26,10 +26,23 @@ from .source_options import SourceOptions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["KafkaReader", "input_partitions", "ranges_of"]
+__all__ = ["KafkaReader", "TaskReader", "input_partitions"]
 
 
-class KafkaReader(DataSourceReader):
+class TaskReader:
+    """The part of a reader that runs in a task; a stream's is the same."""
+
+    _options: SourceOptions
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one of the partitions, as Arrow batches."""
+        from .range_reader import read_ranges
+
+        # None in the task that Spark makes where there is nothing to read.
+        return read_ranges(self._options, partition.value or ())
+
+
+class KafkaReader(TaskReader, DataSourceReader):
     """Reads the topics of a query once. Raises OptionError when it is made."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -39,12 +52,6 @@ class KafkaReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """The ranges of offsets to read, looked up now. Raises OptionError, DataLossError and errors of Kafka."""
         return input_partitions(self._options, worker_loop.run(self._ranges()))
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one of the partitions, as Arrow batches."""
-        from .range_reader import read_ranges
-
-        return read_ranges(self._options, ranges_of(partition))
 
     # internals
 
@@ -60,8 +67,3 @@ def input_partitions(options: SourceOptions, ranges: Iterable[OffsetRange]) -> l
     """The tasks that read these ranges."""
     parts = split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
     return [InputPartition(task) for task in pack_ranges(parts, options.max_partitions)]
-
-
-def ranges_of(partition: InputPartition) -> tuple[OffsetRange, ...]:
-    """The ranges of a task; none for the task that Spark makes where there is nothing to read."""
-    return tuple(partition.value or ())

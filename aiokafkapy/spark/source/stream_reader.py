@@ -24,8 +24,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -44,11 +44,8 @@ from .offsets import (
     offsets_from_json,
     offsets_to_json,
 )
-from .reader import input_partitions, ranges_of
+from .reader import TaskReader, input_partitions
 from .source_options import SourceOptions
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["KafkaStreamReader"]
 
@@ -69,7 +66,7 @@ SECONDS_FOR_THE_LAST_COMMIT: Final = 5.0
 _logger = get_logger(__name__)
 
 
-class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class KafkaStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lives on the driver as long as its query, on the executors for one task. Raises OptionError when it is made."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -106,12 +103,6 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The tasks of a micro-batch. Raises DataLossError and errors of Kafka."""
         plan = self._on_driver().plan(offsets_from_json(start), offsets_from_json(end))
         return input_partitions(self._options, worker_loop.run(plan))
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one of the partitions, as Arrow batches."""
-        from .range_reader import read_ranges
-
-        return read_ranges(self._options, ranges_of(partition))
 
     def commit(self, end: JsonOffsets) -> None:
         """A micro-batch is done, which was known before: see ``latestOffset``."""

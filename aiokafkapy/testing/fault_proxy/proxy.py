@@ -1,7 +1,9 @@
 """The ``FaultProxy`` itself: its fault verbs, the requests it has seen, and the ports of all brokers.
 
 Every verb applies to all nodes, or with ``node_id`` to one, which need not have been seen yet. An API key may be an
-``ApiKey`` or its number; None means every API. Verbs that the dev broker's ``controls`` have too have the same name.
+``ApiKey`` or its number; None means every API. ``on_request``, ``delay``, ``drop_next``, ``request_count`` and
+``clear`` are called as those of the dev broker's ``controls``; of connections, ``cut`` is ``drop_connections`` there,
+and ``stall`` and ``resume`` are ``stall_connections`` with True and False.
 
 Rules:
 
@@ -70,6 +72,10 @@ class FaultProxy:
     True by ``certificates`` that are made for it: ``proxy.certificates.client_options()`` are a client's then.
     ``cluster_tls`` are a client's options of TLS, by which brokers are reached, ``{}`` for the system's authorities.
     Raises ConfigurationError for options of no use.
+
+    A fault is for all nodes, or with ``node_id`` for one. No id is an error: that of a broker that was not seen yet
+    counts as soon as a response names it. ``times`` is 1 or more, or None for all until ``clear``; else ValueError is
+    raised.
     """
 
     def __init__(
@@ -234,24 +240,30 @@ class FaultProxy:
     # faults of connections
 
     def cut(self, node_id: int | None = None, *, reset: bool = True) -> int:
-        """End all connections, by RST or (``reset=False``) orderly; returns how many. New ones are accepted."""
+        """End all connections, by RST or (``reset=False``) orderly; return how many: 0 for a node that was not seen
+        yet. New ones are accepted.
+        """
         links = [link for gate in self._chosen(node_id) for link in gate.links]
         for link in links:
             link.cut(reset=reset)
         return len(links)
 
     def refuse(self, node_id: int | None = None) -> None:
-        """Close the ports: new connections are refused, existing ones go on."""
+        """Close the ports: new connections are refused, existing ones go on. ``accept`` ends it; ``clear`` and
+        ``resume`` do not. Does nothing where they are closed.
+        """
         self.refusals.set(True, node_id)
         self._apply(node_id)
 
     async def accept(self, node_id: int | None = None) -> None:
-        """Open the ports again. OSError if another process has taken one."""
+        """Open the ports again. Raises OSError if another process has taken one."""
         self.refusals.set(False, node_id)
         self._apply(node_id)
 
     def stall(self, node_id: int | None = None) -> None:
-        """Stop reading and writing: connections stay and are accepted, and buffers fill. ``resume`` ends it."""
+        """Stop reading and writing: connections stay and are accepted, and buffers fill. ``resume`` ends it. For a node
+        that was not seen yet it begins when a response names it.
+        """
         self.modes.set(Mode.STALL, node_id)
         self._apply(node_id)
 
@@ -261,7 +273,9 @@ class FaultProxy:
         self._apply(node_id)
 
     def slow(self, bytes_per_second: float | None, node_id: int | None = None) -> None:
-        """Limit the bytes per second in each direction of each connection; None removes the limit."""
+        """Limit the bytes per second in each direction of each connection; None removes the limit. Raises ValueError
+        for 0 or less.
+        """
         if bytes_per_second is not None and not bytes_per_second > 0:
             raise ValueError(f"bytes_per_second={bytes_per_second}: write more than 0, or call stall()")
         self.rates.set(bytes_per_second, node_id)
@@ -346,7 +360,8 @@ class FaultProxy:
         """Answer the next Produce requests with an error, a class or a code, for all their partitions.
 
         By default the broker does not get them; with ``after_append=True`` it handles them. ``fields``: see
-        ``Request.produce_error``. For errors of other APIs use ``on_request`` and ``Request.respond``.
+        ``Request.produce_error``. Raises ValueError for an error without a code. For errors of other APIs use
+        ``on_request`` and ``Request.respond``.
         """
         code = error_code(error)
         answer = Answer(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 from uuid import UUID
 
 from aiokafkapy.broker.faults.armed_faults import error_code
@@ -140,9 +140,10 @@ class Request:
             topics.append(place | {"partition_responses": answers})
         return self.respond(responses=topics)
 
-    def decode(self, answer: bytes) -> Any:
+    def decode(self, answer: bytes) -> Struct:
         """The body of a response to this request, from its bytes including the size. MalformedFrameError."""
-        return decode_response(self.api_key, self.version, answer[4:])[1]
+        body: Struct = decode_response(self.api_key, self.version, answer[4:])[1]
+        return body
 
     def forget(self) -> None:
         """Drop the bytes."""

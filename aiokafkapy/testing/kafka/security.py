@@ -18,8 +18,6 @@ is a super user.
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 import re
 import socket
@@ -34,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiokafkapy.errors import make
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.security.protocols import SECURITY_PROTOCOLS, has_sasl, has_tls
+from aiokafkapy.security.sasl.json_web_tokens import unsecured_token
 from aiokafkapy.security.tls import ClientAuth
 
 from ..blocking_client import Address, exchange
@@ -210,10 +209,7 @@ class KafkaSecurity:
     def unsecured_token(subject: str, *, lifetime: float = 3600.0, **claims: object) -> str:
         """An unsigned JWT, which Kafka's unsecured validator accepts; ``subject`` is the principal's name."""
         now = time.time()
-        payload = {"sub": subject, "iat": now, "exp": now + lifetime} | claims
-        parts = ({"alg": "none"}, payload)
-        packed = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts)
-        return ".".join(packed) + "."
+        return unsecured_token({"sub": subject, "iat": now, "exp": now + lifetime} | claims)
 
     # for ``ApacheKafka``
 

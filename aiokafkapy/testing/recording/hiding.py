@@ -26,7 +26,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from aiokafkapy.client.tap.redaction import cover_records, redacted_request, redacted_response
+from aiokafkapy.client.tap.redaction import blanked, cover_records, redacted_request, redacted_response
 from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.protocol.api import ApiKey, request_class, schema_versions
 from aiokafkapy.protocol.codec import (
@@ -107,7 +107,7 @@ class Hiding:
     def answer(self, header: RequestHeader, data: bytes, *, is_bare_sasl: bool = False) -> HiddenFrame:
         """An answer to a request with this header, given with its size; it may be torn, and not be an answer at all."""
         if is_bare_sasl or header is NO_HEADER:
-            return HiddenFrame(_blank(data, 4), header, None, len(data) > 4)
+            return HiddenFrame(blanked(data, 4), header, None, len(data) > 4)
         try:
             if len(data) < 4 or _SIZE.unpack_from(data)[0] != len(data) - 4:
                 raise MalformedFrameError("torn")
@@ -124,7 +124,7 @@ class Hiding:
             covered = self._covered(body)
             kept = data if covered is body else encode_response(covered, correlation_id)
         except Exception:
-            return HiddenFrame(_blank(data, 8), header, None, True)
+            return HiddenFrame(blanked(data, 8), header, None, True)
         body, wire = covered, kept
         if header.api_key not in _WITHOUT_PROOFS:
             wire = redacted_response(header.api_key, header.api_version, kept, payloads=True, most_decoded=_LARGEST)
@@ -211,7 +211,7 @@ def _decoded(frame: bytes) -> tuple[int, Struct]:
 def _undecoded(data: bytes, header: RequestHeader, *, is_bare_sasl: bool) -> HiddenFrame:
     """The recorded form of a request that cannot be decoded."""
     if is_bare_sasl or header is NO_HEADER or header.api_key == ApiKey.SASL_AUTHENTICATE:
-        return HiddenFrame(_blank(data, 4), NO_HEADER, None, len(data) > 4)
+        return HiddenFrame(blanked(data, 4), NO_HEADER, None, len(data) > 4)
     if header.api_key == ApiKey.API_VERSIONS:  # of a version to come (KIP-511), and without secrets
         return HiddenFrame(data, header, None, False)
     hidden = redacted_request(data, payloads=False, most_decoded=0)
@@ -221,7 +221,3 @@ def _undecoded(data: bytes, header: RequestHeader, *, is_bare_sasl: bool) -> Hid
 def _without_proof(body: Struct) -> Struct:
     # Encoded again, so that nothing is left that only a later version knows.
     return dataclasses.replace(body, auth_bytes=bytes(len(body.auth_bytes)))
-
-
-def _blank(data: bytes, kept: int) -> bytes:
-    return data[:kept] + bytes(max(0, len(data) - kept))

@@ -24,13 +24,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from aiokafkapy.client.tap.wire_tap import DEFAULT_MAX_BYTES, MOST_DECODED, described
+from aiokafkapy.common import format_address
 from aiokafkapy.protocol.api import ApiKey, api_name
 from aiokafkapy.protocol.codec import RequestHeader
 
 from .hiding import NO_HEADER, HiddenFrame, Hiding
 from .lines import FORMAT
 
-__all__ = ["ConnectionRecorder", "Recorder", "place"]
+__all__ = ["ConnectionRecorder", "Recorder"]
 
 STOPPED: Final = "the recording was stopped"
 FULL: Final = "max_bytes is reached"
@@ -73,14 +74,14 @@ class Recorder:
                 "recording": FORMAT,
                 "by": f"aiokafkapy {importlib.metadata.version('aiokafkapy')}",
                 "began": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
-                "bootstrap_servers": [self.hiding.text(place(*each)) for each in bootstrap_servers],
+                "bootstrap_servers": [self.hiding.text(format_address(*each)) for each in bootstrap_servers],
                 "payloads": "hashed" if self._hashes else "kept",
             }
         )
 
     def connected(self, connection: int, address: tuple[str, int], node_id: int | None) -> ConnectionRecorder:
         """A client has connected to the proxy's place for ``address``."""
-        self.event("connected", connection, address=self.hiding.text(place(*address)), node=node_id)
+        self.event("connected", connection, address=self.hiding.text(format_address(*address)), node=node_id)
         return ConnectionRecorder(self, connection)
 
     def event(self, event: str, connection: int, **fields: object) -> None:
@@ -185,11 +186,6 @@ class ConnectionRecorder:
         fields["body"] = _body(hidden)
         fields["wire"] = base64.b64encode(hidden.wire).decode()
         self._recorder.event(event, self._connection, **fields)
-
-
-def place(host: str, port: int) -> str:
-    """host:port."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _body(hidden: HiddenFrame) -> object:

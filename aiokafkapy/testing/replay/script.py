@@ -30,6 +30,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from aiokafkapy.common import format_address
 from aiokafkapy.errors import IllegalSaslStateError, MalformedFrameError
 from aiokafkapy.protocol.api import ApiKey, api_name, schema_versions
 from aiokafkapy.protocol.codec import (
@@ -43,7 +44,6 @@ from aiokafkapy.protocol.messages import build_response
 
 from ..recording import Conversation, Exchange, Recording
 from ..recording.hiding import NO_HEADER
-from ..recording.recorder import place
 from .comparison import comparable, difference
 from .fetch_sessions import Fetch, as_full_fetches, end_of_session
 from .logins import Login, Logins
@@ -428,7 +428,7 @@ class Part:
 
     def _kept(self, expected: str, came: str, reason: str) -> ReplayMismatchError:
         number = None if self.conversation is None else self.conversation.number
-        found = ReplayMismatchError(place(*self.address), number, expected, came, reason)
+        found = ReplayMismatchError(format_address(*self.address), number, expected, came, reason)
         self._script.mismatches.append(found)
         return found
 

@@ -58,7 +58,7 @@ def test_a_broker_without_todays_format_of_records_fails() -> None:
     assert (old.verdict, "0.11 or newer" in old.advice) == (Verdict.FAILED, True)
 
 
-def test_a_certificate_is_told_by_its_names_its_issuer_and_its_last_day() -> None:
+def test_a_certificate_is_described_by_its_names_its_issuer_and_its_last_day() -> None:
     found = certificate_finding("h:1", CERTIFICATE, "TLSv1.3", "SUITE", now=-40 * DAY)
     assert found.verdict is Verdict.OK
     assert found.facts["names"] == ["kafka-1.example.com", "10.0.0.1"]

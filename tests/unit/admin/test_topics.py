@@ -210,11 +210,9 @@ async def test_only_the_topics_own_options_are_its_configs() -> None:
     assert await admin.configs("t") == {"retention.ms": "-1", "secret": None}
 
 
-async def test_it_is_used_in_async_with_and_options_are_given_once() -> None:
+async def test_it_is_used_in_async_with() -> None:
     with pytest.raises(IllegalStateError, match="async with"):
         await TopicAdmin("localhost:1").list_topics()
-    with pytest.raises(IllegalStateError, match="both given"):
-        TopicAdmin("localhost:1", config=TopicAdmin("localhost:1").config)
 
 
 async def test_only_topics_that_exist_are_described() -> None:

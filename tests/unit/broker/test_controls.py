@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -217,6 +218,42 @@ def test_watchers_hear_of_each_call_that_was_made_with_all_its_arguments(control
     ]
 
 
+@pytest.mark.parametrize(
+    ("control", "arguments", "message"),
+    [
+        ("delay", (ApiKey.PRODUCE, float("nan")), "delay: seconds=nan: it is a number"),
+        ("delay", (ApiKey.PRODUCE, "1"), "delay: seconds='1': it is a number"),
+        ("delay", ("PRODUCE", 1), "delay: api='PRODUCE': it is an ApiKey or its number"),
+        ("delay", (2**40, 1), "delay: api=1099511627776: it is an ApiKey or its number"),
+        ("throttle", (None, float("inf")), "throttle: ms=inf: it is a number"),
+        ("throttle", (None, 2**40), "throttle: ms=1099511627776: it is from 0 to 3600000"),
+        ("throttle", (None, -100), "throttle: ms=-100: it is from 0"),
+        ("fail_next", (ApiKey.PRODUCE, 99_999), "fail_next: error=99999: a code is from -1 to 32767"),
+        ("fail_next", (ApiKey.PRODUCE, 6, None, None, 1.5), "fail_next: times=1.5: it is a whole number"),
+        ("fail_next", (ApiKey.PRODUCE, ValueError), "no error a broker sends: it has no code"),
+        ("advance_clock", (1e17,), "advance_clock: seconds=1e+17: it is from 0 to"),
+        ("advance_clock", (10**400,), "it is a number"),
+        ("set_leader", ("t", 0, "1"), "set_leader: node_id='1': it is a number"),
+        ("stop_node", (None,), "stop_node: node_id is missing"),
+    ],
+)
+def test_an_argument_that_no_request_could_bear_is_refused_and_nothing_is_armed(
+    control: str, arguments: tuple[Any, ...], message: str, controls: Controls, cluster: FakeCluster
+) -> None:
+    """NaN as a delay stopped every timer of the loop; other values broke each request until the broker ended."""
+    with pytest.raises(ValueError) as raised:
+        getattr(controls, control)(*arguments)
+    assert message in str(raised.value)
+    assert cluster.calls == []
+    faults = controls.faults
+    assert (faults.armed, faults.delays, faults.throttles) == ([], {}, {})
+
+
+def test_a_path_is_passed_on_as_it_is(controls: Controls, cluster: FakeCluster) -> None:
+    controls.rotate_certificate(Path("a.pem"))
+    assert cluster.calls == [("rotate", Path("a.pem"), None)]
+
+
 def test_a_call_given_as_data_has_the_effect_of_the_method(controls: Controls, cluster: FakeCluster) -> None:
     assert controls.apply(ControlCall.of("drop_connections", {"node_id": 2})) == 3
     controls.apply(ControlCall.of("fail_next", {"api": "PRODUCE", "error": "RequestTimedOutError"}))
@@ -282,7 +319,7 @@ def test_a_name_that_an_armed_fault_has_or_that_is_made_is_refused(controls: Con
         controls.fail_next(ApiKey.PRODUCE, 6, name="late")
     with pytest.raises(ValueError, match="name='fault-9': names that begin with 'fault-' are made"):
         controls.drop_next(ApiKey.FETCH, name="fault-9")
-    with pytest.raises(ValueError, match="name='' is empty: write a name"):
+    with pytest.raises(ValueError, match="name='': it is a text that is not empty"):
         controls.drop_next(ApiKey.FETCH, name="")
     assert [fault.name for fault in controls.faults.armed] == ["late"]
 

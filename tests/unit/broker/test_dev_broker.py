@@ -42,6 +42,13 @@ def test_before_start_there_is_nothing_to_ask() -> None:
     assert broker.metrics() == {}
 
 
+def test_stalling_an_unknown_node_is_an_error_and_stalls_none() -> None:
+    broker = DevBroker(nodes=2)
+    with pytest.raises(ValueError, match="there is no node 9"):
+        broker.controls.stall_connections(True, node_id=9)
+    assert broker.stalled_nodes == []
+
+
 def test_two_handlers_of_one_api_are_a_mistake() -> None:
     dispatch_table()
     with pytest.raises(ValueError, match="two handlers for METADATA"):

@@ -98,7 +98,7 @@ def test_a_push_is_kept_decoded(telemetry: ClientTelemetry, codec: Compression) 
         ({"data": b"no zstd", "compression_type": 4}, InvalidRecordError),
     ],
 )
-def test_a_fault_of_a_push_is_told(
+def test_an_invalid_push_is_refused(
     telemetry: ClientTelemetry, changes: dict[str, Any], error: type[KafkaError]
 ) -> None:
     telemetry.subscribe(max_bytes=500, compressions=[Compression.ZSTD])

@@ -54,7 +54,7 @@ def test_a_long_value_is_cut_in_a_line_and_whole_in_json() -> None:
     assert origins("-b", servers)["bootstrap_servers"][0] == servers
 
 
-def test_options_of_librdkafka_that_are_understood_are_told_by_our_name() -> None:
+def test_options_of_librdkafka_that_are_understood_are_shown_by_our_name() -> None:
     sasl = ["security.protocol=SASL_SSL", "sasl.mechanisms=PLAIN", "sasl.username=ann", "sasl.password=hunter2"]
     found = origins(*(word for entry in sasl for word in ("-X", entry)))
     assert found["sasl_mechanism"] == ("PLAIN", "--config")
@@ -70,7 +70,7 @@ def test_a_contradiction_is_an_error_that_names_its_sources(monkeypatch: pytest.
     assert "ackz is from AIOKAFKAPY_ACKZ" in run(code=2)
 
 
-def test_a_url_that_is_none_is_refused_without_its_password() -> None:
+def test_an_invalid_url_is_refused_without_showing_its_password() -> None:
     said = run("--url", "http://u:hunter2@h", code=2)
     assert "hunter2" not in said
     assert "kafka+sasl-" in said

@@ -282,7 +282,7 @@ class TestRefused:
         await under_test.loop.settle()
         assert str(under_test.metadata.fatal_error) == "what is b'fool'?"
 
-    async def test_an_error_of_the_users_own_mechanism_is_told_as_one_of_authentication(
+    async def test_an_error_of_the_users_own_mechanism_is_an_authentication_error(
         self, make_client: MakeClient, cluster: FakeCluster
     ) -> None:
         SaslServer(cluster[1])

@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 
 import aiokafkapy
+from aiokafkapy import KafkaProducer
+from aiokafkapy.admin.topics import TopicAdmin
 from aiokafkapy.client.config import ClientConfig, is_switch
 from aiokafkapy.errors import ConfigurationError
+from aiokafkapy.integrations.schema_registry.client import SchemaRegistryClient
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.reader.config import ReaderConfig
+from aiokafkapy.reader.partition_reader import PartitionReader
 from aiokafkapy.testing import TestCertificates
 
 
@@ -78,7 +82,7 @@ class TestMessages:
     def test_servers_that_cannot_be_read(self, servers: Any) -> None:
         assert "bootstrap_servers" in refused(bootstrap_servers=servers)
 
-    def test_servers_of_a_wrong_type_are_told_once(self) -> None:
+    def test_servers_of_a_wrong_type_are_one_error(self) -> None:
         message = "bootstrap_servers=5: write 'host:port', 'host1:port1,host2:port2', or a list of such"
         assert refused(bootstrap_servers=5) == message
 
@@ -357,6 +361,27 @@ def test_an_observer_is_an_object_with_a_method_of_an_observer(observers: Any, w
     assert words in refused(observers=observers)
     watching = Watching()
     assert SubConfig(bootstrap_servers="h:1", observers=[watching]).observers == (watching,)
+
+
+@pytest.mark.parametrize(
+    ("client", "ready", "option"),
+    [
+        (KafkaProducer, ProducerConfig(bootstrap_servers="h:1"), {"client_id": "a"}),
+        (PartitionReader, ReaderConfig(bootstrap_servers="h:1"), {"client_id": "a"}),
+        (TopicAdmin, ClientConfig(bootstrap_servers="h:1"), {"client_id": "a"}),
+        (SchemaRegistryClient, SchemaRegistryClient("http://h:1").config, {"timeout_ms": 5}),
+    ],
+)
+def test_every_client_takes_its_configuration_or_options_but_not_both(client: Any, ready: Any, option: Any) -> None:
+    name, kind = next(iter(option)), type(ready).__name__
+    address = "url" if client is SchemaRegistryClient else "bootstrap_servers"
+    assert client(config=ready).config == ready
+    for arguments, options, names in ((), option, name), (("http://h:1",), {}, address):
+        with pytest.raises(ConfigurationError) as caught:
+            client(*arguments, config=ready, **options)
+        assert str(caught.value) == f"config and also {names} were given: put the options into {kind}(…)"
+    with pytest.raises(ConfigurationError, match=f"config is a dict: write config={kind}"):
+        client(config={"client_id": "a"})
 
 
 def test_no_variable_that_the_package_or_its_tests_read_is_taken_for_an_option() -> None:

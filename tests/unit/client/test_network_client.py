@@ -925,7 +925,7 @@ class TestSilence:
     """No broker has answered since the start."""
 
     @pytest.mark.parametrize("behaviour", ["refuse", "hang"])
-    async def test_it_is_told_after_a_moment_with_every_address_and_then_seldom(
+    async def test_it_is_logged_after_a_moment_with_every_address_and_then_seldom(
         self, make_client: MakeClient, cluster: FakeCluster, caplog: pytest.LogCaptureFixture, behaviour: str
     ) -> None:
         for broker in cluster.brokers.values():

@@ -4,15 +4,22 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn, Unpack
 
 import pytest
 
-from aiokafkapy.client.network_client_utils import SendingClient, await_ready, send_and_receive
+from aiokafkapy.client.network_client_utils import (
+    RequestOptions,
+    SendingClient,
+    await_ready,
+    send_and_receive,
+    unless_refused,
+)
 from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
 from aiokafkapy.common import Node
 from aiokafkapy.errors import DisconnectedError, KafkaTimeoutError, NotControllerError
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import Struct
 from aiokafkapy.protocol.messages import build_request
 from tests.unit.client.fakes import ClientUnderTest, FakeCluster, FakeLoop
 
@@ -51,7 +58,9 @@ async def client() -> Client:
     return Client()
 
 
-def ask(client: SendingClient, node: Node | None = None, timeout: float = 60.0, **options: Any) -> asyncio.Task[Any]:
+def ask(
+    client: SendingClient, node: Node | None = None, timeout: float = 60.0, **options: Unpack[RequestOptions]
+) -> asyncio.Task[Struct]:
     build = partial(build_request, ApiKey.METADATA)
     return asyncio.ensure_future(
         send_and_receive(client, ApiKey.METADATA, build, node, timeout, lambda: 0.0, lambda: "the cause", options)
@@ -109,8 +118,9 @@ async def test_the_body_is_returned_and_options_are_passed_on(client: Client) ->
     task = ask(client, NODE, max_version=3)
     await FakeLoop().settle()
     assert client.sent[0].max_version == 3
-    client.future.set_result(ClientResponse(client.sent[0], 3, "body"))
-    assert await task == "body"
+    body: Any = "body"
+    client.future.set_result(ClientResponse(client.sent[0], 3, body))
+    assert await task is body
 
 
 async def test_the_responses_error_is_raised(client: Client) -> None:
@@ -127,3 +137,28 @@ async def test_a_time_out_names_the_request_the_place_and_the_cause(client: Clie
         await ask(client, NODE, timeout=0)
     with pytest.raises(KafkaTimeoutError, match="from any broker"):
         await ask(client, timeout=0)
+
+
+async def test_a_refusal_is_raised_in_place_of_the_answer_that_it_fails_and_neither_goes_on() -> None:
+    async def refused() -> NoReturn:
+        raise NotControllerError
+
+    async def failing() -> None:
+        raise DisconnectedError
+
+    async def never() -> NoReturn:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("never")
+        raise AssertionError
+
+    ended: list[str] = []
+    assert await unless_refused(asyncio.sleep(0, "answer"), never()) == "answer"
+    for answer in (never(), failing()):
+        with pytest.raises(NotControllerError):
+            await unless_refused(answer, refused())
+    with pytest.raises(DisconnectedError):
+        await unless_refused(failing(), never())
+    assert ended == ["never"] * 3
+    assert asyncio.all_tasks() == {asyncio.current_task()}

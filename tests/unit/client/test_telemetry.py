@@ -281,7 +281,7 @@ async def test_the_last_push_says_so(broker: Broker, sender: TelemetrySender) ->
     assert broker.apis == [GET, PUSH], "once"
 
 
-async def test_a_push_that_is_under_way_is_waited_for_and_its_differences_are_told_once(
+async def test_a_push_that_is_under_way_is_waited_for_and_its_differences_are_pushed_once(
     broker: Broker, sender: TelemetrySender
 ) -> None:
     broker.subscription["delta_temporality"] = True

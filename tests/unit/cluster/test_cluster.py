@@ -89,7 +89,7 @@ def test_partitions_that_a_caller_asked_for_once_are_kept_and_made_ones_are_not(
     assert topic.partition(1) is topic.partitions[1]
 
 
-def test_the_leader_of_a_partition_is_told_by_its_number(cluster: Cluster) -> None:
+def test_the_leader_of_a_partition_is_found_by_its_number(cluster: Cluster) -> None:
     topic = cluster.topics["t"]
     assert [topic.leader(number) for number in (-1, 0, 1, 2, 3)] == [-1, 1, 2, -1, -1]
 

@@ -306,7 +306,7 @@ class TestEpochs:
         update(metadata, clock, topic("t", partition(leader=1, epoch=0), topic_id=UUID(int=2)))
         assert metadata.current_leader(TopicPartition("t", 0)) == (Node(1, "one", 1), 0)
 
-    def test_another_cluster_starts_anew(self, metadata: Metadata, clock: VirtualClock) -> None:
+    def test_another_cluster_starts_over(self, metadata: Metadata, clock: VirtualClock) -> None:
         update(metadata, clock, topic("t", partition(leader=2, epoch=5)))
         update(metadata, clock, topic("t", partition(leader=1, epoch=0)), cluster_id="d")
         assert metadata.current_leader(TopicPartition("t", 0)) == (Node(1, "one", 1), 0)

@@ -186,7 +186,7 @@ class TestWhileAnAnswerIsRead:
         metadata.update(metadata.request_version, answer, 0.0, is_partial=False)
         assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == 7
 
-    def test_no_topic_is_looked_at_anew_but_those_that_a_hint_has_changed(
+    def test_only_topics_that_a_hint_has_changed_are_looked_at_again(
         self, metadata: Metadata, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """With ten thousand topics, to look at each partition of them would hold the loop for a tenth of a second."""
@@ -222,7 +222,7 @@ class TestWhileAnAnswerIsRead:
         assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == 5
         assert metadata.cluster.nodes == (Node(1, "h", 9),)
 
-    def test_epochs_of_another_cluster_start_anew(self, metadata: Metadata) -> None:
+    def test_epochs_of_another_cluster_start_over(self, metadata: Metadata) -> None:
         update(metadata, topic("a", 5))
         update(metadata, topic("a", 2), cluster_id="d")
         assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == 2

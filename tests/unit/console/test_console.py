@@ -16,7 +16,7 @@ from .sources import FakeSource
 
 
 @pytest.mark.parametrize("address", ["", "9080", "localhost", "localhost:", ":80", "localhost:x", "localhost:65536"])
-def test_an_address_that_is_none_is_refused(address: str) -> None:
+def test_an_invalid_address_is_refused(address: str) -> None:
     with pytest.raises(ConfigurationError, match="write HOST:PORT"):
         Console(FakeSource(), address=address)
 

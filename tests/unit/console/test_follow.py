@@ -66,7 +66,7 @@ async def test_of_a_flood_the_newest_are_shown_and_the_rest_is_counted() -> None
 
 
 @on_virtual_time
-async def test_with_a_filter_all_are_looked_at_up_to_a_limit_and_those_passed_over_are_told() -> None:
+async def test_with_a_filter_all_are_looked_at_up_to_a_limit_and_those_skipped_are_counted() -> None:
     feed = FakeFeed(records(MOST_EXAMINED + 1_000), batch=MOST_EXAMINED + 1_000)
     (message,) = await messages(feed, asked(filter="even"), 1)
     assert feed.polls == [(MOST_EXAMINED, True)]

@@ -22,7 +22,7 @@ def test_a_rate_is_of_the_last_five_seconds() -> None:
     assert meter.rate() == 0.0
 
 
-def test_a_total_that_falls_begins_anew() -> None:
+def test_a_total_that_falls_starts_over() -> None:
     meter = Meter()
     meter.update(500, 0.0)
     meter.update(600, 1.0)

@@ -134,7 +134,7 @@ async def test_stopping_ends_every_look() -> None:
 
 
 @on_virtual_time
-async def test_ends_of_faults_are_told_from_faults() -> None:
+async def test_ends_of_faults_are_distinguished_from_faults() -> None:
     watch = Watch(FakeSource())
     for control, arguments in (
         ("delay", {"api": "PRODUCE", "seconds": 1}),

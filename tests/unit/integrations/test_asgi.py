@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from aiokafkapy.errors import DeliveryTimeoutError
 from aiokafkapy.integrations.asgi import DeadlineMiddleware, RequestHeadersMiddleware
 from aiokafkapy.integrations.request_headers import carried
 from aiokafkapy.producer.intake.record_deadlines import enclosing_deadline, open_deadlines
@@ -51,6 +52,13 @@ async def test_the_application_s_own_id_is_not_overwritten() -> None:
     own = [(b"X-Request-ID", b"own")]
     _, (start, _) = await served({"type": "http", "headers": []}, own)
     assert start["headers"] == own
+
+
+async def test_headers_of_an_answer_that_can_be_read_once_are_all_there() -> None:
+    for own in ([(b"a", b"b"), (b"x-request-id", b"own")], [(b"a", b"b")]):
+        given: Any = iter(own)
+        _, (start, _) = await served({"type": "http", "headers": [(b"x-request-id", b"7")]}, given)
+        assert start["headers"][: len(own)] == own
 
 
 @pytest.mark.parametrize(
@@ -98,6 +106,47 @@ async def test_a_request_whose_time_is_over_is_answered_with_504() -> None:
     _, (start, body) = await served_in_time([], seconds=0.01)
     assert start["status"] == 504
     assert b"time" in body["body"]
+
+
+@pytest.mark.parametrize("status", [500, 503])
+async def test_a_framework_s_own_answer_of_500_when_time_is_over_becomes_504(status: int) -> None:
+    sent: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await send({"type": "http.response.start", "status": status, "headers": []})
+            await send({"type": "http.response.body", "body": b"its own"})
+            raise
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    serving = DeadlineMiddleware(app, 0.01)({"type": "http", "headers": []}, None, send)
+    if status == 500:
+        await serving
+    else:
+        with pytest.raises(TimeoutError):
+            await serving
+    assert [message.get("status") for message in sent] == [504 if status == 500 else 503, None]
+    assert (sent[1]["body"] == b"its own") == (status != 500)
+
+
+async def test_a_time_that_is_over_before_the_loop_s_timer_is_answered_with_504() -> None:
+    sent: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        raise DeliveryTimeoutError("the record has no time")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"x-ms", b"0")]
+    await DeadlineMiddleware(app, 5, header="x-ms")({"type": "http", "headers": headers}, None, send)
+    assert sent[0]["status"] == 504
+    with pytest.raises(DeliveryTimeoutError):  # in time: it is the application's own
+        await DeadlineMiddleware(app, 5)({"type": "http", "headers": headers}, None, send)
 
 
 async def test_one_whose_answer_has_begun_fails() -> None:

@@ -45,6 +45,12 @@ def test_headers_that_are_too_long_are_left_out() -> None:
     assert sum(len(name) + len(value) for name, value in found) <= MOST_BYTES
 
 
+def test_several_tracestate_headers_are_one_list() -> None:
+    given = [("tracestate", b"a=1"), ("x-tenant", b"1"), ("TraceState", b"b=2"), ("x-tenant", b"2")]
+    found = Selection(["x-tenant"], None).of(given)
+    assert found == (("tracestate", b"a=1,b=2"), ("x-tenant", b"1"))
+
+
 def test_one_text_is_no_list_of_names() -> None:
     with pytest.raises(TypeError, match="'x-tenant' is one text"):
         Selection("x-tenant")

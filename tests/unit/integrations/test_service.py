@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aiokafkapy import ProducerConfig, ProducerHealth, ProducerStatistics
-from aiokafkapy.errors import KafkaTimeoutError
+from aiokafkapy.errors import ConfigurationError, KafkaTimeoutError
 from aiokafkapy.integrations import service
 from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.producer.statistics import BrokerHealth
@@ -22,6 +23,7 @@ class PretendedProducer:
         self.pinged_for: float | None = None
         self.counts = [ProducerStatistics(delivered=10, failed=1, pending=5)]
         self.closed_within: float | None = None
+        self.is_cancelled_at_close = False
 
     async def ping(self, timeout: float) -> float:
         self.pinged_for = timeout
@@ -34,6 +36,8 @@ class PretendedProducer:
 
     async def close(self, timeout: float | None) -> None:
         self.closed_within = timeout
+        if self.is_cancelled_at_close:
+            raise asyncio.CancelledError
 
 
 class Events(list[tuple[str, str, dict[str, Any]]]):
@@ -61,6 +65,16 @@ def test_a_state_that_only_a_restart_cures_is_dead(state: str) -> None:
     producer = PretendedProducer()
     producer.state = ProducerState(state)
     assert service.liveness(producer) == (False, {"status": "dead", "producer": state})  # type: ignore[arg-type]
+
+
+async def test_a_fenced_producer_is_dead_and_not_ready() -> None:
+    producer = PretendedProducer(is_healthy=False, fatal_error="fenced", last_error="other")
+    assert service.liveness(producer) == (  # type: ignore[arg-type]
+        False,
+        {"status": "dead", "producer": "running", "problem": "fenced"},
+    )
+    is_ready, body = await service.readiness(producer, 1.5)  # type: ignore[arg-type]
+    assert (is_ready, body["problem"]) == (False, "fenced")
 
 
 async def test_ready_says_how_long_the_broker_took() -> None:
@@ -127,8 +141,9 @@ class Written:
 
     path = Path("/data/undelivered.jsonl")
 
-    def __init__(self, outcome: int | OSError) -> None:
+    def __init__(self, outcome: int | OSError, missing: int = 3) -> None:
         self.outcome = outcome
+        self.missing = missing
         self.is_closing = False
 
     def begin_closing(self) -> None:
@@ -144,22 +159,23 @@ LOST, WRITTEN = "kafka.undelivered_lost", "kafka.undelivered_written"
 
 
 @pytest.mark.parametrize(
-    ("outcome", "said"),
+    ("outcome", "missing", "said"),
     [
-        (3, [("warning", WRITTEN, 3)]),
-        (5, [("warning", WRITTEN, 5)]),  # two were not even accepted
-        (2, [("warning", WRITTEN, 2), ("error", LOST, 1)]),
-        (OSError(28, "No space left on device"), [("error", LOST, 3)]),
+        (3, 3, [("warning", WRITTEN, 3)]),
+        (5, 5, [("warning", WRITTEN, 5)]),  # two were not even accepted
+        (2, 3, [("warning", WRITTEN, 2), ("error", LOST, 1)]),
+        (4, 5, [("warning", WRITTEN, 4), ("error", LOST, 1)]),
+        (OSError(28, "No space left on device"), 5, [("error", LOST, 5)]),
     ],
 )
-async def test_undelivered_records_are_written_and_the_result_of_that_is_told(
-    outcome: int | OSError, said: list[tuple[str, str, int]], monkeypatch: pytest.MonkeyPatch
+async def test_undelivered_records_are_written_and_the_result_is_reported(
+    outcome: int | OSError, missing: int, said: list[tuple[str, str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = Events()
     monkeypatch.setattr(service, "_logger", events)
     producer = PretendedProducer()
     producer.counts = [ProducerStatistics(delivered=10, failed=1), ProducerStatistics(delivered=12, failed=4)]
-    written = Written(outcome)
+    written = Written(outcome, missing)
     await service.drain(producer, 1.0, written)  # type: ignore[arg-type]
     assert written.is_closing
     counted = [(level, event, fields.get("records") or fields.get("failed")) for level, event, fields in events[1:]]
@@ -180,6 +196,13 @@ def test_the_interceptor_that_keeps_records_is_the_last_one(tmp_path: Path) -> N
     assert list(config.interceptors) == [mine]
 
 
+def test_records_of_a_transaction_are_not_kept(tmp_path: Path) -> None:
+    config = ProducerConfig(bootstrap_servers="h:1", transactional_id="x")
+    assert service.keeping_undelivered(config, None) == (config, None)
+    with pytest.raises(ConfigurationError, match="rolled back"):
+        service.keeping_undelivered(config, tmp_path / "file")
+
+
 async def test_the_drain_warns_of_records_that_were_not(monkeypatch: pytest.MonkeyPatch) -> None:
     events = Events()
     monkeypatch.setattr(service, "_logger", events)
@@ -188,4 +211,29 @@ async def test_the_drain_warns_of_records_that_were_not(monkeypatch: pytest.Monk
     await service.drain(producer, None)  # type: ignore[arg-type]
     ((level, event, fields),) = events
     assert (level, event) == ("warning", "kafka.not_drained")
-    assert (fields["delivered"], fields["failed"]) == (2, 3)
+    assert (fields["delivered"], fields["failed"], fields["not_accepted"]) == (2, 3, 0)
+
+
+async def test_records_that_still_waited_to_be_accepted_are_not_drained(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = Events()
+    monkeypatch.setattr(service, "_logger", events)
+    producer = PretendedProducer()
+    producer.counts = [
+        ProducerStatistics(accepted=10, delivered=10, waiters=5),
+        ProducerStatistics(accepted=12, delivered=12),
+    ]
+    await service.drain(producer, None)  # type: ignore[arg-type]
+    ((_, event, fields),) = events
+    assert event == "kafka.not_drained"
+    assert (fields["delivered"], fields["failed"], fields["not_accepted"]) == (2, 0, 3)
+
+
+async def test_a_drain_that_is_cancelled_tells_and_writes_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = Events()
+    monkeypatch.setattr(service, "_logger", events)
+    producer = PretendedProducer()
+    producer.is_cancelled_at_close = True
+    producer.counts = [ProducerStatistics(delivered=10, failed=1), ProducerStatistics(delivered=12, failed=4)]
+    with pytest.raises(asyncio.CancelledError):
+        await service.drain(producer, 1.0, Written(3))  # type: ignore[arg-type]
+    assert [event for _, event, _ in events] == ["kafka.not_drained", WRITTEN]

@@ -119,6 +119,13 @@ def test_the_error_names_missing_and_unknown_keywords() -> None:
         ProducerSettings(bootstrap_servers="a:1", **unknown)
 
 
+@pytest.mark.parametrize("settings", [ProducerSettings, ReaderSettings])
+def test_servers_are_given_by_name(settings: Any) -> None:
+    assert settings(bootstrap_servers="h:1").bootstrap_servers == "h:1"
+    with pytest.raises(TypeError, match="positional"):
+        settings("h:1")
+
+
 def test_a_subclass_has_places_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "orders.env"
     file.write_text("ORDERS_LINGER_MS=7\n")

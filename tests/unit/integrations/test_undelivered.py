@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from aiokafkapy import BytesWithHeaders, ProducerConfig, ProducerRecord
-from aiokafkapy.errors import ConfigurationError, KafkaTimeoutError, RecordTooLargeError
+from aiokafkapy.errors import ConfigurationError, KafkaTimeoutError, PurgedError, RecordTooLargeError
 from aiokafkapy.integrations.undelivered import UndeliveredFile, UndeliveredRecords, checked_path
 from aiokafkapy.producer.undelivered_line import PENDING
 
@@ -54,6 +55,21 @@ async def test_a_record_comes_out_of_the_file_as_it_was_sent(tmp_path: Path) -> 
     assert second.timestamp_ms == moment.timestamp() * 1000
 
 
+async def test_arguments_are_those_that_the_producer_takes(tmp_path: Path) -> None:
+    class Two:
+        def __index__(self) -> int:
+            return 2
+
+    path = tmp_path / "undelivered.jsonl"
+    moment = datetime(2026, 1, 2, microsecond=1_000, tzinfo=UTC)
+    headers: Any = {"a": bytearray(b"1")}
+    await written(path, ProducerRecord("t", memoryview(b"v"), None, Two(), moment, headers))  # type: ignore[arg-type]
+    with UndeliveredFile(path) as file:
+        (record,) = file.pending()
+    assert (record.value, record.partition, list(record.headers)) == (b"v", 2, [("a", b"1")])
+    assert record.timestamp_ms == round(moment.timestamp() * 1000)
+
+
 async def test_a_line_says_why_and_whether_the_record_may_be_there(tmp_path: Path) -> None:
     unknown = KafkaTimeoutError("time is up")
     unknown.outcome_unknown = True
@@ -67,11 +83,12 @@ async def test_a_line_says_why_and_whether_the_record_may_be_there(tmp_path: Pat
 async def test_only_records_that_failed_at_the_end_are_written_and_in_the_order_of_sending(tmp_path: Path) -> None:
     path = tmp_path / "file"
     keeper = records(path)
-    told = [keeper.track(ProducerRecord("t", str(number).encode()))[1] for number in range(6)]
+    told = [keeper.track(ProducerRecord("t", str(number).encode()))[1] for number in range(7)]
     told[0](None, ERROR)  # before the end: its caller was told, and was there to do something
     keeper.begin_closing()
     told[5](None, ERROR)
     told[1](None, asyncio.CancelledError())
+    told[6](None, PurgedError("given up by purge()"))
     told[2](None, None)
     told[3](None, ERROR)
     writing = asyncio.ensure_future(keeper.write())
@@ -79,6 +96,67 @@ async def test_only_records_that_failed_at_the_end_are_written_and_in_the_order_
     told[4](None, ERROR)  # told while it waits for that
     assert await writing == 3
     assert [json.loads(line)["value"] for line in path.read_text().splitlines()] == ["3", "4", "5"]
+
+
+async def test_a_buffer_that_is_changed_later_is_in_the_file_as_it_was_sent(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    keeper = records(path)
+    key, value, header = bytearray(b"k0"), bytearray(b"v0"), bytearray(b"h0")
+    view = memoryview(value)
+    sent = ProducerRecord("t", view, key, headers=[("h", header)])  # type: ignore[list-item]
+    _, outcome = keeper.track(sent)
+    key[:], value[:], header[:] = b"k1", b"v1", b"h1"
+    view.release()
+    keeper.begin_closing()
+    outcome(None, ERROR)
+    assert await keeper.write() == 1
+    (line,) = lines_of(path)
+    assert (line["key"], line["value"], line["headers"]) == ("k0", "v0", [["h", "h0"]])
+
+
+async def test_a_serializer_has_a_changed_buffer_as_it_was_sent_and_of_its_type(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    keeper = records(path, value_serializer=lambda data: data.upper() if isinstance(data, bytearray) else b"other")
+    value = bytearray(b"v0")
+    record, outcome = keeper.track(ProducerRecord("t", value))
+    assert record.value is value, "it goes on as it is"
+    value[:] = b"v1"
+    keeper.begin_closing()
+    outcome(None, ERROR)
+    await keeper.write()
+    assert lines_of(path)[0]["value"] == "V0"
+
+
+async def test_headers_that_are_none_are_the_producer_s_to_refuse(tmp_path: Path) -> None:
+    wrong: Any = 5
+    sent = ProducerRecord("t", wrong, wrong, headers=wrong)
+    record, _ = records(tmp_path / "file").track(sent)
+    assert record is sent
+
+
+async def test_the_file_is_written_though_the_writing_is_cancelled(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    keeper = records(path)
+    told = [keeper.track(ProducerRecord("t", value))[1] for value in (b"told", b"not told")]
+    keeper.begin_closing()
+    told[0](None, ERROR)
+    writing = asyncio.ensure_future(keeper.write())
+    await asyncio.sleep(0)
+    writing.cancel()
+    await asyncio.wait([writing])
+    assert writing.cancelled()
+    assert [(line["value"], line["outcome_unknown"]) for line in lines_of(path)] == [
+        ("told", False),
+        ("not told", True),
+    ]
+
+
+async def test_without_a_thread_the_file_is_written_here(tmp_path: Path) -> None:
+    executor = ThreadPoolExecutor()
+    executor.shutdown()  # as at the interpreter's end
+    asyncio.get_running_loop().set_default_executor(executor)
+    (line,) = await written(tmp_path / "file", ProducerRecord("t", b"v"))
+    assert line["value"] == "v"
 
 
 async def test_without_a_record_there_is_no_file(tmp_path: Path) -> None:
@@ -89,6 +167,7 @@ async def test_without_a_record_there_is_no_file(tmp_path: Path) -> None:
 
 async def test_the_file_is_added_to_and_is_its_owner_s_alone(tmp_path: Path) -> None:
     path = tmp_path / "file"
+    path.touch(0o644)
     await written(path, ProducerRecord("t", b"1"))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with path.open("ab") as file:

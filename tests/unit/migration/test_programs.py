@@ -169,3 +169,35 @@ def test_folders_are_walked_but_for_environments_and_caches(tmp_path: Path) -> N
     paths = [Path(change.path).relative_to(tmp_path).as_posix() for change in changes_in_folder([tmp_path])]
     assert paths == ["a.py", "sub/b.py"]
     assert [change.line for change in changes_in_folder([tmp_path / "notes.txt"])] == [1]
+
+
+@pytest.mark.parametrize("text", ['"the broker is {}"', 'f"{name} is {{}}"'])
+def test_the_format_of_a_text_is_not_sparks(text: str) -> None:
+    assert found(f'name = "x"\nprint({text}.format("kafka"))') == {}
+
+
+def test_a_dictionary_that_takes_in_one_of_its_own_name_has_the_keys_of_both() -> None:
+    """The file was reported as no Python, and its other lines were lost."""
+    assert lines("""\
+        from confluent_kafka import Producer
+        conf = {"linger.ms": 1, "nonsense.x": 5}
+        if True:
+            conf = {**conf, "nonsense.y": "x"}
+        conf = {**conf, **{"nonsense.z": 1}}
+        p = Producer(conf)
+        """) == [
+        (1, "from confluent_kafka import Producer"),
+        (2, "option nonsense.x"),
+        (4, "option nonsense.y"),
+        (5, "option nonsense.z"),
+        (6, "Producer(…)"),
+    ]
+
+
+def test_dictionaries_that_take_in_each_other_end() -> None:
+    assert (3, "option nonsense.x") in lines("""\
+        from confluent_kafka import Producer
+        a = {**b}
+        b = {**a, "nonsense.x": 1}
+        p = Producer(a)
+        """)

@@ -235,7 +235,7 @@ assert logging.getLogger().handlers == logging.getLogger("aiokafkapy").handlers 
 
 
 @pytest.mark.parametrize("failure", [LookupError, asyncio.CancelledError])
-def test_an_error_that_cannot_be_printed_is_described_all_the_same(failure: type[BaseException]) -> None:
+def test_an_error_that_cannot_be_printed_is_still_described(failure: type[BaseException]) -> None:
     class Hostile(Exception):
         def __str__(self) -> str:
             raise failure

@@ -47,7 +47,7 @@ def test_the_methods_are_those_of_the_events() -> None:
     )
 
 
-def test_every_observer_that_has_the_method_is_told_in_order() -> None:
+def test_every_observer_that_has_the_method_is_called_in_order() -> None:
     first, second = Recorder(), Recorder()
     second.events = first.events
     observers = Observers([first, Observer(), second], time.monotonic)
@@ -57,7 +57,7 @@ def test_every_observer_that_has_the_method_is_told_in_order() -> None:
     assert first.events[0] is first.events[1]
 
 
-def test_a_method_that_nobody_overrides_is_not_told() -> None:
+def test_a_method_that_nobody_overrides_is_not_called() -> None:
     observers = Observers([Recorder(), Observer()], time.monotonic)
     assert {name for name in OBSERVER_METHODS if getattr(observers, name) is not None} == {"throttled"}
     assert all(getattr(Observers([], time.monotonic), name) is None for name in OBSERVER_METHODS)
@@ -101,7 +101,7 @@ def test_an_error_without_a_text_ends_here_too(caplog: pytest.LogCaptureFixture)
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), asyncio.CancelledError("no")])
-def test_an_observer_that_raises_is_logged_and_counted_and_the_next_one_is_told(
+def test_an_observer_that_raises_is_logged_and_counted_and_the_next_one_is_called(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     recorder = Recorder()

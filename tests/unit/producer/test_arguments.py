@@ -151,13 +151,16 @@ class TestHeaders:
     )
     def test_pairs_in_any_iterable_are_read_once(self, headers: Any) -> None:
         found = headers_of("t", headers)
+        assert found is not None
         assert found == self.PAIRS
         assert {type(pair) for pair in found} == {tuple}
         assert {type(value) for _, value in found} == {bytes, type(None)}
 
     def test_a_mapping_and_names_of_an_enum_are_taken(self) -> None:
         assert headers_of("t", OrderedDict(a=b"1", b=None)) == (("a", b"1"), ("b", None))
-        ((name, _),) = headers_of("t", {Topic.ORDERS: b""})
+        found = headers_of("t", {Topic.ORDERS: b""})
+        assert found is not None
+        ((name, _),) = found
         assert (name, type(name)) == ("orders", str)
 
     @pytest.mark.parametrize("headers", [(), [], {}, iter(())])

@@ -27,7 +27,7 @@ def option(explanation: Explanation, name: str) -> OptionInForce:
     return next(one for one in explanation.options if one.name == name)
 
 
-def test_an_option_is_told_with_its_value_its_kafka_name_and_where_it_came_from() -> None:
+def test_an_option_is_shown_with_its_value_its_kafka_name_and_where_it_came_from() -> None:
     config = ProducerConfig.from_properties({"bootstrap.servers": "h:1", "acks": "1"})
     found = explain(config, {"bootstrap_servers": "app.properties", "acks": "--config"})
     assert option(found, "acks")[:4] == ("acks", "acks", 1, "--config")
@@ -40,14 +40,14 @@ def test_an_option_is_told_with_its_value_its_kafka_name_and_where_it_came_from(
     assert {one.name for one in found.options} == set(ProducerConfig.model_fields)
 
 
-def test_a_secret_is_told_to_be_there_and_nothing_else_of_it() -> None:
+def test_a_secret_is_shown_to_be_set_and_nothing_else_of_it() -> None:
     found = told(security_protocol="SASL_SSL", sasl_mechanism="PLAIN", sasl_username="ann", sasl_password="hunter2")
     assert option(found, "sasl_password").value == "<hidden>"
     assert option(found, "sasl_jaas_config").value is None
     assert "hunter2" not in json.dumps(found.as_json())
 
 
-def test_a_value_given_as_an_object_is_told_too() -> None:
+def test_a_value_given_as_an_object_is_shown_too() -> None:
     found = told(value_serializer=str.encode, bootstrap_servers=["a:1", "b:2"])
     assert "encode" in option(found, "value_serializer").value
     assert option(found, "bootstrap_servers").value == ["a:1", "b:2"]
@@ -78,7 +78,7 @@ def test_the_worst_time_is_the_sum_of_its_parts() -> None:
 @pytest.mark.parametrize(
     ("linger_ms", "words"), [(None, "adapts"), (0, "no batch waits"), (40, "gathers for 40 ms, and so does a lone")]
 )
-def test_linger_is_told_by_its_effect(linger_ms: int | None, words: str) -> None:
+def test_linger_is_explained_by_its_effect(linger_ms: int | None, words: str) -> None:
     assert words in implied("linger", linger_ms=linger_ms)
 
 
@@ -119,7 +119,7 @@ def test_security_names_each_proof_and_its_side() -> None:
     assert "encrypted; each broker proves its name; we are known by SCRAM-SHA-256" in text
 
 
-def test_transactions_are_told_where_there_are_some() -> None:
+def test_transactions_are_explained_where_there_are_some() -> None:
     assert "transactions" not in dict(told().implications)
     assert "'t': a later producer of this name fences this one; one that is open for 60 s" in implied(
         "transactions", transactional_id="t"
@@ -163,12 +163,12 @@ def test_options_seldom_meant_are_pointed_at(name: str, options: dict[str, Any])
     assert name in odd(**options)
 
 
-def test_limits_of_topics_are_told_where_they_are_read() -> None:
+def test_limits_of_topics_are_explained_where_they_are_read() -> None:
     assert "have limits of their own" in implied("size")
     assert "known within 300 s" in implied("size", topic_limits=True)
 
 
-def test_a_circuit_breaker_is_told_with_its_numbers() -> None:
+def test_a_circuit_breaker_is_explained_with_its_numbers() -> None:
     assert "failing" not in dict(told().implications)
     text = implied("failing", circuit_breaker={"failures": 3, "open_ms": 2_000})
     assert text.startswith(
@@ -177,10 +177,10 @@ def test_a_circuit_breaker_is_told_with_its_numbers() -> None:
     assert "all topics" in implied("failing", circuit_breaker={"scope": "producer"})
 
 
-def test_a_codec_that_is_chosen_is_told_to_be() -> None:
+def test_a_codec_that_is_chosen_automatically_is_explained() -> None:
     assert "none, lz4 or zstd and its level" in implied("size", compression_type="auto")
 
 
-def test_a_linger_that_follows_the_arrivals_is_told_with_its_bound() -> None:
+def test_a_linger_that_follows_the_arrivals_is_explained_with_its_bound() -> None:
     assert "a round trip, or 20 ms, at most" in implied("linger", linger_ms="auto")
     assert "linger_ms" not in odd(linger_ms="auto")

@@ -32,6 +32,8 @@ def test_a_child_tells_those_that_are_watched_and_keeps_their_objects(monkeypatc
     forks._after_fork_in_child()
     assert (watched.told, forgotten.told) == (1, 0)
     assert kept == ["inherited"]
+    forks._after_fork_in_child()  # of the child
+    assert watched.told == 2
 
 
 def test_watching_keeps_no_producer_alive() -> None:

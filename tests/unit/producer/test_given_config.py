@@ -44,7 +44,7 @@ def test_plain_options_are_meant_as_pydantic_s_model_means_them(options: dict[st
         ({"linger_msec": 1}, "did you mean linger_ms"),
     ],
 )
-def test_a_wrong_option_is_told_in_the_same_words_both_ways(options: dict[str, Any], message: str) -> None:
+def test_a_wrong_option_raises_the_same_error_both_ways(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message) as said:
         make_config("h:1", None, options)
     with pytest.raises(ConfigurationError) as expected:

@@ -296,6 +296,38 @@ class TestAccepting:
         assert (now.accepted, now.failed, now.pending, now.waiters) == (is_accepted, is_accepted, 0, 0)
         await producer.close(timeout=0)
 
+    @pytest.mark.parametrize("name", ["send", "enqueue", "send_many"])
+    @pytest.mark.parametrize("is_accepted", [False, True])
+    async def test_a_call_that_is_cancelled_as_its_record_is_accepted_has_its_delivery_in_the_error(
+        self, started: Any, name: str, is_accepted: bool
+    ) -> None:
+        producer = await started(linger_ms=60_000)
+        runtime = producer._life.runtime
+        given: Any = [b"v"] if name == "send_many" else b"v"
+        call = asyncio.create_task(getattr(producer, name)("new", given))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        if is_accepted:
+            runtime.metadata.cluster = cluster_of({"new": [-1]})
+            runtime.admission.on_metadata_update()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await call
+        deliveries = list(caught.value.deliveries)  # type: ignore[attr-defined]
+        assert [delivery.topic_partition for delivery in deliveries] == [("new", 0)] * is_accepted
+        await producer.close(timeout=0)
+
+    async def test_an_enqueue_that_is_cancelled_in_its_pause_has_its_delivery_in_the_error(self, started: Any) -> None:
+        producer = await started(linger_ms=60_000)
+        call = asyncio.create_task(producer.enqueue("t", b"x" * 300_000))
+        await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await call
+        (delivery,) = caught.value.deliveries  # type: ignore[attr-defined]
+        assert not delivery.done()
+        await producer.close(timeout=0)
+
     async def test_interceptors_change_records_and_are_told(self, started: Any) -> None:
         told: list[Any] = []
 

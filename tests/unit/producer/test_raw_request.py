@@ -13,6 +13,8 @@ from aiokafkapy.protocol.api import ApiKey, client_versions
 
 from .sender_fakes import cluster_of
 
+THE_ANSWER: Any = "the answer"
+
 
 class Client:
     """Keeps the requests that it is to send."""
@@ -23,7 +25,7 @@ class Client:
     async def send_and_wait(self, api_key: int, build: Any, node: Any, timeout: Any, **options: Any) -> Any:
         version = options.get("max_version", client_versions(api_key)[1])
         self.sent.append((api_key, build(version), node, timeout))
-        return "the answer"
+        return THE_ANSWER
 
 
 def runtime() -> Any:
@@ -34,7 +36,7 @@ async def test_it_goes_to_the_node_that_is_named_in_the_version_that_is_wanted()
     asked = runtime()
     answer = await raw_request(asked, ApiKey.LIST_GROUPS, {"states_filter": ["Empty"]}, 1, 4, 2.0)
     ((api_key, body, node, timeout),) = asked.client.sent
-    assert answer == "the answer"
+    assert answer is THE_ANSWER
     assert (api_key, node.node_id, timeout) == (ApiKey.LIST_GROUPS, 1, 2.0)
     assert (body.__version__, body.states_filter) == (4, ("Empty",))
 

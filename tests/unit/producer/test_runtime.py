@@ -84,7 +84,7 @@ async def test_flush_with_nothing_to_do_returns(runtime: ProducerRuntime) -> Non
     await runtime.flush(math.inf)
 
 
-async def test_overdue_records_are_all_told_though_one_of_them_is_refused_meanwhile(runtime: ProducerRuntime) -> None:
+async def test_overdue_records_all_expire_though_one_of_them_is_refused_meanwhile(runtime: ProducerRuntime) -> None:
     """The end of the first lets in those behind it, and only then one turns out to be too large."""
     runtime.metadata.cluster = cluster_of({"t": [-1, -1]})
     too_large = b"x" * (runtime.config.max_request_size + 1)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from aiokafkapy.errors import KafkaError, SaslAuthenticationFailedError, SenderCrashedError
+from aiokafkapy.errors import KafkaError, ProducerFencedError, SaslAuthenticationFailedError, SenderCrashedError
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
 from aiokafkapy.producer.runtime import ProducerRuntime
@@ -73,6 +73,20 @@ async def test_old_records_and_errors_show(runtime: ProducerRuntime) -> None:
     assert 0 < health.buffered_fraction < 1
     runtime.crash = SenderCrashedError("died")
     assert health_of(ProducerState.CRASHED, runtime).last_error == "died"
+
+
+async def test_a_producer_that_was_fenced_is_not_healthy() -> None:
+    config = ProducerConfig(bootstrap_servers="127.0.0.1:1", transactional_id="x")
+    runtime = ProducerRuntime(config, DefaultPartitioner(), asyncio.get_running_loop())
+    runtime.metadata.cluster = cluster_of({"t": [1]})
+    runtime.metadata.need_full_update = False
+    assert runtime.transaction is not None
+    assert health_of(ProducerState.RUNNING, runtime).is_healthy
+    runtime.transaction.fail(ProducerFencedError("another has its name"))
+    health = health_of(ProducerState.RUNNING, runtime)
+    assert not health.is_healthy
+    assert health.fatal_error == health.last_error == "another has its name"
+    await runtime.close(0.0)
 
 
 async def test_each_broker_has_its_state(runtime: ProducerRuntime) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from aiokafkapy.common import milliseconds
 from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.protocol.api import ApiKey, client_versions, request_class, response_class, schema_versions
 from aiokafkapy.protocol.codec import (
@@ -19,7 +20,7 @@ from aiokafkapy.protocol.codec import (
 from aiokafkapy.protocol.cursor import Cursor
 from aiokafkapy.protocol.entities import build
 from aiokafkapy.protocol.framing import decode_correlation_id
-from aiokafkapy.protocol.messages import build_request, build_response, milliseconds
+from aiokafkapy.protocol.messages import build_request, build_response
 from aiokafkapy.protocol.reader import entity_reader, error_code
 
 EVERY_VERSION = [(key, v) for key in ApiKey for v in range(schema_versions(key)[0], schema_versions(key)[1] + 1)]

@@ -5,11 +5,12 @@ from uuid import UUID
 
 import pytest
 
+from aiokafkapy.common import milliseconds
 from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.protocol.api import ApiKey, schema_versions
 from aiokafkapy.protocol.codec import decode_response, encode_request, encode_response
 from aiokafkapy.protocol.cursor import Cursor, FieldReader
-from aiokafkapy.protocol.messages import build_request, build_response, milliseconds
+from aiokafkapy.protocol.messages import build_request, build_response
 from aiokafkapy.protocol.metadata import encode_metadata_request, read_metadata_response
 
 LOWEST, HIGHEST = schema_versions(ApiKey.METADATA)

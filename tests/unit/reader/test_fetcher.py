@@ -267,7 +267,7 @@ def test_a_position_is_not_asked_for_again_while_it_is_looked_up_but_another_one
     assert fetcher.state(T0).position == 5
 
 
-def test_the_time_for_a_lookup_begins_anew_after_a_long_pause_of_the_caller() -> None:
+def test_the_time_for_a_lookup_starts_over_after_a_long_pause_of_the_caller() -> None:
     """Nothing is asked meanwhile: a caller that worked for a minute got a time-out from a healthy broker."""
     fetcher = fetcher_with(default_api_timeout_ms=1_000)
     fetcher.seek(T0, None, EARLIEST)

@@ -297,7 +297,7 @@ class TestPlanning:
         assert (list(topics), list(partitions)) == ([0, 0], [-1, 3])
         assert [rows.row_at(place) for place in range(2)] == [2, 3]
 
-    def test_a_partition_too_large_for_32_bits_is_told_as_it_is(self, form: Form) -> None:
+    def test_a_partition_too_large_for_32_bits_is_reported_as_it_is(self, form: Form) -> None:
         columns = Columns(2, strings([b"x"] * 2), partition=numbers([2**40 + 1, 1], pa.int64()))
         assert list(planned(form, columns, [Route(1, 3)]).refusals()[1]) == [2**40 + 1]
 
@@ -336,7 +336,9 @@ class TestPlanning:
             assert [compiled[0][place] for place in compiled[1]] == list(range(len(lanes)))
 
     @pytest.mark.parametrize(("lanes", "typecode"), [(200, "B"), (300, "H"), (70_000, "i")])
-    def test_lanes_are_told_in_as_few_bytes_as_will_do(self, form: Form, lanes: int, typecode: str) -> None:
+    def test_lanes_are_stored_in_the_smallest_integer_type_that_fits(
+        self, form: Form, lanes: int, typecode: str
+    ) -> None:
         columns = Columns(3, strings([b"x"] * 3), partition=numbers([lanes - 1, 0, 1]))
         found = planned(form, columns, [Route(1, lanes)]).lanes()
         assert (found.typecode, list(found)) == (typecode, [lanes + 1, 2, 3])

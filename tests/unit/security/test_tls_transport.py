@@ -423,7 +423,7 @@ async def test_a_write_that_has_to_wait_for_the_other_side_is_kept_and_done_afte
 
 
 @pytest.mark.parametrize("wrong", ["text", [1, 2], 7])
-async def test_a_buffer_that_is_none_is_a_type_error(certificates: TestCertificates, wrong: Any) -> None:
+async def test_an_invalid_buffer_is_a_type_error(certificates: TestCertificates, wrong: Any) -> None:
     pair = Pair(certificates, "client")
     pair.shake_hands()
     with pytest.raises(TypeError):
@@ -537,9 +537,7 @@ async def test_a_certificate_that_is_refused_in_the_handshake_is_its_failure(cer
 
 @both_versions
 @pytest.mark.parametrize("host", ["elsewhere.example", "localhost"])
-async def test_a_server_that_is_refused_is_told_by_an_alert(
-    certificates: TestCertificates, version: str, host: str
-) -> None:
+async def test_a_server_that_is_refused_gets_an_alert(certificates: TestCertificates, version: str, host: str) -> None:
     """By another name, or of another CA."""
     with TestCertificates() as others:
         chosen = others if host == "localhost" else certificates

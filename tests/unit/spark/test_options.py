@@ -189,7 +189,7 @@ def test_of_an_option_that_kafka_has_it_is_never_said_that_there_is_none(config:
     assert {"client.rack", "ssl.endpoint.identification.algorithm", "metrics.recording.level"} < KAFKA_OPTIONS
 
 
-def test_ignored_options_are_told_in_one_warning_and_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_ignored_options_are_named_in_one_warning_and_once(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(3):
         warn_ignored("read", ["kafka.group.id", "a-name-of-this-test"])
     warn_ignored("read", [])

@@ -42,7 +42,7 @@ def test_produced_records_are_found(produced: Any) -> None:
     assert assert_produced(produced, "no-such-topic", count=0) == []
 
 
-def test_a_record_that_was_not_produced_is_told_with_the_nearest(produced: Any) -> None:
+def test_a_record_that_was_not_produced_is_reported_with_the_nearest_one(produced: Any) -> None:
     with pytest.raises(AssertionError) as caught:
         assert_produced(produced, "orders", value=b'{"id": 22}', key=b"bob", headers={"kind": b"new"})
     first, nearest, *shown = str(caught.value).splitlines()
@@ -56,7 +56,7 @@ def test_a_record_that_was_not_produced_is_told_with_the_nearest(produced: Any) 
     assert shown[2].strip() == "header 'kind' is missing, not b'new'"
 
 
-def test_too_many_and_too_few_are_told(produced: Any) -> None:
+def test_too_many_and_too_few_are_reported(produced: Any) -> None:
     with pytest.raises(AssertionError, match=r"(?s)1 times a record with key b'ann'; of 3 records 2 are so.*at "):
         assert_produced(produced, "orders", key=b"ann", count=1)
     with pytest.raises(AssertionError, match=r"no-such-topic: expected a record; of 0 records 0 are so$"):

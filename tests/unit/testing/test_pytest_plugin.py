@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import AsyncIterator
 
 import pytest
 
-from aiokafkapy import KafkaProducer
+from aiokafkapy import Delivery, KafkaProducer
 from aiokafkapy.broker import DevBroker
 
 LOOP_SCOPE = ("-o", "asyncio_default_fixture_loop_scope=function")
@@ -26,6 +27,22 @@ async def test_marks_set_options(kafka_producer: KafkaProducer, kafka_broker: De
     assert kafka_broker.bootstrap_servers.count(",") == 2
     assert len(await kafka_producer.partitions_for("orders")) == 4
     assert kafka_producer.config.client_id == "marked"
+
+
+@pytest.fixture
+async def enqueued(kafka_broker: DevBroker) -> AsyncIterator[list[Delivery]]:
+    """Ends after the producer has."""
+    found: list[Delivery] = []
+    yield found
+    assert [each.exception() for each in found] == [None]
+
+
+async def test_a_fault_that_a_test_leaves_does_not_hold_its_end_up(
+    enqueued: list[Delivery], kafka_producer: KafkaProducer, kafka_broker: DevBroker
+) -> None:
+    await kafka_producer.send("orders", b"1")
+    kafka_broker.controls.stall_connections(True)
+    enqueued.append(await kafka_producer.enqueue("orders", b"2"))
 
 
 def test_it_works_in_strict_mode_with_strict_marks(pytester: pytest.Pytester) -> None:
@@ -129,7 +146,7 @@ def test_the_number_of_seeds_is_an_option_too(pytester: pytest.Pytester) -> None
     result.assert_outcomes(passed=1, deselected=1)
 
 
-def test_a_wrong_mark_of_seeds_is_told(pytester: pytest.Pytester) -> None:
+def test_a_wrong_mark_of_seeds_is_an_error(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import pytest

@@ -51,6 +51,65 @@ def test_an_event_is_read_as_it_was_written(mode: Any, kind: str, data: bytes) -
     assert found[1] == data
 
 
+NUMBERS = b'{"price": 12345678901234567890.123456789, "big": 1e400, "many": ' + b"9" * 5_000 + b"}"
+
+
+def test_data_is_in_the_event_as_it_is() -> None:
+    data, _ = events(mode="structured").record_of({}, NUMBERS)
+    assert data.endswith(b',"data":' + NUMBERS + b"}")
+    data, _ = events(mode="structured").record_of({}, '{"a":"ä"}'.encode("utf-16"))
+    assert json.loads(data)["data"] == {"a": "ä"}
+
+
+@pytest.mark.parametrize("data", [b"{", b'{"a": NaN}', b"-Infinity", b"\xff", b"[" * 100_000, b""])
+def test_data_that_is_no_json_is_not_said_to_be_some(data: bytes) -> None:
+    with pytest.raises(SerializationError, match="no JSON"):
+        events(mode="structured").record_of({}, data)
+
+
+def structured(**members: Any) -> tuple[bytes, list[tuple[str, bytes | None]]]:
+    event = {"specversion": "1.0", "id": "1", "source": "/x", "type": "t", **members}
+    return json.dumps(event).encode(), [("content-type", b"application/cloudevents+json")]
+
+
+@pytest.mark.parametrize(
+    ("members", "data"),
+    [
+        ({"datacontenttype": "application/xml", "data": '<much wow="xml"/>'}, b'<much wow="xml"/>'),
+        ({"datacontenttype": "text/plain; charset=utf-8", "data": "hellö"}, "hellö".encode()),
+        ({"datacontenttype": "application/json", "data": "hello"}, b'"hello"'),
+        ({"datacontenttype": "text/plain", "data": 5}, b"5"),
+        ({"data": "hello"}, b'"hello"'),
+        ({"data": {"data": 1}, "more": ["{", {"data": 2}]}, b'{"data": 1}'),
+        ({"data": None}, b"null"),
+        ({}, b"null"),
+    ],
+)
+def test_data_of_a_structured_event_is_what_its_type_says(members: Any, data: bytes) -> None:
+    found = from_cloud_event(*structured(**members))
+    assert found is not None
+    assert found[1] == data
+    assert found[0]["id"] == "1"
+    assert "data" not in found[0]
+
+
+def test_data_of_a_structured_event_is_read_as_it_is() -> None:
+    numbers = rb'[12345678901234567890.123456789, 1e400, "a\u00e4\n"]'
+    for event in (
+        b'{"data":' + numbers + b"}",
+        b' {\n"id" : "1",\t"data"\r: ' + numbers + b' , "type":"t" }',
+        b'{"data": 1, "data":' + numbers + b"}",
+    ):
+        found = from_cloud_event(event, [("content-type", b"application/cloudevents+json")])
+        assert found is not None
+        assert found[1] == numbers
+
+
+def test_a_record_without_a_value_has_no_data() -> None:
+    assert from_cloud_event(None, [("content-type", b"application/cloudevents+json")]) is None
+    assert from_cloud_event(None, [("ce_specversion", b"1.0")]) == ({"specversion": "1.0"}, b"")
+
+
 def test_other_records_are_no_events() -> None:
     assert from_cloud_event(b"{}", [("content-type", b"application/json")]) is None
 
@@ -77,7 +136,7 @@ def test_attributes_that_cloudevents_cannot_have_are_refused(options: Any) -> No
         events(**options).record_of({}, b"{}")
 
 
-def test_wrong_options_are_told_at_once() -> None:
+def test_wrong_options_raise_at_once() -> None:
     mode: Any = "both"
     with pytest.raises(ConfigurationError, match="both"):
         CloudEvents("/shop", mode=mode)

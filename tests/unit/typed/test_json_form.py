@@ -3,14 +3,16 @@ read."""
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import pytest
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer
 from pydantic_core import PydanticSerializationError
 
 from aiokafkapy.typed.json_form import json_form
@@ -60,6 +62,78 @@ def test_a_struct_with_a_field_of_another_type_is_not_written() -> None:
         json_form(list[Order]).write([Order(7), Order(wrong)])
     with pytest.raises(PydanticSerializationError):
         json_form(Click).write(Click(7))  # type: ignore[arg-type]
+
+
+class Measure(BaseModel):
+    value: float
+    note: str | None = None
+    last: float | None = None
+
+
+class Words(Measure):
+    model_config = ConfigDict(ser_json_inf_nan="strings")
+
+
+class Constants(Measure):
+    model_config = ConfigDict(ser_json_inf_nan="constants")
+
+
+class Handled(BaseModel):
+    value: float | None
+
+    @field_serializer("value", when_used="json")
+    def _none_for_nan(self, value: float | None) -> float | None:
+        return None if value is None or math.isnan(value) else value
+
+
+class Single(BaseModel):
+    values: Iterable[int | None]  # read once
+
+
+class Sample(msgspec.Struct):
+    value: float
+    note: str | None = None
+    last: float | None = None
+
+
+class Written(Sample):
+    raw: msgspec.Raw = msgspec.Raw(b"[null]")
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    ("model", "make"),
+    [
+        (float, lambda number: number),
+        (list[float | None], lambda number: [None, number]),
+        (dict[str, float], lambda number: {"null": number}),
+        (Measure, lambda number: Measure(value=number)),
+        (Measure, lambda number: Measure(value=1, note="null", last=number)),
+        (Sample, lambda number: Sample(number)),
+        (Sample, lambda number: Sample(1, "null", number)),
+    ],
+)
+def test_a_number_that_json_has_not_is_not_written_as_null(number: float, model: Any, make: Any) -> None:
+    with pytest.raises((ValueError, msgspec.ValidationError), match=r"no numbers in JSON|Expected `float`, got `null`"):
+        json_form(model).write(make(number))
+
+
+@pytest.mark.parametrize(
+    ("model", "value", "data"),
+    [
+        (Measure, Measure(value=1, note="null"), b'{"value":1.0,"note":"null","last":null}'),
+        (Words, Words(value=math.nan, last=-math.inf), b'{"value":"NaN","note":null,"last":"-Infinity"}'),
+        (Constants, Constants(value=math.nan), b'{"value":NaN,"note":null,"last":null}'),
+        (Handled, Handled(value=math.nan), b'{"value":null}'),
+        (Sample, Sample(1.5, "null"), b'{"value":1.5,"note":"null","last":null}'),
+        (Written, Written(1.5), b'{"value":1.5,"note":null,"last":null,"raw":[null]}'),
+        (Single, Single(values=iter([1, None])), b'{"values":[1,null]}'),
+    ],
+)
+def test_null_is_written_where_it_is_meant(model: Any, value: Any, data: bytes) -> None:
+    form = json_form(model)
+    assert form.write(value) == data
+    form.read(data)
 
 
 def test_data_of_another_type_is_not_read() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, TypeVar
 
 import pytest
@@ -47,7 +48,7 @@ def test_a_record_has_its_topic_key_and_headers() -> None:
         (lambda: Topic[Order]("orders", key="id"), ConfigurationError),  # type: ignore[arg-type]
     ],
 )
-def test_a_wrong_argument_is_told_at_once(make: Any, error: type[Exception]) -> None:
+def test_a_wrong_argument_raises_at_once(make: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         make()
 
@@ -56,6 +57,23 @@ def test_a_key_of_another_kind_is_refused() -> None:
     key: Any = lambda order: [order.id]  # noqa: E731
     with pytest.raises(SerializationError, match="the key is a list"):
         Topic[Order]("orders", key=key).record(Order(id=1))
+
+
+@pytest.mark.parametrize("function", ["key", "headers", "serializer"])
+def test_an_exception_of_a_function_of_any_kind_is_the_records_own(function: str) -> None:
+    def cancelled(order: Any) -> Any:
+        raise asyncio.CancelledError
+
+    options: Any = {function: cancelled}
+    with pytest.raises(SerializationError, match="CancelledError"):
+        Topic("orders", Order, **options).record(Order(id=1))
+
+    def ends(order: Any) -> Any:
+        raise KeyboardInterrupt
+
+    options = {function: ends}
+    with pytest.raises(KeyboardInterrupt):
+        Topic("orders", Order, **options).record(Order(id=1))
 
 
 def test_a_model_may_be_any_type_that_pydantic_knows() -> None:

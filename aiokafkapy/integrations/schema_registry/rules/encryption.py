@@ -15,6 +15,7 @@ Rules:
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import math
 import time
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiokafkapy.errors import ConfigurationError, KafkaError
 
+from ..caching import SingleFlight, is_cancelling
 from ..errors import KeyManagementError, SchemaRegistryError
 from .ciphers import ALGORITHMS, Cipher, version_of, with_version
 from .dek_registry import LATEST, Dek, DekRegistry, Kek
@@ -96,6 +98,7 @@ class _Keys:
         # By version; a reader's failed look-up stays until it is reported
         self._ciphers: dict[int, Cipher] = {}
         self._failures: dict[int, Exception] = {}
+        self._questions = SingleFlight()  # by version
         self._current = 1
         self.seconds = math.inf
 
@@ -162,12 +165,18 @@ class _Keys:
     # internals
 
     async def _load_or_remember(self, version: int) -> None:
+        failure = await self._questions.once(version, lambda: self._failure_of_loading(version))
+        if failure is not None:  # for the one who waited, who looks for it before anybody else
+            self._failures[version] = failure
+
+    async def _failure_of_loading(self, version: int) -> Exception | None:
         try:
             await self._load(version)
         except Exception as error:
             if getattr(error, "retriable", False):
                 raise
-            self._failures[version] = error
+            return error
+        return None
 
     async def _load(self, version: int) -> None:
         kek = self._kek or await self._found_kek()
@@ -240,11 +249,13 @@ class _Keys:
             raise ConfigurationError(f"no key management for {kek.kms_type!r}: SchemaRules(kms=[...]) has {known}")
         alternates = kek.properties.get(_ALTERNATES, "").split(",")
         ids = [kek.kms_key_id, *(one.strip() for one in alternates if one.strip())]
-        last: Exception | None = None
+        last: BaseException | None = None
         for key_id in ids:
             try:
                 found: bytes = await getattr(driver, what)(key_id, data, kek.properties)
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and is_cancelling():
+                    raise
                 last = error
             else:
                 return found

@@ -80,7 +80,7 @@ def test_the_first_member_gets_everything_at_once(groups: ConsumerGroups) -> Non
     assert groups.group.state.value == "Stable"
 
 
-def test_a_member_whose_nothing_changed_is_told_nothing(groups: ConsumerGroups) -> None:
+def test_an_unchanged_assignment_is_not_sent_again(groups: ConsumerGroups) -> None:
     groups.join_new("m")
     assert groups.beat("m", 1) == HeartbeatResult("m", 1, 500, None)
     full = {"rebalance_timeout": 60.0, "subscribed_topic_names": ["t"], "owned": groups.of(0)}
@@ -189,7 +189,7 @@ def test_an_expression_does_not_stand_for_topics_that_may_not_be_seen(groups: Co
     assert told.assignment == groups.of(0, 1, 2, 3, 4, 5)
 
 
-def test_an_expression_that_is_none_changes_nothing(groups: ConsumerGroups) -> None:
+def test_an_invalid_expression_changes_nothing(groups: ConsumerGroups) -> None:
     with pytest.raises(InvalidRegularExpressionError):
         groups.join_new("m", subscribed_topic_names=None, subscribed_topic_regex="(")
     assert groups.coordinator.get("g") is None

@@ -207,7 +207,7 @@ async def test_a_partition_need_not_be_in_the_transaction_before_3_6(version: st
         assert (log.last_stable_offset < log.high_watermark) == (code == 0), "it never ends"
 
 
-async def test_features_are_those_of_the_release_and_level_0_is_told_from_version_4_on() -> None:
+async def test_features_are_those_of_the_release_and_level_0_is_listed_from_version_4_on() -> None:
     async with socketless_node(version="2.7") as node:
         body = node.call(ApiKey.API_VERSIONS, 3, **SOFTWARE)
         assert (body.supported_features, body.finalized_features) == ((), ())

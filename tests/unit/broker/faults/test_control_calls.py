@@ -63,6 +63,12 @@ def test_python_s_arguments_and_the_file_s_are_one_call() -> None:
     ("control", "arguments", "message"),
     [
         ("explode", {}, "there is no control 'explode': there are fail_next, "),
+        (["delay"], {}, "there is no control ['delay']"),
+        ("delay", 5, "delay: the arguments are an object, by their names"),
+        ("delay", {"api": [1], "seconds": 1}, "api=[1]: there is no such API"),
+        ("delay", {"api": "PRODUCE", "seconds": 10**400}, "it is a number"),
+        ("fail_next", {"api": "PRODUCE", "error": {}}, "error={}: no error that a broker sends has this name"),
+        ("fail_next", {"api": "PRODUCE", "error": ["a"]}, "error=['a']: no error that a broker sends has this name"),
         ("delay", {"api": "PRODUCE"}, "delay: seconds is missing"),
         ("delay", {"api": "PRODUCE", "seconds": None}, "delay: seconds is missing"),
         ("delay", {"api": "PRODUCE", "seconds": -1}, "seconds=-1: it is from 0 to 3600"),
@@ -80,9 +86,7 @@ def test_python_s_arguments_and_the_file_s_are_one_call() -> None:
         ("set_leader", {"topic": "", "partition": 0, "node_id": 1}, "topic='': it is a text that is not empty"),
     ],
 )
-def test_a_wrong_call_is_refused_with_the_value_and_its_limit(
-    control: str, arguments: dict[str, Any], message: str
-) -> None:
+def test_a_wrong_call_is_refused_with_the_value_and_its_limit(control: Any, arguments: Any, message: str) -> None:
     with pytest.raises(ValueError) as raised:
         ControlCall.of(control, arguments)
     assert message in str(raised.value)

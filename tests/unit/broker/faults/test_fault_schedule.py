@@ -84,7 +84,11 @@ def test_faults_of_a_file_may_be_in_any_order() -> None:
         ({"seconds": 1, "faults": [{"at": 2, "control": "clear"}]}, "at=2.0: a fault comes from 0 to 1 s"),
         ({"seconds": 1, "faults": [{"at": "soon", "control": "clear"}]}, "fault 0: at='soon': write a number"),
         ({"seconds": 1, "faults": [{"at": 0, "control": "boom"}]}, "fault 0: there is no control 'boom'"),
-        ({"seconds": 1, "faults": [7]}, "fault 0: "),
+        ({"seconds": 1, "faults": [7]}, 'fault 0: it is an object with "at", "control" and "arguments"'),
+        ({"seconds": 10**400, "faults": []}, "write a number"),
+        ({"seconds": 1, "faults": [{"at": 10**400, "control": "clear"}]}, "write a number of seconds"),
+        ({"seconds": 1, "faults": [{"at": 0, "control": ["clear"]}]}, "fault 0: there is no control ['clear']"),
+        ({"seconds": 1, "faults": [{"at": 0, "control": "clear", "arguments": 5}]}, "fault 0: clear: the arguments"),
         ({"seconds": 1, "faults": [{"at": 0, "control": "clear"}] * 10_001}, "10001 faults: a schedule has at most"),
     ],
 )

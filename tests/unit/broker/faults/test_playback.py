@@ -104,6 +104,6 @@ async def test_a_waiter_that_gives_up_ends_nothing() -> None:
 
 
 @pytest.mark.parametrize("speed", [0, -1, float("nan"), float("inf")])
-async def test_a_speed_that_is_none_is_refused(speed: float) -> None:
+async def test_an_invalid_speed_is_refused(speed: float) -> None:
     with pytest.raises(ValueError, match="speed="):
         Playback(schedule((1, "clear")), Player().apply, speed=speed)

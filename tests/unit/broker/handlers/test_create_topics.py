@@ -152,6 +152,8 @@ async def test_a_request_adds_ten_thousand_partitions_at_most() -> None:
 
 @pytest.mark.parametrize(("size", "code"), [(32_686, 17), (32_687, -1)])
 @pytest.mark.parametrize("version", [4, 7])
-async def test_an_error_whose_text_no_response_can_have_is_an_unknown_one(version: int, size: int, code: int) -> None:
+async def test_an_error_with_a_message_too_long_for_a_response_becomes_an_unknown_error(
+    version: int, size: int, code: int
+) -> None:
     async with socketless_node() as node:
         assert codes(create(node, {"name": "x" * size}, version=version)) == [code]

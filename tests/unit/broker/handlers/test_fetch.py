@@ -180,7 +180,7 @@ async def test_a_session_tells_only_news(harness: Harness, version: int) -> None
     assert go_on(5).error_code == 70
 
 
-async def test_an_error_is_told_again_and_again(harness: Harness) -> None:
+async def test_an_error_is_reported_in_every_response(harness: Harness) -> None:
     session_id = fetch(harness, 0, session_epoch=0).session_id
     harness.topics.set_leader("t", 0, 2)
     for epoch in (1, 2):

@@ -117,7 +117,7 @@ async def test_refused_records_are_named(harness: Harness, version: int) -> None
     assert "without key" in answer.record_errors[0].batch_index_error_message
 
 
-async def test_log_append_time_is_told(harness: Harness) -> None:
+async def test_log_append_time_is_returned(harness: Harness) -> None:
     harness.topics.alter_config("t", {"message.timestamp.type": "LogAppendTime"})
     (answer,) = produce(harness, make_batch())
     (record,) = log_of(harness.topics).records()

@@ -373,7 +373,7 @@ async def test_groups_are_listed_by_right(guarded: Harness) -> None:
     assert listed() == {"g", "h"}
 
 
-async def test_authorized_operations_are_told_on_request(guarded: Harness) -> None:
+async def test_authorized_operations_are_returned_on_request(guarded: Harness) -> None:
     allow(guarded, (O.WRITE, R.TOPIC, "t"), (O.DESCRIBE, R.CLUSTER, "kafka-cluster"), (O.ALL, R.GROUP, "g"))
     bits = 1 << O.WRITE | 1 << O.DESCRIBE
     asked: dict[str, Any] = {"topics": [{"name": "t"}], "include_topic_authorized_operations": True}

@@ -229,7 +229,7 @@ async def test_an_unknown_topic_id_and_an_unknown_partition_have_their_errors(sh
     assert codes(fetch(shared, 1)) in ([3, 0], [0, 3])
 
 
-async def test_a_partition_whose_answer_was_an_error_is_told_of_when_it_is_well(shared: Harness) -> None:
+async def test_a_partition_whose_answer_was_an_error_is_reported_once_it_has_recovered(shared: Harness) -> None:
     place = topic_of(shared.topics).partitions[0]
     place.leader = 2
     assert codes(fetch(shared, 0)) == [6]
@@ -238,7 +238,7 @@ async def test_a_partition_whose_answer_was_an_error_is_told_of_when_it_is_well(
     assert codes(fetch(shared, 2)) == []
 
 
-async def test_a_partition_is_told_of_once_and_then_with_records_only(shared: Harness) -> None:
+async def test_a_partition_is_reported_once_and_then_with_records_only(shared: Harness) -> None:
     shared.topics.add_partitions("t", 4)
     topic = topic_of(shared.topics)
     for partition in topic.partitions:

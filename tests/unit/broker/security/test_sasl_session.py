@@ -104,7 +104,7 @@ def test_nothing_else_may_come_between(api_key: int) -> None:
     assert session.is_failed
 
 
-def test_versions_are_told_once() -> None:
+def test_api_versions_are_answered_once() -> None:
     session = SaslSession(Settings())
     session.admit(ApiKey.API_VERSIONS, 0.0)  # of a version we do not have: it was refused and comes again
     session.admit(ApiKey.API_VERSIONS, 0.0)

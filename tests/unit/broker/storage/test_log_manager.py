@@ -91,7 +91,7 @@ def test_a_segment_that_is_old_is_compacted_as_well(logs: Logs) -> None:
     assert logs.values("c") == [b"2"]
 
 
-def test_a_log_that_cannot_be_cleaned_keeps_none_of_the_others_from_it(
+def test_a_log_that_cannot_be_cleaned_does_not_keep_the_others_from_being_cleaned(
     logs: Logs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     logs.topics.create("u", 1)

@@ -150,6 +150,29 @@ def test_every_move_of_a_leader_raises_the_epoch(registry: TopicRegistry) -> Non
     assert told == [partition] * 3
 
 
+def test_a_partition_that_has_no_leader_on_purpose_gets_none_when_a_node_starts(registry: TopicRegistry) -> None:
+    """It was undone by whichever node came back: one of a schedule, too."""
+    partition = registry.create("t", 1, replication_factor=3).partitions[0]
+    for give_leader in (
+        lambda: registry.set_leader("t", 0, 2),
+        lambda: registry.elect(partition, 2),
+        lambda: registry.reassign("t", 0, [2, 3]),
+    ):
+        registry.set_leader("t", 0, None)
+        registry.node_stopped(3)
+        registry.node_started(3)
+        leaders = [partition.leader]
+        give_leader()
+        leaders.append(partition.leader)
+        for node_id in (1, 3, 2):
+            registry.node_stopped(node_id)
+        leaders.append(partition.leader)
+        for node_id in (2, 3, 1):
+            registry.node_started(node_id)
+        leaders.append(partition.leader)
+        assert leaders == [None, 2, None, 2]
+
+
 def test_only_a_node_that_exists_can_lead(registry: TopicRegistry) -> None:
     registry.create("t", 1)
     with pytest.raises(InvalidReplicaAssignmentError):

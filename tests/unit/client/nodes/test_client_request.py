@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
@@ -12,7 +14,8 @@ REQUEST = ClientRequest(1, ApiKey.METADATA)
 
 
 def test_a_body_is_given_and_an_error_raised_with_a_fresh_traceback() -> None:
-    assert ClientResponse(REQUEST, 1, "body").body_or_raise() == "body"
+    body: Any = "body"
+    assert ClientResponse(REQUEST, 1, body).body_or_raise() is body
     error = KafkaError("no")
     response = ClientResponse(REQUEST, 1, error=error)
     for _ in range(2):
@@ -55,6 +58,7 @@ def test_without_functions_kio_makes_and_reads_the_message() -> None:
     header, body = decode_request(bytes(frame)[4:])
     assert (header.correlation_id, body.__version__) == (3, 4)
     answer = encode_response(build_response(ApiKey.LIST_GROUPS, 4, error_code=0, groups=()), 3)
-    assert request.read(4, answer[4:]).error_code == 0
+    read: Any = request.read(4, answer[4:])
+    assert read.error_code == 0
     request.hand_out(ClientResponse(request, 4))  # nobody is told
     assert REQUEST.frame(9, 3, "me") == ()

@@ -10,7 +10,6 @@ from aiokafkapy.client.nodes.connection_states import (
     ClusterConnectionStates,
     ConnectionState,
     NodeConnectionState,
-    format_address,
 )
 from aiokafkapy.common import ExponentialBackoff, Node
 from aiokafkapy.errors import AuthenticationFailedError, IllegalTransitionError
@@ -155,7 +154,7 @@ def test_refused_credentials_are_kept_until_the_next_attempt(
     assert states.authentication_error(1) is None
 
 
-def test_a_node_at_another_address_starts_anew(states: ClusterConnectionStates, clock: VirtualClock) -> None:
+def test_a_node_at_another_address_starts_over(states: ClusterConnectionStates, clock: VirtualClock) -> None:
     for _ in range(5):
         states.connecting(NODE, clock.time())
         states.disconnected(1, clock.time())
@@ -201,11 +200,6 @@ class TestAddresses:
         states.ready(1)
         states.disconnected(1, clock.time())
         assert states.connecting(NODE, clock.time()).needs_resolution
-
-
-def test_ipv6_hosts_stand_in_brackets() -> None:
-    assert format_address("::1", 1) == "[::1]:1"
-    assert format_address("h", 1) == "h:1"
 
 
 @pytest.mark.parametrize(

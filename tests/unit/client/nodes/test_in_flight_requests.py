@@ -84,9 +84,10 @@ def test_time_outs_are_looked_for_in_all_requests(in_flight: InFlightRequests) -
 
 def test_an_entry_makes_its_own_outcomes() -> None:
     made = entry(0, deadline=40.0)
-    completed = made.completed("body", 11.5)
-    assert (completed.body, completed.latency, completed.disconnected, completed.error) == ("body", 1.5, False, None)
-    assert completed.body_or_raise() == "body"
+    body: Any = "body"
+    completed = made.completed(body, 11.5)
+    assert (completed.body, completed.latency, completed.disconnected, completed.error) == (body, 1.5, False, None)
+    assert completed.body_or_raise() is body
     lost = made.disconnected(11.0)
     assert lost.disconnected
     assert not lost.timed_out

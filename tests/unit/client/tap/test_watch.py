@@ -87,7 +87,7 @@ async def test_an_idle_connection_ends_without_an_error(make_client: MakeClient)
     }
 
 
-async def test_an_attempt_that_fails_is_told_with_the_error(make_client: MakeClient, cluster: FakeCluster) -> None:
+async def test_an_attempt_that_fails_is_reported_with_the_error(make_client: MakeClient, cluster: FakeCluster) -> None:
     recorder = Recorder()
     cluster[2].behaviour = "refuse"
     under_test = await make_client(observers=[recorder]).started()
@@ -175,7 +175,7 @@ async def test_every_request_that_was_sent_is_done_once(make_client: MakeClient,
     assert sorted(done) == sorted(sent)
 
 
-async def test_throttling_is_told(make_client: MakeClient, cluster: FakeCluster) -> None:
+async def test_throttling_is_reported(make_client: MakeClient, cluster: FakeCluster) -> None:
     recorder = Recorder()
     under_test = await make_client(observers=[recorder]).connected(1)
     post(under_test)

@@ -91,7 +91,7 @@ def test_long_lists_and_texts_are_cut() -> None:
     assert len(described(b"x" * 10_000, payloads=True)) < MOST_CHARACTERS + 20
 
 
-def test_a_record_that_cannot_be_decoded_is_told_and_harms_nothing() -> None:
+def test_a_record_that_cannot_be_decoded_is_noted_and_harms_nothing() -> None:
     lines: Lines = []
     tap = WireTap(lines.append)
     entry = InFlightRequest(ClientRequest(1, ApiKey.METADATA), 12, 7, None, 0.0, 30.0)

@@ -101,7 +101,7 @@ async def test_connections_are_counted_when_they_are_made_and_when_their_socket_
     assert counts.created.total == 3, "an attempt is none"
 
 
-async def test_a_network_failure_is_told_and_not_raised(setting: Setting) -> None:
+async def test_a_network_failure_is_reported_and_not_raised(setting: Setting) -> None:
     setting.outcome = ConnectionRefusedError("no")
     await setting.begin()
     ((node_id, error),) = setting.failed
@@ -111,7 +111,7 @@ async def test_a_network_failure_is_told_and_not_raised(setting: Setting) -> Non
     await setting.sockets.wait_closed()
 
 
-async def test_another_error_is_told_without_its_text(setting: Setting) -> None:
+async def test_another_error_is_reported_without_its_text(setting: Setting) -> None:
     """python-socks had a password in one; asyncio logged it, as that of a task that nobody awaits."""
     setting.outcome = UnicodeEncodeError("latin-1", "alice:s3cr\u20ac", 10, 11, "no")
     setting.sockets.connect(NODE, NodeConnectionState("one", 1))
@@ -128,7 +128,7 @@ async def test_another_error_is_told_without_its_text(setting: Setting) -> None:
     await setting.sockets.wait_closed()
 
 
-async def test_a_file_that_is_gone_is_told_in_our_words(setting: Setting) -> None:
+async def test_a_missing_file_is_reported_in_our_words(setting: Setting) -> None:
     setting.outcome = ConfigurationError("ssl_truststore_location: there is no such file")
     await setting.begin()
     assert setting.failed == [(1, setting.outcome)]

@@ -116,14 +116,16 @@ def test_frames_are_cut_from_any_fragments(connection: BrokerConnection, owner: 
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), MAX_RESPONSE_SIZE + 1, 2**31 - 1])
-def test_a_size_that_cannot_be_is_told_and_nothing_is_kept_for_it(
+def test_an_impossible_size_is_reported_and_nothing_is_kept_for_it(
     connection: BrokerConnection, owner: Owner, size: int
 ) -> None:
     connection.data_received(size.to_bytes(4, "big", signed=True))
     assert isinstance(owner.events[-1], MalformedFrameError)
 
 
-def test_losing_it_is_told_with_the_reason(connection: BrokerConnection, owner: Owner, transport: Transport) -> None:
+def test_losing_it_is_reported_with_the_reason(
+    connection: BrokerConnection, owner: Owner, transport: Transport
+) -> None:
     error = ConnectionResetError()
     connection.connection_lost(error)
     assert owner.events[-1] == ("lost", error)

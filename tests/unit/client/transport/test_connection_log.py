@@ -27,7 +27,7 @@ def test_an_outage_of_a_minute_writes_about_ten_lines_a_broker(
         assert shown >= 500
 
 
-def test_the_end_of_an_outage_is_told_with_the_lines_left_out(
+def test_the_end_of_an_outage_is_logged_with_the_number_of_lines_left_out(
     log: ConnectionLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     log.ready(1, "h:1")

@@ -20,7 +20,7 @@ def test_each_failure_in_a_row_holds_longer_up_to_a_limit() -> None:
     assert holds.active(105.0) == set()
 
 
-def test_a_success_begins_anew_and_concerns_no_other() -> None:
+def test_a_success_starts_over_and_concerns_no_other() -> None:
     holds = new_holds()
     for what in (T, T, U, U):
         holds.hold(what, 0.0)

@@ -26,7 +26,7 @@ def test_without_the_extra_it_says_what_to_install() -> None:
     assert done.stderr.strip().endswith("an asynchronous driver: pip install 'aiokafkapy[outbox]'")
 
 
-def test_keys_are_locked_once_each_in_one_order_and_the_commit_is_told() -> None:
+def test_keys_are_locked_once_each_in_one_order_and_the_commit_is_announced() -> None:
     (lock, locks), (notify, channel) = statements(Outbox(outbox_table(sa.MetaData())), *KEYED)
     assert (lock, notify) == ("SELECT count", "SELECT pg_notify")
     assert isinstance(locks, dict)

@@ -65,6 +65,6 @@ def test_a_number_of_shards_that_cannot_be_is_refused(shards: Any) -> None:
         outbox_table(sa.MetaData(), shards=shards)
 
 
-def test_another_table_is_none_of_an_outbox() -> None:
+def test_a_table_that_outbox_table_did_not_make_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="'orders' is none of an outbox: make it with outbox_table"):
         shards_of(sa.Table("orders", sa.MetaData()))

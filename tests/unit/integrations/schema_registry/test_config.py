@@ -42,7 +42,7 @@ def test_credentials_are_taken_out_of_a_url() -> None:
         ("https://a", {"ssl_truststore_location": "/not/there.pem"}, "ssl_truststore_location"),
     ],
 )
-def test_a_wrong_option_is_told_and_no_secret_with_it(url: Any, options: Any, wanted: str) -> None:
+def test_a_wrong_option_is_named_and_no_secret_is_shown(url: Any, options: Any, wanted: str) -> None:
     with pytest.raises(ConfigurationError, match=wanted) as caught:
         make_config(url, None, options)
     assert "secret" not in str(caught.value)

@@ -45,6 +45,6 @@ def test_a_schema_with_its_contract_comes_back_from_json_and_is_hashable() -> No
 
 
 @pytest.mark.parametrize("wrong", [{"mode": "SOMETIMES"}, {"kind": "MAYBE"}])
-def test_a_rule_that_is_none_of_confluents_says_its_name(wrong: dict[str, Any]) -> None:
+def test_an_invalid_rule_is_refused_by_its_name(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="'odd'"):
         Rule.from_json({"name": "odd", "type": "CEL"} | wrong)

@@ -1,9 +1,12 @@
-"""aiokafkapy.integrations.schema_registry.serializer: options that contradict each other, and lazy imports."""
+"""aiokafkapy.integrations.schema_registry.serializer: options that contradict each other, lazy imports, and questions
+that are asked once and beside the records."""
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -15,9 +18,15 @@ from aiokafkapy.integrations.schema_registry import (
     AvroSerializer,
     JsonSchemaSerializer,
     ProtobufSerializer,
+    RegistryUnavailableError,
     Schema,
     SchemaRegistryClient,
+    SchemaRules,
+    SchemaRulesError,
 )
+from aiokafkapy.integrations.schema_registry import serializer as serializer_module
+from tests.unit.integrations.schema_registry.fakes import MINE, NEW, Executor, FakeTransport, fake_registry
+from tests.unit.virtual_time import elapsed, on_virtual_time
 
 URL = "http://localhost:1"
 SEVEN: Any = 7
@@ -58,7 +67,7 @@ def test_a_schema_is_needed_unless_the_latest_is_used() -> None:
         lambda registry: ProtobufSerializer(registry, NO_MESSAGE),
     ],
 )
-def test_a_schema_that_cannot_be_read_is_told_at_once(make: Any) -> None:
+def test_a_schema_that_cannot_be_read_raises_at_once(make: Any) -> None:
     with pytest.raises(ConfigurationError):
         make(SchemaRegistryClient(URL))
 
@@ -106,3 +115,143 @@ def test_a_missing_library_names_the_extra_that_has_it(library: str, statement: 
     program = f"import sys; sys.modules[{library!r}] = None; {statement}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert f"pip install 'aiokafkapy[{extra}]'" in done.stderr.splitlines()[-1], done.stderr
+
+
+# asking, once and beside the records
+
+DATA = {"id": 1, "n": 2}
+
+
+def latest_serializer(
+    monkeypatch: pytest.MonkeyPatch, *, ttl_ms: int = 60_000, **options: Any
+) -> tuple[AvroSerializer[Any], FakeTransport]:
+    """A serializer by the newest version, on virtual time."""
+    monkeypatch.setattr(serializer_module, "monotonic", lambda: asyncio.get_running_loop().time())
+    registry, transport = fake_registry(latest_cache_ttl_ms=ttl_ms)
+    return AvroSerializer(registry, use_latest_version=True, **options), transport
+
+
+async def written_by(serializer: AvroSerializer[Any]) -> bytes:
+    found = serializer("orders", DATA)
+    return found if isinstance(found, bytes) else await found
+
+
+def schema_id_at_once(serializer: AvroSerializer[Any]) -> int | None:
+    """By which schema a record is written that cannot wait; None where it would have to, as for ``send_nowait``."""
+    written = serializer("orders", DATA)
+    if isinstance(written, bytes):
+        return written[4]
+    assert isinstance(written, Coroutine)
+    written.close()
+    return None
+
+
+@on_virtual_time
+async def test_a_version_that_was_believed_long_enough_is_looked_up_beside_the_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    serializer, transport = latest_serializer(monkeypatch)
+    await serializer.prepare("orders")
+    transport.publish(NEW)
+    await elapsed(59)
+    assert schema_id_at_once(serializer) == 1
+    assert transport.requests == 1
+    await elapsed(2)
+    assert [schema_id_at_once(serializer) for _ in range(3)] == [1, 1, 1]
+    await elapsed(1.5)
+    assert schema_id_at_once(serializer) == 2
+    assert transport.requests == 2
+
+
+@on_virtual_time
+async def test_no_record_waits_for_a_registry_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    serializer, transport = latest_serializer(monkeypatch)
+    await serializer.prepare("orders")
+    transport.error, transport.seconds = RegistryUnavailableError("away"), 30.0
+    for _ in range(600):
+        await elapsed(1)
+        assert schema_id_at_once(serializer) == 1
+    assert 5 <= transport.requests <= 9  # one for each time that it is believed again
+    with pytest.raises(RegistryUnavailableError):
+        await serializer.prepare("orders")
+
+
+@on_virtual_time
+async def test_after_a_refusal_no_record_goes_by_the_version_before_until_there_is_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    serializer, transport = latest_serializer(monkeypatch)
+    await serializer.prepare("orders")
+    transport.publish(NEW, ruleSet={"domainRules": [{"name": "odd", "type": "ODD", "kind": "TRANSFORM"}]})
+    await elapsed(60)
+    assert schema_id_at_once(serializer) == 1
+    await elapsed(2)
+    with pytest.raises(SchemaRulesError):
+        await written_by(serializer)
+    transport.publish(NEW)
+    await elapsed(60)
+    assert schema_id_at_once(serializer) is None
+    await elapsed(2)
+    assert schema_id_at_once(serializer) == 3  # though nobody could wait
+
+
+@on_virtual_time
+async def test_a_version_is_believed_from_its_answer_on_and_not_from_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    serializer, transport = latest_serializer(monkeypatch)
+    await serializer._registry.latest("orders-value")
+    await elapsed(50)
+    await serializer.prepare("orders")  # an answer of 50 s ago
+    transport.publish(NEW)
+    await elapsed(11)
+    schema_id_at_once(serializer)
+    await elapsed(2)
+    assert schema_id_at_once(serializer) == 2
+
+
+@on_virtual_time
+async def test_where_nothing_is_believed_each_record_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    serializer, transport = latest_serializer(monkeypatch, ttl_ms=0)
+    await serializer.prepare("orders")
+    transport.publish(NEW)
+    assert (await written_by(serializer))[4] == 2
+    assert transport.requests == 2
+
+
+async def test_in_a_thread_a_version_that_is_over_is_looked_up_where_the_loop_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    serializer, transport = latest_serializer(monkeypatch)
+    now, transport.seconds = 0.0, 0.0
+    monkeypatch.setattr(serializer_module, "monotonic", lambda: now)
+    await serializer.prepare("orders")
+    now = 60.0
+    written = await asyncio.to_thread(serializer, "orders", DATA)
+    assert not isinstance(written, bytes)
+    assert (await written)[4] == 1
+
+
+@on_virtual_time
+async def test_the_rules_of_many_waiting_records_are_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = Executor()
+    rules = SchemaRules(executors={"MINE": executor})
+    serializer, transport = latest_serializer(monkeypatch, rules=rules)
+    transport.publish(NEW, ruleSet=MINE)
+    assert len(set(await asyncio.gather(*(written_by(serializer) for _ in range(200))))) == 1
+    assert (executor.prepared, transport.requests) == (1, 1)
+    for _ in range(10):  # the same version is looked up again, and its rules stay ready
+        await elapsed(30)
+        assert schema_id_at_once(serializer) == 2
+    assert transport.requests > 3
+    assert executor.prepared == 1
+
+
+@on_virtual_time
+async def test_keys_that_are_over_are_fetched_beside_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = Executor(seconds=30)
+    serializer, transport = latest_serializer(monkeypatch, rules=SchemaRules(executors={"MINE": executor}))
+    transport.publish(NEW, ruleSet=MINE)
+    await serializer.prepare("orders")
+    await elapsed(31)
+    assert [schema_id_at_once(serializer) for _ in range(3)] == [2, 2, 2]
+    await elapsed(2)
+    assert executor.prepared == 2

@@ -50,6 +50,13 @@ def test_the_header_comes_before_the_prefix() -> None:
     assert (found.id, bytes(rest)) == (7, b"data")
 
 
+def test_of_several_headers_the_last_counts() -> None:
+    """A record whose headers are those of another, which was read, has that one's first."""
+    forwarded = (VALUE_SCHEMA_ID, guid_header("00000000-0000-0000-0000-000000000001"))
+    found, _ = find_schema_id(b"data", [forwarded, (VALUE_SCHEMA_ID, guid_header(GUID)), (VALUE_SCHEMA_ID, None)])
+    assert found.guid == GUID
+
+
 @pytest.mark.parametrize("data", [b"", b"{}", b"\x02abcd", b"\x00\x00\x00", b"\x01" + bytes(15)])
 def test_bytes_without_an_id_are_refused(data: bytes) -> None:
     with pytest.raises(WireFormatError, match="the value"):

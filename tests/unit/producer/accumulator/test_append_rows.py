@@ -152,7 +152,7 @@ def test_a_full_batch_wakes_the_sender() -> None:
     assert harness.wakeups > before
 
 
-def test_the_sticky_partition_is_told_and_changes_when_it_has_its_share() -> None:
+def test_the_sticky_partition_is_returned_and_changes_when_it_has_its_share() -> None:
     harness = Harness(batch_size=1000)
     first = harness.accumulator.appender.sticky_partition("t", 0, harness.cluster)
     assert harness.accumulator.appender.sticky_partition("t", 500, harness.cluster) == first

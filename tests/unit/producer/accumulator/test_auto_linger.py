@@ -65,7 +65,7 @@ def test_its_bound_is_the_round_trip_within_bounds(round_trip: float, most: floa
 
 
 @pytest.mark.parametrize("rate", [3_000, 50_000, 5_000_000])
-def test_after_a_few_milliseconds_of_quiet_it_is_none_again(rate: float) -> None:
+def test_after_a_few_milliseconds_of_quiet_there_is_no_linger_again(rate: float) -> None:
     for step in (0.0005, LONGEST_MEMORY):
         rig = Rig()
         assert rig.flow(rate, 0.1) > 0

@@ -125,7 +125,7 @@ class TestCompression:
         assert not any(batch.builder.is_sealed for batch in left)
         harness.check()
 
-    def test_without_memory_for_a_thread_one_goes_there_all_the_same(self) -> None:
+    def test_without_memory_for_a_thread_one_batch_still_goes_there(self) -> None:
         harness = Harness({"t": [1] * 2}, compression_type="gzip", batch_size=64 * KIB, buffer_memory=90 * KIB)
         harness.append_ok(LARGE, 0)
         harness.append_ok(LARGE, 1)

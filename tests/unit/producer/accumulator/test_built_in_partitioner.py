@@ -118,7 +118,7 @@ class TestStickyRecords:
         full = [batch.size / (16 * 1024) for batch in batches]
         assert sum(full) / len(full) >= 0.9
 
-    def test_a_partition_that_records_with_keys_keep_open_is_left_all_the_same(self) -> None:
+    def test_a_partition_that_records_with_keys_keep_open_is_still_left(self) -> None:
         harness = Harness({"t": [1] * 4}, batch_size=1000, partitioner_adaptive_partitioning_enable=False)
         places = set()
         for _ in range(200):

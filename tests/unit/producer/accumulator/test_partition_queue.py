@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafkapy.common import NO_LEADER
+from aiokafkapy.producer.accumulator.built_in_partitioner import BuiltInPartitioner
 from aiokafkapy.producer.accumulator.partition_queue import PartitionQueue, TopicInfo
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
 from aiokafkapy.record.builder import RecordBatchBuilder
@@ -75,7 +76,7 @@ class TestLeader:
 
 
 def test_a_topic_makes_the_queue_of_a_partition_when_it_is_first_asked_for() -> None:
-    info = TopicInfo("t", None)
+    info = TopicInfo("t", BuiltInPartitioner("t"))
     assert info.queue_sizes([3, 0]) == [0, 0]
     assert info.queues == []
     queue = info.queue(3)

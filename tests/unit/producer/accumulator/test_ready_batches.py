@@ -130,7 +130,7 @@ class TestReady:
         harness.in_flight = {}
         assert harness.ready().ready_nodes == {1}
 
-    def test_topics_without_a_leader_are_told_and_hold_up_no_other(self) -> None:
+    def test_topics_without_a_leader_are_reported_and_hold_up_no_other(self) -> None:
         harness = Harness({"t": [1, NO_LEADER], "u": [99]})
         harness.append_ok(partition=0)
         harness.append_ok(partition=1)

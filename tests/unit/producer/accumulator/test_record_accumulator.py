@@ -639,7 +639,7 @@ class TestTopicsOfTheirOwn:
         assert harness.ready().ready_nodes == {1}
         assert [batch.topic_partition.topic for batch in harness.drain()] == ["u"]
 
-    def test_a_topic_without_linger_waits_for_none_of_the_others(self) -> None:
+    def test_a_topic_without_linger_does_not_wait_for_the_others(self) -> None:
         harness = Harness({"t": [1], "u": [1]}, linger_ms=1000, topics={"u": {"linger_ms": 0}})
         harness.append_ok(topic="t")
         assert harness.ready().ready_nodes == set()
@@ -728,7 +728,7 @@ class TestAccounts:
         assert accumulator.pending == 0
         assert harness.pool.held == 0
 
-    def test_counters_are_told(self) -> None:
+    def test_counters_show_the_state_of_the_buffer(self) -> None:
         harness = Harness(buffer_memory=1 << 20)
         harness.append_ok(b"x" * 100)
         accumulator = harness.accumulator

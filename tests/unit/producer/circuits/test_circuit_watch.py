@@ -26,6 +26,13 @@ from ..accumulator_harness import T0
 ERROR = DeliveryTimeoutError("no outcome", topic="t")
 
 
+def late(cause: Exception) -> DeliveryTimeoutError:
+    """The error of a record whose own time was over."""
+    error = DeliveryTimeoutError("late", topic="t")
+    error.__cause__ = cause
+    return error
+
+
 class Next:
     """In the place of a BatchWatch."""
 
@@ -102,6 +109,11 @@ def test_without_one_nothing_is_missing() -> None:
         (MetadataTimeoutError("x"), False),
         (BufferExhaustedError("x", topic="t"), False),
         (KafkaTimeoutError("a serializer", topic="t"), False),
+        (MetadataTimeoutError("no such partition", topic="t", partition=7), False),
+        (late(MetadataTimeoutError("no such partition", topic="t", partition=7)), False),
+        (late(KafkaTimeoutError("a serializer", topic="t")), False),
+        (late(MetadataTimeoutError("x", topic="t")), True),
+        (late(BufferExhaustedError("x", topic="t")), True),
     ],
 )
 def test_of_records_that_waited_those_count_that_the_cluster_kept_waiting(error: Any, counts: bool) -> None:

@@ -58,7 +58,7 @@ class Rig:
         return [status.state for _, status in self.told]
 
 
-def test_failures_in_a_row_open_it_and_a_success_between_them_begins_anew() -> None:
+def test_failures_in_a_row_open_it_and_a_success_between_them_resets_the_count() -> None:
     rig = Rig()
     rig.fail(2)
     rig.succeed()
@@ -140,6 +140,24 @@ def test_a_probe_that_was_refused_for_a_reason_of_its_own_is_given_back() -> Non
     assert rig.circuits.statuses(rig.now)[0].retry_in == 0.0
     assert rig.takes()
     assert not rig.takes()
+
+
+def test_while_calls_go_to_the_spool_they_are_let_through_and_failures_do_not_count() -> None:
+    rig = Rig()
+    rig.fail(3)
+    away = {"t", "u"}
+    rig.circuits.goes_elsewhere = away.__contains__
+    rig.fail(5)
+    rig.fail(5, topic="u")
+    assert rig.circuits.lets_through("t")
+    assert [rig.takes() for _ in range(3)] == [True] * 3
+    assert rig.circuits.statuses(rig.now)[0].failures == 3
+    rig.now += 1.0
+    assert rig.takes()
+    rig.circuits.give_back("t")
+    away.clear()
+    assert rig.takes("u")
+    assert [rig.takes(), rig.takes()] == [True, False], "one probe"
 
 
 def test_a_record_accepted_before_it_opened_closes_it_and_more_failures_change_nothing() -> None:

@@ -67,7 +67,7 @@ class TestLooking:
         assert [delivery.result().timestamp_ms for delivery in deliveries] == [777, 777]
         assert deliveries[0].timestamp_ms == 100
 
-    def test_an_offset_that_was_not_told_is_minus_one_for_all(self) -> None:
+    def test_an_offset_that_was_not_returned_is_minus_one_for_all(self) -> None:
         result, deliveries = pending(2)
         result.succeed(-1, -1)
         assert [delivery.result().offset for delivery in deliveries] == [-1, -1]

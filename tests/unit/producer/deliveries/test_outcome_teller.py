@@ -34,7 +34,7 @@ def teller_on(loop: FakeLoop) -> OutcomeTeller:
     return OutcomeTeller(loop)  # type: ignore[arg-type]
 
 
-def test_a_few_are_told_at_once_and_a_slice_in_each_window() -> None:
+def test_a_few_outcomes_may_be_delivered_at_once_and_a_slice_in_each_window() -> None:
     loop = FakeLoop()
     teller = teller_on(loop)
     assert teller.may_tell_now(SLICE - 1)
@@ -51,7 +51,7 @@ def test_an_error_counts_for_several_results() -> None:
     assert teller.may_tell_now(SLICE // COST_OF_ERROR, COST_OF_ERROR)
 
 
-def test_many_are_told_by_slices_in_order_and_nobody_before_them() -> None:
+def test_many_outcomes_are_delivered_by_slices_in_order_and_none_before_them() -> None:
     loop = FakeLoop()
     told: list[int] = []
     teller = teller_on(loop)

@@ -87,7 +87,7 @@ def fake_waiting() -> Iterator[FakeWaiting]:
 
 
 class TestWaiting:
-    def test_all_that_waits_is_told_once(self, fake_waiting: FakeWaiting) -> None:
+    def test_all_waiters_are_woken_once(self, fake_waiting: FakeWaiting) -> None:
         result = result_of(2)
         deliveries = [new_delivery(result, index, 0, -1, -1) for index in range(2)]
         waiters = [waiter_for(delivery) for delivery in deliveries]

@@ -78,7 +78,7 @@ def test_in_version_2_the_first_batch_adds_its_partition() -> None:
     assert not harness.transaction.is_known_to_the_broker
 
 
-def test_a_request_without_an_answer_may_have_told_the_broker() -> None:
+def test_a_request_without_an_answer_may_have_reached_the_broker() -> None:
     harness = Harness(1)
     harness.transaction.begin()
     harness.transaction.unanswered += 1
@@ -104,7 +104,7 @@ def test_in_version_1_a_batch_waits_until_its_partition_is_added() -> None:
     assert harness.transaction.new_partitions == {B}
 
 
-def test_another_epoch_starts_the_sequences_anew() -> None:
+def test_another_epoch_restarts_the_sequences() -> None:
     harness = Harness()
     harness.transaction.begin()
     batch = harness.stamped()

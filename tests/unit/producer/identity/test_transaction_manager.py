@@ -95,7 +95,7 @@ class TestTruncation:
         assert manager.handle_completed_batch(second, 4) == -1
         assert manager.handle_completed_batch(first, 1) == -1
 
-    def test_an_offset_that_nobody_told_is_none(self, manager: TransactionManager) -> None:
+    def test_an_offset_that_no_broker_returned_is_unknown(self, manager: TransactionManager) -> None:
         prime(manager)
         first, second = Batch(), Batch()
         drain(manager, first, second)
@@ -286,7 +286,9 @@ class TestEpochBump:
         assert (first.base_sequence, second.base_sequence) == (0, 10)
         assert second.producer_epoch == 1
 
-    def test_it_waits_until_a_broker_told_whether_the_first_was_written(self, manager: TransactionManager) -> None:
+    def test_it_waits_until_a_broker_has_answered_whether_the_first_was_written(
+        self, manager: TransactionManager
+    ) -> None:
         """Under another number a broker that has it would take it again."""
         prime(manager)
         first, second = Batch(), Batch()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 import pytest
 
+from aiokafkapy.cluster.cluster import Cluster
 from aiokafkapy.errors import (
     BufferExhaustedError,
     InvalidTopicError,
@@ -34,40 +36,46 @@ MAX_BLOCK = 60.0
 class Harness:
     """Admission in front of a real accumulator, on a virtual loop."""
 
-    def __init__(self, leaders: dict[str, Any] | None = None, **options: Any) -> None:
+    def __init__(self, leaders: Mapping[str, Sequence[int]] | None = None, **options: Any) -> None:
         self.clock = VirtualClock()
-        loop: Any = VirtualLoop(self.clock)
-        self.loop = loop
+        self.loop = VirtualLoop(self.clock)
+        self._asyncio_loop = cast(asyncio.AbstractEventLoop, self.loop)
         self.metadata = ProducerMetadata()
         self.metadata.bootstrap([("h", 1)])
         self.accumulator = RecordAccumulator(ProducerConfig(bootstrap_servers="h:1", **options))
-        self.chosen: list[Any] = []
-        self.admission = Admission(loop, self.metadata, self.accumulator, self, max_block=MAX_BLOCK)
+        self.chosen: list[tuple[str, object, object, object, object]] = []
+        self.choice: Callable[[], int] = lambda: UNKNOWN_PARTITION
+        self.admission = Admission(self._asyncio_loop, self.metadata, self.accumulator, self, max_block=MAX_BLOCK)
         self.accumulator.on_room = self.admission.on_room
         self.metadata.add_listener(self.admission.on_metadata_update)
         if leaders:
             self.learn(leaders)
 
-    def partition(self, topic: str, key_bytes: Any, value_bytes: Any, key: Any, value: Any, cluster: Any) -> int:
-        """Be the partitioner."""
+    def partition(
+        self, topic: str, key_bytes: object, value_bytes: object, key: object, value: object, cluster: Cluster
+    ) -> int:
+        """The partitioner's call: note the arguments, and return what ``choice`` does."""
         self.chosen.append((topic, key_bytes, value_bytes, key, value))
         return self.choice()
 
-    def choice(self) -> int:
-        return UNKNOWN_PARTITION
-
-    def learn(self, leaders: dict[str, Any], **changes: Any) -> None:
+    def learn(self, leaders: Mapping[str, Sequence[int]], **changes: object) -> None:
+        """Metadata arrives: the leaders of these topics' partitions, and other fields of the cluster."""
         self.metadata.cluster = cluster_of(leaders)
         for name, value in changes.items():
             setattr(self.metadata.cluster, name, value)
         self.admission.on_metadata_update()
         self.loop.run()
 
-    def record(self, value: Any = b"x", topic: str = "t", partition: int | None = 0, key: Any = None) -> PendingRecord:
-        return PendingRecord(self.admission, topic, key, value, partition, 1, None, loop=self.loop)
+    def record(
+        self, value: object = b"x", topic: str = "t", partition: int | None = 0, key: object = None
+    ) -> PendingRecord:
+        return PendingRecord(self.admission, topic, key, value, partition, 1, None, loop=self._asyncio_loop)
 
-    def enter(self, *args: Any, **fields: Any) -> PendingRecord:
-        record = self.record(*args, **fields)
+    def enter(
+        self, value: object = b"x", topic: str = "t", partition: int | None = 0, key: object = None
+    ) -> PendingRecord:
+        """The record after it has entered the admission, which may have accepted it."""
+        record = self.record(value, topic, partition, key)
         self.admission.enter(record, self.clock.time())
         return record
 
@@ -134,7 +142,7 @@ def test_every_exception_of_a_partitioner_fails_its_own_record(
     def choice() -> int:
         raise raised("no")
 
-    harness.choice = choice  # type: ignore[method-assign]
+    harness.choice = choice
     broken, fine, other = harness.enter(partition=None), harness.enter(b"fine"), harness.enter(topic="t2")
     harness.learn({"t": [1], "t2": [1]})
     error = broken.exception()
@@ -149,7 +157,7 @@ def test_every_exception_of_a_partitioner_fails_its_own_record(
 def test_the_partition_is_chosen_once_also_when_there_is_no_room() -> None:
     harness = Harness({"t": [1, 1]}, buffer_memory=3000, max_request_size=2000, batch_size=1000)
     choices = iter(range(100))
-    harness.choice = lambda: next(choices) % 2  # type: ignore[method-assign]
+    harness.choice = lambda: next(choices) % 2
     records = [harness.enter(b"%d" % number + b"x" * 800, partition=None) for number in range(8)]
     assert not records[-1].done()
     while not all(record.done() for record in records):
@@ -168,7 +176,7 @@ def test_a_record_whose_partition_is_chosen_already_is_not_asked_about_again() -
 def test_a_partitioner_that_takes_the_record_back_does_not_disturb_the_queue() -> None:
     harness = Harness()
     taken_back = harness.record(b"0", partition=None)
-    harness.choice = lambda: int(not taken_back.cancel())  # type: ignore[method-assign]
+    harness.choice = lambda: int(not taken_back.cancel())
     harness.admission.enter(taken_back, harness.clock.time())
     later = [harness.enter(b"%d" % number) for number in range(1, 4)]
     harness.learn({"t": [1]})
@@ -364,7 +372,7 @@ class TestGivingUp:
         ("field", "error"),
         [("invalid_topics", InvalidTopicError), ("unauthorized_topics", TopicAuthorizationFailedError)],
     )
-    def test_a_lasting_failure_is_told_at_once(self, field: str, error: type[KafkaError]) -> None:
+    def test_a_lasting_failure_is_raised_at_once(self, field: str, error: type[KafkaError]) -> None:
         harness = Harness()
         record = harness.enter()
         harness.learn({}, **{field: frozenset({"t"})})

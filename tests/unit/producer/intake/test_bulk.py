@@ -232,6 +232,6 @@ class TestOutcomes:
 
     async def test_values_are_not_kept(self) -> None:
         found = await self.outcomes()
-        lists = [part for part in found._parts if isinstance(part, DeliveryList)]
+        lists = [part for part in found.parts if isinstance(part, DeliveryList)]
         assert lists
         assert all(isinstance(size, int) for part in lists for size in part._values)

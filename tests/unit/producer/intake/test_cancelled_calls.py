@@ -13,7 +13,7 @@ from aiokafkapy.errors import PurgedError
 from aiokafkapy.producer.deliveries.delivery import new_delivery
 from aiokafkapy.producer.deliveries.delivery_list import DeliveryList
 from aiokafkapy.producer.deliveries.produce_request_result import ProduceRequestResult
-from aiokafkapy.producer.intake.cancelled_calls import take_back
+from aiokafkapy.producer.intake.cancelled_calls import take_back, tell_deliveries
 from aiokafkapy.producer.intake.pending_record import PendingRecord
 
 
@@ -73,3 +73,23 @@ def test_nothing_is_said_when_all_had_their_outcome() -> None:
     take_back(runtime, [records(2, done=True)], error)
     assert runtime.asked == []
     assert not hasattr(error, "__notes__")
+
+
+async def test_the_error_has_the_records_that_go_on_and_why_others_do_not() -> None:
+    def waiting() -> PendingRecord:
+        admission: Any = SimpleNamespace(on_cancelled=lambda record: None)
+        return PendingRecord(admission, "t", b"k", b"v", 0, 5, None, loop=asyncio.get_running_loop())
+
+    many, single = records(2), new_delivery(ProduceRequestResult(TopicPartition("t", 0)), 0, 1, -1, -1)
+    accepted, refused, left, open_one = waiting(), waiting(), waiting(), waiting()
+    accepted.accept(single)
+    problem, refusal = ValueError("no"), ValueError("later")
+    refused.refuse(refusal)
+    left.cancel()
+    error: Any = asyncio.CancelledError()
+    tell_deliveries(error, [many, problem, single, accepted, refused, left, open_one])
+    for _ in range(2):
+        first, second, *others = error.deliveries
+        assert not first.done()
+        assert not second.done()
+        assert others == [problem, single, single, refusal]

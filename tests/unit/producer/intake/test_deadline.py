@@ -120,7 +120,7 @@ async def test_when_it_is_over_records_have_their_outcome_before_anything_is_can
     assert not asyncio.current_task().cancelling()  # type: ignore[union-attr]
 
 
-async def test_it_ends_also_when_its_records_could_not_be_told() -> None:
+async def test_it_ends_even_when_its_records_could_not_be_expired() -> None:
     def expire(records: list[Accepted]) -> None:
         raise LookupError("a defect")
 

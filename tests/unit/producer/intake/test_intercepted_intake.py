@@ -72,7 +72,7 @@ async def test_a_record_that_must_not_wait_has_its_refusal_as_outcome() -> None:
     assert isinstance(error, MetadataNotReadyError)
 
 
-async def test_a_record_that_waits_is_told_of_when_it_is_over() -> None:
+async def test_the_outcome_of_a_record_that_waits_is_reported_later() -> None:
     runtime, interceptor = IntakeRuntime(), Interceptor()
     sender: RecordSender[bytes, bytes] = RecordSender(intercepted(interceptor, runtime))
     call = asyncio.create_task(sender.enqueue("new", b"1"))
@@ -95,7 +95,7 @@ async def test_without_a_runtime_no_interceptor_sees_a_record() -> None:
     assert interceptor.outcomes == []
 
 
-async def test_interceptors_are_shown_no_record_that_they_would_not_be_told_of() -> None:
+async def test_interceptors_are_shown_no_record_whose_outcome_they_would_not_see() -> None:
     """The runtime has ended, for example since the Sender crashed: no outcome would reach them."""
     runtime, interceptor = IntakeRuntime(), Interceptor()
     intake = intercepted(interceptor, runtime)
@@ -112,7 +112,7 @@ async def test_no_value_is_plain() -> None:
     assert not intake.takes_plain_values
 
 
-async def test_a_refused_record_is_told_of_with_a_copy_of_the_error() -> None:
+async def test_a_refused_record_is_reported_with_a_copy_of_the_error() -> None:
     runtime, interceptor = IntakeRuntime(buffer_memory=9_000, max_request_size=8_000), Interceptor()
     intake = intercepted(interceptor, runtime)
     record: Any = None

@@ -82,7 +82,7 @@ def delivery() -> tuple[ProduceRequestResult, Delivery]:
     return result, new_delivery(result, 0, 5, -1, 1)
 
 
-async def test_the_outcome_of_a_delivery_is_told() -> None:
+async def test_the_outcome_of_a_delivery_is_reported() -> None:
     watcher = Adding(b"")
     chain = ProducerInterceptors([watcher], lambda *_: None)
     result, delivered = delivery()
@@ -96,7 +96,7 @@ async def test_the_outcome_of_a_delivery_is_told() -> None:
     assert str(watcher.seen[1][1]) == "no"
 
 
-async def test_every_outcome_of_a_record_that_waits_is_told() -> None:
+async def test_every_outcome_of_a_record_that_waits_is_reported() -> None:
     watcher = Adding(b"")
     chain = ProducerInterceptors([watcher], lambda *_: None)
     waiting: list[asyncio.Future[Delivery]] = [asyncio.get_running_loop().create_future() for _ in range(3)]

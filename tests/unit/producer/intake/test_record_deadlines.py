@@ -46,7 +46,7 @@ def delivered() -> Delivery:
     return new_delivery(result, 0, 1, -1, -1)
 
 
-def test_each_is_told_of_when_its_time_is_over_in_any_order_of_arrival() -> None:
+def test_each_is_reported_when_its_time_is_over_in_any_order_of_arrival() -> None:
     harness = Harness()
     late, early, same = harness.add(3), harness.add(1), harness.add(1)
     harness.run_until(0.9)
@@ -55,6 +55,14 @@ def test_each_is_told_of_when_its_time_is_over_in_any_order_of_arrival() -> None
     assert harness.told == [(1.0, [early, same]), (3.0, [late])]
     assert len(harness.deadlines) == 0
     assert harness.loop.pending_timers == 0
+
+
+def test_who_wants_to_know_is_told_of_each_that_comes() -> None:
+    harness = Harness()
+    come: list[tuple[Any, float]] = []
+    harness.deadlines.on_add = lambda record, deadline: come.append((record, deadline - harness.began))
+    record = harness.add(3)
+    assert come == [(record, 3.0)]
 
 
 def test_nothing_is_said_of_one_that_has_its_outcome() -> None:

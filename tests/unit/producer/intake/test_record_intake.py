@@ -187,7 +187,7 @@ async def test_a_topic_may_be_a_member_of_an_enum() -> None:
     assert delivery.topic_partition.topic == "orders"
 
 
-async def test_a_topic_that_is_none_is_refused() -> None:
+async def test_an_invalid_topic_is_refused() -> None:
     taker = new_intake(IntakeRuntime())
     wrong: list[Any] = ["", None, 1, b"orders", [], ".."]
     for topic in wrong:
@@ -223,7 +223,7 @@ async def test_counts_the_records_it_took() -> None:
     assert taker.unyielded == 100 + len(b"value") + 100  # tiny ones take their time too
 
 
-async def test_the_topic_of_the_last_record_is_looked_for_anew_once_it_was_given_up() -> None:
+async def test_the_topic_of_the_last_record_is_looked_up_again_once_it_was_given_up() -> None:
     runtime = IntakeRuntime()
     taker = new_intake(runtime)
     name = "later"

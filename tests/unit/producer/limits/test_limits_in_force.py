@@ -42,7 +42,7 @@ class Limits:
         self.limits.apply("t", TopicLimits(**limits))
 
 
-async def test_a_time_that_the_topic_does_not_take_is_refused_and_told() -> None:
+async def test_a_time_that_the_topic_does_not_take_is_refused_and_reported() -> None:
     one = Limits()
     one.apply(**BOUNDED)
     assert one.state.check_time is not None

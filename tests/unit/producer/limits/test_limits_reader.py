@@ -206,7 +206,7 @@ async def test_limits_that_cannot_be_read_again_are_used_no_longer_than_said() -
     assert one.applied == [("t", limits), ("t", None)]
 
 
-async def test_limits_of_a_topic_made_anew_are_forgotten_at_once() -> None:
+async def test_limits_of_a_recreated_topic_are_forgotten_at_once() -> None:
     one = Reader()
     await one.use("t")
     partitions = one.topics.cluster.partitions_for_topic("t")
@@ -217,7 +217,7 @@ async def test_limits_of_a_topic_made_anew_are_forgotten_at_once() -> None:
     assert one.limits == [2000, None, 2000]
 
 
-async def test_acks_that_do_not_fit_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_acks_that_do_not_fit_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     one = Reader(acks=1)
     one.broker.configs["t"] = {"min.insync.replicas": "2"}
     with caplog.at_level(logging.WARNING, limits_reader.__name__):

@@ -209,7 +209,7 @@ class TestLimitsBook:
         book.noticed({"t": TopicMetadata("t", [])}, 5.0)
         assert book.next_due() == NEVER
 
-    def test_a_topic_made_anew_loses_its_limits(self) -> None:
+    def test_a_recreated_topic_loses_its_limits(self) -> None:
         book = new_book()
         first, second = bytes(15) + b"\1", bytes(15) + b"\2"
         book.use("t", 0.0)

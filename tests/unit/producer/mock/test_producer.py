@@ -255,6 +255,20 @@ class TestPartitions:
                 assert (await producer.send("t", b"", partition=6)).partition == 6
                 assert len(await producer.partitions_for("t")) == 7
 
+    async def test_records_of_a_topic_are_in_order_of_partition_and_offset_as_those_of_the_dev_broker(self) -> None:
+        order = [2, 0, 2, 1, 0]
+        wanted = [(0, 0, b"1"), (0, 1, b"4"), (1, 0, b"3"), (2, 0, b"0"), (2, 1, b"2")]
+        async with DevBroker() as broker:
+            broker.create_topic("t", 3)
+            async with KafkaProducer(broker.bootstrap_servers) as real, MockProducer(cluster={"t": 3}) as mock:
+                for producer in (real, mock):
+                    for number, partition in enumerate(order):
+                        await producer.send("t", b"%d" % number, partition=partition)
+                for has_records in (broker, mock):
+                    found = [(each.partition, each.offset, each.value) for each in has_records.records("t")]
+                    assert found == wanted
+                    assert [each.value for each in has_records.records("t", 2)] == [b"0", b"2"]
+
     async def test_a_partitioner_is_asked(self) -> None:
         nodes, parts = [Node(1, "localhost", 9092)], [PartitionInfo("t", number, 1) for number in range(3)]
         cluster = Cluster(nodes, {"t": TopicMetadata("t", parts)})
@@ -451,6 +465,8 @@ class TestTransactions:
             delivery = producer.send_nowait("t", b"one")
             producer.fence_producer()
             assert isinstance(delivery.exception(), ProducerFencedError)
+            assert not producer.health.is_healthy
+            assert producer.health.fatal_error
             for call in (producer.send("t", b""), producer.commit_transaction(), producer.begin_transaction()):
                 with pytest.raises(ProducerFencedError):
                     await call

@@ -28,7 +28,7 @@ def batch_at(created: float, records: int = 3) -> tuple[ProducerBatch, list[Any]
     return batch, deliveries
 
 
-def test_a_delivered_batch_is_told_with_its_times() -> None:
+def test_a_delivered_batch_is_reported_with_its_times() -> None:
     recorder = Recorder()
     watch = BatchWatch(Observers([recorder], VirtualClock().time), VirtualClock().time)
     batch, _ = batch_at(10.0)
@@ -52,7 +52,7 @@ def test_a_retried_batch_tells_its_attempts_and_counts_its_time_from_the_last() 
     assert (event.attempts, event.queued, event.in_flight, event.base_offset) == (3, 3.0, 0.5, -1)
 
 
-def test_a_batch_that_failed_is_told_with_the_error_sent_or_not() -> None:
+def test_a_batch_that_failed_is_reported_with_the_error_sent_or_not() -> None:
     recorder = Recorder()
     clock = VirtualClock()
     watch = BatchWatch(Observers([recorder], VirtualClock().time), clock.time)

@@ -120,7 +120,7 @@ def test_a_topics_codec_may_be_chosen_as_it_goes() -> None:
         config(compression_type="auto", compression_zstd_level=5)
 
 
-def test_priority_is_among_topics_and_changes_none_of_the_producer_s_options() -> None:
+def test_priority_is_among_topics_and_leaves_the_producer_s_options_alone() -> None:
     found = config(topics={"alerts": {"priority": "high"}, "clicks": {"priority": "normal"}, "t": {"linger_ms": 1}})
     assert found.priority_topics == {"alerts"}
     assert found.for_topic("alerts") == found

@@ -405,7 +405,7 @@ class TestGaplessGuarantee:
         harness.accumulator.close_gap(T0)
         assert_begins_anew(harness)
 
-    def test_records_written_all_the_same_are_told_so(self) -> None:
+    def test_records_that_were_written_after_all_are_reported_so(self) -> None:
         """The first one's answer was lost and its time is over; the next one's answer says that both are there."""
         harness = gapless(delivery_timeout_ms=30_000)
         first, second = fill(harness, 2)
@@ -526,7 +526,7 @@ class TestPurge:
         assert later.result().offset == 4
         assert harness.accumulator.buffered_bytes == 0
 
-    def test_one_that_waits_for_its_retry_is_in_flight_too_and_the_partition_begins_anew(self) -> None:
+    def test_one_that_waits_for_its_retry_is_in_flight_too_and_the_partition_starts_over(self) -> None:
         harness = SenderHarness()
         harness.prime()
         (delivery,) = fill(harness, 1)

@@ -110,7 +110,7 @@ def test_it_backs_off_when_round_trips_grow_and_comes_back() -> None:
     assert broker.pipelining.limits() == {NODE: MOST}
 
 
-def test_a_line_that_is_longer_from_now_on_is_learned_anew() -> None:
+def test_a_line_that_is_longer_from_now_on_is_learned_again() -> None:
     broker = Broker(0.010, constant(0.004))
     broker.run(5.0)
     broker.round_trip = 0.200
@@ -164,7 +164,7 @@ def test_a_throttle_halves_it_for_that_node_alone() -> None:
     assert pipelining.limit(7) == 1
 
 
-def test_a_lost_connection_halves_it_and_the_next_is_measured_anew() -> None:
+def test_a_lost_connection_halves_it_and_the_next_is_measured_again() -> None:
     pipelining, now = filled()
     pipelining.lost(NODE, now)
     assert pipelining.limit(NODE) == 1

@@ -98,7 +98,7 @@ def test_an_error_code_of_a_newer_broker_is_named_by_its_number() -> None:
     assert "999" in str(decision.error)
 
 
-def test_out_of_tries_the_error_itself_is_told_and_the_gap_is_not_closed() -> None:
+def test_out_of_tries_the_error_itself_is_raised_and_the_gap_is_not_closed() -> None:
     decision = outcome(6, Batch(attempts=5))
     assert decision.outcome is Outcome.FAIL
     assert isinstance(decision.error, NotLeaderOrFollowerError)

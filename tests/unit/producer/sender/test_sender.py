@@ -246,7 +246,7 @@ class TestAdaptiveInFlight:
         assert len(harness.take()) == 2
         assert harness.sender.in_flight_limits() == {1: 2}
 
-    def test_a_throttled_answer_halves_it_and_a_lost_one_has_it_measured_anew(self) -> None:
+    def test_a_throttled_answer_halves_it_and_a_lost_one_has_it_measured_again(self) -> None:
         harness = self.harness()
         harness.answer(harness.send(), latency=0.1)
         harness.run()
@@ -310,7 +310,7 @@ class TestTask:
         await asyncio.wait_for(sender.run(), 5)
         assert len(runs) == 3
 
-    async def test_a_bug_is_told_and_raised(self) -> None:
+    async def test_a_bug_is_reported_and_raised(self) -> None:
         crashes: list[BaseException] = []
         _, sender = self.sender(crashes)
         sender.run_once = lambda now: 1 / 0  # type: ignore[method-assign]
@@ -381,7 +381,7 @@ class TestTask:
             await asyncio.sleep(0)
         assert len(runs) == so_far > 1
 
-    async def test_being_cancelled_is_told(self) -> None:
+    async def test_being_cancelled_is_reported(self) -> None:
         crashes: list[BaseException] = []
         _, sender = self.sender(crashes)
         task = asyncio.create_task(sender.run())

@@ -9,7 +9,7 @@ import pytest
 from aiokafkapy import errors
 from aiokafkapy.integrations.undelivered import UndeliveredFile
 from aiokafkapy.producer.spool.format import SpooledRecord
-from aiokafkapy.producer.spool.refused import is_for_good, refused_line
+from aiokafkapy.producer.spool.refused import is_for_good, may_be_of_another, refused_line
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,11 @@ def test_only_an_error_that_would_come_again_is_for_good(error: Exception, expec
     assert is_for_good(error) is expected
 
 
+def test_an_error_of_the_whole_topic_is_each_records_own() -> None:
+    assert may_be_of_another(errors.InvalidTimestampError())
+    assert not may_be_of_another(errors.TopicAuthorizationFailedError())
+
+
 def test_the_lines_are_those_that_produce_resume_reads(tmp_path: Path) -> None:
     path = tmp_path / "refused.jsonl"
     first = SpooledRecord(1, "t", 3, 7, None, b"\xff", (("h", None), ("ü", b"x")), 99)
@@ -46,7 +51,7 @@ def test_the_lines_are_those_that_produce_resume_reads(tmp_path: Path) -> None:
     assert b'"error": "InvalidRecordError: no"' in path.read_bytes()
 
 
-def test_an_error_that_cannot_be_shown_has_a_line_all_the_same() -> None:
+def test_an_error_that_cannot_be_shown_still_has_a_line() -> None:
     class Unprintable(Exception):
         def __str__(self) -> str:
             raise LookupError("hostile")

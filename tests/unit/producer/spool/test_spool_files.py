@@ -184,6 +184,59 @@ def test_a_torn_end_is_cut_off_and_kept_beside(opened: Callable[..., SpoolFiles]
     assert opened().open().set_aside == [], "told once"
 
 
+def test_a_full_disk_keeps_the_segment_with_the_torn_end_and_the_start_goes_on(
+    opened: Callable[..., SpoolFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = opened()
+    files.open()
+    append(files, 0, 1)
+    files.close()
+    path = files.folder / segments(files)[0]
+    path.write_bytes(path.read_bytes() + b"\xa5\x5aSP half a frame")
+    content = path.read_bytes()
+
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(spool_files, "write_at", full)
+    for _ in range(2):
+        again = opened()
+        found = again.open()
+        assert (found.records, [one.kept_in for one in found.set_aside]) == (2, [path])
+        assert read(again) == [0, 1]
+        again.close()
+    assert {one.name for one in again.folder.iterdir()} == {".lock", path.name}
+    last = opened()
+    last.open()
+    monkeypatch.undo()
+    last.mark(Mark(2, 2))
+    assert path.with_name(f"{path.name}.damaged").read_bytes() == content
+    last.close()
+    assert opened().open().records == 0
+
+
+def test_what_was_read_before_an_error_of_the_disk_is_given(
+    opened: Callable[..., SpoolFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = opened(max_bytes=8 * SMALLEST_SEGMENT)
+    files.open()
+    for number in range(4):
+        append(files, number, value=bytes(SMALLEST_SEGMENT // 2 - 200))
+    real = Path.open
+
+    def breaks(path: Path, *arguments: Any) -> Any:
+        if path.name == segments(files)[1]:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(path, *arguments)
+
+    monkeypatch.setattr(Path, "open", breaks)
+    assert read(files) == [0, 1]
+    with pytest.raises(OSError, match="Input/output"):
+        read(files)
+    monkeypatch.undo()
+    assert read(files) == [2, 3]
+
+
 def test_damage_in_the_middle_is_named_and_kept_and_the_rest_is_read(opened: Callable[..., SpoolFiles]) -> None:
     files = opened()
     files.open()
@@ -201,7 +254,7 @@ def test_damage_in_the_middle_is_named_and_kept_and_the_rest_is_read(opened: Cal
     assert path.read_bytes() == data, "nothing is overwritten"
 
 
-def test_damage_that_comes_while_it_is_open_is_told_when_it_is_read(opened: Callable[..., SpoolFiles]) -> None:
+def test_damage_that_comes_while_it_is_open_is_reported_when_it_is_read(opened: Callable[..., SpoolFiles]) -> None:
     files = opened()
     files.open()
     append(files, 0)
@@ -216,17 +269,50 @@ def test_damage_that_comes_while_it_is_open_is_told_when_it_is_read(opened: Call
     assert len(set_aside) == 1
 
 
-def test_a_damaged_mark_sends_all_again(opened: Callable[..., SpoolFiles]) -> None:
+def test_with_a_damaged_mark_the_one_before_it_holds_and_all_may_have_been_sent(
+    opened: Callable[..., SpoolFiles],
+) -> None:
+    files = opened()
+    files.open()
+    append(files, 0, 1, 2, 3)
+    files.mark(Mark(1, 2))
+    files.mark(Mark(2, 3))
+    files.close()
+    path = files.folder / "sent.json"
+    path.write_bytes(path.read_bytes()[:-5])
+    for told in ([path], []):
+        again = opened()
+        found = again.open()
+        assert (found.records, found.maybe_sent, found.mark) == (3, 3, Mark(1, 4))
+        assert [one.file for one in found.set_aside] == told, "once"
+        assert read(again) == [1, 2, 3]
+        again.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"{}"])
+def test_without_any_mark_all_is_sent_again(opened: Callable[..., SpoolFiles], content: bytes) -> None:
     files = opened()
     files.open()
     append(files, 0, 1)
     files.mark(Mark(1, 2))
     files.close()
     path = files.folder / "sent.json"
-    path.write_bytes(path.read_bytes()[:-5])
+    path.write_bytes(content)
     found = opened().open()
-    assert (found.records, found.mark) == (2, Mark())
+    assert (found.records, found.maybe_sent, found.mark) == (2, 2, Mark(0, 2))
     assert [one.file for one in found.set_aside] == [path]
+
+
+def test_a_crash_between_two_marks_leaves_the_one_before(opened: Callable[..., SpoolFiles]) -> None:
+    files = opened()
+    files.open()
+    append(files, 0, 1)
+    files.mark(Mark(0, 1))
+    files.mark(Mark(1, 2))
+    files.close()
+    (files.folder / "sent.json").unlink()
+    found = opened().open()
+    assert (found.records, found.maybe_sent, found.mark) == (2, 1, Mark(0, 1))
 
 
 def test_files_that_are_not_ours_are_refused_by_name(opened: Callable[..., SpoolFiles]) -> None:
@@ -268,6 +354,32 @@ def test_a_full_disk_does_not_keep_records_from_being_sent(
     assert freed > 0
     assert error is not None
     assert segments(files) == []
+
+
+def test_refused_records_have_lines_of_their_own_after_a_full_disk_and_after_a_crash(
+    opened: Callable[..., SpoolFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = opened()
+    files.open()
+    files.refuse([b'{"key": "0"}\n'])
+
+    def fills_up(descriptor: int, data: Any, _: int) -> int:
+        monkeypatch.undo()
+        monkeypatch.setattr(spool_files, "write_at", full)
+        return os.write(descriptor, bytes(data)[:20])
+
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(spool_files, "write_at", fills_up)
+    with pytest.raises(OSError, match="No space left"):
+        files.refuse([b'{"key": "1"}\n', b'{"key": "2"}\n'])
+    monkeypatch.undo()
+    path = files.refuse([b'{"key": "1"}\n', b'{"key": "2"}\n'])
+    assert path.read_bytes() == b'{"key": "0"}\n{"key": "1"}\n{"key": "2"}\n'
+    path.write_bytes(b'{"key": "0"}\n{"ke')
+    files.refuse([b'{"key": "1"}\n'])
+    assert path.read_bytes() == b'{"key": "0"}\n{"ke\n{"key": "1"}\n'
 
 
 def test_all_is_readable_by_its_owner_alone(opened: Callable[..., SpoolFiles]) -> None:

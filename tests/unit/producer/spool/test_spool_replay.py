@@ -13,15 +13,18 @@ import pytest
 from aiokafkapy.errors import (
     DeliveryTimeoutError,
     InvalidRecordError,
+    InvalidTimestampError,
     InvalidTopicError,
     KafkaError,
     MetadataTimeoutError,
     NotLeaderOrFollowerError,
     ProducerClosedError,
+    TopicAuthorizationFailedError,
 )
 from aiokafkapy.producer.accumulator.incomplete_batches import Flush
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
 from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.spool import spool_replay
 from aiokafkapy.producer.spool.format import Mark
 from aiokafkapy.producer.spool.spool_replay import SpoolReplay
 from aiokafkapy.producer.spool.spool_runtime import SpoolRuntime
@@ -207,6 +210,31 @@ async def test_a_record_refused_for_good_makes_way(new: Callable[..., Runtime]) 
     assert json.loads(line)["value"] == "1"
 
 
+async def test_the_others_of_a_batch_that_is_refused_for_one_record_are_sent(new: Callable[..., Runtime]) -> None:
+    """A broker before 2.4 does not say which one it is."""
+    runtime = new()
+    await runtime.begin()
+    await runtime.spool_values(*numbers(3))
+    await runtime.spool_values(b"u", topic="u")
+    await runtime.spool_values(b"3")
+    runtime.outcome = lambda _: InvalidTimestampError("no") if b"1" in runtime.sent[-1] else None
+    await runtime.drain()
+    assert runtime.sent == [[*numbers(4)], [b"u"], [b"0"], [b"1"], [b"2"], [b"3"]]
+    assert (runtime.spool.refused, runtime.spool.replayed) == (1, 4)
+    (line,) = (runtime.spool.folder / "refused.jsonl").read_text().splitlines()
+    assert json.loads(line)["value"] == "1"
+
+
+async def test_a_batch_without_the_right_to_write_is_refused_as_a_whole(new: Callable[..., Runtime]) -> None:
+    runtime = new()
+    await runtime.begin()
+    await runtime.spool_values(*numbers(3))
+    runtime.outcome = lambda _: TopicAuthorizationFailedError("no")
+    await runtime.drain()
+    assert runtime.sent == [numbers(3)]
+    assert runtime.spool.refused == 3
+
+
 @pytest.mark.parametrize("error", [MetadataTimeoutError("nothing"), InvalidTopicError("no name")])
 async def test_a_topic_that_stays_unknown_makes_way(new: Callable[..., Runtime], error: KafkaError) -> None:
     runtime = new()
@@ -217,6 +245,50 @@ async def test_a_topic_that_stays_unknown_makes_way(new: Callable[..., Runtime],
     await runtime.drain()
     assert runtime.sent == [[b"3"]]
     assert runtime.spool.refused == 2
+
+
+async def test_a_topic_that_is_gone_is_waited_for_once(
+    new: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its records may lie between those of others, in more than one read."""
+    monkeypatch.setattr(spool_replay, "READ_RECORDS", 4)
+    runtime = new()
+    await runtime.begin()
+    asked: list[str] = []
+
+    async def partitions_for(topic: str) -> None:
+        asked.append(topic)
+        raise MetadataTimeoutError(topic)
+
+    monkeypatch.setattr(runtime, "partitions_for", partitions_for)
+    for value in numbers(6):
+        await runtime.spool_values(value)
+        await runtime.spool_values(value, topic="gone")
+    await runtime.drain()
+    assert runtime.all_sent == numbers(6)
+    assert (runtime.spool.refused, asked) == (6, ["gone"])
+    assert not runtime.metadata.contains_topic("gone")
+    await runtime.spool_values(b"again", topic="gone")
+    await runtime.drain()
+    assert asked == ["gone", "gone"], "it may be there by now"
+
+
+async def test_a_topic_that_comes_back_is_sent_to(new: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool_replay, "READ_RECORDS", 2)
+    runtime = new()
+    await runtime.begin()
+    for value in numbers(4):
+        await runtime.spool_values(value, topic="gone")
+    refuse = runtime.spool.refuse
+
+    async def refused(lines: Any) -> Path:
+        path = await refuse(lines)
+        runtime.learn(t=1, u=1, gone=1)
+        return path
+
+    monkeypatch.setattr(runtime.spool, "refuse", refused)
+    await runtime.drain()
+    assert (runtime.spool.refused, runtime.all_sent) == (2, [b"2", b"3"])
 
 
 async def test_a_topic_is_not_given_up_while_no_broker_answers(new: Callable[..., Runtime]) -> None:
@@ -331,7 +403,7 @@ async def test_the_next_process_knows_the_partitions_too(new: Callable[..., Runt
     assert (after.sent, partitions) == ([[b"0", b"2"]], [1])
 
 
-async def test_a_partition_is_chosen_anew_for_records_that_were_not_written(new: Callable[..., Runtime]) -> None:
+async def test_a_partition_is_chosen_again_for_records_that_were_not_written(new: Callable[..., Runtime]) -> None:
     class Next:
         asked = 0
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from aiokafkapy import TopicOptions
 from aiokafkapy.errors import BufferExhaustedError, MetadataNotReadyError, MetadataTimeoutError, RecordTooLargeError
 from aiokafkapy.producer.deliveries.delivery import Delivery
 
@@ -57,6 +58,36 @@ async def test_records_unsent_for_long_go_along_in_order(harness: Harness) -> No
     assert all(delivery.result().is_spooled for delivery in moved)
 
 
+async def test_records_of_other_topics_in_the_line_for_room_keep_none_out(tmp_path: Path) -> None:
+    harness = Harness(tmp_path / "spool", topics={"u": TopicOptions(overflow="wait")})
+    await harness.spool.open()
+    harness.learn(t=1, u=1)
+    moved = [harness.enter(b"0").result(), harness.enter(b"1").result()]
+    waiting = harness.enter(b"u", topic="u")
+    assert not waiting.done()
+    harness.admission.evacuate(["t"], "not sent")
+    assert harness.in_memory() == [b"u"], "it got the room"
+    assert await harness.on_disk() == [b"0", b"1"]
+    assert all(delivery.result().is_spooled for delivery in moved)
+    harness.admission.close(lambda topic: BufferExhaustedError(topic))
+    await harness.spool.close(None)
+
+
+async def test_a_topic_with_records_in_the_line_stays_in_memory(tmp_path: Path) -> None:
+    """Those in the line are younger, and would come before those in the spool."""
+    harness = Harness(tmp_path / "spool")
+    harness.spool.max_bytes = 0
+    await harness.spool.open()
+    harness.learn(t=1)
+    records = [harness.enter() for _ in range(3)]
+    assert not records[2].done()
+    harness.spool.max_bytes = 10_000
+    harness.admission.evacuate(["t"], "not sent")
+    assert len(harness.in_memory()) == 2
+    harness.admission.close(lambda topic: BufferExhaustedError(topic))
+    await harness.spool.close(None)
+
+
 async def test_a_record_that_could_never_be_accepted_is_not_spooled(harness: Harness) -> None:
     harness.enter(b"1")
     harness.enter(b"2")
@@ -65,6 +96,26 @@ async def test_a_record_that_could_never_be_accepted_is_not_spooled(harness: Har
     with pytest.raises(RecordTooLargeError):
         harness.admission.append_at_once(harness.record(bytes(5_000)))
     assert not harness.spool.has("t")
+
+
+async def test_nor_is_it_behind_others_of_its_topic_or_in_an_outage(harness: Harness) -> None:
+    for _ in range(3):
+        harness.enter()
+    assert harness.spool.has("t")
+    assert isinstance(harness.enter(bytes(5_000)).exception(), RecordTooLargeError)
+    with pytest.raises(RecordTooLargeError):
+        harness.admission.append_at_once(harness.record(bytes(5_000)))
+    unanswered = harness.enter(bytes(5_000), topic="other")
+    harness.metadata.last_successful_refresh = 0.0
+    harness.admission.expire(unanswered)
+    assert isinstance(unanswered.exception(), RecordTooLargeError)
+    waiting = harness.enter(bytes(5_000), topic="new")
+    harness.is_connected = False
+    harness.metadata.note_address_failure("h:1", OSError("refused"))
+    last = harness.enter(topic="new")
+    assert isinstance(waiting.exception(), RecordTooLargeError)
+    assert last.done()
+    assert await harness.on_disk() == [b"x", b"x"]
 
 
 async def test_a_record_that_must_not_wait(harness: Harness) -> None:
@@ -91,6 +142,17 @@ async def test_an_unknown_topic_is_spooled_when_nobody_can_be_asked(harness: Har
     third = harness.enter(b"3", topic="new")
     assert all(record.done() for record in (first, second, third))
     assert await harness.on_disk() == [b"1", b"2", b"3"]
+
+
+async def test_it_says_which_topics_it_takes_without_their_partitions(harness: Harness) -> None:
+    admission = harness.admission
+    assert [admission.takes_unknown(topic) for topic in ("t", "new")] == [False, False]
+    harness.is_connected = False
+    harness.metadata.note_address_failure("h:1", OSError("refused"))
+    assert [admission.takes_unknown(topic) for topic in ("t", "new")] == [False, True]
+    harness.enter(topic="new")
+    harness.is_connected = True
+    assert [admission.takes_unknown(topic) for topic in ("new", "other")] == [True, False]
 
 
 async def test_a_lone_one_is_looked_at_again(harness: Harness) -> None:

@@ -162,7 +162,7 @@ async def test_time_runs_from_the_first_failure_and_the_last_error_says_how_long
 
 
 @on_virtual_time
-async def test_progress_gives_the_time_anew() -> None:
+async def test_progress_restarts_the_time() -> None:
     script = Scripted()
     patience = Patience(cast(Transactions, script), 1.0, NO_JITTER)
     for _ in range(20):
@@ -226,7 +226,7 @@ class TestUse:
     """How the loop is written."""
 
     @on_virtual_time
-    async def test_an_attempt_that_was_not_entered_is_told(self) -> None:
+    async def test_an_attempt_that_was_not_entered_is_an_error(self) -> None:
         with pytest.raises(IllegalStateError, match="was not entered"):
             async for _ in Scripted().attempts():
                 pass

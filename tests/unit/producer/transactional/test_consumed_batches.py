@@ -214,7 +214,7 @@ async def test_a_beginning_that_fails_goes_back_too() -> None:
 
 
 @on_virtual_time
-async def test_a_consumer_that_cannot_go_back_is_told_with_the_error() -> None:
+async def test_a_consumer_that_cannot_go_back_is_noted_on_the_error() -> None:
     work = Work()
     work.consumer.trouble = ConnectionError("gone")
     with pytest.raises(LookupError) as caught:
@@ -266,7 +266,7 @@ class TestUse:
     """How the loop is written."""
 
     @on_virtual_time
-    async def test_a_batch_that_was_not_entered_is_told(self) -> None:
+    async def test_a_batch_that_was_not_entered_is_an_error(self) -> None:
         batches = Work(BATCH, BATCH).batches()
         await anext(batches)
         with pytest.raises(IllegalStateError, match="was not entered"):

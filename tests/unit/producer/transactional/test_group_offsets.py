@@ -85,7 +85,7 @@ def test_confluent_kafka_writes_them_so(group_id: str, instance: str | None) -> 
     consumer.close()
 
 
-def test_bytes_that_were_cut_are_told() -> None:
+def test_truncated_bytes_are_reported() -> None:
     for given in (b"CGMDv2:", b"CGMDv2:\x05\x00\x00\x00g\x00"):
         with pytest.raises(ValueError, match="cut short"):
             group_of(given)

@@ -228,7 +228,7 @@ class TestInitProducerId:
         ],
     )
     @on_virtual_time
-    async def test_a_cluster_without_two_phases_is_told(
+    async def test_a_cluster_without_two_phase_commit_is_reported(
         self, version: int, lacks: set[tuple[int, int]], words: str
     ) -> None:
         world = World(version, is_open=False, transaction_two_phase_commit_enable=True)
@@ -287,7 +287,7 @@ class TestAnswers:
             await World().end(code(error))
 
     @on_virtual_time
-    async def test_a_transaction_that_is_not_open_there_is_told_in_words(self) -> None:
+    async def test_a_transaction_that_is_not_open_there_is_explained_in_words(self) -> None:
         with pytest.raises(InvalidTxnStateError, match="was it open for longer than transaction_timeout_ms=60000"):
             await World().end(code(InvalidTxnStateError))
 
@@ -567,7 +567,7 @@ class TestOffsets:
 
     @pytest.mark.parametrize(("version", "error"), [(1, ProducerFencedError), (2, InvalidProducerEpochError)])
     @on_virtual_time
-    async def test_another_epoch_is_told_by_an_abort_in_version_2(self, version: int, error: type[KafkaError]) -> None:
+    async def test_an_abort_in_version_2_returns_another_epoch(self, version: int, error: type[KafkaError]) -> None:
         with pytest.raises(KafkaError) as caught:
             await self.commit(World(version), code(InvalidProducerEpochError))
         assert type(caught.value) is error

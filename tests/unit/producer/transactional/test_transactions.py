@@ -202,7 +202,7 @@ class TestCommit:
         assert [type(dropped) for dropped in world.dropped] == [TransactionAbortedError]
 
     @on_virtual_time
-    async def test_a_fatal_error_is_told_to_the_records_themselves(self) -> None:
+    async def test_waiting_records_fail_with_the_fatal_error_itself(self) -> None:
         world = await World().begun(A)
         world.waiting = ["one"]
         world.transaction.fail(ProducerFencedError("taken"))
@@ -420,7 +420,7 @@ class TestTwoPhases:
     """``prepare`` and ``complete`` (KIP-939)."""
 
     @on_virtual_time
-    async def test_every_record_has_its_outcome_before_the_name_is_told(self) -> None:
+    async def test_every_record_has_its_outcome_before_the_name_is_returned(self) -> None:
         world = await World(two_phases=True).begun(A)
         assert await world.transactions.prepare() == IDENTITY
         assert world.log == ["shut", "flush"]
@@ -471,7 +471,7 @@ class TestTwoPhases:
         assert world.transaction.state is S.PREPARED_TRANSACTION
 
     @on_virtual_time
-    async def test_a_record_that_failed_is_told_and_the_gate_stays_shut(self) -> None:
+    async def test_the_error_of_a_record_that_failed_is_raised_and_the_gate_stays_shut(self) -> None:
         world = await World(two_phases=True).begun(A)
         flushed = world.loop.create_future()
         world.will("flush", flushed)

@@ -106,7 +106,7 @@ async def test_credentials_without_an_end_are_asked_for_each_time() -> None:
         (ValueError("hunter2"), SaslAuthenticationFailedError, "the provider of AWS credentials raised ValueError"),
     ],
 )
-async def test_an_exception_of_a_provider_is_told_by_its_kind(
+async def test_an_exception_of_a_provider_is_named_by_its_kind(
     error: Exception, kind: type[Exception], words: str
 ) -> None:
     def broken() -> AwsCredentials:
@@ -118,7 +118,7 @@ async def test_an_exception_of_a_provider_is_told_by_its_kind(
     assert "hunter2" not in str(caught.value)
 
 
-async def test_a_provider_of_something_else_is_told() -> None:
+async def test_a_provider_of_something_else_is_an_error() -> None:
     with pytest.raises(SaslAuthenticationFailedError, match="returned a dict: return an AwsCredentials") as caught:
         await mechanism_of(lambda: {"secret": "hunter2"}).prepare()
     assert "hunter2" not in str(caught.value)

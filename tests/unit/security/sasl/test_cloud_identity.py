@@ -91,7 +91,7 @@ def test_the_options_make_a_mechanism_with_extensions() -> None:
         (aws("region=x,audience=y,signing_algorithm=none"), "signing_algorithm='none': write ES384 or RS256"),
     ],
 )
-def test_settings_that_cannot_work_are_told_at_once(options: SaslOptions, words: str) -> None:
+def test_settings_that_cannot_work_raise_at_once(options: SaslOptions, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         mechanism_for(options)
 
@@ -169,7 +169,7 @@ async def test_aws_is_asked_through_botocore(sts: str) -> None:
     assert (Sts.asked["Tags.member.1.Key"], Sts.asked["Tags.member.1.Value"]) == (["team"], ["orders"])
 
 
-async def test_a_refusal_of_aws_is_told_and_a_passing_failure_is_tried_again(
+async def test_a_refusal_of_aws_is_raised_and_a_passing_failure_is_tried_again(
     sts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider = cloud_provider_for("aws_iam", aws(f"region=eu-west-1,audience=a,sts_endpoint={sts}"))

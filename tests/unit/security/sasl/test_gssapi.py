@@ -111,7 +111,7 @@ def test_a_kdc_that_is_down_may_come_back(realm: Realm) -> None:
 
 
 @pytest.mark.parametrize("token", [b"", b"x", b"\x60" + bytes(100), b"x" * 600_000])
-def test_a_broker_that_is_none_is_refused(realm: Realm, token: bytes) -> None:
+def test_an_invalid_answer_of_the_broker_is_refused(realm: Realm, token: bytes) -> None:
     with realm.kdc.in_environment(realm.kdc.tickets_of("alice", realm.alice)):
         client = GssapiMechanism().exchange("localhost")
         assert client.respond(b"")

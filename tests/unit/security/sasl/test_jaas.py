@@ -82,7 +82,7 @@ def test_any_quoted_text_is_itself(username: str, password: str) -> None:
         ("x" * 2_000_000, "2,000,000 characters, at most 1,000,000 are read"),
     ],
 )
-def test_an_unreadable_input_is_told_without_a_value(text: str, words: str) -> None:
+def test_an_unreadable_input_is_reported_without_a_value(text: str, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words) as caught:
         parse_jaas_config(Secret(text))
     assert "hunter2" not in everything_shown_of(caught.value)

@@ -224,6 +224,6 @@ NO_JWKS: list[object] = [{}, [], "keys", {"keys": 5}, {"keys": None}, {"keys": {
         *(({"jwks": wrong}, "an object with an array of objects as its 'keys'") for wrong in NO_JWKS),
     ],
 )
-def test_keys_that_cannot_be_used_are_told(options: dict[str, Any], words: str) -> None:
+def test_keys_that_cannot_be_used_are_an_error(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         TokenValidator(**options)

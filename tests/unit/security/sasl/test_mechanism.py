@@ -77,7 +77,7 @@ PLAIN = 'a.PlainLoginModule required username="alice" password="hunter2";'
         ({"sasl_mechanism": "AWS_MSK_IAM", "sasl_jaas_config": IAM}, "write sasl_mechanism='AWS_MSK_IAM'"),
     ],
 )
-def test_a_string_of_another_mechanism_is_told(settings: dict[str, Any], words: str) -> None:
+def test_a_string_of_another_mechanism_is_an_error(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words) as caught:
         check_settings(SaslOptions(**settings))
     assert "hunter2" not in everything_shown_of(caught.value)

@@ -70,7 +70,7 @@ def test_any_extension_that_can_be_sent_arrives(extensions: dict[str, str], sub:
         ({}, {"scope": ["write"]}, {"status": "insufficient_scope", "scope": "write"}),
     ],
 )
-def test_a_refusal_is_answered_and_then_told_on_both_sides(
+def test_a_refusal_is_answered_and_then_raised_on_both_sides(
     claims: dict[str, Any], options: dict[str, Any], status: dict[str, str]
 ) -> None:
     server = server_of(**options)
@@ -131,7 +131,7 @@ def test_any_words_of_a_refusal_are_shown_and_bounded(refusal: bytes, words: str
         b"n,,\1auth=Bearer " + b"a" * 600_000 + b"\1\1",
     ],
 )
-def test_a_message_that_is_none_fails_at_once(message: bytes) -> None:
+def test_an_invalid_message_fails_at_once(message: bytes) -> None:
     server = server_of()
     with pytest.raises(SaslAuthenticationFailedError, match=r"^Authentication failed: "):
         server.respond(message)

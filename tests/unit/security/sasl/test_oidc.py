@@ -102,7 +102,7 @@ def test_names_and_secrets_can_be_encoded_as_the_rfc_wants() -> None:
 
 
 @pytest.mark.parametrize("lifetime", [None, "300", True, -5, 1e300, []])
-def test_a_lifetime_that_is_none_leaves_the_end_to_the_token(lifetime: Any) -> None:
+def test_an_invalid_lifetime_leaves_the_expiry_to_the_token(lifetime: Any) -> None:
     async def program() -> None:
         assert (await token_of(Server(answer(expires_in=lifetime)))).expires_at_ms is None
 
@@ -135,7 +135,7 @@ def test_an_id_token_will_do_as_in_java() -> None:
         (200, b'{"access_token":7}', "gave no access_token"),
     ],
 )
-def test_a_refusal_is_told_in_the_servers_words_and_not_tried_again(status: int, body: bytes, words: str) -> None:
+def test_a_refusal_is_raised_in_the_servers_words_and_not_tried_again(status: int, body: bytes, words: str) -> None:
     async def program() -> None:
         server = Server(httpx.Response(status, content=body))
         with pytest.raises(SaslAuthenticationFailedError, match=words) as caught:
@@ -302,7 +302,7 @@ def test_a_ready_assertion_is_read_each_time(tmp_path: Path) -> None:
         (RSA_KEY, {"template_file": "bad"}, "is no template: write"),
     ],
 )
-def test_files_that_cannot_be_used_are_told(tmp_path: Path, key: Any, options: dict[str, str], words: str) -> None:
+def test_files_that_cannot_be_used_are_an_error(tmp_path: Path, key: Any, options: dict[str, str], words: str) -> None:
     if "template_file" in options:
         (tmp_path / "bad").write_text('{"header": []}')
         options = {"template_file": str(tmp_path / "bad")}
@@ -382,7 +382,7 @@ def test_the_options_say_which_grant_is_meant(options: dict[str, Any], kind: typ
         ),
     ],
 )
-def test_options_that_mean_no_provider_are_told(options: dict[str, str], words: str) -> None:
+def test_options_that_mean_no_provider_are_an_error(options: dict[str, str], words: str) -> None:
     given: dict[str, Any] = {f"sasl_oauthbearer_{name}": value for name, value in options.items()}
     with pytest.raises(ConfigurationError, match=words):
         mechanism_for(SaslOptions(sasl_mechanism="OAUTHBEARER", **given))

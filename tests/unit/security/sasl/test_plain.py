@@ -67,7 +67,7 @@ def test_an_unknown_user_is_refused_in_the_same_words_even_without_a_password() 
         (b"\0alice\0" + b"x" * 20_000, "20,007 bytes: at most 16,384"),
     ],
 )
-def test_a_message_that_is_none_is_refused_with_its_reason(message: bytes, words: str) -> None:
+def test_an_invalid_message_is_refused_with_its_reason(message: bytes, words: str) -> None:
     server = PlainServerExchange(PlainCredentialStore({"alice": "x"}))
     with pytest.raises(SaslAuthenticationFailedError, match=words):
         server.respond(message)

@@ -161,7 +161,7 @@ def test_a_first_message_that_is_not_right_is_refused_with_its_reason(challenge:
         client.respond(challenge)
 
 
-def test_the_servers_own_error_is_told() -> None:
+def test_the_servers_own_error_is_raised() -> None:
     client = client_of().exchange("host")
     client.respond(b"")
     client.respond(EXCHANGE[1])

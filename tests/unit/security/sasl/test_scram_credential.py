@@ -81,7 +81,7 @@ def test_iterations_that_no_broker_takes_are_refused(iterations: int) -> None:
         "salt=QQ==,stored_key=QQ==,server_key=QQ==,iterations=\u0664",
     ],
 )
-def test_a_text_that_is_none_is_refused_without_its_keys(text: str) -> None:
+def test_an_invalid_text_is_refused_without_showing_its_keys(text: str) -> None:
     with pytest.raises(ConfigurationError, match="a SCRAM credential") as caught:
         ScramCredential.parse(text)
     assert "secret" not in str(caught.value)

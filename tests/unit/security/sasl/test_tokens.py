@@ -271,7 +271,7 @@ def test_a_text_that_is_no_token_is_refused_without_showing_it(given: Any) -> No
     in_virtual_time(program)
 
 
-def test_a_provider_that_is_not_async_is_told() -> None:
+def test_a_provider_that_is_not_async_is_an_error() -> None:
     async def program() -> None:
         with pytest.raises(SaslAuthenticationFailedError, match="write `async def`"):
             await keeper_of(lambda: "token").prepare()  # type: ignore[arg-type, return-value]
@@ -355,7 +355,7 @@ async def test_javas_unsecured_login_makes_tokens_that_a_broker_believes() -> No
         ('unsecuredLoginStringClaim_sub="a" extension_auth="x"', "'auth' is no name of a SASL extension"),
     ],
 )
-def test_a_login_module_with_odd_options_is_told(options: str, words: str) -> None:
+def test_a_login_module_with_odd_options_is_an_error(options: str, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         mechanism_for(SaslOptions(sasl_mechanism="OAUTHBEARER", sasl_jaas_config=f"{MODULE} {options};"))
 

@@ -27,7 +27,7 @@ from aiokafkapy.spark.sink.sink_options import SinkOptions
         (KafkaError("p"), False),
     ],
 )
-def test_a_failure_is_told_by_itself_and_by_its_cause(reason: KafkaError, is_fenced: bool) -> None:
+def test_a_failure_is_recognized_by_itself_and_by_its_cause(reason: KafkaError, is_fenced: bool) -> None:
     row = RuntimeError("row 0 was not written")
     row.__cause__ = reason
     assert _is_fenced(reason) is is_fenced

@@ -81,7 +81,7 @@ def test_tokens_without_requests_are_answered_without_or_not_at_all() -> None:
         assert not login.takes_tokens
 
 
-def test_other_requests_are_none_of_its_business() -> None:
+def test_other_requests_are_left_alone() -> None:
     frame = encode_request(build_request(ApiKey.METADATA, 12, topics=None), 7, "test")[4:]
     assert Login(LOGINS).answer(RequestHeader(ApiKey.METADATA, 12, 7, "test"), frame, 0.0) is None
 

@@ -63,7 +63,7 @@ def test_each_partition_has_the_answer_that_it_had(places: list[Place], expected
 
 
 @pytest.mark.parametrize("places", [[(TOPIC, 1, 5)], [(TOPIC, 0, 0), (TOPIC, 2, 0)], []])
-def test_there_is_none_where_one_of_them_was_never_asked_for_there(places: list[Place]) -> None:
+def test_there_is_no_answer_where_one_of_them_was_never_asked_for_there(places: list[Place]) -> None:
     assert put_together(HEADER, asked(*places), [BOTH, LATER]) is None
 
 

@@ -61,14 +61,14 @@ def test_it_starts_again_at_its_address_and_leaves_nothing_behind(kill: bool) ->
         process_id(server)
 
 
-def test_one_that_ends_by_itself_is_told_with_its_output() -> None:
+def test_one_that_ends_by_itself_is_reported_with_its_output() -> None:
     server = Server("print('no disk')")
     with pytest.raises(ServerError, match=r"^few-lines did not start: no disk$"):
         server.__enter__()
     assert not server._directory.exists()
 
 
-def test_one_that_ends_in_silence_is_told_too() -> None:
+def test_one_that_ends_in_silence_is_reported_too() -> None:
     with pytest.raises(ServerError, match="few-lines did not start: it said nothing"):
         Server("").__enter__()
 
@@ -90,6 +90,6 @@ def test_one_that_ignores_its_signal_is_killed(monkeypatch: pytest.MonkeyPatch) 
         process_id(server)
 
 
-def test_a_program_that_fails_is_told_with_its_output() -> None:
+def test_a_program_that_fails_is_reported_with_its_output() -> None:
     with pytest.raises(ServerError, match=r"^the preparation: no rights$"):
         Server(prepared_by="import sys; sys.exit('no rights')").__enter__()

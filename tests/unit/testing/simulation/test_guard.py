@@ -100,7 +100,7 @@ def test_a_thread_s_work_runs_as_one_step_where_that_is_asked_for() -> None:
     assert threads == [threading.get_ident()]
 
 
-def test_the_producer_s_own_threads_are_none_of_it() -> None:
+def test_the_guard_allows_the_producer_s_own_threads() -> None:
     """Large batches are compressed in one, and slow serializers run in one."""
 
     async def scenario(world: Simulation) -> None:

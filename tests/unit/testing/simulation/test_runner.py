@@ -152,7 +152,7 @@ def test_outside_of_pytest_the_command_is_the_program_s(tmp_path: Path) -> None:
     assert f"seed {command[2]} failed, after 0 that did not" in again.stderr
 
 
-def test_a_hang_is_told_with_the_place_where_it_waits() -> None:
+def test_a_hang_is_reported_with_the_place_where_it_waits() -> None:
     async def wait_for_ever(world: Simulation) -> None:
         async with KafkaProducer(world.bootstrap_servers) as producer:
             await producer.send("orders", b"1")

@@ -1,0 +1,71 @@
+"""aiokafkapy.integrations.schema_registry.json_schemas: numbers that JSON lacks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field
+
+from aiokafkapy.errors import SerializationError
+from aiokafkapy.integrations.schema_registry import JsonSchemaSerializer, SchemaRules
+from tests.unit.integrations.schema_registry.fakes import MINE, Executor, fake_registry
+from tests.unit.virtual_time import on_virtual_time
+
+
+class Point(BaseModel):
+    x: float
+    note: str | None = None
+
+
+class Track(BaseModel):
+    points: list[Point] = []
+    weights: dict[int, float | None] = Field(default={}, serialization_alias="w")
+
+
+@dataclass
+class Reading:
+    value: float | None
+
+
+async def written(data: Any, **options: Any) -> bytes:
+    registry, transport = fake_registry()
+    transport.seconds = 0.0
+    if "rules" in options:
+        transport.body["ruleSet"] = MINE
+    serializer: JsonSchemaSerializer[Any] = JsonSchemaSerializer(registry, type(data), **options)
+    found = serializer("orders", data)
+    return (found if isinstance(found, bytes) else await found)[5:]
+
+
+@pytest.mark.parametrize(
+    ("data", "where"),
+    [
+        (Point(x=math.nan), "$.x"),
+        (Track(points=[Point(x=1), Point(x=-math.inf)]), "$.points[1].x"),
+        (Track(weights={1: None, 2: math.inf}), "$.w.2"),
+        (Reading(math.nan), "$.value"),
+    ],
+)
+@on_virtual_time
+async def test_a_number_that_json_lacks_is_refused_with_its_place(data: Any, where: str) -> None:
+    for options in ({}, {"validate": False}, {"rules": SchemaRules(executors={"MINE": Executor()})}):
+        with pytest.raises(SerializationError) as caught:
+            await written(data, **options)
+        assert str(caught.value) == f"{where} is NaN or infinite: JSON has no such number"
+
+
+async def test_a_null_that_is_meant_is_written() -> None:
+    track = Track(points=[Point(x=1.5)], weights={1: None})
+    assert await written(track) == b'{"points":[{"x":1.5,"note":null}],"w":{"1":null}}'
+    assert await written(Reading(None)) == b'{"value":null}'
+
+
+@pytest.mark.parametrize(("form", "wanted"), [("constants", b"NaN"), ("strings", b'"NaN"')])
+async def test_a_model_may_say_how_such_a_number_is_written(form: Any, wanted: bytes) -> None:
+    class Odd(Point):
+        model_config = ConfigDict(ser_json_inf_nan=form)
+
+    assert await written(Odd(x=math.nan)) == b'{"x":' + wanted + b',"note":null}'
