@@ -4,10 +4,10 @@ Owns the names, kinds, units and explanations of the metrics of ``KafkaProducer.
 OpenTelemetry alike, and reading them from any thread. It knows neither of the two. Kafka's counterpart is
 ``MetricsReporter``.
 
-Rules: a producer is held weakly, and is gone for an exporter once it is closed; its numbers are read on its event loop,
-for they change there; a scrape from another thread waits ``PATIENCE`` seconds for a busy loop, and then shows the
-previous values. Durations are seconds and sizes bytes. Kafka's rates over a window are left out: a monitoring system
-makes them of the totals.
+Rules: a producer is held weakly, and is gone for an exporter once it is closed, which leaves its last numbers here; its
+numbers are read on its event loop, for they change there; a scrape from another thread waits ``PATIENCE`` seconds for a
+busy loop, and then shows the previous values. Durations are seconds and sizes bytes. Kafka's rates over a window are
+left out: a monitoring system makes them of the totals.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from aiokafkapy import KafkaProducer
+from aiokafkapy.producer.closings import call_before_closed
 
 __all__ = [
     "ERROR_MEASUREMENT",
@@ -254,6 +255,7 @@ class WatchedProducer:
             ) from None
         self._producer = weakref.ref(producer)
         self._last: Snapshot | None = None
+        call_before_closed(producer, self._keep)
 
     @property
     def producer(self) -> KafkaProducer[Any, Any] | None:
@@ -272,29 +274,35 @@ class WatchedProducer:
         if producer is None or self.is_gone:
             return None
         if asyncio._get_running_loop() is self._loop or not self._loop.is_running():
-            self._last = snapshot_of(producer)
+            self._keep()
             return self._last
         del producer
-        answer: concurrent.futures.Future[Snapshot | None] = concurrent.futures.Future()
+        answer: concurrent.futures.Future[None] = concurrent.futures.Future()
         try:
             self._loop.call_soon_threadsafe(self._answer, answer)
-            self._last = answer.result(PATIENCE)
+            answer.result(PATIENCE)
         except (RuntimeError, concurrent.futures.TimeoutError):
             pass  # the loop has just closed, or is busy: the last numbers are the best there are
-        return self._last
+        return None if self.is_gone else self._last
 
     def read_last(self) -> Snapshot | None:
-        """The numbers of a producer that may be closed already; call it on its loop, or when that no longer runs."""
+        """The numbers of a producer that is gone: of its end if it was closed, else of the last reading. None in the
+        child of a fork: they are the parent's.
+        """
         producer = self._producer()
-        if producer is None or producer.state.value == "forked":
-            return None
-        return snapshot_of(producer)
+        return None if producer is not None and producer.state.value == "forked" else self._last
 
     # asyncio callbacks
 
-    def _answer(self, answer: concurrent.futures.Future[Snapshot | None]) -> None:
+    def _answer(self, answer: concurrent.futures.Future[None]) -> None:
         try:
-            producer = self._producer()
-            answer.set_result(None if producer is None else snapshot_of(producer))
+            self._keep()
+            answer.set_result(None)
         except BaseException as error:  # the thread's to raise
             answer.set_exception(error)
+
+    def _keep(self) -> None:
+        # On the loop, and not where the answer is waited for: that thread could put older numbers over the last ones.
+        producer = self._producer()
+        if producer is not None:
+            self._last = snapshot_of(producer)

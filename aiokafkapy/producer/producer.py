@@ -29,6 +29,7 @@ from ..errors import IllegalStateError, KafkaError, ProducerClosedError, WrongEv
 from ..observability import get_logger
 from . import forks
 from .arguments import partition_of, timeout_of, topic_name
+from .closings import tell_before_closed
 from .deliveries.delivery import Delivery, waiter_unless_done
 from .intake.cancelled_calls import take_back, tell_deliveries
 from .intake.new_intake import new_intake, new_interceptors
@@ -168,8 +169,11 @@ class KafkaProducer(RecordSender[K, V]):
         self._intake.unbind()
         if life.may_become(ProducerState.CLOSING):
             life.become(ProducerState.CLOSING)
-        if runtime is not None and is_alive:
-            await runtime.close(math.inf if timeout is None else runtime.now() + max(0.0, timeout))
+        try:
+            if runtime is not None and is_alive:
+                await runtime.close(math.inf if timeout is None else runtime.now() + max(0.0, timeout))
+        finally:  # also of a call that is cancelled, which has closed at once
+            tell_before_closed(self)
         if life.state is ProducerState.CLOSING:
             life.become(ProducerState.CLOSED)
             self._interceptors.close()
