@@ -219,3 +219,17 @@ class MalformedFrameError(ProtocolError):
 
 class CorrelationIdMismatchError(ProtocolError):
     """A response's correlation id is not that of the oldest request in flight."""
+
+
+def foreign_cause(error: BaseException) -> BaseException | None:
+    """The error of a caller's serializer behind this one; its words may have the record's data in them."""
+    cause = error.__cause__
+    return cause if isinstance(error, SerializationError) and not isinstance(cause, KafkaError) else None
+
+
+def text_without_data(error: BaseException) -> str:
+    """The error's text, without the words of a caller's serializer."""
+    cause = foreign_cause(error)
+    if cause is None:
+        return str(error)
+    return f"{SerializationError.summary()} ({type(cause).__module__}.{type(cause).__qualname__})"

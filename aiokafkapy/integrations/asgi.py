@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from aiokafkapy import deadline
-from aiokafkapy.producer.intake.deadline import Deadline
 
 from .http_headers import HEADER_NAME
 from .request_headers import REQUEST_ID, Carried, Selection, carrying
@@ -109,12 +108,20 @@ class DeadlineMiddleware:
 # internals
 
 
+class _Block(Protocol):
+    """What ``deadline()`` gives."""
+
+    def when(self) -> float | None: ...
+
+    def expired(self) -> bool: ...
+
+
 class _InTime:
     """``send`` that replaces an answer of 500 to a request whose time is over: so frameworks answer, themselves, the
     DeliveryTimeoutError of a record that had the request's time.
     """
 
-    def __init__(self, send: Send, block: Deadline) -> None:
+    def __init__(self, send: Send, block: _Block) -> None:
         self._send = send
         self._block = block
         self.has_begun = False
@@ -130,7 +137,7 @@ class _InTime:
             await self._send(message)
 
 
-def _is_over(block: Deadline) -> bool:
+def _is_over(block: _Block) -> bool:
     """Also before the loop has come to the block's timer, as when the application was busy, or there was no time."""
     when = block.when()
     return block.expired() or (when is not None and asyncio.get_running_loop().time() >= when)

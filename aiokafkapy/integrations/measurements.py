@@ -4,10 +4,10 @@ Owns the names, kinds, units and explanations of the metrics of ``KafkaProducer.
 OpenTelemetry alike, and reading them from any thread. It knows neither of the two. Kafka's counterpart is
 ``MetricsReporter``.
 
-Rules: a producer is held weakly, and is gone for an exporter once it is closed; its numbers are read on its event loop,
-for they change there; a scrape from another thread waits ``PATIENCE`` seconds for a busy loop, and then shows the
-previous values. Durations are seconds and sizes bytes. Kafka's rates over a window are left out: a monitoring system
-makes them of the totals.
+Rules: a producer is held weakly, and is gone for an exporter once it is closed, which leaves its last numbers here; its
+numbers are read on its event loop, for they change there; a scrape from another thread waits ``PATIENCE`` seconds for a
+busy loop, and then shows the previous values. Durations are seconds and sizes bytes. Kafka's rates over a window are
+left out: a monitoring system makes them of the totals.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import operator
+import threading
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from aiokafkapy import KafkaProducer
+from aiokafkapy.producer.closings import call_before_closed
 
 __all__ = [
     "ERROR_MEASUREMENT",
@@ -31,6 +33,7 @@ __all__ = [
     "Measurement",
     "Snapshot",
     "WatchedProducer",
+    "WatchedProducers",
     "merged",
     "snapshot_of",
 ]
@@ -39,6 +42,8 @@ PATIENCE: Final = 0.5
 """Seconds that a scrape in another thread waits for the event loop."""
 MOST_NODES: Final = 100
 """Brokers that have series of their own, those with the lowest ids: their number is bounded for any cluster."""
+MOST_PAST_TOPICS: Final = 1000
+"""Topics of producers that are gone which keep their counters."""
 
 Unit: TypeAlias = Literal["", "seconds", "bytes"]
 Kind: TypeAlias = Literal["counter", "gauge"]
@@ -238,8 +243,28 @@ def _both_numbers(one: Numbers, other: Numbers) -> Numbers:
     return {name: _MERGED[_MERGE_OF[name]](one.get(name, 0.0), other.get(name, 0.0)) for name in one | other}
 
 
+def _past_of(snapshots: Iterable[Snapshot]) -> Snapshot:
+    """The counters of producers with one client id that are gone."""
+    (one,) = merged(snapshots)
+    nodes = {node_id: one.nodes[node_id] for node_id in sorted(one.nodes)[:MOST_NODES]}
+    topics = dict(list(one.topics.items())[:MOST_PAST_TOPICS])
+    return Snapshot(
+        one.client_id,
+        _counters(one.values),
+        one.errors,
+        {node_id: _counters(numbers) for node_id, numbers in nodes.items()},
+        {topic: _counters(numbers) for topic, numbers in topics.items()},
+    )
+
+
+def _counters(numbers: Numbers) -> Numbers:
+    return {name: number for name, number in numbers.items() if name in _COUNTERS}
+
+
 _MERGED: Final[dict[Merge, Callable[[float, float], float]]] = {"sum": operator.add, "max": max}
-_MERGE_OF: Final = {each.name: each.merge for each in (*MEASUREMENTS, *NODE_MEASUREMENTS, *TOPIC_MEASUREMENTS)}
+_ALL: Final = (*MEASUREMENTS, *NODE_MEASUREMENTS, *TOPIC_MEASUREMENTS)
+_MERGE_OF: Final = {each.name: each.merge for each in _ALL}
+_COUNTERS: Final = frozenset(each.name for each in _ALL if each.kind == "counter")
 
 
 class WatchedProducer:
@@ -252,8 +277,10 @@ class WatchedProducer:
             raise RuntimeError(
                 f"{producer!r} is to be watched where no event loop runs: call this in a coroutine, after start()"
             ) from None
+        self.client_id = producer.config.client_id
         self._producer = weakref.ref(producer)
         self._last: Snapshot | None = None
+        call_before_closed(producer, self._keep)
 
     @property
     def producer(self) -> KafkaProducer[Any, Any] | None:
@@ -272,29 +299,79 @@ class WatchedProducer:
         if producer is None or self.is_gone:
             return None
         if asyncio._get_running_loop() is self._loop or not self._loop.is_running():
-            self._last = snapshot_of(producer)
+            self._keep()
             return self._last
         del producer
-        answer: concurrent.futures.Future[Snapshot | None] = concurrent.futures.Future()
+        answer: concurrent.futures.Future[None] = concurrent.futures.Future()
         try:
             self._loop.call_soon_threadsafe(self._answer, answer)
-            self._last = answer.result(PATIENCE)
+            answer.result(PATIENCE)
         except (RuntimeError, concurrent.futures.TimeoutError):
             pass  # the loop has just closed, or is busy: the last numbers are the best there are
-        return self._last
+        return None if self.is_gone else self._last
 
     def read_last(self) -> Snapshot | None:
-        """The numbers of a producer that may be closed already; call it on its loop, or when that no longer runs."""
+        """The numbers of a producer that is gone: of its end if it was closed, else of the last reading. None in the
+        child of a fork: they are the parent's.
+        """
         producer = self._producer()
-        if producer is None or producer.state.value == "forked":
-            return None
-        return snapshot_of(producer)
+        return None if producer is not None and producer.state.value == "forked" else self._last
 
     # asyncio callbacks
 
-    def _answer(self, answer: concurrent.futures.Future[Snapshot | None]) -> None:
+    def _answer(self, answer: concurrent.futures.Future[None]) -> None:
         try:
-            producer = self._producer()
-            answer.set_result(None if producer is None else snapshot_of(producer))
+            self._keep()
+            answer.set_result(None)
         except BaseException as error:  # the thread's to raise
             answer.set_exception(error)
+
+    def _keep(self) -> None:
+        # On the loop, and not where the answer is waited for: that thread could put older numbers over the last ones.
+        producer = self._producer()
+        if producer is not None:
+            self._last = snapshot_of(producer)
+
+
+class WatchedProducers:
+    """The producers that an exporter shows, one snapshot for each client id.
+
+    A counter must not fall, for that counts as a restart, after which a rate has the others' whole history again. So
+    the counters of a producer that is gone stay in the sum as long as another has its client id.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watched: list[WatchedProducer] = []
+        self._past: dict[str, Snapshot] = {}  # of those that are gone, by client id
+
+    def watch(self, producer: KafkaProducer[Any, Any]) -> None:
+        """Show a producer until it is closed; again changes nothing. Call it on the producer's event loop."""
+        with self._lock:
+            if not any(each.producer is producer for each in self._watched):
+                self._watched.append(WatchedProducer(producer))
+
+    def read(self) -> list[Snapshot]:
+        """The numbers of all, from any thread."""
+        with self._lock:
+            watched = list(self._watched)
+        # Without the lock: reading may wait for an event loop, which may wait for the lock in watch().
+        found = [(each, each.read()) for each in watched]
+        with self._lock:
+            # What another thread has found to be gone meanwhile is in the past already.
+            known = set(self._watched)
+            found = [(each, snapshot) for each, snapshot in found if each in known]
+            for each, snapshot in found:
+                if snapshot is None and each.is_gone:
+                    self._watched.remove(each)
+                    self._keep_past(each)
+            client_ids = {each.client_id for each in self._watched}
+            self._past = {name: past for name, past in self._past.items() if name in client_ids}
+            return merged([*(snapshot for _, snapshot in found if snapshot is not None), *self._past.values()])
+
+    # internals
+
+    def _keep_past(self, gone: WatchedProducer) -> None:
+        known, last = self._past.get(gone.client_id), gone.read_last()
+        if last is not None:
+            self._past[gone.client_id] = _past_of([last] if known is None else [known, last])

@@ -14,7 +14,7 @@ is scraped itself, and at its exit; ``exposition()`` adds up those of all.
 Rules: nothing is done between scrapes, except for that mirror; a closed producer's series end; labels are
 ``client_id``, and a broker's id, an error's class or, with ``metrics_topics_max``, a topic, all of them bounded.
 Producers with one ``client_id`` make one series, as do processes: counters, sizes and counts are added, of means,
-maxima and ages the largest is shown.
+maxima and ages the largest is shown. It ends with the last of them; until then its counters have the closed ones' too.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from .measurements import (
     Measurement,
     Snapshot,
     WatchedProducer,
+    WatchedProducers,
     merged,
 )
 
@@ -106,14 +107,11 @@ class KafkaCollector(Collector):
     """A collector of the metrics of any number of producers; ``watch`` makes one for each registry."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._watched: list[WatchedProducer] = []
+        self._producers = WatchedProducers()
 
     def watch(self, producer: KafkaProducer[Any, Any]) -> None:
         """As the module's ``watch``."""
-        with self._lock:
-            if not any(each.producer is producer for each in self._watched):
-                self._watched.append(WatchedProducer(producer))
+        self._producers.watch(producer)
 
     def describe(self) -> Iterable[Metric]:
         """The families without samples, so that registering reads no producer."""
@@ -121,11 +119,8 @@ class KafkaCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The families, with the samples of the producers that are not closed."""
-        with self._lock:
-            self._watched = [each for each in self._watched if not each.is_gone]
-            watched = list(self._watched)
         found: dict[str, list[Sample]] = {}
-        for snapshot in merged(snapshot for each in watched if (snapshot := each.read()) is not None):
+        for snapshot in self._producers.read():
             for measurement, values, number in _samples_of(snapshot):
                 found.setdefault(measurement.name, []).append((values, number))
         for measurement, labels in _FAMILIES:

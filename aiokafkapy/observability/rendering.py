@@ -3,7 +3,8 @@
 Owns our processors: the level of the standard logger, the bound context, the variables of ``structlog.contextvars``,
 secrets hidden, one line of text. Knows nothing of handlers, which are the application's.
 
-Rule: a line is one line: ``event key=value …`` with values quoted where they have spaces, and line breaks escaped.
+Rule: a line is one line: ``event key=value …`` with values quoted where they have spaces. Line breaks are escaped, as
+is all that a terminal would obey: a value may come from a peer.
 """
 
 from __future__ import annotations
@@ -56,6 +57,18 @@ def _as_log_record(logger: WrappedLogger, method: str, event: EventDict) -> Proc
     arguments: dict[str, object] = {name: event.pop(name) for name in _MEANT_FOR_LOGGING if name in event}
     name = event.pop("event")
     # structlog renders None as ``key=``, which looks like a missing value.
-    shown = {name: "None" if value is None else value for name, value in event.items()}
-    text = _render_fields(logger, method, shown)
+    shown = {_as_key(name): "None" if value is None else value for name, value in event.items()}
+    text = _escaped(_render_fields(logger, method, shown))
     return {"msg": f"{name} {text}" if text else name, "extra": {"event": name, "fields": event}, **arguments}
+
+
+def _as_key(name: str) -> str:
+    """structlog refuses a name with spaces, as an application's context may have, and with it the whole event."""
+    return "".join("_" if each in ' ="' or not each.isprintable() else each for each in name)
+
+
+def _escaped(text: str) -> str:
+    # structlog escapes \n alone; other line breaks and a terminal's commands are not printable either.
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

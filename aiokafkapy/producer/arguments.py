@@ -32,6 +32,7 @@ from ..record.builder import plain_headers, plain_number
 __all__ = [
     "EarlyTime",
     "check_data",
+    "check_items",
     "chosen_partition",
     "headers_of",
     "materialized",
@@ -126,6 +127,12 @@ def check_data(topic: str, key: Any, value: Any) -> int:
     if key is not None:
         _size_of(topic, "key", key)
     return 0 if value is None else _size_of(topic, "value", value)
+
+
+def check_items(items: object) -> None:
+    """Raise TypeError for anything that is no iterable of values."""
+    if isinstance(items, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(items, Iterable):
+        raise TypeError(f"send_many() takes an iterable of values or ProducerRecords, not a {type(items).__name__}")
 
 
 def plain_data(data: Any) -> bytes | None:

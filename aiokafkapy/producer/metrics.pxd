@@ -44,6 +44,7 @@ cdef class SenderMetrics:
     cdef readonly Window request_latency
     cdef readonly Window throttle_time
     cdef readonly Window loop_lag
+    cdef public object topics
 
     cpdef record_batch(
         self, Py_ssize_t record_count, Py_ssize_t size, Py_ssize_t uncompressed_size, double queued, double now

@@ -11,9 +11,9 @@ windows of 30 s, as Kafka's do; totals count from the start. Durations are in mi
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from typing import Final, Protocol
 
-__all__ = ["SenderMetrics", "Window"]
+__all__ = ["SenderMetrics", "TopicSends", "Window"]
 
 WINDOW: Final = 30.0
 """Seconds; Kafka's metrics.sample.window.ms with its two samples."""
@@ -76,6 +76,16 @@ class Window:
         self._started = self._started + _WINDOW if is_recent else now
 
 
+class TopicSends(Protocol):
+    """The numbers of each topic, as the Sender tells them: ``TopicMetrics``."""
+
+    def sent(self, name: str, records: int, size: int, uncompressed_size: int, now: float) -> None:
+        """A batch of the topic went into a request."""
+
+    def retried(self, name: str, records: int, now: float) -> None:
+        """A batch of the topic is sent again."""
+
+
 class SenderMetrics:
     """The numbers of one producer."""
 
@@ -101,6 +111,7 @@ class SenderMetrics:
         "requests_sent",
         "sends",
         "throttle_time",
+        "topics",
         "wake_ups",
     )
 
@@ -129,6 +140,8 @@ class SenderMetrics:
         self.request_latency = Window(now)
         self.throttle_time = Window(now)
         self.loop_lag = Window(now)
+        # Those of each topic, where they are wanted: told beside ours, so that their sums are ours
+        self.topics: TopicSends | None = None
 
     def record_batch(self, record_count: int, size: int, uncompressed_size: int, queued: float, now: float) -> None:
         """One batch went into a request, ``queued`` seconds after its first record."""

@@ -29,6 +29,7 @@ from ..errors import IllegalStateError, KafkaError, ProducerClosedError, WrongEv
 from ..observability import get_logger
 from . import forks
 from .arguments import partition_of, timeout_of, topic_name
+from .closings import tell_before_closed
 from .deliveries.delivery import Delivery, waiter_unless_done
 from .intake.cancelled_calls import take_back, tell_deliveries
 from .intake.new_intake import new_intake, new_interceptors
@@ -172,6 +173,7 @@ class KafkaProducer(RecordSender[K, V]):
             if runtime is not None and is_alive:
                 await runtime.close(math.inf if timeout is None else runtime.now() + max(0.0, timeout))
         finally:  # a cancelled call has closed it, too
+            tell_before_closed(self)
             forks.forget(self)
             if life.state is ProducerState.CLOSING:
                 life.become(ProducerState.CLOSED)

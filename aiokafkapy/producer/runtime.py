@@ -494,6 +494,7 @@ class ProducerRuntime:
 
     def _watch_batches(self, config: ProducerConfig) -> None:
         watch = self.observation.batch_watch
+        self.metrics.topics = self.observation.topic_metrics
         self.sender.in_flight_batches.watch = watch
         if watch is not None:
             self.accumulator.on_abort = watch.aborted

@@ -43,7 +43,7 @@ from aiokafkapy.errors import (
     UnsupportedForMessageFormatError,
 )
 from aiokafkapy.observability import RateLimitedLogger, get_logger
-from aiokafkapy.producer.intake.bulk import check_items
+from aiokafkapy.producer.arguments import check_items
 from aiokafkapy.producer.records import CallOverflow, ProducerRecord, RecordMetadata
 
 from .letter_form import letter_of, redacted, rule_of

@@ -23,7 +23,7 @@ from typing import Any, Final, Literal
 
 from pydantic_core import to_json
 
-from aiokafkapy.errors import KafkaError, SerializationError
+from aiokafkapy.errors.local import text_without_data
 from aiokafkapy.producer.records import HeadersLike, ProducerRecord
 from aiokafkapy.record.builder import record_size_upper_bound
 
@@ -212,9 +212,5 @@ def _items(headers: HeadersLike) -> Iterable[tuple[str, bytes | None]]:
 
 def _message(error: BaseException) -> str:
     """The error's text without the words of a caller's code."""
-    cause = error.__cause__
-    if isinstance(error, SerializationError) and cause is not None and not isinstance(cause, KafkaError):
-        text = f"{type(error).summary()} ({type(cause).__module__}.{type(cause).__qualname__})"
-    else:
-        text = str(error)
+    text = text_without_data(error)
     return text if len(text) <= _MESSAGE_CHARACTERS else f"{text[:_MESSAGE_CHARACTERS]}..."

@@ -189,6 +189,17 @@ class TestMetrics:
             assert producer.node_metrics() == {}
         assert {topic: numbers["record-send-total"] for topic, numbers in topics.items()} == {"t": 1, "u": 1, "*": 2}
 
+    async def test_topics_make_the_producer_s_numbers_with_retries_and_splits_too(self, broker: DevBroker) -> None:
+        options: dict[str, Any] = {"metrics_topics_max": 2, "linger_ms": 20, "retry_backoff_ms": 1}
+        async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
+            for error in (errors.NotEnoughReplicasError, errors.RecordTooLargeError):
+                broker.controls.fail_next(ApiKey.PRODUCE, error)
+                await producer.send_many("t", [b"value"] * 4)
+            metrics, topics = producer.metrics(), producer.topic_metrics()
+        names = ("record-send-total", "byte-total", "record-retry-total", "record-error-total")
+        assert {name: topics["t"][name] for name in names} == {name: metrics[name] for name in names}
+        assert (metrics["batch-split-total"], metrics["record-retry-total"], metrics["record-send-total"]) == (1, 4, 16)
+
     async def test_before_the_start_there_are_none(self) -> None:
         producer = KafkaProducer("localhost:1", metrics_per_node=True, metrics_topics_max=2)
         assert producer.node_metrics() == {}

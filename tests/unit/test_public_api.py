@@ -90,7 +90,8 @@ LIGHT = {
         "_core", "_form", "_lazy", "_version", "common", "errors", "observability", "producer", "record", "states",
     },
     "aiokafkapy.producer": {
-        "accumulator", "arguments", "deliveries", "forks", "identity", "intake", "producer", "records", "state",
+        "accumulator", "arguments", "closings", "deliveries", "forks", "identity", "intake", "producer", "records",
+        "state",
     },
     "aiokafkapy.observability": {"events", "rate_limit", "secret_names"},
     # Cython's own: of the compiled core, and of the interpreted one where the extra ``dev`` has brought Cython

@@ -4,8 +4,8 @@ Owns their names (``kafka.producer.…``), units and attributes, and the callbac
 collects. The measurements are in ``measurements``; the instruments are those of a meter, made once for each provider.
 
 Rules: nothing is done between two collections; one collection reads a producer once; a closed producer is no longer
-observed. Attributes are the client id, and a broker's id, an error's class or, with ``metrics_topics_max``, a topic,
-all of them bounded.
+observed, but its counters stay in the sum of those with its client id. Attributes are the client id, and a broker's id,
+an error's class or, with ``metrics_topics_max``, a topic, all of them bounded.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from ..measurements import (
     TOPIC_MEASUREMENTS,
     Measurement,
     Snapshot,
-    WatchedProducer,
-    merged,
+    WatchedProducers,
 )
 
 __all__ = ["watch"]
@@ -59,8 +58,9 @@ class Instruments:
     """The instruments of one meter, and the producers that they observe."""
 
     def __init__(self, meter: Meter) -> None:
+        self._producers = WatchedProducers()
         self._lock = threading.Lock()
-        self._watched: list[WatchedProducer] = []
+        self._calls = 0  # of watch
         self._snapshots: list[Snapshot] = []
         self._read_at = -FRESH
         for measurement in MEASUREMENTS:
@@ -73,10 +73,10 @@ class Instruments:
 
     def watch(self, producer: KafkaProducer[Any, Any]) -> None:
         """As the module's ``watch``."""
+        self._producers.watch(producer)
         with self._lock:
-            if not any(each.producer is producer for each in self._watched):
-                self._watched.append(WatchedProducer(producer))
-                self._read_at = -FRESH
+            self._calls += 1
+            self._read_at = -FRESH
 
     # internals
 
@@ -100,12 +100,11 @@ class Instruments:
         with self._lock:
             if monotonic() - self._read_at < FRESH:
                 return self._snapshots
-            self._watched = [each for each in self._watched if not each.is_gone]
-            watched = list(self._watched)
+            calls = self._calls
         # Without the lock: reading may wait for an event loop, which may wait for the lock in watch().
-        snapshots = merged(snapshot for each in watched if (snapshot := each.read()) is not None)
+        snapshots = self._producers.read()
         with self._lock:
-            if len(self._watched) == len(watched):  # else the next callback reads again
+            if self._calls == calls:  # else the next callback reads again
                 self._snapshots, self._read_at = snapshots, monotonic()
         return snapshots
 

@@ -15,11 +15,13 @@ counterpart is OpenTelemetry's own ``TracingProducerInterceptor`` for Java.
 Rules: a span of a record ends once, with its outcome: where it is, or the error; a record that its caller took back is
 an error too, for it was not sent. Where nothing records, neither attributes nor callbacks are made: the context of the
 trace around the call is carried, and nothing where there is none. A record that carries a context already keeps it, and
-its span links to it. A key is an attribute where it is text, up to ``LONGEST_KEY`` characters; values never are.
+its span links to it. A key is an attribute where it is text, up to ``LONGEST_KEY`` characters; values never are,
+nor the words of a serializer's error, which may quote them.
 """
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -32,6 +34,7 @@ from opentelemetry.propagators.textmap import TextMapPropagator
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, TracerProvider
 
 from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata, __version__
+from aiokafkapy.errors.local import foreign_cause, text_without_data
 from aiokafkapy.producer.records import CallOverflow
 
 from .propagation import ContextInHeaders, with_headers
@@ -272,8 +275,16 @@ def _end_with_outcome(span: Span, metadata: RecordMetadata | None, error: BaseEx
 
 def _note_error(span: Span, error: BaseException) -> None:
     span.set_attribute(_ERROR_TYPE, type(error).__name__)
-    span.set_status(Status(StatusCode.ERROR, str(error) or type(error).__name__))
-    span.record_exception(error)
+    text = text_without_data(error)
+    span.set_status(Status(StatusCode.ERROR, text or type(error).__name__))
+    cause = foreign_cause(error)
+    if cause is None:
+        span.record_exception(error)
+        return
+    # The SDK writes the words of both errors, which may have the record's value in them; places in the code have not.
+    places = "".join(traceback.format_tb(cause.__traceback__) + traceback.format_tb(error.__traceback__))
+    attributes = {"exception.message": text, "exception.stacktrace": f"{places}{type(error).__name__}: {text}"}
+    span.record_exception(error, attributes)
 
 
 def _note_errors(span: Span, errors: Sequence[BaseException]) -> None:

@@ -19,14 +19,14 @@ import math
 from array import array
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from ...errors import KafkaError
 from ...record.builder import plain_sizes
 from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
-from ..arguments import topic_name
+from ..arguments import check_items, topic_name
 from ..deliveries.delivery import Delivery
 from ..deliveries.delivery_list import DeliveryList
 from ..deliveries.shortcuts import now_ms
@@ -40,7 +40,7 @@ from .record_sender import admitted
 if TYPE_CHECKING:
     from .intake_runtime import IntakeRuntime
 
-__all__ = ["BulkSend", "Outcomes", "check_items"]
+__all__ = ["BulkSend", "Outcomes"]
 
 SLICE_BYTES: Final = 512 * 1024
 LONGEST_SLICE: Final = 4096
@@ -202,12 +202,6 @@ class BulkSend:
         budget = COLLECTED
         while budget > 0 and parts and (isinstance(parts[0], BaseException) or parts[0].done()):
             budget -= 1 + self._outcomes.add(parts.popleft())
-
-
-def check_items(items: object) -> None:
-    """Raise TypeError for anything that is no iterable of values."""
-    if isinstance(items, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(items, Iterable):
-        raise TypeError(f"send_many() takes an iterable of values or ProducerRecords, not a {type(items).__name__}")
 
 
 def _taker(items: Iterable[Any]) -> Callable[[int], list[Any]]:

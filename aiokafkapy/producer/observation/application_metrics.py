@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from itertools import chain
 from math import isfinite
 from time import monotonic
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -88,4 +89,8 @@ def _key(name: object, attributes: Any) -> Key:
     pairs = sorted((attributes or {}).items())
     if not all(isinstance(part, str) for pair in pairs for part in pair):
         raise TypeError(f"metric {name!r}: attributes are names and values that are each a str")
+    try:
+        "".join((name, *chain.from_iterable(pairs))).encode()
+    except UnicodeEncodeError as error:  # a push with it could not be written
+        raise ConfigurationError(f"metric {name!r}: its name or attributes are not valid Unicode: {error}") from None
     return name, tuple(pairs)

@@ -1,11 +1,12 @@
-"""Kafka's metrics of each topic: the group ``producer-topic-metrics``, kept as an observer of the batches.
+"""Kafka's metrics of each topic: the group ``producer-topic-metrics``.
 
 Owns the numbers. It knows no partition and reads the clock that it is given. Kafka's counterpart is
 ``SenderMetricsRegistry``, whose names and units these are.
 
 Rules:
 
-- A batch counts when it has its outcome, under Kafka's names: Java counts it as sent when it goes into a request.
+- A batch counts each time that it goes into a request, one that is split afterwards too, as in ``SenderMetrics``: the
+  sums over all topics are the producer's numbers. Its errors count when it has its outcome, which an observer is told.
 - There are at most ``most`` topics, the first that were sent to; the others are summed up as ``OTHER_TOPICS``, so that
   the sums over all topics are right and a program with a topic for each customer stays small.
 - Averages and rates look at the last one to two windows of 30 s.
@@ -34,22 +35,27 @@ class TopicMetrics(Observer):
         self._topics: dict[str, _Topic] = {}
 
     def batch_done(self, event: BatchDone) -> None:
-        """Count a batch."""
-        now = self._clock()
-        topic = self._topic(event.topic, now)
-        if event.attempts > 0:
-            topic.records += event.records
-            topic.bytes += event.size
-            topic.sends.record(event.records, now)
-            topic.sizes.record(event.size, now)
-            topic.compression.record(event.size / event.uncompressed_size, now)
-        if event.attempts > 1:
-            retried = event.records * (event.attempts - 1)
-            topic.retried += retried
-            topic.retries.record(retried, now)
+        """Count the records of a batch that failed."""
         if event.error is not None:
+            now = self._clock()
+            topic = self._topic(event.topic, now)
             topic.failed += event.records
             topic.errors.record(event.records, now)
+
+    def sent(self, name: str, records: int, size: int, uncompressed_size: int, now: float) -> None:
+        """A batch of the topic went into a request."""
+        topic = self._topic(name, now)
+        topic.records += records
+        topic.bytes += size
+        topic.sends.record(records, now)
+        topic.sizes.record(size, now)
+        topic.compression.record(size / uncompressed_size, now)
+
+    def retried(self, name: str, records: int, now: float) -> None:
+        """A batch of the topic is sent again."""
+        topic = self._topic(name, now)
+        topic.retried += records
+        topic.retries.record(records, now)
 
     def snapshot(self, now: float) -> dict[str, dict[str, float]]:
         """Kafka's names and values at ``now``, by topic."""

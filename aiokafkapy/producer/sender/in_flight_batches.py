@@ -328,6 +328,8 @@ class InFlightBatches:
         elif decision.may_be_renumbered:
             batch.may_be_renumbered = True
         self._metrics.record_retry(batch.record_count, error, now)
+        if self._metrics.topics is not None:
+            self._metrics.topics.retried(topic, batch.record_count, now)
         fields = {"topic": topic, "partition": partition, "error": str(error), "attempts": batch.attempts + 1}
         self._log.log(("retry", type(error)), now, logging.WARNING, "produce.retry", **fields)
         self._accumulator.reenqueue(batch, now)

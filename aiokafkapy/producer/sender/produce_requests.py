@@ -190,10 +190,13 @@ class ProduceRequests:
 
     def _send(self, cluster: Cluster, node_id: int, batches: list[ProducerBatch], now: float) -> None:
         records = 0
+        topics = self._metrics.topics
         for batch in batches:
             records += batch.record_count
             uncompressed = BATCH_HEADER_SIZE + batch.builder.records_size
             self._metrics.record_batch(batch.record_count, batch.builder.size, uncompressed, now - batch.created, now)
+            if topics is not None:
+                topics.sent(batch.topic_partition.topic, batch.record_count, batch.builder.size, uncompressed, now)
         request = self._new_request(cluster, node_id, batches)
         self._in_flight_batches.add(batches)
         self.in_flight[node_id] = self.in_flight.get(node_id, 0) + 1

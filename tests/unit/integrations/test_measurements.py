@@ -18,6 +18,7 @@ from aiokafkapy.integrations.measurements import (
     NODE_MEASUREMENTS,
     TOPIC_MEASUREMENTS,
     WatchedProducer,
+    WatchedProducers,
     merged,
     snapshot_of,
 )
@@ -122,12 +123,64 @@ async def test_a_producer_is_held_weakly_and_gone_when_closed(kafka_broker: DevB
     watched = WatchedProducer(producer)
     async with producer:
         assert watched.read() is not None
-    assert watched.read() is None
-    assert watched.read_last() is not None
+        await producer.send("t", b"v")
     del producer
     gc.collect()
     assert watched.producer is None
-    assert watched.read_last() is None
+    assert watched.read() is None
+    last = watched.read_last()
+    assert last is not None, "of its end, though nobody has read it since the first record"
+    assert last.values["records_delivered"] == 1
+
+
+async def test_counters_do_not_fall_when_one_of_two_producers_is_closed(kafka_broker: DevBroker) -> None:
+    watched = WatchedProducers()
+    options: dict[str, Any] = {"client_id": "x", "metrics_topics_max": 5}
+    async with KafkaProducer(kafka_broker.bootstrap_servers, **options) as lasting:
+        watched.watch(lasting)
+        size = lasting.config.buffer_memory
+        for expected in (1, 2):
+            async with KafkaProducer(kafka_broker.bootstrap_servers, **options) as other:
+                watched.watch(other)
+                await other.send("t", b"v")
+                (both,) = watched.read()
+                assert (both.values["records_delivered"], both.values["buffer_size"]) == (expected, 2 * size)
+            del other
+            (both,) = watched.read()
+            assert (both.values["records_delivered"], both.values["buffer_size"]) == (expected, size)
+            assert both.values["unhealthy"] == 0
+            assert both.topics["t"]["topic_record_send"] == expected
+            assert "topic_compression_ratio" not in both.topics["t"]
+    assert watched.read() == [], "a series ends with the last of its producers"
+    async with KafkaProducer(kafka_broker.bootstrap_servers, **options) as again:
+        watched.watch(again)
+        assert [each.values["records_delivered"] for each in watched.read()] == [0]
+
+
+async def test_a_scrape_during_another_that_finds_a_producer_closed_counts_it_once(
+    kafka_broker: DevBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = WatchedProducers()
+    async with KafkaProducer(kafka_broker.bootstrap_servers) as lasting:
+        other = KafkaProducer(kafka_broker.bootstrap_servers)
+        await other.start()
+        for producer in (lasting, other):
+            watched.watch(producer)
+            await producer.send("t", b"v")
+        known = snapshot_of(other)
+        await other.close()
+        read = WatchedProducer.read
+
+        def late(self: WatchedProducer) -> measurements.Snapshot | None:
+            """Of the first scrape: it has the numbers, and another scrape is faster."""
+            if self.producer is not other:
+                return read(self)
+            monkeypatch.setattr(WatchedProducer, "read", read)
+            assert [each.values["records_delivered"] for each in watched.read()] == [2]
+            return known
+
+        monkeypatch.setattr(WatchedProducer, "read", late)
+        assert [each.values["records_delivered"] for each in watched.read()] == [2]
 
 
 def test_without_an_event_loop_it_says_where_to_call() -> None:

@@ -192,6 +192,23 @@ async def test_a_scrape_of_one_process_has_the_numbers_of_all(kafka_broker: DevB
         assert families["kafka_producer_connections"].samples[0].value == 1, "of the living ones"
 
 
+async def test_producers_that_are_closed_and_dropped_between_two_writes_are_in_the_files(
+    kafka_broker: DevBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    mirror = prometheus.MultiprocessMirror()
+    monkeypatch.setitem(prometheus._mirrors, os.getpid(), mirror)
+    for _ in range(2):
+        async with KafkaProducer(kafka_broker.bootstrap_servers, client_id="short") as producer:
+            watch(producer)
+            await producer.send("t", b"v")
+        del producer
+    mirror.update()
+    delivered = mirror._metrics["records_delivered"].labels("short")
+    assert next(iter(delivered.collect())).samples[0].value == 2
+    atexit.unregister(mirror.update)
+
+
 async def test_a_disk_that_is_full_for_a_while_does_not_end_the_mirror(
     kafka_producer: KafkaProducer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

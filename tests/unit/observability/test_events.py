@@ -104,6 +104,34 @@ def test_an_event_stays_on_one_line(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.records[0].getMessage() == r'e error="two\n\"lines\""'
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("a\r\nb", r"a\r\nb"),
+        ("a\u2028b", r"a\u2028b"),
+        ("a\x85b", r"a\x85b"),
+        ("a\x0bb", r"a\x0bb"),
+        ("a\x1b[31mb", r"a\x1b[31mb"),
+        ("a\ud800b", r"a\ud800b"),
+        ("a b\r", r'"a b\r"'),
+        ("größer 🙂", '"größer 🙂"'),
+    ],
+)
+def test_line_breaks_of_any_kind_and_a_terminal_s_commands_are_escaped(
+    caplog: pytest.LogCaptureFixture, value: str, shown: str
+) -> None:
+    get_logger("aiokafkapy.x").error("e", client_id=value)
+    assert caplog.records[0].getMessage() == f"e client_id={shown}"
+    assert caplog.records[0].fields == {"client_id": value}  # type: ignore[attr-defined]
+
+
+def test_a_name_with_a_space_costs_no_event_its_fields(caplog: pytest.LogCaptureFixture) -> None:
+    structlog.contextvars.bind_contextvars(**{"request id\n": 5})
+    get_logger("aiokafkapy.x").error("e", node_id=1)
+    assert caplog.records[0].getMessage() == "e node_id=1 request_id_=5"
+    assert caplog.records[0].exc_info is None
+
+
 def test_the_exception_of_an_event_is_logging_s(caplog: pytest.LogCaptureFixture) -> None:
     error = ValueError("broken")
     get_logger("aiokafkapy.x").error("e", exc_info=error)

@@ -126,6 +126,24 @@ async def test_a_record_that_fails_is_an_error_of_its_span(kafka_broker: DevBrok
     assert [event.name for event in span.events] == ["exception"]
 
 
+async def test_a_serializer_s_error_tells_nothing_of_the_value(kafka_broker: DevBroker, exported: Exported) -> None:
+    def serializer(value: str) -> bytes:
+        raise UnicodeError(f"cannot write {value}")
+
+    async with traced(kafka_broker, exported.provider, value_serializer=serializer) as producer:
+        with pytest.raises(errors.SerializationError, match="card 4111"):
+            await producer.send("t", "card 4111")
+        await told()
+    span = exported.named("send t")
+    (event,) = span.events
+    assert "4111" not in span.to_json()
+    text = "A key, value, header or request could not be turned into bytes. (builtins.UnicodeError)"
+    assert span.status.description == text
+    assert event.attributes is not None
+    assert event.attributes["exception.message"] == span.status.description
+    assert "in serializer" in str(event.attributes["exception.stacktrace"])
+
+
 async def test_a_refused_record_and_one_that_was_taken_back_end_their_spans_too(
     kafka_broker: DevBroker, exported: Exported
 ) -> None:

@@ -75,6 +75,9 @@ def test_an_interrupt_passes() -> None:
         ({"name": "org.apache.kafka.producer.record.send.total"}, ConfigurationError, "the producer's own"),
         ({"value": 5}, TypeError, "its value is a int"),
         ({"attributes": {"a": 5}}, TypeError, "each a str"),
+        ({"name": "a\udc80"}, ConfigurationError, "not valid Unicode"),
+        ({"attributes": {"a": "file\udc80"}}, ConfigurationError, "not valid Unicode"),
+        ({"attributes": {"\ud800": "b"}}, ConfigurationError, "not valid Unicode"),
     ],
 )
 def test_a_wrong_argument_is_an_error_at_once(arguments: dict[str, Any], error: type[Exception], said: str) -> None:

@@ -13,30 +13,34 @@ KAFKAS_NAMES = {
 }  # fmt: skip
 
 
-def done(topic: str, records: int = 10, attempts: int = 1, error: BaseException | None = None) -> BatchDone:
+def failed(topic: str, records: int = 10, attempts: int = 1) -> BatchDone:
+    error = RecordTooLargeError("too large")
     return BatchDone(topic, 0, records, 50 * records, 100 * records, attempts, 0.0, 0.0, 0.0, 0, error)
 
 
 def test_each_topic_has_its_own_numbers_under_kafkas_names() -> None:
-    clock = VirtualClock()
-    metrics = TopicMetrics(10, clock.time)
-    metrics.batch_done(done("a"))
-    metrics.batch_done(done("a", records=20, attempts=3))
-    metrics.batch_done(done("b"))
-    found = metrics.snapshot(clock.time())
+    now = VirtualClock().time()
+    metrics = TopicMetrics(10, VirtualClock().time)
+    metrics.sent("a", 10, 500, 1000, now)
+    metrics.sent("b", 10, 500, 1000, now)
+    metrics.sent("a", 20, 1000, 2000, now)
+    metrics.retried("a", 20, now)
+    metrics.sent("a", 20, 1000, 2000, now)
+    found = metrics.snapshot(now)
     assert list(found) == ["a", "b"]
     assert set(found["a"]) == KAFKAS_NAMES
-    assert found["a"]["record-send-total"] == 30
-    assert found["a"]["record-send-rate"] == pytest.approx(30 / 30)
-    assert (found["a"]["byte-total"], found["a"]["compression-rate"]) == (1500, 0.5)
-    assert found["a"]["record-retry-total"] == 40
+    assert found["a"]["record-send-total"] == 50, "each attempt, as in Java"
+    assert found["a"]["record-send-rate"] == pytest.approx(50 / 30)
+    assert (found["a"]["byte-total"], found["a"]["compression-rate"]) == (2500, 0.5)
+    assert found["a"]["record-retry-total"] == 20
     assert found["b"]["record-retry-total"] == found["b"]["record-error-total"] == 0
 
 
 def test_records_that_failed_count_as_errors_and_as_sent_only_when_they_were() -> None:
     metrics = TopicMetrics(10, VirtualClock().time)
-    metrics.batch_done(done("a", attempts=0, error=RecordTooLargeError("too large")))
-    metrics.batch_done(done("a", attempts=1, error=RecordTooLargeError("too large")))
+    metrics.batch_done(failed("a", attempts=0))
+    metrics.sent("a", 10, 500, 1000, 0.0)
+    metrics.batch_done(failed("a"))
     found = metrics.snapshot(0.0)["a"]
     assert (found["record-error-total"], found["record-send-total"]) == (20, 10)
 
@@ -44,8 +48,8 @@ def test_records_that_failed_count_as_errors_and_as_sent_only_when_they_were() -
 def test_topics_beyond_the_limit_are_summed_up() -> None:
     metrics = TopicMetrics(2, VirtualClock().time)
     for number in range(1000):
-        metrics.batch_done(done(f"t{number}"))
-    metrics.batch_done(done("t1"))
+        metrics.sent(f"t{number}", 10, 500, 1000, 0.0)
+    metrics.sent("t1", 10, 500, 1000, 0.0)
     found = metrics.snapshot(0.0)
     assert list(found) == [OTHER_TOPICS, "t0", "t1"]
     assert found["t1"]["record-send-total"] == 20
