@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from .producer.intake.deadline import deadline
     from .producer.intake.interceptors import ProducerInterceptor
     from .producer.intake.partitioners import DefaultPartitioner, Partitioner, RoundRobinPartitioner
-    from .producer.intake.serializers import Serializer, json_serializer, string_serializer
     from .producer.options.circuit_options import CircuitBreaker
     from .producer.options.topic_options import TopicOptions
     from .producer.producer import KafkaProducer
     from .producer.records import BytesWithHeaders, ProducerRecord, RecordMetadata
+    from .producer.serializers import Serializer, json_serializer, string_serializer
     from .producer.statistics import ProducerHealth, ProducerStatistics
     from .producer.tables.table_metadata import PartitionMetadata, TableMetadata
 
@@ -96,14 +96,14 @@ _HOMES = {
     "ProducerStatistics": "producer.statistics",
     "RecordMetadata": "producer.records",
     "RoundRobinPartitioner": "producer.intake.partitioners",
-    "Serializer": "producer.intake.serializers",
+    "Serializer": "producer.serializers",
     "TableMetadata": "producer.tables.table_metadata",
     "TopicOptions": "producer.options.topic_options",
     "TopicPartition": "common",
     "deadline": "producer.intake.deadline",
-    "json_serializer": "producer.intake.serializers",
+    "json_serializer": "producer.serializers",
     "raise_all": "producer.deliveries.raise_all",
-    "string_serializer": "producer.intake.serializers",
+    "string_serializer": "producer.serializers",
 }
 
 __getattr__ = lazy_names(__name__, _HOMES)

@@ -35,9 +35,9 @@ from .loop_thread import LoopEndedError, LoopThread
 if TYPE_CHECKING:
     from ..common import PartitionInfo
     from ..producer.config import ProducerConfig
-    from ..producer.intake.serializers import Serializer
     from ..producer.options.keywords import ProducerOptions
     from ..producer.records import CallOverflow, HeadersLike, ProducerRecord, RecordMetadata, Timestamp
+    from ..producer.serializers import Serializer
     from ..producer.statistics import ProducerHealth, ProducerStatistics
     from ..protocol.codec import Struct
 

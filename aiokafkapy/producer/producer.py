@@ -36,9 +36,9 @@ from .intake.new_intake import new_intake, new_interceptors
 from .intake.pending_record import GivenRecord
 from .intake.record_deadlines import open_deadlines
 from .intake.record_sender import K, RecordSender, V, admitted
-from .intake.serializers import Serializer
 from .intake.timed_calls import enclosing_end
 from .records import CallOverflow, HeadersLike, ProducerRecord, RecordMetadata, Timestamp
+from .serializers import Serializer
 from .state import Lifecycle, ProducerState
 
 if TYPE_CHECKING:

@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 from ..errors import BufferExhaustedError, ProducerClosedError, SerializationError
 from .deliveries.delivery import Delivery
+from .intake.async_serializers import finish_serializing
 from .intake.call_overflow import check_overflow, with_overflow
 from .intake.pending_record import GivenRecord, PendingRecord
-from .intake.serializers import finish_serializing
 from .intake.timed_calls import accept_until
 from .records import RecordMetadata
 from .state import ProducerState

@@ -21,7 +21,7 @@ from aiokafkapy import KafkaProducer, RecordMetadata
 from aiokafkapy.broker.storage.producer_state import ProducerStateManager
 from aiokafkapy.errors import KafkaError, KafkaTimeoutError, ProducerClosedError
 from aiokafkapy.producer import arguments
-from aiokafkapy.producer.intake import admission, partitioners, record_intake, serializers
+from aiokafkapy.producer.intake import admission, async_serializers, partitioners, record_intake
 from aiokafkapy.producer.intake.admission import Admission
 from aiokafkapy.producer.intake.interceptors import ProducerInterceptors
 from aiokafkapy.producer.intake.pending_record import PendingRecord
@@ -202,13 +202,13 @@ def tell_interceptors_of_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forget_to_close_a_coroutine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serializers, "discard", lambda *_: None)
+    monkeypatch.setattr(async_serializers, "discard", lambda *_: None)
     monkeypatch.setattr(record_intake, "discard", lambda *_: None)
 
 
 def take_what_an_async_serializer_returns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serializers, "check_data", lambda *_: None)
-    monkeypatch.setattr(serializers, "plain_data", lambda data: data if isinstance(data, bytes | None) else b"")
+    monkeypatch.setattr(async_serializers, "check_data", lambda *_: None)
+    monkeypatch.setattr(async_serializers, "plain_data", lambda data: data if isinstance(data, bytes | None) else b"")
 
 
 def read_headers_twice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,7 @@ LIGHT = {
     },
     "aiokafkapy.producer": {
         "accumulator", "arguments", "closings", "deliveries", "forks", "identity", "intake", "producer", "records",
-        "state",
+        "serializers", "state",
     },
     "aiokafkapy.observability": {"events", "rate_limit", "secret_names"},
     # Cython's own: of the compiled core, and of the interpreted one where the extra ``dev`` has brought Cython

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from ...errors import CircuitOpenError, KafkaError
 from ..arguments import topic_name
 from ..deliveries.delivery import Delivery
+from ..serializers import SyncSerializer
 from .intercepted_intake import InterceptedIntake
 from .interceptors import ProducerInterceptors
 from .partitioners import Partitioner
 from .pending_record import PendingRecord
 from .record_intake import RecordIntake
-from .serializers import SyncSerializer
 
 if TYPE_CHECKING:
     from ..circuits.circuits import Circuits

@@ -14,11 +14,11 @@ from ...errors import KafkaError
 from ..arguments import materialized
 from ..deliveries.delivery import Delivery
 from ..records import ProducerRecord
+from ..serializers import SyncSerializer
 from .interceptors import ProducerInterceptors
 from .partitioners import Partitioner
 from .pending_record import PendingRecord
 from .record_intake import RecordIntake
-from .serializers import SyncSerializer
 
 __all__ = ["InterceptedIntake"]
 

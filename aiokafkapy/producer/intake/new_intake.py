@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from ...errors import KafkaError
 from ...observability import RateLimitedLogger, describe_error, get_logger
+from ..serializers import SyncSerializer, prepare
 from .intercepted_intake import InterceptedIntake
 from .interceptors import ProducerInterceptors
 from .partitioners import Partitioner, partitioner_for
 from .record_intake import RecordIntake
-from .serializers import SyncSerializer, prepare
 
 if TYPE_CHECKING:
     from ..config import ProducerConfig

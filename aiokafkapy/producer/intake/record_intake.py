@@ -28,9 +28,9 @@ from ..arguments import check_data, headers_of, partition_of, plain_data, time_o
 from ..deliveries.delivery import Delivery
 from ..deliveries.shortcuts import now_ms, running_loop
 from ..records import BytesWithHeaders
+from ..serializers import SyncSerializer, discard, serialize, with_own_headers
 from .partitioners import DefaultPartitioner, Partitioner, choose_partition
 from .pending_record import PendingRecord
-from .serializers import SyncSerializer, discard, serialize, with_own_headers
 from .topic_state import TopicState
 
 if TYPE_CHECKING:

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Final, Generic, cast
 from ...errors import IllegalStateError, KafkaError
 from ..deliveries.delivery import Delivery
 from ..records import CallOverflow, HeadersLike, Timestamp
+from ..serializers import discard
+from .async_serializers import finish_serializing
 from .call_overflow import accept_specially
 from .cancelled_calls import tell_deliveries
 from .pending_record import GivenRecord, PendingRecord
 from .record_deadlines import open_deadlines
 from .record_intake import IntakeHolder, RecordIntake
-from .serializers import discard, finish_serializing
 from .short_calls import shorten
 
 if TYPE_CHECKING:

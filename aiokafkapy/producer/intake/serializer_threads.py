@@ -26,7 +26,7 @@ from collections.abc import Callable, Generator
 from inspect import isawaitable
 from typing import Any, Final
 
-from .serializers import SyncSerializer
+from ..serializers import SyncSerializer
 
 __all__ = ["ThreadedSerializer"]
 

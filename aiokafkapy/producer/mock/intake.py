@@ -25,8 +25,8 @@ from ..intake.intercepted_intake import InterceptedIntake
 from ..intake.interceptors import ProducerInterceptors
 from ..intake.new_intake import new_partitioner, new_serializers
 from ..intake.pending_record import PendingRecord
-from ..intake.serializers import discard, serialize, with_own_headers
 from ..records import ProducerRecord
+from ..serializers import discard, serialize, with_own_headers
 
 if TYPE_CHECKING:
     from ..config import ProducerConfig

@@ -19,9 +19,9 @@ from ...common import ConsumedRecord
 from ...errors import IllegalStateError, KafkaError, ProducerFencedError
 from ..identity.transaction import Transaction, TransactionState
 from ..intake.record_sender import K, V
-from ..intake.serializers import Serializer
 from ..producer import KafkaProducer
 from ..records import ProducerRecord
+from ..serializers import Serializer
 from ..state import ProducerState
 from ..statistics import ProducerHealth, ProducerStatistics
 from .intake import MockIntake

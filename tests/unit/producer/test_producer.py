@@ -22,10 +22,10 @@ from aiokafkapy.errors import (
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.deliveries.delivery import Delivery
 from aiokafkapy.producer.intake.pending_record import PendingRecord
-from aiokafkapy.producer.intake.serializers import json_serializer, string_serializer
 from aiokafkapy.producer.producer import KafkaProducer, _say_form
 from aiokafkapy.producer.records import ProducerRecord
 from aiokafkapy.producer.runtime import ProducerRuntime
+from aiokafkapy.producer.serializers import json_serializer, string_serializer
 from aiokafkapy.producer.state import ProducerState
 
 from .sender_fakes import cluster_of

@@ -12,8 +12,8 @@ from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.intake.pending_record import GivenRecord
 from aiokafkapy.producer.intake.record_deadlines import RecordDeadlines
 from aiokafkapy.producer.intake.record_sender import admitted
-from aiokafkapy.producer.intake.serializers import prepare
 from aiokafkapy.producer.intake.timed_calls import accept_within
+from aiokafkapy.producer.serializers import prepare
 
 from ..intake_harness import IntakeRuntime, new_intake
 

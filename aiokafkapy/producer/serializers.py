@@ -12,28 +12,23 @@ encoding would hide mistakes.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from functools import cache
-from inspect import isawaitable, iscoroutine
+from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from ...common import Headers
-from ...errors import SerializationError
-from ..arguments import check_data, headers_of, plain_data, serialization_error
-from ..records import BytesWithHeaders
+from ..common import Headers
+from .arguments import headers_of, serialization_error
+from .records import BytesWithHeaders
 
 if TYPE_CHECKING:
     from json import JSONEncoder
-
-    from .pending_record import PendingRecord
 
 __all__ = [
     "Serializer",
     "SyncSerializer",
     "TopicSerializer",
     "discard",
-    "finish_serializing",
     "json_serializer",
     "prepare",
     "serialize",
@@ -115,36 +110,6 @@ def serialize(part: str, serializer: SyncSerializer, topic: str, data: object) -
         raise serialization_error(part, topic, data, error) from error
 
 
-async def finish_serializing(record: PendingRecord) -> None:
-    """Await a record's async serializers, in the caller's task, then let it in when it is its turn.
-
-    Raises SerializationError; when the time is over or the producer ends meanwhile, the record has the error.
-    """
-    key, value = record.key, record.value
-    try:
-        async with asyncio.timeout_at(record.deadline):
-            if isawaitable(key):
-                record.key = await _awaited("key", record.topic, key)
-            if isawaitable(value):
-                record.value = await _awaited("value", record.topic, value)
-        check_data(record.topic, record.key, record.value)
-        record.headers = with_own_headers(record.topic, record.headers, record.key, record.value)
-        record.key, record.value = plain_data(record.key), plain_data(record.value)
-    except SerializationError as error:
-        discard(record.key, record.value)  # a serializer's result may be awaitable again
-        record.admission.refuse(record, error)
-        raise
-    except TimeoutError:
-        record.admission.expire(record)
-    except BaseException:
-        record.cancel()
-        raise
-    else:
-        record.admission.proceed(record, record.get_loop().time())
-    finally:
-        discard(key, value)
-
-
 def with_own_headers(topic: str, headers: Headers | None, key: object, value: object) -> Headers | None:
     """The caller's headers, then those that the serializers of key and value gave (``BytesWithHeaders``)."""
     for data in (key, value):
@@ -159,15 +124,3 @@ def discard(*unused: object) -> None:
     for data in unused:
         if iscoroutine(data):
             data.close()
-
-
-async def _awaited(part: str, topic: str, data: Awaitable[Any]) -> Any:
-    try:
-        return await data
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
-    except BaseException as error:
-        task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
-            raise
-        raise serialization_error(part, topic, data, error) from error
