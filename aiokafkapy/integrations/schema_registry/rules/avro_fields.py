@@ -4,7 +4,8 @@ Owns the choice of a union's branch for data. Knows fastavro's parsed schemas. C
 of its ``avro`` module.
 
 Rules: a field's full name is that of its record and its own; a union's data belongs to the first branch that it fits,
-or to the one that it names (``(name, data)``, or ``-type``), and keeps the notation while it still fits there.
+or to the one that it names (``(name, data)``, or ``-type``), and keeps the notation while it still fits there; a
+missing field has its default, which is what is written.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ class _Ways:
         if field is None:
             return data
         field.type_name = _TYPES.get(str(kind), "NULL")
+        field.logical_type = str(schema.get("logicalType") or "") if isinstance(schema, dict) else ""
         return visit(field, data)
 
     def _record(self, schema: AvroSchema, data: Mapping[str, object], visit: Visit) -> object:
@@ -77,11 +79,25 @@ class _Ways:
         for one in schema["fields"]:
             name = one["name"]
             if name not in made:
-                continue
+                if "default" not in one:
+                    continue
+                made[name] = self._default_of(one)  # it is written, so rules see it
             tags = frozenset(map(str, one.get("confluent:tags") or ()))
             field = Field(f"{schema['name']}.{name}", name, "NULL", tags, made)
             made[name] = self.through(one["type"], made[name], field, visit)
         return made
+
+    def _default_of(self, field: AvroSchema) -> object:
+        """The default as data: a schema writes bytes as text."""
+        schema, default = field["type"], field["default"]
+        while isinstance(schema, (list, dict)) or schema in self._named:
+            if isinstance(schema, list):  # a default is of the first branch
+                schema = schema[0]
+            elif isinstance(schema, dict):
+                schema = schema["type"]
+            else:
+                schema = self._named[schema]
+        return default.encode("latin-1") if schema in ("bytes", "fixed") and isinstance(default, str) else default
 
     def _union(self, branches: list[AvroSchema], data: Any, field: Field | None, visit: Visit) -> object:
         wrapped = isinstance(data, tuple) and len(data) == 2

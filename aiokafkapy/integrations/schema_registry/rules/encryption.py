@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["FieldEncryptionRules", "PayloadEncryptionRules"]
 
 _DAY_MS: Final = 86_400_000
+_CHECKED_BY_READERS: Final = frozenset({"uuid", "decimal"})
+"""Avro's logical types of texts and bytes whose values readers turn into others before a rule sees them."""
 _ALTERNATES: Final = "encrypt.alternate.kms.key.ids"
 
 
@@ -127,6 +129,10 @@ class _Keys:
         """The field's ciphertext."""
         if value is None:
             return None
+        if field.logical_type in _CHECKED_BY_READERS:
+            raise ConfigurationError(
+                f"the field {field.full_name} is a {field.logical_type}: no reader could read its ciphertext as one"
+            )
         if field.type_name == "STRING" and isinstance(value, str):
             return base64.b64encode(self.encrypted(value.encode())).decode()
         if field.type_name == "BYTES" and isinstance(value, (bytes, bytearray)):

@@ -25,7 +25,7 @@ PRIMITIVE: Final = frozenset({"INT", "LONG", "FLOAT", "DOUBLE", "BOOLEAN", "NULL
 @dataclass(slots=True)
 class Field:
     """A field, or an element of one, as a walk comes to it. ``message`` is the message with the field, ``descriptor``
-    Protobuf's descriptor of the field.
+    Protobuf's descriptor of the field, ``logical_type`` Avro's.
     """
 
     full_name: str
@@ -34,6 +34,7 @@ class Field:
     tags: frozenset[str]
     message: object
     descriptor: object = None
+    logical_type: str = ""
 
     @property
     def is_primitive(self) -> bool:

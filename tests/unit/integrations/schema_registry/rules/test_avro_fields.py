@@ -72,6 +72,22 @@ def test_a_record_may_have_itself_in_it() -> None:
     assert made == {"text": "A", "next": {"text": "B", "next": None}}
 
 
-def test_a_missing_field_is_not_visited_and_data_without_a_record_has_no_field() -> None:
-    assert seen(record({"name": "a", "type": "string", "default": ""}), {}) == ({}, [])
+@pytest.mark.parametrize(
+    ("kind", "default", "made"),
+    [
+        ("string", "none", "NONE"),
+        (["string", "null"], "none", "NONE"),
+        (["null", "string"], None, None),
+        ("bytes", "\u00ff", b"\xff"),
+        (["bytes", "null"], "\u00ff", b"\xff"),
+        (POINT, {"label": "x"}, {"label": "X"}),
+        ({"type": "array", "items": "string"}, ["x"], ["X"]),
+    ],
+)
+def test_a_missing_fields_default_is_visited_as_it_is_written(kind: Any, default: Any, made: Any) -> None:
+    schema = record({"name": "a", "type": kind, "default": default}, {"name": "b", "type": "string"})
+    assert seen(schema, {})[0] == {"a": made}
+
+
+def test_data_without_a_record_has_no_field() -> None:
     assert seen("string", "a") == ("a", [])

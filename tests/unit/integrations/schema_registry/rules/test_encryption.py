@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy.errors import KafkaError
+from aiokafkapy.errors import ConfigurationError, KafkaError
 from aiokafkapy.integrations.schema_registry import PreparedRule, Rule, RuleContext, Schema, SchemaRules
 from aiokafkapy.integrations.schema_registry.rules.ciphers import Cipher, with_version
-from aiokafkapy.integrations.schema_registry.rules.encryption import PayloadEncryptionRules
+from aiokafkapy.integrations.schema_registry.rules.encryption import FieldEncryptionRules, PayloadEncryptionRules
+from aiokafkapy.integrations.schema_registry.rules.fields import Field
 from aiokafkapy.integrations.schema_registry.rules.running import KeyNeeded
 from tests.unit.virtual_time import elapsed
 
@@ -94,3 +95,15 @@ async def test_a_key_management_that_cancels_itself_has_failed() -> None:
     kms.error = asyncio.CancelledError()
     with pytest.raises(KafkaError, match="could not decrypt with the key 'kek': CancelledError"):
         await decrypted(rule, MESSAGE)
+
+
+@pytest.mark.parametrize(("kind", "logical", "value"), [("STRING", "uuid", "text"), ("BYTES", "decimal", b"text")])
+async def test_a_field_whose_ciphertext_no_reader_could_read_is_refused(kind: str, logical: str, value: Any) -> None:
+    registry: Any = Keys()
+    context = RuleContext(
+        Rule("encrypt", "ENCRYPT", "WRITE", params=tuple(PARAMS.items())), "WRITE", "s", Schema("{}"), registry
+    )
+    rule = await FieldEncryptionRules(SchemaRules(kms=[Kms()])).prepare(context)
+    field = Field("r.f", "f", kind, frozenset(), {}, logical_type=logical)
+    with pytest.raises(ConfigurationError, match=f"is a {logical}: no reader"):
+        rule.apply(value, lambda message, visit: visit(field, message))
