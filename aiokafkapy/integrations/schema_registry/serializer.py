@@ -33,7 +33,7 @@ from .caching import SingleFlight
 from .client import SchemaRegistryClient
 from .errors import RegistryUnavailableError, SchemaNotFoundError, SchemaRegistryError, SubjectNotFoundError
 from .rules.fields import Walk
-from .rules.running import RuleRun, SchemaRules, redaction
+from .rules.running import RuleRun, SchemaRules, redacted
 from .schemas import RegisteredSchema, Schema
 from .subjects import SubjectNameStrategy, topic_name_strategy
 from .wire_format import KEY_SCHEMA_ID, VALUE_SCHEMA_ID, guid_header, id_prefix
@@ -311,11 +311,10 @@ def _hiding(form: RuledForm, schema: Schema) -> Callable[[Any], object] | None:
     if not encrypted:
         return None
     tags: frozenset[str] = frozenset().union(*encrypted) if all(encrypted) else frozenset()
-    visit = redaction(tags, schema.metadata)
 
     def hide(data: object) -> object:
         try:
-            return form.walk(form.message(data), visit)
+            return redacted(form.walk, form.message(data), tags, schema.metadata)
         except Exception:  # data that does not fit its schema cannot be traversed
             return None
 
