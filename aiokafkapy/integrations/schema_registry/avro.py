@@ -156,11 +156,13 @@ class AvroDeserializer(RegistryDeserializer[T], Generic[T]):
     ) -> None:
         super().__init__(registry, **options)
         self._from_avro: Callable[[Any], Any] | None = None
+        self._names_records = False  # of unions: a model's may be alike
         self._reader: Schema | None = None
         if isinstance(schema_or_model, type):
             model = AvroModel(schema_or_model)
             self._reader = Schema(json.dumps(model.schema))
             self._from_avro = model.from_avro
+            self._names_records = model.has_choice
         elif schema_or_model is not None:
             self._reader = _schema_of(schema_or_model)
 
@@ -168,7 +170,7 @@ class AvroDeserializer(RegistryDeserializer[T], Generic[T]):
         _check_type(registered)
         writer = await _parsed(self._registry, registered.schema)
         reader = None if self._reader is None else await _parsed(self._registry, self._reader)
-        from_avro, is_bytes, read = self._from_avro, _is_bytes(writer), fastavro.schemaless_reader
+        from_avro, is_bytes, read = self._from_avro, _is_bytes(writer), self._read
 
         def decode(data: bytes) -> Any:
             found = data if is_bytes else read(BytesIO(data), writer, reader)
@@ -188,7 +190,7 @@ class AvroDeserializer(RegistryDeserializer[T], Generic[T]):
         parsed, named = await _parsed_with_names(self._registry, target.schema)
         reader = None if self._reader is None else await _parsed(self._registry, self._reader)
         is_bytes, from_avro, write = _is_bytes(written), self._from_avro, _writer(parsed)
-        read = fastavro.schemaless_reader
+        read, names_records = self._read, self._names_records
         resolved = parsed if writer is not target else None
 
         def finish(message: object) -> object:
@@ -198,11 +200,29 @@ class AvroDeserializer(RegistryDeserializer[T], Generic[T]):
             return message if from_avro is None else from_avro(message)
 
         def read_as(data: bytes, schema: AvroSchema | None) -> object:
-            return data if is_bytes else read(BytesIO(data), written, schema)
+            found = data if is_bytes else read(BytesIO(data), written, schema)
+            return _with_types(found) if names_records else found
 
         return ReadForm(
             lambda data: read_as(data, resolved), lambda data: read_as(data, None), avro_walk(parsed, named), finish
         )
+
+    def _read(self, data: BytesIO, writer: AvroSchema, reader: AvroSchema | None) -> Any:
+        names = self._names_records
+        return fastavro.schemaless_reader(
+            data, writer, reader, return_record_name=names, return_record_name_override=names
+        )
+
+
+def _with_types(data: object) -> object:
+    """The data, with the names of a union's records in them, where rules see fields: ``(name, data)`` has none."""
+    if isinstance(data, tuple):
+        name, inner = data
+        found = _with_types(inner)
+        return {**found, "-type": name} if isinstance(found, dict) else found
+    if isinstance(data, dict):
+        return {name: _with_types(one) for name, one in data.items()}
+    return [_with_types(one) for one in data] if isinstance(data, list) else data
 
 
 def _check_type(registered: RegisteredSchema) -> None:

@@ -13,12 +13,13 @@ Literal of str                                 string
 list, set, frozenset, Sequence, tuple[T, ...]  array
 dict[str, T], Mapping[str, T]                  map
 a model, a dataclass                           record; by its name where it comes again
-a union                                        union; the branch of the default comes first
+a union                                        union; the branch of the default comes first, long before double
 =============================================  =====================================================
 
 Rules: a type that is not in the table is a ConfigurationError that names model and field, at once and not with a
 record; a field's name is its serialization alias, if it has one; a default that Avro can write is the field's default
-there; an int is 64 bits, and a larger one is the record's error; a datetime comes back in UTC, to the microsecond.
+there; a union whose branches have a value in common, as date and str, is refused, but models are told apart by their
+classes; a namespace is that of the class, or of the one around; an int is 64 bits, and a larger one is the record's error; a datetime comes back in UTC, to the microsecond.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
@@ -39,7 +41,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticUndefined
 
 from aiokafkapy.common import JsonObject, JsonValue
-from aiokafkapy.errors import ConfigurationError
+from aiokafkapy.errors import ConfigurationError, SerializationError
 
 __all__ = ["AvroModel", "avro_schema"]
 
@@ -68,28 +70,41 @@ def avro_schema(model: type, *, namespace: str | None = None) -> dict[str, Any]:
 
     The namespace is the model's class attribute ``__avro_namespace__`` unless it is given.
     """
-    _check_model(model)
-    found = namespace if namespace is not None else getattr(model, "__avro_namespace__", None)
-    schema: Any = _Deriver(found).record(model)  # written out: it is the first
-    derived: dict[str, Any] = schema
-    return derived
+    return AvroModel(model, namespace=namespace).schema
 
 
 class AvroModel:
     """A model with its schema: ``to_avro`` turns an instance into data for fastavro, ``from_avro`` the reverse."""
 
     def __init__(self, model: type, *, namespace: str | None = None) -> None:
-        self.schema: Final = avro_schema(model, namespace=namespace)
+        _check_model(model)
+        deriver = _Deriver(namespace)
+        schema: Any = deriver.record(model)  # written out: it is the first
+        self.schema: Final[dict[str, Any]] = schema
+        self._model = model
         self._adapter: TypeAdapter[Any] = TypeAdapter(model)
+        self._branches = _Branches(deriver.chosen) if deriver.chosen else None
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether a union has several records: ``from_avro`` needs to be told which one is meant, as (name, data)."""
+        return self._branches is not None
 
     def to_avro(self, instance: object) -> object:
         """The instance as dicts, lists and plain values. One that is of another type than its field is fastavro's to
-        refuse: pydantic's warning would have the value.
+        refuse: pydantic's warning would have the value. Raises SerializationError for an instance of another class.
         """
-        return _plain(self._adapter.dump_python(instance, mode="python", by_alias=True, warnings=False))
+        if not isinstance(instance, self._model):
+            raise SerializationError(f"it is a {type(instance).__name__}, not a {self._model.__name__}")
+        dumped = self._adapter.dump_python(instance, mode="python", by_alias=True, warnings=False)
+        if self._branches is not None:
+            dumped = self._branches.named(instance, dumped)
+        return _plain(dumped)
 
     def from_avro(self, data: object) -> Any:
         """An instance, validated. Raises pydantic's ValidationError."""
+        if self._branches is not None:
+            data = self._branches.instances(data)
         return self._adapter.validate_python(data)
 
 
@@ -97,17 +112,21 @@ class _Deriver:
     """One schema: a record is written out where it comes first, and named where it comes again."""
 
     def __init__(self, namespace: str | None) -> None:
-        self._namespace = namespace
-        self._named: dict[str, type] = {}  # the schemas already written
+        self._given = namespace
+        self._namespace = namespace or ""  # of the record around
+        self._full_names: dict[type, str] = {}  # of those already written
+        self.chosen: dict[type, str] = {}  # models that are in a union with others, with their full names
 
     def record(self, model: type) -> str | JsonObject:
+        known = self._full_names.get(model)
+        if known is not None:
+            return known
         name = _checked_name(model.__name__, f"model {model.__qualname__}")
-        if self._is_known(name, model):
-            return self._full(name)
         schema: JsonObject = {"type": "record", "name": name}
-        if self._namespace:
-            schema["namespace"] = self._namespace
+        around = self._namespace
+        self._namespace = self._enter(name, model, schema)
         schema["fields"] = [self._field(model, *field) for field in _fields(model)]
+        self._namespace = around
         return schema
 
     def _field(self, model: type, name: str, kind: object, metadata: Sequence[object], default: object) -> JsonObject:
@@ -124,6 +143,8 @@ class _Deriver:
         schema = field["type"]
         branches = schema if isinstance(schema, list) else [schema]
         for branch in branches:
+            if branch == "double" and "long" in branches:
+                continue  # it would have to be the first, and get the whole numbers
             written = _default_of(branch, default)
             if written is not _NO_DEFAULT:
                 if isinstance(schema, list):
@@ -143,7 +164,7 @@ class _Deriver:
             return _decimal(place, metadata)
         origin, arguments = get_origin(kind), get_args(kind)
         if origin in (Union, types.UnionType):
-            return self._union(place, arguments)
+            return self._union(place, arguments, metadata)
         if origin is Literal and all(isinstance(one, str) for one in arguments):
             return "string"
         if (origin in _ARRAYS and arguments) or (origin is tuple and len(arguments) == 2 and arguments[1] is ...):
@@ -160,15 +181,49 @@ class _Deriver:
             "write the schema by hand, and give the serializer to_dict="
         )
 
-    def _union(self, place: str, kinds: Sequence[object]) -> JsonValue:
+    def _union(self, place: str, kinds: Sequence[object], metadata: Sequence[object]) -> JsonValue:
         branches: list[JsonValue] = []
         for kind in kinds:
-            branch = self._type(place, kind)
+            branch = self._type(place, kind, metadata)
             branches += branch if isinstance(branch, list) else [branch]
         distinct = [one for at, one in enumerate(branches) if one not in branches[:at]]
-        if len({_branch_name(one) for one in distinct}) != len(distinct):
-            raise ConfigurationError(f"{place}: a union in Avro has each kind of type once: {kinds!r}")
+        if len({_branch_name(one) for one in distinct}) != len(distinct) or self._is_ambiguous(distinct):
+            raise ConfigurationError(
+                f"{place}: a union in Avro has each kind of type once, and no value may fit two of them: {kinds!r}"
+            )
+        self._note_records(distinct)
+        # A whole number is no double where it may be a long: a double has not all of its digits.
+        distinct.sort(key=lambda one: one == "double")
         return distinct if len(distinct) > 1 else distinct[0]
+
+    def _is_ambiguous(self, branches: Sequence[JsonValue]) -> bool:
+        """Whether a value of one branch may be taken for another's: Avro's data does not name the branch."""
+        found: set[str] = set()
+        symbols: list[object] = []
+        types_of = {name: kind for kind, name in self._full_names.items()}
+        for branch in branches:
+            kind = types_of.get(_full_name(branch))
+            if branch == _PLAIN[datetime.date]:
+                found.add("date")
+            elif kind is None:
+                found.add(_branch_name(branch))
+            elif issubclass(kind, Enum):
+                found.add("enum")
+                symbols += [one.value for one in kind]
+            else:
+                found.add("record")
+        return (
+            len(set(symbols)) < len(symbols)
+            or ("date" in found and not found.isdisjoint({"long", "string", "enum"}))
+            or {"enum", "string"} <= found
+            or {"map", "record"} <= found
+        )
+
+    def _note_records(self, branches: Sequence[JsonValue]) -> None:
+        names = {_full_name(one) for one in branches}
+        found = {kind: name for kind, name in self._full_names.items() if name in names and not issubclass(kind, Enum)}
+        if len(found) > 1:
+            self.chosen.update(found)
 
     def _enum(self, place: str, kind: type[Enum]) -> JsonValue:
         symbols = [member.value for member in kind]
@@ -176,25 +231,66 @@ class _Deriver:
             raise ConfigurationError(
                 f"{place}: the values of {kind.__name__} are no symbols of Avro: letters, digits and _"
             )
-        if self._is_known(kind.__name__, kind):
-            return self._full(kind.__name__)
+        known = self._full_names.get(kind)
+        if known is not None:
+            return known
         schema: JsonObject = {"type": "enum", "name": kind.__name__, "symbols": symbols}
-        if self._namespace:
-            schema["namespace"] = self._namespace
+        self._enter(kind.__name__, kind, schema)
         return schema
 
-    def _is_known(self, name: str, kind: type) -> bool:
-        """Whether the type was written out before. Raises ConfigurationError for another type of the same name."""
-        known = self._named.get(name)
-        if known is not None and known is not kind:
-            raise ConfigurationError(
-                f"two types are called {name}: one of {known.__module__}, one of {kind.__module__}"
-            )
-        self._named[name] = kind
-        return known is not None
+    def _enter(self, name: str, kind: type, schema: JsonObject) -> str:
+        """Note a type that is written out, and return its namespace. Raises ConfigurationError for another type of the
+        same name.
+        """
+        is_root = not self._full_names
+        own = None if is_root and self._given is not None else getattr(kind, "__avro_namespace__", None)
+        namespace: str = self._namespace if own is None else own
+        full = f"{namespace}.{name}" if namespace else name
+        for known, its_name in self._full_names.items():
+            if its_name == full:
+                raise ConfigurationError(
+                    f"two types are called {name}: one of {known.__module__}, one of {kind.__module__}"
+                )
+        self._full_names[kind] = full
+        if namespace:
+            schema["namespace"] = namespace
+        return namespace
 
-    def _full(self, name: str) -> str:
-        return f"{self._namespace}.{name}" if self._namespace else name
+
+class _Branches:
+    """Tells fastavro which record of a union a model's instance is, and pydantic which model a record is.
+
+    Both would guess by the fields, which two models may have in common.
+    """
+
+    def __init__(self, chosen: Mapping[type, str]) -> None:
+        self._names = dict(chosen)
+        self._adapters: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(kind) for kind, name in chosen.items()}
+
+    def named(self, instance: object, dumped: object) -> object:
+        """The dumped instance, with the names of its records as ``-type``."""
+        if isinstance(dumped, dict):
+            if isinstance(instance, Mapping):
+                return {name: self.named(instance.get(name), one) for name, one in dumped.items()}
+            attributes = _attributes(type(instance))
+            made = {
+                name: self.named(getattr(instance, attributes.get(name, name), None), one)
+                for name, one in dumped.items()
+            }
+            kind = next((one for one in type(instance).__mro__ if one in self._names), None)
+            return made if kind is None else {**made, "-type": self._names[kind]}
+        if isinstance(dumped, (list, tuple)) and isinstance(instance, (list, tuple)) and len(dumped) == len(instance):
+            return [self.named(one, other) for one, other in zip(instance, dumped, strict=True)]
+        return dumped
+
+    def instances(self, data: object) -> object:
+        """The data, with instances for the records that are named."""
+        if isinstance(data, tuple):
+            name, inner = data[0], self.instances(data[1])
+            return self._adapters[name].validate_python(inner) if name in self._adapters else inner
+        if isinstance(data, dict):
+            return {name: self.instances(one) for name, one in data.items()}
+        return [self.instances(one) for one in data] if isinstance(data, list) else data
 
 
 def _check_model(model: object) -> None:
@@ -228,6 +324,14 @@ def _fields(model: Any) -> list[tuple[str, object, Sequence[object], object]]:
     return found
 
 
+@lru_cache(maxsize=1_000)
+def _attributes(model: Any) -> Mapping[str, str]:
+    """The attributes of a model's fields, by their names in Avro."""
+    if not issubclass(model, BaseModel):
+        return {}
+    return {field.serialization_alias or field.alias or name: name for name, field in model.model_fields.items()}
+
+
 def _checked_name(name: str, place: str) -> str:
     if not _NAME.fullmatch(name):
         raise ConfigurationError(f"{place}: {name!r} is no name in Avro: letters, digits and _, not first a digit")
@@ -236,7 +340,7 @@ def _checked_name(name: str, place: str) -> str:
 
 def _decimal(place: str, metadata: Sequence[object]) -> JsonObject:
     numbers: dict[str, int] = {}
-    for one in metadata:
+    for one in (part for whole in metadata for part in getattr(whole, "metadata", [whole])):  # a Field has its own
         for name in ("max_digits", "decimal_places"):
             value = getattr(one, name, None)
             if isinstance(value, int):
@@ -256,7 +360,13 @@ def _decimal(place: str, metadata: Sequence[object]) -> JsonObject:
 def _branch_name(branch: JsonValue) -> str:
     """The identity of a union's branch, which may be in it once: a type, or a named type's name."""
     if isinstance(branch, dict):
-        return str(branch.get("name") or branch["type"])
+        return _full_name(branch) or str(branch["type"])
+    return str(branch)
+
+
+def _full_name(branch: JsonValue) -> str:
+    if isinstance(branch, dict):
+        return ".".join(str(branch[one]) for one in ("namespace", "name") if branch.get(one))
     return str(branch)
 
 

@@ -15,9 +15,9 @@ from uuid import UUID
 
 import fastavro
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 
-from aiokafkapy.errors import ConfigurationError
+from aiokafkapy.errors import ConfigurationError, SerializationError
 from aiokafkapy.integrations.schema_registry.avro_models import AvroModel, avro_schema
 
 NOON = datetime.datetime(2026, 11, 24, 12, 0, 0, 123456, datetime.UTC)
@@ -87,7 +87,11 @@ def there_and_back(model: AvroModel, instance: Any) -> Any:
     out = io.BytesIO()
     fastavro.schemaless_writer(out, schema, model.to_avro(instance))
     out.seek(0)
-    return model.from_avro(fastavro.schemaless_reader(out, schema, None))
+    names = model.has_choice
+    read = fastavro.schemaless_reader(
+        out, schema, None, return_record_name=names, return_record_name_override=names
+    )
+    return model.from_avro(read)
 
 
 def test_every_type_goes_there_and_back() -> None:
@@ -173,6 +177,127 @@ def test_a_value_of_another_type_is_left_to_avro_without_a_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert AvroModel(Amount).to_avro(Amount.model_construct(cents="secret")) == {"cents": "secret"}
+
+
+class Cat(BaseModel):
+    name: str
+
+
+class Dog(BaseModel):
+    name: str
+
+
+class Puppy(Dog):
+    pass
+
+
+@dataclass
+class Fish:
+    name: str
+
+
+class Owner(BaseModel):
+    pet: Dog | Cat | Fish | None = Field(serialization_alias="thePet", validation_alias="thePet")
+    pets: list[Cat | Dog] = []
+    by_name: dict[str, Cat | Dog] = {}
+
+
+@pytest.mark.parametrize("pet", [Cat(name="a"), Dog(name="a"), Fish("a"), None])
+def test_a_union_of_models_keeps_the_class(pet: Any) -> None:
+    pets = [Dog(name="a"), Cat(name="b")]
+    owner = Owner(thePet=pet, pets=pets, by_name={"d": Dog(name="d"), "c": Cat(name="c")})  # type: ignore[call-arg]
+    found = there_and_back(AvroModel(Owner), owner)
+    assert found == owner
+    assert type(found.pet) is type(pet)
+
+
+def test_an_instance_of_a_subclass_is_written_as_the_branch_that_it_is_of() -> None:
+    found = there_and_back(AvroModel(Owner), Owner(thePet=None, pets=[Puppy(name="rex")]))  # type: ignore[call-arg]
+    assert found.pets == [Dog(name="rex")]
+
+
+class Number(BaseModel):
+    either: float | int
+    other: float | int = 1.5
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, 0.5, 1.0, -3])
+def test_a_whole_number_keeps_its_digits_beside_a_float(number: float) -> None:
+    found = there_and_back(AvroModel(Number), Number(either=number, other=number))
+    assert (found.either, found.other) == (number, number)
+    assert type(found.either) is type(number)
+
+
+class Price(BaseModel):
+    maybe: Annotated[Decimal, Field(max_digits=6, decimal_places=2)] | None
+    outside: Decimal | None = Field(None, max_digits=6, decimal_places=2)
+    many: list[Annotated[Decimal, Field(max_digits=6, decimal_places=2)]]
+    named: dict[str, Annotated[Decimal, Field(max_digits=6, decimal_places=2)]]
+
+
+@dataclass
+class PriceTag:
+    price: Annotated[Decimal, Field(max_digits=6, decimal_places=2)]
+
+
+def test_a_decimals_digits_are_found_wherever_the_type_stands() -> None:
+    one = Decimal("1.50")
+    price = Price(maybe=one, outside=one, many=[one], named={"a": one})
+    assert there_and_back(AvroModel(Price), price) == price
+    assert there_and_back(AvroModel(PriceTag), PriceTag(one)) == PriceTag(one)
+
+
+class Inner(BaseModel):
+    __avro_namespace__ = "com.inner"
+    colour: Colour
+
+
+class Outer(BaseModel):
+    __avro_namespace__ = "com.outer"
+    first: Inner
+    second: Inner
+    own: Cat
+    colour: Colour
+
+
+def test_a_nested_models_namespace_is_its_own_or_that_around_it() -> None:
+    first, second, own, colour = (one["type"] for one in avro_schema(Outer)["fields"])
+    assert (first["namespace"], second, own["namespace"]) == ("com.inner", "com.inner.Inner", "com.outer")
+    assert colour == "com.inner.Colour"
+    assert avro_schema(Outer, namespace="a")["namespace"] == "a"
+    model = Outer(first=Inner(colour=Colour.RED), second=Inner(colour=Colour.BLUE), own=Cat(name="a"), colour=Colour.RED)
+    assert there_and_back(AvroModel(Outer), model) == model
+
+
+def test_an_instance_of_another_model_is_refused() -> None:
+    for other in (Cat(name="rex"), {"name": "rex"}, None):
+        with pytest.raises(SerializationError, match=f"it is a {type(other).__name__}, not a Dog"):
+            AvroModel(Dog).to_avro(other)
+    assert AvroModel(Dog).to_avro(Puppy(name="rex")) == {"name": "rex"}
+
+
+class Shade(Enum):
+    RED = "red"
+
+
+def ambiguous(kind: Any) -> type:
+    return create_model("Ambiguous", field=(kind, ...))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        datetime.date | datetime.datetime,
+        datetime.date | int,
+        datetime.date | str | None,
+        Colour | str,
+        Colour | Shade,
+        dict[str, str] | Cat,
+    ],
+)
+def test_a_union_whose_branches_have_a_value_in_common_is_refused(kind: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"Ambiguous.field: .* no value may fit two"):
+        avro_schema(ambiguous(kind))
 
 
 class Amount(BaseModel):
