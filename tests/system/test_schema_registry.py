@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -45,6 +46,7 @@ from aiokafkapy.testing import SchemaRegistry
 
 TOPIC = "orders"
 IN_HEADERS = "headers"
+CONFLUENTS = {"confluent": "confluent_kafka.schema_registry."}
 CONTEXT = SerializationContext(TOPIC, MessageField.VALUE, [])
 
 
@@ -433,6 +435,35 @@ async def test_ours_read_the_bytes_of_confluents_serializers(
     assert (made.id, made.customer.name) == (7, "ann")
     nested: Any = await ProtobufDeserializer(registry)(*labelled)
     assert nested.text == "fragile"
+
+
+@pytest.mark.parametrize(
+    ("imported", "type_name"),
+    [
+        ("confluent/meta.proto", "confluent.Meta"),
+        ("confluent/type/decimal.proto", "confluent.type.Decimal"),
+        ("google/type/money.proto", "google.type.Money"),
+        ("google/protobuf/timestamp.proto", "google.protobuf.Timestamp"),
+    ],
+)
+async def test_files_that_everybody_has_are_not_registered(
+    client: confluent.SchemaRegistryClient, registry: SchemaRegistryClient, imported: str, type_name: str
+) -> None:
+    importlib.import_module(f"{CONFLUENTS.get(imported.partition('/')[0], '')}{imported[:-6].replace('/', '.')}_pb2")
+    order = message_of("Order", name=9, known=f".{type_name}")
+    file = file_of(f"{uuid4().hex}.proto", f"knowing_{uuid4().hex}", order, uses=imported)
+    pool = descriptor_pool.Default()  # which has what is imported
+    pool.AddSerializedFile(file.SerializeToString())
+    kind: Any = message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{file.package}.Order"))
+    theirs_writes = confluent_protobuf.ProtobufSerializer(kind, client)
+    data = await theirs(lambda: theirs_writes(kind(name="ann"), CONTEXT))
+    made: Any = await ProtobufDeserializer(registry)(data)
+    assert made.name == "ann"
+    written_again = ProtobufSerializer(registry, kind)(TOPIC, kind(name="ann"))
+    assert not isinstance(written_again, bytes)
+    assert await written_again == data, "it is found as they have registered it"
+    assert await registry.subjects() == ["orders-value"]
+    assert (await registry.latest("orders-value")).schema.references == ()
 
 
 async def test_confluents_client_finds_the_registry_as_its_own(client: confluent.SchemaRegistryClient) -> None:

@@ -19,7 +19,8 @@ a union                                        union; the branch of the default 
 Rules: a type that is not in the table is a ConfigurationError that names model and field, at once and not with a
 record; a field's name is its serialization alias, if it has one; a default that Avro can write is the field's default
 there; a union whose branches have a value in common, as date and str, is refused, but models are told apart by their
-classes; a namespace is that of the class, or of the one around; an int is 64 bits, and a larger one is the record's error; a datetime comes back in UTC, to the microsecond.
+classes; a namespace is that of the class, or of the one around; an int is 64 bits, and a larger one is the record's
+error; a datetime comes back in UTC, to the microsecond.
 """
 
 from __future__ import annotations

@@ -4,20 +4,20 @@ Owns the path to a message's type in its file, and the files that a file imports
 HTTP. Confluent's counterparts are ``KafkaProtobufSerializer`` and ``KafkaProtobufDeserializer``.
 
 Rules: a schema's text is its file descriptor in Base64, as registries take and, asked for ``format=serialized``, give
-it; an imported file is registered, and looked up, under its name, but those of ``google/protobuf/``, which everybody
-has.
+it; an imported file is registered, and looked up, under its name, but those that everybody has.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack, overload
 
 from aiokafkapy.errors import ConfigurationError, SerializationError
 
 from .client import SchemaRegistryClient
 from .deserializer import Decoder, DeserializationError, DeserializerOptions, ReadForm, RegistryDeserializer
+from .protobuf_files import is_known_to_all, known_file
 from .schemas import RegisteredSchema, Schema, SchemaReference
 from .serializer import Encoder, RegistrySerializer, RuledForm, SerializerOptions
 from .wire_format import SchemaId, read_indexes
@@ -39,7 +39,6 @@ __all__ = ["ProtobufDeserializer", "ProtobufSerializer", "protobuf_schema"]
 M = TypeVar("M", bound=Message)
 
 _MAX_REFERENCES: Final = 1_000
-_KNOWN_TO_ALL: Final = "google/protobuf/"
 
 
 def protobuf_schema(message_type: type[Message], references: Sequence[SchemaReference] = ()) -> Schema:
@@ -74,7 +73,7 @@ class ProtobufSerializer(RegistrySerializer[M]):
         """The files that a file imports, each registered, or looked up, after those that it imports itself."""
         found = []
         for imported in file.dependencies:
-            if imported.name.startswith(_KNOWN_TO_ALL):
+            if is_known_to_all(imported.name):
                 continue
             schema = _file_schema(imported, await self._references(imported))
             if self._registers:
@@ -266,14 +265,12 @@ async def _pool_of(
     """A schema's file, in a pool with all that it imports."""
     pool = descriptor_pool.DescriptorPool()
     added: set[str] = set()
-    for known in _well_known_files():
-        _add(pool, known, added)
     await _add_references(registry, registered.schema, pool, added)
     file = _decoded_file(registered)
     if file.name in added or not file.name:
         file.name = f"schema-{registered.guid or registered.id}.proto"
     try:
-        pool.Add(file)
+        _add(pool, file, added)
     except TypeError as error:
         raise DeserializationError(f"schema {registered.id} cannot be used: {type(error).__name__}: {error}") from error
     return pool, file
@@ -295,6 +292,10 @@ async def _add_references(
 
 
 def _add(pool: descriptor_pool.DescriptorPool, file: descriptor_pb2.FileDescriptorProto, added: set[str]) -> None:
+    for name in file.dependency:
+        known = None if name in added else known_file(name)
+        if known is not None:
+            _add(pool, known, added)
     pool.Add(file)
     added.add(file.name)
 
@@ -307,28 +308,3 @@ def _decoded_file(registered: RegisteredSchema) -> descriptor_pb2.FileDescriptor
             f"schema {registered.id} is no file descriptor: the registry does not know format=serialized; "
             "give the deserializer a message class"
         ) from error
-
-
-def _well_known_files() -> Iterator[descriptor_pb2.FileDescriptorProto]:
-    from google.protobuf import (
-        any_pb2,
-        duration_pb2,
-        empty_pb2,
-        field_mask_pb2,
-        struct_pb2,
-        timestamp_pb2,
-        wrappers_pb2,
-    )
-
-    modules = (
-        any_pb2,
-        descriptor_pb2,
-        duration_pb2,
-        empty_pb2,
-        field_mask_pb2,
-        struct_pb2,
-        timestamp_pb2,
-        wrappers_pb2,
-    )
-    for module in modules:
-        yield _file_proto(module.DESCRIPTOR.serialized_pb)

@@ -88,9 +88,7 @@ def there_and_back(model: AvroModel, instance: Any) -> Any:
     fastavro.schemaless_writer(out, schema, model.to_avro(instance))
     out.seek(0)
     names = model.has_choice
-    read = fastavro.schemaless_reader(
-        out, schema, None, return_record_name=names, return_record_name_override=names
-    )
+    read = fastavro.schemaless_reader(out, schema, None, return_record_name=names, return_record_name_override=names)
     return model.from_avro(read)
 
 
@@ -265,7 +263,8 @@ def test_a_nested_models_namespace_is_its_own_or_that_around_it() -> None:
     assert (first["namespace"], second, own["namespace"]) == ("com.inner", "com.inner.Inner", "com.outer")
     assert colour == "com.inner.Colour"
     assert avro_schema(Outer, namespace="a")["namespace"] == "a"
-    model = Outer(first=Inner(colour=Colour.RED), second=Inner(colour=Colour.BLUE), own=Cat(name="a"), colour=Colour.RED)
+    inner = Inner(colour=Colour.RED)
+    model = Outer(first=inner, second=inner, own=Cat(name="a"), colour=Colour.BLUE)
     assert there_and_back(AvroModel(Outer), model) == model
 
 
