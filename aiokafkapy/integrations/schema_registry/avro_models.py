@@ -273,12 +273,13 @@ class _Branches:
         if isinstance(dumped, dict):
             if isinstance(instance, Mapping):
                 return {name: self.named(instance.get(name), one) for name, one in dumped.items()}
-            attributes = _attributes(type(instance))
+            model: Any = type(instance)
+            attributes = _attributes(model)
             made = {
                 name: self.named(getattr(instance, attributes.get(name, name), None), one)
                 for name, one in dumped.items()
             }
-            kind = next((one for one in type(instance).__mro__ if one in self._names), None)
+            kind = next((one for one in model.__mro__ if one in self._names), None)
             return made if kind is None else {**made, "-type": self._names[kind]}
         if isinstance(dumped, (list, tuple)) and isinstance(instance, (list, tuple)) and len(dumped) == len(instance):
             return [self.named(one, other) for one, other in zip(instance, dumped, strict=True)]

@@ -202,7 +202,7 @@ class Owner(BaseModel):
 
 @pytest.mark.parametrize("pet", [Cat(name="a"), Dog(name="a"), Fish("a"), None])
 def test_a_union_of_models_keeps_the_class(pet: Any) -> None:
-    pets = [Dog(name="a"), Cat(name="b")]
+    pets: list[Cat | Dog] = [Dog(name="a"), Cat(name="b")]
     owner = Owner(thePet=pet, pets=pets, by_name={"d": Dog(name="d"), "c": Cat(name="c")})  # type: ignore[call-arg]
     found = there_and_back(AvroModel(Owner), owner)
     assert found == owner
