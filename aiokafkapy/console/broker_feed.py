@@ -16,7 +16,7 @@ from typing import Final
 from ..broker.storage.log import PartitionLog
 from ..broker.storage.topics import Partition, Topic
 from ..common import ConsumedRecord
-from ..errors import KafkaError, OffsetOutOfRangeError
+from ..errors import KafkaError
 from ..record.batch import RecordBatch, iter_batches
 from .source import Outcome, Place, Polled, Start
 
@@ -45,6 +45,7 @@ class BrokerFeed:
         self._partitions = list(self._chosen())
         self._positions = {each.index: self._first(each, start) for each in self._partitions}
         self._turn = 0
+        self._unreadable = 0  # in this poll
 
     def positions(self) -> Mapping[int, int]:
         """See ``Feed``."""
@@ -54,6 +55,7 @@ class BrokerFeed:
         """See ``Feed``."""
         note = self._look_again() if newest else ""
         passed_over = self._go_near_the_end(most) if newest else 0
+        self._unreadable = 0
         found: list[ConsumedRecord] = []
         waiting = list(self._partitions)
         # A round for each partition in turn, each from another one on, so that none is always last.
@@ -68,7 +70,7 @@ class BrokerFeed:
                     await asyncio.sleep(0)
             waiting = rest
         is_at_end = all(self._positions[each.index] >= self._end(each) for each in self._partitions)
-        return Polled(found, passed_over, is_at_end, note)
+        return Polled(found, passed_over, is_at_end, note, self._unreadable)
 
     async def outcomes(self, places: Collection[Place]) -> Mapping[Place, Outcome]:
         """See ``Feed``."""
@@ -138,13 +140,10 @@ class BrokerFeed:
             batch = _batch_at(log, position)
             if batch is None:
                 return False
-            is_hidden = batch.is_control or (self._is_committed and _is_in_aborted(log, batch))
-            records = [] if is_hidden else batch.records(self._topic.name, partition.index)
-        except (OffsetOutOfRangeError, KafkaError):
-            # The log was cut meanwhile, or holds records that cannot be decoded, as any producer may write.
+        except KafkaError:  # the log was cut meanwhile, or cannot be read
             self._positions[partition.index] = end
             return False
-        for record in records:
+        for record in self._records_of(batch, partition, position):
             if record.offset >= position:
                 if len(found) == most:
                     self._positions[partition.index] = record.offset
@@ -152,6 +151,16 @@ class BrokerFeed:
                 found.append(record)
         self._positions[partition.index] = batch.next_offset
         return batch.next_offset < end
+
+    def _records_of(self, batch: RecordBatch, partition: Partition, position: int) -> list[ConsumedRecord]:
+        if batch.is_control or (self._is_committed and _is_in_aborted(partition.log, batch)):
+            return []
+        try:
+            return batch.records(self._topic.name, partition.index)
+        except KafkaError:
+            # As any producer may write: only the header is checked then. It says where the next batch begins.
+            self._unreadable += batch.next_offset - max(position, batch.base_offset)
+            return []
 
 
 def _is_aborted(log: PartitionLog, offset: int) -> bool:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypedDict
 
 from ..common import ConsumedRecord
-from ..errors import KafkaError
+from ..errors import CorruptMessageError, KafkaError
 from .decoding import FORMS, Decoder, Form, RecordView, view_of
 from .filters import RecordFilter
 from .model import as_json
@@ -45,7 +45,7 @@ SLICE: Final = 100
 
 class Followed(TypedDict):
     """A message about records as they are written. Of ``seen`` so many are ``fitting``; ``decided`` are partition,
-    offset and outcome of rows that came before."""
+    offset and outcome of rows that came before; ``unreadable`` are further records, which cannot be decoded."""
 
     rows: Any
     decided: list[tuple[int, int, str]]
@@ -54,16 +54,18 @@ class Followed(TypedDict):
     passed_over: int
     left_out: int
     note: str
+    unreadable: int
 
 
 class Page(TypedDict):
-    """Records from a position on; ``next`` is where the rest begins."""
+    """Records from a position on; ``next`` is where the rest begins. ``unreadable`` more cannot be decoded."""
 
     rows: Any
     examined: int
     is_at_end: bool
     next: str
     note: str
+    unreadable: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,7 @@ async def follow(source: Source, asked: Asked, decoder: Decoder | None) -> Async
                 "passed_over": polled.passed_over,
                 "left_out": fitting - len(rows) + (0 if asked.filter else polled.passed_over),
                 "note": polled.note,
+                "unreadable": polled.unreadable,
             }
             await asyncio.sleep(PACE)
     finally:
@@ -137,7 +140,7 @@ async def read_page(source: Source, asked: Asked, decoder: Decoder | None, limit
         raise ValueError(f"limit={limit}: from 1 to {MOST_PAGE_ROWS}")
     feed = await _feed(source, asked)
     rows: list[RecordView] = []
-    examined = 0
+    examined = unreadable = 0
     is_at_end = False
     note = ""
     try:
@@ -146,13 +149,21 @@ async def read_page(source: Source, asked: Asked, decoder: Decoder | None, limit
             found, _ = await _fitting(polled.records, asked, decoder, limit)
             rows += found
             examined += len(polled.records)
+            unreadable += polled.unreadable
             is_at_end = polled.is_at_end or not polled.records
             note = polled.note
         rows, _ = await _marked(feed, rows, asked, {})
         places = ",".join(f"{partition}={offset}" for partition, offset in feed.positions().items())
     finally:
         await feed.close()
-    return {"rows": as_json(rows), "examined": examined, "is_at_end": is_at_end, "next": f"at:{places}", "note": note}
+    return {
+        "rows": as_json(rows),
+        "examined": examined,
+        "is_at_end": is_at_end,
+        "next": f"at:{places}",
+        "note": note,
+        "unreadable": unreadable,
+    }
 
 
 async def read_one(source: Source, asked: Asked, decoder: Decoder | None) -> dict[str, Any] | None:
@@ -162,6 +173,8 @@ async def read_one(source: Source, asked: Asked, decoder: Decoder | None) -> dic
         polled = await feed.poll(1, newest=False)
         if polled.note and not polled.records:
             raise KafkaError(polled.note)
+        if polled.unreadable:
+            raise CorruptMessageError(f"the record at offset {asked.start.number} cannot be decoded")
         if not polled.records or polled.records[0].offset != asked.start.number:
             return None
         view = await view_of(polled.records[0], asked.key_form, asked.value_form, decoder, cut_at=0)

@@ -87,13 +87,14 @@ class Written:
 class Polled:
     """Records of one poll, and how many were passed over unread because there were too many.
 
-    ``note`` is what is not read, and why; for people.
+    ``note`` is what is not read, and why; for people. ``unreadable`` further records could not be decoded.
     """
 
     records: Sequence[ConsumedRecord]
     passed_over: int = 0
     is_at_end: bool = True
     note: str = ""
+    unreadable: int = 0
 
 
 class Place(NamedTuple):

@@ -10,6 +10,8 @@ const OUTCOMES = {
   pending: ["pending", "warn", "Its transaction is open, or one before it: read_committed does not give it yet."],
 };
 
+const unreadable = (number) => (number ? `; ${plural(number, "further record")} cannot be decoded` : "");
+
 const shown = (one) => (one.form === "null" ? "null" : one.text);
 
 function bytes(one) {
@@ -41,7 +43,7 @@ export class RecordsView {
     this.topic = topic;
     this.source = null;
     this.trouble = "";
-    this.counts = { seen: 0, left: 0, fitting: 0, passed: 0 };
+    this.counts = { seen: 0, left: 0, fitting: 0, passed: 0, unreadable: 0 };
     const forms = context.about.forms.filter((form) => form !== "registry" || context.about.has_registry).map((form) => [form, form]);
     const again = () => this.restart();
     this.topicField = choice("Topic", [["", "Choose a topic"]], "", () => { location.hash = `#/records/${encodeURIComponent(this.topicField.value)}`; });
@@ -117,7 +119,7 @@ export class RecordsView {
 
   clear() {
     this.table.clear();
-    this.counts = { seen: 0, left: 0, fitting: 0, passed: 0 };
+    this.counts = { seen: 0, left: 0, fitting: 0, passed: 0, unreadable: 0 };
     this.say();
   }
 
@@ -150,7 +152,7 @@ export class RecordsView {
       this.table.update(found.rows.length && asked.from.startsWith("last") ? found.rows.reverse() : found.rows);
       this.next = found.next;
       this.more.hidden = found.is_at_end;
-      this.note.textContent = `${plural(found.rows.length, "record")} of ${count(found.examined)} looked at${found.is_at_end ? "; this is the end" : "; there are more"}${found.note ? `; ${found.note}` : ""}.`;
+      this.note.textContent = `${plural(found.rows.length, "record")} of ${count(found.examined)} looked at${found.is_at_end ? "; this is the end" : "; there are more"}${unreadable(found.unreadable)}${found.note ? `; ${found.note}` : ""}.`;
       return;
     }
     if (this.context.isPaused) return;
@@ -167,14 +169,15 @@ export class RecordsView {
     this.counts.left += message.left_out;
     this.counts.passed += message.passed_over;
     this.trouble = message.note;
+    this.counts.unreadable += message.unreadable;
     if (message.rows.length) this.table.prepend(message.rows);
     for (const [partition, offset, outcome] of message.decided) this.table.change(`${partition} ${offset}`, { outcome });
     this.say();
   }
 
   say() {
-    const { seen, fitting, left, passed } = this.counts;
-    const parts = [`${plural(seen, "record")} since you look`];
+    const { seen, fitting, left, passed, unreadable: bad } = this.counts;
+    const parts = [`${plural(seen, "record")} since you look${unreadable(bad)}`];
     if (this.filterField.value) parts.push(`${count(fitting)} fit`);
     if (this.filterField.value && passed) parts.push(`${count(passed)} came too fast to be looked at`);
     if (left) parts.push(`${count(left)} left out of the list, which shows the newest`);
