@@ -6,7 +6,7 @@ Pure, and knows no topic. Kafka's counterparts are ``StripedReplicaPlacer`` and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from ...errors import (
@@ -41,9 +41,10 @@ def check_new_partitions(count: int) -> None:
 
 
 def place_replicas(
-    first: int, count: int, replication_factor: int, running: Sequence[int]
+    first: int, count: int, replication_factor: int, running: Sequence[int], stopped: Sequence[int] = ()
 ) -> dict[int, tuple[int, ...]]:
-    """Deal partitions ``first`` and on out to the running nodes in turn, each to ``replication_factor`` of them.
+    """Deal partitions ``first`` and on out to the running nodes in turn, each to ``replication_factor`` of them; where
+    fewer run, to stopped ones, too, which are replicas that are not in sync.
 
     Raises InvalidPartitionsError, InvalidReplicationFactorError.
     """
@@ -53,19 +54,31 @@ def place_replicas(
         raise InvalidPartitionsError(f"This broker keeps {MAX_PARTITIONS_PER_TOPIC} partitions per topic at most.")
     if replication_factor <= 0:
         raise InvalidReplicationFactorError("Replication factor must be larger than 0, or -1 to use the default value.")
-    if replication_factor > len(running):
+    if not running:
+        raise InvalidReplicationFactorError("All brokers are currently fenced.")
+    if replication_factor > len(running) + len(stopped):
         raise InvalidReplicationFactorError(
             f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
-            f"{replication_factor} cannot be reached because only {len(running)} broker(s) are registered."
+            f"{replication_factor} cannot be reached because only {len(running) + len(stopped)} broker(s) are "
+            f"registered."
         )
     return {
-        index: tuple(running[(index + step) % len(running)] for step in range(replication_factor))
+        index: (*_turned(running, index), *_turned(stopped, index))[:replication_factor]
         for index in range(first, first + count)
     }
 
 
-def checked_assignments(first: int, assignments: Assignments, node_ids: Sequence[int]) -> dict[int, tuple[int, ...]]:
-    """The assignments that a request names, by ascending partition. Raises InvalidReplicaAssignmentError."""
+def _turned(nodes: Sequence[int], first: int) -> tuple[int, ...]:
+    return tuple(nodes[(first + step) % len(nodes)] for step in range(len(nodes)))
+
+
+def checked_assignments(
+    first: int, assignments: Assignments, node_ids: Sequence[int], running: Container[int]
+) -> dict[int, tuple[int, ...]]:
+    """The assignments that a request names, by ascending partition; one node of each runs, so that it can lead.
+
+    Raises InvalidReplicaAssignmentError.
+    """
     if sorted(assignments) != list(range(first, first + len(assignments))):
         raise InvalidReplicaAssignmentError("partitions should be a consecutive 0-based integer sequence")
     sizes = {len(nodes) for nodes in assignments.values()}
@@ -79,5 +92,10 @@ def checked_assignments(first: int, assignments: Assignments, node_ids: Sequence
         if unknown:
             raise InvalidReplicaAssignmentError(
                 f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
+            )
+        if not any(node_id in running for node_id in nodes):
+            raise InvalidReplicaAssignmentError(
+                f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
+                f"controlled shutdown."
             )
     return {index: tuple(assignments[index]) for index in sorted(assignments)}

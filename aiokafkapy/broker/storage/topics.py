@@ -57,15 +57,16 @@ LEGAL_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQ
 class Partition:
     """One partition: where it is led, and its log. ``leader`` is None while there is none.
 
-    ``is_held`` says that it has none on purpose, and gets none by itself, until the broker ends.
+    ``is_held`` says that it has none on purpose, and gets none by itself, until the broker ends. ``layout`` has its
+    replicas as they were made, with those on nodes that this broker, opened with fewer, has not.
     """
 
-    __slots__ = ("index", "is_deleted", "is_held", "leader", "leader_epoch", "log", "replicas", "topic")
+    __slots__ = ("index", "is_deleted", "is_held", "layout", "leader", "leader_epoch", "log", "replicas", "topic")
 
     def __init__(self, topic: Topic, index: int, replicas: Sequence[int], log: PartitionLog) -> None:
         self.topic = topic
         self.index = index
-        self.replicas = tuple(replicas)
+        self.replicas = self.layout = tuple(replicas)
         self.leader: int | None = self.replicas[0] if self.replicas else None
         self.leader_epoch = 0
         self.log = log
@@ -241,7 +242,7 @@ class TopicRegistry:
             )
         explicit = None if assignments is None else {present + i: nodes for i, nodes in enumerate(assignments)}
         factor = len(topic.partitions[0].replicas) if topic.partitions else -1
-        placed = self._placement(present, total_count - present, min(factor, len(self.running_node_ids)), explicit)
+        placed = self._placement(present, total_count - present, min(factor, len(self.node_ids)), explicit)
         if validate_only:
             return topic
         for index, replicas in placed.items():
@@ -303,15 +304,15 @@ class TopicRegistry:
         partition.is_held = False
 
     def reassign(self, name: str, index: int, replicas: Sequence[int]) -> Partition:
-        """Give a partition other replicas, at once, for they share its log; a leader that is not among them is
-        replaced.
+        """Give a partition other replicas, at once, for they share its log, so one of them must run; a leader that is
+        not among them is replaced.
 
         Raises UnknownTopicOrPartitionError or InvalidReplicaAssignmentError, and has changed nothing.
         """
         partition = self.partition(name, index)
         if partition is None:
             raise UnknownTopicOrPartitionError("The partition does not exist.", topic=name, partition=index)
-        checked_assignments(0, {0: list(replicas)}, self.node_ids)
+        checked_assignments(index, {index: list(replicas)}, self.node_ids, self.running_node_ids)
         before = partition.replicas
         partition.replicas = tuple(replicas)
         try:
@@ -368,14 +369,14 @@ class TopicRegistry:
         self, first: int, count: int, replication_factor: int, assignments: Assignments | None
     ) -> dict[int, tuple[int, ...]]:
         if assignments:
-            return checked_assignments(first, assignments, self.node_ids)
-        running = sorted(self.running_node_ids)
+            return checked_assignments(first, assignments, self.node_ids, self.running_node_ids)
         if count == -1:
             count = self._config.num_partitions
         if replication_factor == -1:
             configured = self._config.default_replication_factor
-            replication_factor = min(MOST_REPLICAS_BY_DEFAULT if configured == -1 else configured, len(running))
-        return place_replicas(first, count, replication_factor, running)
+            replication_factor = min(MOST_REPLICAS_BY_DEFAULT if configured == -1 else configured, len(self.node_ids))
+        stopped = [node_id for node_id in self.node_ids if node_id not in self.running_node_ids]
+        return place_replicas(first, count, replication_factor, sorted(self.running_node_ids), stopped)
 
     def _add_partition(self, topic: Topic, index: int, replicas: Sequence[int], *, newest_epoch: int = 0) -> Partition:
         log = PartitionLog(
@@ -426,8 +427,15 @@ class TopicRegistry:
         topic.descriptions.clear()
         if topic.folder is None:
             return
-        partitions = [SavedPartition(p.leader, p.leader_epoch, list(p.replicas)) for p in topic.partitions]
+        partitions = [self._saved(partition) for partition in topic.partitions]
         self._folders.save(topic.folder, SavedTopic(topic.name, topic.topic_id, topic.config.overrides, partitions))
+
+    def _saved(self, partition: Partition) -> SavedPartition:
+        leader, replicas = partition.leader, partition.replicas
+        if partition.layout != replicas == self._known(partition.layout):
+            # With all nodes again it is as it was, and led by the first replica unless another was chosen meanwhile.
+            leader, replicas = None if leader == replicas[0] else leader, partition.layout
+        return SavedPartition(leader, partition.leader_epoch, list(replicas))
 
     def _restore(self, folder: Path, saved: SavedTopic) -> None:
         topic = Topic(saved.name, saved.topic_id, self._restored_config(saved), folder)
@@ -436,6 +444,7 @@ class TopicRegistry:
             # Everything was down, so every leader is elected again, which is a new epoch; the old one leads again if
             # it can.
             partition.leader_epoch = epoch + 1
+            partition.layout = tuple(replicas)
             if leader in self.running_node_ids:
                 partition.leader = leader
         self._save(topic)
@@ -451,9 +460,9 @@ class TopicRegistry:
                 logger.warning("broker.topic_option_dropped", topic=saved.name, option=name, error=str(error))
         return config
 
-    def _known(self, replicas: Sequence[int]) -> Sequence[int]:
+    def _known(self, replicas: Sequence[int]) -> tuple[int, ...]:
         # A data_dir may be opened with fewer nodes than it was written with.
-        return [node_id for node_id in replicas if node_id in self.node_ids] or self.node_ids[:1]
+        return tuple(node_id for node_id in replicas if node_id in self.node_ids) or self.node_ids[:1]
 
 
 def validate_topic_name(name: str) -> None:

@@ -21,7 +21,7 @@ from aiokafkapy.errors import (
     UnknownTopicOrPartitionError,
 )
 
-from ..support import make_batch
+from ..support import make_batch, topic_of
 from .logs import OpenRegistry
 
 
@@ -190,12 +190,35 @@ def test_when_a_node_stops_its_partitions_go_to_the_next_replica_that_runs(regis
     assert [(p.leader, p.leader_epoch) for p in topic.partitions] == [(1, 0), (3, 3), (1, 1)]
 
 
-def test_replicas_are_put_on_nodes_that_run(registry: TopicRegistry) -> None:
+def test_a_topic_made_while_a_node_is_stopped_has_all_its_replicas(registry: TopicRegistry) -> None:
     registry.node_stopped(1)
     topic = registry.create("t", 2)
-    assert [p.replicas for p in topic.partitions] == [(2, 3), (3, 2)]
-    with pytest.raises(InvalidReplicationFactorError, match=r"only 2 broker\(s\) are registered"):
-        registry.create("u", 1, replication_factor=3)
+    assert [p.replicas for p in topic.partitions] == [(2, 3, 1), (3, 2, 1)]
+    assert [p.leader for p in topic.partitions] == [2, 3]
+    assert [p.replicas for p in registry.create("u", 2, replication_factor=2).partitions] == [(2, 3), (3, 2)]
+    with pytest.raises(InvalidReplicationFactorError, match=r"only 3 broker\(s\) are registered"):
+        registry.create("v", 1, replication_factor=4)
+
+
+def test_new_partitions_have_as_many_replicas_as_the_first_while_a_node_is_stopped(registry: TopicRegistry) -> None:
+    registry.create("t", 1, replication_factor=3)
+    registry.node_stopped(3)
+    topic = registry.add_partitions("t", 3)
+    assert [(p.leader, p.replicas) for p in topic.partitions] == [(1, (1, 2, 3)), (2, (2, 1, 3)), (1, (1, 2, 3))]
+
+
+def test_replicas_on_stopped_nodes_only_are_refused(registry: TopicRegistry) -> None:
+    (partition,) = registry.create("t", 1, replication_factor=1).partitions
+    registry.node_stopped(3)
+    fenced = "are fenced or in controlled shutdown"
+    with pytest.raises(InvalidReplicaAssignmentError, match=f"for partition 0 {fenced}"):
+        registry.create("u", assignments={0: [3]})
+    with pytest.raises(InvalidReplicaAssignmentError, match=f"for partition 1 {fenced}"):
+        registry.add_partitions("t", 2, [[3]])
+    with pytest.raises(InvalidReplicaAssignmentError, match=f"for partition 0 {fenced}"):
+        registry.reassign("t", 0, [3])
+    assert ("u" in registry, partition.leader, partition.replicas) == (False, 1, (1,))
+    assert registry.reassign("t", 0, [3, 2]).leader == 2
 
 
 # configuration
@@ -278,6 +301,20 @@ def test_a_restart_with_fewer_nodes_leads_with_those_there_are(open_registry: Op
     topic = open_registry(nodes=1).get("t")
     assert topic is not None
     assert [(p.leader, p.replicas) for p in topic.partitions] == [(1, (1,))] * 3
+
+
+def test_with_all_nodes_again_replicas_and_leaders_are_where_they_were(open_registry: OpenRegistry) -> None:
+    first = open_registry()
+    first.create("t", 3, replication_factor=2)
+    first.create("u", 2, replication_factor=1)
+    fewer = open_registry(nodes=2)
+    fewer.set_leader("u", 1, 1)
+    fewer.add_partitions("u", 3)
+    assert [p.replicas for p in topic_of(fewer, "t").partitions] == [(1, 2), (2,), (1,)]
+    open_registry(nodes=1)
+    again = open_registry()
+    assert [(p.leader, p.replicas) for p in topic_of(again, "t").partitions] == [(1, (1, 2)), (2, (2, 3)), (3, (3, 1))]
+    assert [(p.leader, p.replicas) for p in topic_of(again, "u").partitions] == [(1, (1,)), (2, (2, 1)), (1, (1,))]
 
 
 def test_a_record_of_an_epoch_that_never_was_is_damage(open_registry: OpenRegistry) -> None:
