@@ -183,6 +183,19 @@ async def test_a_topic_that_is_made_again_goes_on_in_the_page(broker: DevBroker)
             broker.create_topic("orders", 2)
 
 
+async def test_a_time_that_is_no_date_and_an_address_that_is_no_name_are_shown(broker: DevBroker) -> None:
+    broker.create_topic("nano", 1, config={"message.timestamp.after.max.ms": str(2**63 - 1)})
+    async with KafkaProducer(broker.bootstrap_servers) as producer:
+        await producer.send("nano", b"v", timestamp_ms=1_700_000_000_000_000_000)
+    async with opened_page(f"{broker.console.url}#/records/nano") as page:
+        await page.get_by_label("From").select_option("earliest")
+        await sees(page, "main tbody tr", "1700000000000000000 ms")
+        await page.locator("main tbody tr").last.click()
+        await sees(page, "#record-dialog", "1700000000000000000 ms")
+    async with opened_page(f"{broker.console.url}#/topic/%E0%A4%A") as page:
+        await sees(page, "main", "%E0%A4%A")
+
+
 async def test_existing_records_are_read_page_by_page(broker: DevBroker) -> None:
     async with KafkaProducer(broker.bootstrap_servers) as producer:
         await producer.send_many("orders", [b"%d" % number for number in range(250)])

@@ -1,6 +1,6 @@
 // The page: the view of the address, the stream that feeds it, the keyboard, and the theme.
 
-import { badge, byId, count, el, get } from "./dom.js";
+import { badge, byId, count, decoded, el, get } from "./dom.js";
 import { Timeline } from "./chart.js";
 import { FaultsView } from "./faults.js";
 import { RecordsView, showProduce } from "./records.js";
@@ -46,7 +46,7 @@ async function start() {
 // A view by its address: #/topics, #/topic/NAME, …
 function show() {
   const [name, ...rest] = location.hash.replace(/^#\//, "").split("/");
-  const argument = decodeURIComponent(rest.join("/"));
+  const argument = decoded(rest.join("/"));
   view?.close?.();
   if (context.isPaused) togglePause();
   viewName = name || "topics";
@@ -143,7 +143,7 @@ function togglePause() {
 
 function produce(topic) {
   if (context.about.is_read_only) return;
-  showProduce(context.topics, topic || (viewName === "topic" || viewName === "records" ? decodeURIComponent(location.hash.split("/")[2] ?? "") : ""));
+  showProduce(context.topics, topic || (viewName === "topic" || viewName === "records" ? decoded(location.hash.split("/")[2] ?? "") : ""));
 }
 
 // theme and keyboard

@@ -47,8 +47,12 @@ export function ms(value) {
   return value >= 100 ? whole.format(value) : value >= 10 ? one.format(value) : value.toFixed(2);
 }
 
+// Beyond JavaScript's dates, as nanoseconds are where milliseconds belong.
+const isNoDate = (atMs) => Number.isNaN(new Date(atMs).getTime());
+
 export function clock(atMs, withMs = false) {
   if (atMs === null || atMs === undefined || atMs < 0) return DASH;
+  if (isNoDate(atMs)) return `${atMs} ms`;
   const at = new Date(atMs);
   const pad = (number, length = 2) => String(number).padStart(length, "0");
   const text = `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
@@ -57,7 +61,17 @@ export function clock(atMs, withMs = false) {
 
 export function dateTime(atMs) {
   if (atMs < 0) return DASH;
+  if (isNoDate(atMs)) return clock(atMs);
   return `${new Date(atMs).toISOString().slice(0, 10)} ${clock(atMs, true)}`;
+}
+
+// A name in an address; as it is where its escapes are none.
+export function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
