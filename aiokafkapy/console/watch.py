@@ -60,7 +60,8 @@ class Watch:
         self._lookers = 0
         self._wanted = asyncio.Event()
         self._is_stopped = False
-        # Of the last sample
+        # Of the last sample; views by their names, for all pages
+        self._views: dict[str, dict[str, Any]] = {}
         self._sample: Sample | None = None
         self._problem = ""
         self._by_topic = Meters(), Meters()
@@ -94,7 +95,7 @@ class Watch:
             if self._sample is None and not self._problem:
                 await self._next_turn()
             while not self._is_stopped:
-                message = await self._message(view, last_row)
+                message = await self._message(view, last_row, is_first=is_first)
                 events = [event for event in self.history.events if event.number > last_event]
                 points = list(self.history.points)
                 message["events"] = as_json(events)
@@ -151,6 +152,7 @@ class Watch:
         )
 
     def _wake(self) -> None:
+        self._views = {}
         turn, self._turn = self._turn, None
         if turn is not None and not turn.done():
             turn.set_result(None)
@@ -162,7 +164,7 @@ class Watch:
             self._turn = asyncio.get_running_loop().create_future()
         await asyncio.shield(self._turn)
 
-    async def _message(self, view: str, last_row: int) -> Message:
+    async def _message(self, view: str, last_row: int, *, is_first: bool) -> Message:
         message: Message = {"now": _now_ms(), "problem": self._problem, "cluster": None, "view": None}
         message["totals"] = self._totals()
         message["faults"] = self.source.describe_faults()
@@ -170,7 +172,7 @@ class Watch:
             return message
         try:
             message["cluster"] = as_json(await self.source.cluster())
-            message["view"] = await self._view(view, last_row)
+            message["view"] = await self._shared_view(view, last_row, is_first=is_first)
         except KafkaError as error:
             message["view"] = {"error": f"{type(error).__name__}: {error}"}
         return message
@@ -186,6 +188,17 @@ class Watch:
             "requests": sample.requests,
             "errors": sample.errors,
         }
+
+    async def _shared_view(self, view: str, last_row: int, *, is_first: bool) -> dict[str, Any]:
+        """A view, made once a tick for all pages that show it; anew for one that has just come, which is to see what it
+        has just changed. Requests are each page's own: those after its last.
+        """
+        if view == "requests":
+            return await self._view(view, last_row)
+        views = self._views  # a later tick has others
+        if is_first or view not in views:
+            views[view] = await self._view(view, last_row)
+        return views[view]
 
     async def _view(self, view: str, last_row: int) -> dict[str, Any]:
         kind, _, name = view.partition(":")

@@ -72,6 +72,18 @@ async def test_lookers_share_the_samples() -> None:
 
 
 @on_virtual_time
+async def test_lookers_at_the_same_view_share_it() -> None:
+    source = FakeSource()
+    watch = Watch(source)
+    await watch.start()
+    found = await asyncio.gather(*(look(watch, "topics", 4) for _ in range(10)))
+    for number in (1, 2, 3):
+        assert len({id(messages[number]["view"]) for messages in found}) == 1
+    assert len({id(messages[number]["view"]) for messages in found[:1] for number in range(4)}) == 4
+    await watch.stop()
+
+
+@on_virtual_time
 async def test_a_source_that_fails_is_a_problem_until_it_answers_again() -> None:
     source = FakeSource()
     source.error = KafkaTimeoutError("no broker answers")
