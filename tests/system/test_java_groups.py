@@ -75,6 +75,6 @@ async def test_members_of_both_protocols_come_and_go_and_read_each_record_once(p
         for api in (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.OFFSET_COMMIT):
             broker.controls.on_request(api, kinds)
         assert await program.run("GroupOfTen", broker.bootstrap_servers, "both") == "3000 3000\n"
-        assert states == ["Group", "ConsumerGroup", "Group"]
+        assert states == ["ClassicGroup", "ConsumerGroup", "ClassicGroup"]
         committed = broker.state.groups.offsets.get("java")
         assert sorted(each.offset for each in committed.values()) == [250] * 12

@@ -17,7 +17,6 @@ from aiokafkapy.errors import ConfigurationError, SerializationError
 
 from .client import SchemaRegistryClient
 from .deserializer import Decoder, DeserializationError, DeserializerOptions, ReadForm, RegistryDeserializer
-from .protobuf_files import is_known_to_all, known_file
 from .schemas import RegisteredSchema, Schema, SchemaReference
 from .serializer import Encoder, RegistrySerializer, RuledForm, SerializerOptions
 from .wire_format import SchemaId, read_indexes
@@ -29,6 +28,8 @@ except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
         "Protobuf needs its library: pip install 'aiokafkapy[schema-registry]'", name=missing.name
     ) from missing
+
+from .protobuf_files import is_known_to_all, known_file  # behind the error for a missing library
 
 if TYPE_CHECKING:
     from .rules.fields import Visit
