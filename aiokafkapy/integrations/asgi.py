@@ -96,8 +96,7 @@ class DeadlineMiddleware:
         except TimeoutError:
             if not answer.is_replaced and (answer.has_begun or not _is_over(block)):
                 raise
-            if not answer.has_begun:
-                await _say_that_time_is_over(send)
+            await answer.say_that_time_is_over()
 
     def _time_of(self, headers: Iterable[tuple[bytes, bytes]]) -> float:
         given = (bytes(value) for name, value in headers if bytes(name).lower() == self._header)
@@ -126,23 +125,28 @@ class _InTime:
         self._block = block
         self.has_begun = False
         self.is_replaced = False
+        self._left: list[Message] = [
+            {"type": "http.response.start", "status": 504, "headers": [(b"content-type", b"text/plain")]},
+            {"type": "http.response.body", "body": b"the time of this request is over"},
+        ]
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.has_begun = True
-            if message["status"] == 500 and _is_over(self._block):
+            if message["status"] == 500 and not self.has_begun and _is_over(self._block):
                 self.is_replaced = True
-                await _say_that_time_is_over(self._send)
-        if not self.is_replaced:
+            self.has_begun = True
+        if self.is_replaced:
+            await self.say_that_time_is_over()
+        else:
             await self._send(message)
+
+    async def say_that_time_is_over(self) -> None:
+        """Send the answer of 504, or its rest: the block's time may end in the middle of it."""
+        while self._left:
+            await self._send(self._left.pop(0))
 
 
 def _is_over(block: _Block) -> bool:
     """Also before the loop has come to the block's timer, as when the application was busy, or there was no time."""
     when = block.when()
     return block.expired() or (when is not None and asyncio.get_running_loop().time() >= when)
-
-
-async def _say_that_time_is_over(send: Send) -> None:
-    await send({"type": "http.response.start", "status": 504, "headers": [(b"content-type", b"text/plain")]})
-    await send({"type": "http.response.body", "body": b"the time of this request is over"})

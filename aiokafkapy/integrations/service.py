@@ -93,8 +93,12 @@ async def _write(undelivered: UndeliveredRecords) -> None:
     path = str(undelivered.path)
     try:
         written = await undelivered.write()
-    except OSError as error:
-        _logger.error("kafka.undelivered_lost", failed=undelivered.missing, path=path, error=str(error))
+    except (OSError, asyncio.CancelledError) as error:
+        problem = error.__cause__ if isinstance(error, asyncio.CancelledError) else error
+        if isinstance(problem, OSError):
+            _logger.error("kafka.undelivered_lost", failed=undelivered.missing, path=path, error=str(problem))
+        if problem is not error:
+            raise
         return
     if written:
         _logger.warning("kafka.undelivered_written", records=written, path=path)

@@ -105,7 +105,8 @@ class UndeliveredRecords:
         records.
 
         Raises OSError when the file cannot be written. A record whose serializer fails is not written, nor counted.
-        Being cancelled, it writes what it has without waiting, before CancelledError is raised.
+        Being cancelled, it writes what it has without waiting, before CancelledError is raised; the OSError of that is
+        the CancelledError's cause.
         """
         cancelled = None
         try:
@@ -127,7 +128,10 @@ class UndeliveredRecords:
         except asyncio.CancelledError as error:
             cancelled = error
         if cancelled is not None:
-            _add(self.path, lines)
+            try:
+                _add(self.path, lines)
+            except OSError as error:
+                raise cancelled from error
             raise cancelled
         await _in_thread(partial(_add, self.path, lines))
         return len(lines)
@@ -232,7 +236,7 @@ def _copied_headers(record: ProducerRecord) -> Any:
 
 def _copied(data: Any, serializer: Serializer[Any] | None) -> Any:
     """The data, in bytes of its own if its owner may change them."""
-    if data is None or type(data) is bytes:
+    if data is None or isinstance(data, bytes):  # of a serializer's, with headers, too
         return data
     if serializer is not None:
         return bytearray(data) if type(data) is bytearray else data  # it may tell types apart

@@ -13,6 +13,7 @@ from typing import Any
 
 from ... import KafkaProducer
 from ...errors import KafkaError, MetadataTimeoutError
+from ...protocol.api import ApiKey
 
 __all__ = ["AbsentTopics"]
 
@@ -51,6 +52,10 @@ class AbsentTopics:
 
     async def _count(self, topic: str) -> int | KafkaError:
         try:
-            return len(await self._producer.partitions_for(topic))
+            known = await self._producer.partitions_for(topic)
+            # A broker is asked: the producer reads metadata of a topic that it knows anew only when a record needs it.
+            body = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
+            answer = await self._producer.request(ApiKey.METADATA, body)
+            return max(len(known), *(len(each.partitions) for each in answer.topics))
         except KafkaError as error:
             return error

@@ -101,7 +101,7 @@ class AvroSerializer(RegistrySerializer[T]):
         def message(data: object) -> object:
             return data if to_dict is None else to_dict(data)
 
-        return RuledForm(message, avro_walk(parsed, named), lambda one: write(one, b""))
+        return RuledForm(message, avro_walk(parsed, named, fills_defaults=True), lambda one: write(one, b""))
 
     async def _encoder_for(self, schema: Schema, *, is_own: bool) -> Encoder:
         return _writer(await _parsed(self._registry, schema), self._to_dict)

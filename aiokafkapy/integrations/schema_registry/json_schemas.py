@@ -97,10 +97,15 @@ class JsonSchemaSerializer(RegistrySerializer[T]):
         **options: Unpack[SerializerOptions],
     ) -> None:
         self._adapter: TypeAdapter[Any] | None = None
+        self._refuses_nan = True
         schema = None
         if isinstance(schema_or_model, type):
             self._model = schema_or_model
             self._adapter = TypeAdapter(schema_or_model)
+            settings = getattr(schema_or_model, "model_config", None) or getattr(
+                schema_or_model, "__pydantic_config__", {}
+            )
+            self._refuses_nan = "ser_json_inf_nan" not in settings
             schema = Schema(_dump(json_schema(schema_or_model)), "JSON")
         elif schema_or_model is not None:
             schema = _schema_of(schema_or_model)
@@ -144,7 +149,7 @@ class JsonSchemaSerializer(RegistrySerializer[T]):
             return _dump(data).encode()
         if not isinstance(data, self._model):
             raise SerializationError(f"it is a {type(data).__name__}, not a {self._model.__name__}")
-        return _dumped(adapter, data)
+        return _dumped(adapter, data, refuses_nan=self._refuses_nan)
 
 
 class JsonSchemaDeserializer(RegistryDeserializer[T], Generic[T]):
@@ -227,11 +232,11 @@ def _check_type(registered: RegisteredSchema) -> None:
         raise DeserializationError(f"schema {registered.id} is of type {registered.schema.type}, not JSON")
 
 
-def _dumped(adapter: TypeAdapter[Any], data: object) -> bytes:
+def _dumped(adapter: TypeAdapter[Any], data: object, *, refuses_nan: bool) -> bytes:
     """An instance as JSON: one that was changed after it was validated is refused, and not only warned of."""
     try:
         written = adapter.dump_json(data, by_alias=True, warnings="error")
-        if b"null" in written:
+        if refuses_nan and b"null" in written:
             meant = adapter.dump_python(data, mode="json", by_alias=True)
             for path in _lost_numbers(json.loads(written), meant, "$"):
                 raise SerializationError(f"{path} is NaN or infinite: JSON has no such number")

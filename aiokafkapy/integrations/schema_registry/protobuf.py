@@ -22,7 +22,21 @@ from .serializer import Encoder, RegistrySerializer, RuledForm, SerializerOption
 from .wire_format import SchemaId, read_indexes
 
 try:
-    from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+    # The modules of messages, too, that are named nowhere here: an Any may hold them.
+    from google.protobuf import (  # noqa: F401
+        any_pb2,
+        api_pb2,
+        descriptor_pb2,
+        descriptor_pool,
+        duration_pb2,
+        empty_pb2,
+        field_mask_pb2,
+        json_format,
+        message_factory,
+        struct_pb2,
+        timestamp_pb2,
+        wrappers_pb2,
+    )
     from google.protobuf.message import DecodeError, Message
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(

@@ -182,3 +182,21 @@ async def test_a_lifespan_and_a_web_socket_have_no_deadline() -> None:
     for kind in ("lifespan", "websocket"):
         await DeadlineMiddleware(app, 5)({"type": kind}, None, None)
     assert seen == [None, None]
+
+
+async def test_an_answer_of_504_is_whole_though_the_time_ends_in_the_middle_of_it() -> None:
+    sent: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 500, "headers": []})
+        await send({"type": "http.response.body", "body": b"its own"})
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+        for _ in range(5):
+            await asyncio.sleep(0)  # there it is cancelled
+
+    scope = {"type": "http", "headers": [(b"x-ms", b"0")]}
+    await DeadlineMiddleware(app, 5, header="x-ms")(scope, None, send)
+    assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
+    assert sent[0]["status"] == 504

@@ -14,6 +14,7 @@ import pytest
 
 from aiokafkapy import BytesWithHeaders, ProducerConfig, ProducerRecord
 from aiokafkapy.errors import ConfigurationError, KafkaTimeoutError, PurgedError, RecordTooLargeError
+from aiokafkapy.integrations import undelivered
 from aiokafkapy.integrations.undelivered import UndeliveredFile, UndeliveredRecords, checked_path
 from aiokafkapy.producer.undelivered_line import PENDING
 
@@ -242,3 +243,32 @@ def test_a_path_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> Non
         checked_path(tmp_path)
     with pytest.raises(ConfigurationError, match="in no directory that exists"):
         checked_path(tmp_path / "missing" / "file")
+
+
+async def test_bytes_with_headers_keep_them(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    keeper = records(path)
+    _, outcome = keeper.track(ProducerRecord("t", BytesWithHeaders(b"v", [("schema", b"1")])))
+    keeper.begin_closing()
+    outcome(None, ERROR)
+    assert await keeper.write() == 1
+    assert lines_of(path)[0]["headers"] == [["schema", "1"]]
+
+
+async def test_a_cancelled_writing_that_fails_is_a_cancellation_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = records(tmp_path / "file")
+    keeper.track(ProducerRecord("t", b"v"))
+    keeper.begin_closing()
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(undelivered, "_add", fail)
+    writing = asyncio.create_task(keeper.write())
+    await asyncio.sleep(0)
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError) as caught:
+        await writing
+    assert isinstance(caught.value.__cause__, OSError)

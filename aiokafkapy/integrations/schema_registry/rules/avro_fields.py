@@ -39,9 +39,11 @@ _TYPES = {
 }
 
 
-def avro_walk(parsed: AvroSchema, named: Mapping[str, AvroSchema]) -> Walk:
-    """The walk of a parsed schema; ``named`` are its types that have names."""
-    ways = _Ways(named)
+def avro_walk(parsed: AvroSchema, named: Mapping[str, AvroSchema], *, fills_defaults: bool = False) -> Walk:
+    """The walk of a parsed schema; ``named`` are its types that have names. ``fills_defaults``: of data that will be
+    written the defaults of missing fields are visited, for they are written too.
+    """
+    ways = _Ways(named, fills_defaults=fills_defaults)
 
     def walk(message: object, visit: Visit) -> object:
         return ways.through(parsed, message, None, visit)
@@ -50,8 +52,9 @@ def avro_walk(parsed: AvroSchema, named: Mapping[str, AvroSchema]) -> Walk:
 
 
 class _Ways:
-    def __init__(self, named: Mapping[str, AvroSchema]) -> None:
+    def __init__(self, named: Mapping[str, AvroSchema], *, fills_defaults: bool) -> None:
         self._named = named
+        self._fills_defaults = fills_defaults
         # Branches of unions by their identity: each stands alone, as fastavro's validation needs them.
         self._alone: dict[int, AvroSchema] = {}
 
@@ -79,9 +82,9 @@ class _Ways:
         for one in schema["fields"]:
             name = one["name"]
             if name not in made:
-                if "default" not in one:
+                if not self._fills_defaults or "default" not in one:
                     continue
-                made[name] = self._default_of(one)  # it is written, so rules see it
+                made[name] = self._default_of(one)
             tags = frozenset(map(str, one.get("confluent:tags") or ()))
             field = Field(f"{schema['name']}.{name}", name, "NULL", tags, made)
             made[name] = self.through(one["type"], made[name], field, visit)

@@ -105,7 +105,7 @@ def _visit_fields(descriptor: Descriptor, message: Message, visit: Visit) -> Non
         elif _is_repeated(own):
             visited = [visit(seen, one) for one in value]
             message.ClearField(own.name)
-            getattr(message, own.name).extend(visited)
+            getattr(message, own.name).extend(one for one in visited if one is not None)
         else:
             found = visit(seen, value)
             if found is None:
@@ -123,7 +123,11 @@ def _visit_map(field: FieldDescriptor, own: FieldDescriptor, value: Any, seen: F
         return
     seen.type_name = _TYPES.get(kind.type, "RECORD")
     for name in list(value):
-        value[name] = visit(seen, value[name])
+        found = visit(seen, value[name])
+        if found is None:
+            del value[name]
+        else:
+            value[name] = found
 
 
 def _plain(value: object) -> object:

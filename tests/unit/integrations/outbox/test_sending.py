@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
@@ -27,9 +28,10 @@ class Taking:
         self.unknown = unknown
         self.taken: list[bytes] = []
         self.waits = 0
+        self.count = self.on_broker = 2
 
     async def enqueue(self, topic: str, value: bytes, *, partition: int | None = None, **_: object) -> Any:
-        if topic in self.unknown or (partition or 0) >= 2:
+        if topic in self.unknown or (partition or 0) >= self.on_broker:
             self.waits += 1
             raise MetadataTimeoutError(topic=topic, partition=None if topic in self.unknown else partition)
         self.taken.append(value)
@@ -38,7 +40,10 @@ class Taking:
     async def partitions_for(self, topic: str) -> list[object]:
         if topic in self.unknown:
             raise MetadataTimeoutError(topic=topic)
-        return [object()] * 2
+        return [object()] * self.count
+
+    async def request(self, api_key: int, body: object) -> Any:
+        return SimpleNamespace(topics=[SimpleNamespace(partitions=[None] * self.on_broker)])
 
 
 async def sent(producer: Taking, *rows: OutboxRow, **options: Any) -> Sending:
@@ -95,6 +100,22 @@ async def test_what_was_absent_in_an_earlier_batch_is_asked_for_beside_the_next_
     await asyncio.sleep(0)
     await sent(producer, row(1, "missing"), absent=absent)
     assert producer.taken[-1] == b"1", "found by the question after the last that failed"
+    await absent.close()
+
+
+async def test_a_partition_that_was_added_meanwhile_is_found_by_asking_a_broker() -> None:
+    """The producer itself knows the partitions that it had, until a record needs another one."""
+    producer = Taking()
+    absent = AbsentTopics(cast("KafkaProducer[Any, Any]", producer))
+    for _ in range(2):
+        await sent(producer, row(1, partition=2), absent=absent)
+        await asyncio.sleep(0)
+    producer.on_broker = 3
+    await sent(producer, row(1, partition=2), absent=absent)
+    await asyncio.sleep(0)
+    assert producer.taken == []
+    await sent(producer, row(1, partition=2), absent=absent)
+    assert (producer.taken, producer.waits) == ([b"1"], 1)
     await absent.close()
 
 

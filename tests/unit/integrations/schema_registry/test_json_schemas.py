@@ -63,7 +63,7 @@ async def test_a_null_that_is_meant_is_written() -> None:
     assert await written(Reading(None)) == b'{"value":null}'
 
 
-@pytest.mark.parametrize(("form", "wanted"), [("constants", b"NaN"), ("strings", b'"NaN"')])
+@pytest.mark.parametrize(("form", "wanted"), [("constants", b"NaN"), ("strings", b'"NaN"'), ("null", b"null")])
 async def test_a_model_may_say_how_such_a_number_is_written(form: Any, wanted: bytes) -> None:
     class Odd(Point):
         model_config = ConfigDict(ser_json_inf_nan=form)

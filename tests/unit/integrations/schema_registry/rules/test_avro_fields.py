@@ -20,7 +20,7 @@ CIRCLE: dict[str, Any] = {
 DISK: dict[str, Any] = {"label": "x", "radius": 1.0}
 
 
-def seen(schema: Any, data: Any) -> tuple[Any, list[tuple[str, str, Any]]]:
+def seen(schema: Any, data: Any, *, fills_defaults: bool = True) -> tuple[Any, list[tuple[str, str, Any]]]:
     """The result of a walk that upper-cases texts, and the visited fields."""
     named: dict[str, Any] = {}
     found: list[tuple[str, str, Any]] = []
@@ -29,7 +29,8 @@ def seen(schema: Any, data: Any) -> tuple[Any, list[tuple[str, str, Any]]]:
         found.append((field.full_name, field.type_name, value))
         return value.upper() if isinstance(value, str) else value
 
-    return avro_walk(fastavro.parse_schema(schema, named_schemas=named), named)(data, visit), found
+    walk = avro_walk(fastavro.parse_schema(schema, named_schemas=named), named, fills_defaults=fills_defaults)
+    return walk(data, visit), found
 
 
 def record(*fields: dict[str, Any]) -> dict[str, Any]:
@@ -91,3 +92,8 @@ def test_a_missing_fields_default_is_visited_as_it_is_written(kind: Any, default
 
 def test_data_without_a_record_has_no_field() -> None:
     assert seen("string", "a") == ("a", [])
+
+
+def test_a_reader_is_given_no_default_for_it_was_not_encrypted() -> None:
+    schema = record({"name": "a", "type": "string"}, {"name": "b", "type": "string", "default": "none"})
+    assert seen(schema, {"a": "x"}, fills_defaults=False) == ({"a": "X"}, [("a.b.R.a", "STRING", "x")])
