@@ -12,7 +12,8 @@ Rules:
   meanwhile ``has`` is true, and no record of it goes another way.
 - Records written and not sent are bounded by ``spool_max_bytes``, those not written yet by ``MOST_UNWRITTEN``.
 - After a write that failed nothing is taken for ``RETRY_AFTER`` seconds: the disk may be full, or gone.
-- At the interpreter's end, when the thread is gone before the producer is closed, the loop does its work.
+- At the interpreter's end, when the thread takes no more before the producer is closed, the loop waits until it is done
+  and goes on with its work.
 
 Events: ``producer.spool_failed`` (error; folder, records, error, retry_in), ``producer.spool_damaged`` (error; file,
 position, bytes, kept_in), ``producer.spooling`` (warning; topic, reason).
@@ -366,7 +367,9 @@ class Spool:
         except RuntimeError:
             if self._is_shut:
                 raise
-            # The interpreter ends: the thread has done all that it was given, and takes no more.
+            # The interpreter ends: the thread takes no more, and may still do what it was given. One at a time is in
+            # the files.
+            self._thread.shutdown(wait=True)
             return done_here(self._loop, job)
 
     def _fits(self, record: WaitingRecord) -> bool:

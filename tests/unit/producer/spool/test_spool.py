@@ -42,13 +42,14 @@ class Held:
     """Holds the spool's thread in a write, and counts the writes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.let_go, self.sizes = threading.Event(), list[int]()
+        self.let_go, self.sizes, self.written = threading.Event(), list[int](), list[int]()
         real = SpoolFiles.append
 
         def append(files: SpoolFiles, frames: Any, first: int, last: int) -> None:
             self.sizes.append(len(frames))
             self.let_go.wait(20)
             real(files, frames, first, last)
+            self.written.append(len(frames))
 
         monkeypatch.setattr(SpoolFiles, "append", append)
 
@@ -83,6 +84,45 @@ async def test_at_the_interpreters_end_the_loop_does_the_work_of_the_thread(tmp_
     assert all(each is not None and each.result().is_spooled for each in (before, *after, last))
     again = spool_of(tmp_path)
     assert (await again.open()).topics == {"t": 5}
+    await again.close(None)
+
+
+async def test_at_the_interpreters_end_the_loop_waits_until_the_thread_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An executor takes no more before its thread is joined: two at once would remove a file that is written to."""
+    spool = spool_of(tmp_path)
+    await spool.open()
+    first = spool.offer(record(b"first"), "why")
+    await spool.written()
+    held = Held(monkeypatch)
+    second = spool.offer(record(b"second"), "why")
+    await asyncio.sleep(0)
+    written_before: list[int] = []
+    shutdown, real = spool._thread.shutdown, SpoolFiles.mark
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    def let_go(wait: bool = True) -> None:
+        held.let_go.set()
+        shutdown(wait)
+
+    def mark(files: SpoolFiles, at: Mark) -> Any:
+        written_before.extend(held.written)
+        return real(files, at)
+
+    monkeypatch.setattr(spool._thread, "submit", refuse)
+    monkeypatch.setattr(spool._thread, "shutdown", let_go)
+    monkeypatch.setattr(SpoolFiles, "mark", mark)
+    await spool.mark(Mark(1, 1))
+    held.let_go.set()
+    await spool.written()
+    await spool.close(None)
+    assert written_before == [1]
+    assert all(one is not None and one.result().is_spooled for one in (first, second))
+    again = spool_of(tmp_path)
+    assert (await again.open()).topics == {"t": 1}
     await again.close(None)
 
 
