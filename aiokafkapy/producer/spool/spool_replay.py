@@ -171,15 +171,17 @@ class SpoolReplay:
 
     async def _problem_of(self, topic: str) -> Exception | None:
         """Why a topic's partitions are not known; None when they are. One that is gone is waited for once, and asked
-        for as long as records of it are here.
+        for as long as records of it are here. Other refusals take no wait and may be over, as when a right is granted:
+        these are asked for each time.
         """
         runtime = self._runtime
         runtime.admission.refresh(topic, runtime.now())
         if runtime.metadata.cluster.partition_count(topic):
             self._gone.pop(topic, None)
             return None
-        if topic in self._gone:
-            return self._gone[topic]
+        gone = self._gone.get(topic)
+        if isinstance(gone, MetadataTimeoutError):
+            return gone
         try:
             await runtime.partitions_for(topic)
         except KafkaError as error:

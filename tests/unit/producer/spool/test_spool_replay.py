@@ -291,6 +291,27 @@ async def test_a_topic_that_comes_back_is_sent_to(new: Callable[..., Runtime], m
     assert (runtime.spool.refused, runtime.all_sent) == (2, [b"2", b"3"])
 
 
+async def test_a_topic_is_sent_to_as_soon_as_the_right_is_granted(
+    new: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While records of it come, nobody else asks."""
+    monkeypatch.setattr(spool_replay, "READ_RECORDS", 1)
+    runtime = new()
+    await runtime.begin()
+    asked: list[str] = []
+
+    async def partitions_for(topic: str) -> None:
+        asked.append(topic)
+        if len(asked) == 1:
+            raise TopicAuthorizationFailedError("no", topic=topic)
+        runtime.learn(t=1, u=1, secret=1)
+
+    monkeypatch.setattr(runtime, "partitions_for", partitions_for)
+    await runtime.spool_values(b"before", b"after", topic="secret")
+    await runtime.drain()
+    assert (runtime.all_sent, runtime.spool.refused) == ([b"after"], 1)
+
+
 async def test_a_topic_is_not_given_up_while_no_broker_answers(new: Callable[..., Runtime]) -> None:
     runtime = new()
     await runtime.begin()
