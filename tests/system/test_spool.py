@@ -25,7 +25,9 @@ from aiokafkapy.errors import (
     MetadataTimeoutError,
     SpoolError,
 )
+from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.spool import spool_files
+from aiokafkapy.producer.spool.spooling_admission import SpoolingAdmission
 from aiokafkapy.protocol.api import ApiKey
 
 FEW = 5
@@ -264,6 +266,35 @@ async def test_tables_of_topics_that_nobody_can_be_asked_for_are_spooled_as_sing
         await producer.send_arrow("orders", pyarrow.table({"value": numbers(9, 10)}))
     assert values(broker) == [*numbers(5), b"6", b"9"]
     assert sorted(record.value or b"" for record in broker.records("clicks", None)) == [b"5", b"8"]
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+async def test_a_table_waits_once_for_a_topic_that_nobody_takes_in_an_outage(
+    broker: DevBroker, folder: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool
+) -> None:
+    """For metadata where the topic has no spool, for room where the spool is full."""
+    pyarrow = pytest.importorskip("pyarrow")
+    expired: list[str] = []
+    expire = SpoolingAdmission.expire
+
+    def noted(admission: SpoolingAdmission, record: PendingRecord) -> None:
+        expired.append(record.topic)
+        expire(admission, record)
+
+    monkeypatch.setattr(SpoolingAdmission, "expire", noted)
+    broker.controls.stop_node(1)
+    topics = {"clicks": TopicOptions(overflow="spool" if is_full else "wait")}
+    async with producer_of(broker, folder, max_block_ms=100, topics=topics) as producer:
+        await producer.send("orders", b"0")
+        await producer.send_arrow("orders", pyarrow.table({"value": numbers(1, 3)}))
+        if is_full:
+            spooling = producer._life.runtime.spooling  # type: ignore[union-attr]
+            spooling._spool.max_bytes = 0
+        table = pyarrow.table({"value": numbers(3, 9), "topic": ["orders", *["clicks"] * 5]})
+        found = await producer.send_arrow(None, table, return_exceptions=True)
+        assert list(found.failed) == [0, 1, 2, 3, 4, 5][not is_full :]
+        assert expired.count("clicks") == is_full
+    assert producer.statistics().spool_records == 3 + (not is_full)
 
 
 async def test_a_call_with_little_time_returns_before_it_is_over(broker: DevBroker, folder: Path) -> None:

@@ -11,7 +11,8 @@ Rules:
 - A table takes half of ``buffer_memory`` and waits for its own records then, so that others find room beside it.
 - A row that finds no room, or that comes behind others which wait, goes the way of ``enqueue``, and the rows after it
   wait with it. With interceptors, or a partitioner of the user's, all rows go this way, for these are shown every row.
-- Rows of a topic that a spool takes without its partitions go this way too.
+- Rows of a topic that a spool takes without its partitions go this way too. When it is full one row waits for room, and
+  those after it in the window are only tried.
 - A row that cannot be sent stops no other. When the producer is closed, no more rows are taken.
 - A partition that does not exist is asked for once in a call; its rows then fail at once.
 """
@@ -26,9 +27,11 @@ from functools import partial
 from typing import Any, Final
 
 from ...errors import (
+    BufferExhaustedError,
     IllegalStateError,
     InvalidTopicError,
     KafkaError,
+    MetadataTimeoutError,
     ProducerClosedError,
     SerializationError,
     UnknownTopicOrPartitionError,
@@ -45,7 +48,7 @@ from ..deliveries.shortcuts import now_ms
 from ..intake.call_overflow import check_overflow, with_overflow
 from ..intake.partitioners import DefaultPartitioner
 from ..intake.record_intake import RecordIntake
-from ..intake.record_sender import admitted
+from ..intake.record_sender import admitted, admitted_at_once
 from ..records import CallOverflow
 from .table_metadata import TableMetadata
 
@@ -219,6 +222,7 @@ class ArrowSend:
 
     async def _send_one_by_one(self, rows: ArrowRows, count: int, topics: Sequence[str | None]) -> None:
         self._places.begin_window(count, None)
+        full: set[str] = set()
         for row in range(count):
             if self._is_over():
                 self._places.add_failed(count - row, self._end_error)
@@ -227,8 +231,14 @@ class ArrowSend:
             topic = None if number == NULL_TOPIC else topics[number]
             if not topic:
                 self._places.add_failed(1, _no_topic_error(self._names))
+            elif self._is_plain and await self._is_nowhere(topic):
+                self._places.add_failed(1, self._topic_errors[topic].fresh())
             else:
-                await self._send_row(rows, row, topic, rows.partition_of(row))
+                error = await self._send_row(rows, row, topic, rows.partition_of(row), may_wait=topic not in full)
+                if error is None:
+                    full.discard(topic)
+                elif self._is_plain and self._is_spool_full(topic, error):
+                    full.add(topic)
             await self._yield_when_due()
 
     # rows
@@ -290,8 +300,10 @@ class ArrowSend:
             if hurry is not None:
                 hurry.end()
 
-    async def _send_row(self, rows: ArrowRows, row: int, topic: str, partition: int | None) -> None:
-        """Send one row as ``enqueue`` does."""
+    async def _send_row(
+        self, rows: ArrowRows, row: int, topic: str, partition: int | None, *, may_wait: bool = True
+    ) -> Exception | None:
+        """Send one row as ``enqueue`` does, or as ``send_nowait``; returns why it is not sent."""
         self._unyielded += COST_OF_SINGLE_ROW
         rows.now_ms = now_ms()
         try:
@@ -303,12 +315,13 @@ class ArrowSend:
                 self._intake.accept(topic, value, key, partition, given_time, headers), self._overflow
             )
             if not isinstance(accepted, Delivery):
-                accepted = await admitted(accepted)
+                accepted = await admitted(accepted) if may_wait else admitted_at_once(accepted)
         except Exception as error:
             self._places.add_failed(1, error)
-        else:
-            self._places.add_span(*place_of(accepted), 1)
-            self._bytes += RecordBatchBuilder(1).try_append(timestamp_ms, key, value, headers)
+            return error
+        self._places.add_span(*place_of(accepted), 1)
+        self._bytes += RecordBatchBuilder(1).try_append(timestamp_ms, key, value, headers)
+        return None
 
     def _fail(self, rows: ArrowRows, stop: int, error: KafkaError | None = None) -> None:
         """Planned rows up to the place ``stop`` will not be sent; without an error because the producer was closed."""
@@ -333,16 +346,31 @@ class ArrowSend:
 
     async def _have_unknown(self, topics: Sequence[str | None]) -> bool:
         """True when one of the topics has no partitions to plan for, and its rows are taken all the same."""
-        admission = self._runtime.admission
         for topic in topics:
             if not topic or topic in self._routes or topic in self._topic_errors:
                 continue
-            if admission.takes_unknown(topic):
-                return True
-            if await self._route(topic) is NO_ROUTE and admission.takes_unknown(topic):
-                del self._topic_errors[topic]  # no broker has answered
+            if await self._goes_unknown(topic):
                 return True
         return False
+
+    async def _goes_unknown(self, topic: str) -> bool:
+        """True when a topic has no partitions, and its rows are taken all the same. They are waited for once."""
+        admission = self._runtime.admission
+        if admission.takes_unknown(topic):
+            return True
+        if await self._route(topic) is not NO_ROUTE or not admission.takes_unknown(topic):
+            return False
+        del self._topic_errors[topic]  # no broker has answered
+        return True
+
+    async def _is_nowhere(self, topic: str) -> bool:
+        """True when a topic has no partitions, and its rows are not taken without: ``_topic_errors`` says why."""
+        return topic not in self._routes and not await self._goes_unknown(topic) and topic in self._topic_errors
+
+    def _is_spool_full(self, topic: str, error: Exception) -> bool:
+        """True when a row waited for room in the spool in vain: the next one would wait as long."""
+        is_late = isinstance(error, BufferExhaustedError | MetadataTimeoutError)
+        return is_late and self._runtime.admission.takes_unknown(topic)
 
     async def _route(self, topic: str | None) -> Route:
         """The lanes of a topic, whose metadata is waited for; none when it does not come."""
