@@ -185,6 +185,7 @@ class BulkSend:
                 accepted = await admitted(accepted)
                 self._waiting = None
         except Exception as error:
+            self._waiting = None
             self._parts.append(error)
         else:
             self._parts.append(accepted)

@@ -235,3 +235,13 @@ class TestOutcomes:
         lists = [part for part in found.parts if isinstance(part, DeliveryList)]
         assert lists
         assert all(isinstance(size, int) for part in lists for size in part._values)
+
+
+async def test_a_record_that_is_refused_while_it_waits_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = Runtime()
+    refused = ValueError("no")
+    monkeypatch.setattr(runtime.admission, "enter", lambda record, now: record.refuse(refused))
+    bulk = BulkSend(cast(RecordIntake, runtime), None)
+    await bulk.run([ProducerRecord("t", b"1")])
+    assert list(bulk.taken()) == [refused]
+    assert bulk.unsettled() == []
