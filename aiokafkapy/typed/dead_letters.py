@@ -363,7 +363,7 @@ class GuardedProducer:
         for record, one in zip(records, getattr(cancelled, "deliveries", ()), strict=False):
             if isinstance(one, BaseException):
                 self.refuse(record, one)
-            else:
+            elif not one.done() or one.exception() is not None:  # there may be a million that are delivered
                 self._dead_letters.watch(record, one, self._hidden)
 
     def _hidden(self, record: ProducerRecord) -> ProducerRecord:
