@@ -138,6 +138,7 @@ class SpoolingAdmission(Admission):
         """Move the unsent records in batches of these topics to the spool, in order, where it has room for all
         of a topic. The topics have nothing there yet.
         """
+        in_line = self._topics_in_line()
         for topic in topics:
             batches = [
                 batch
@@ -145,7 +146,7 @@ class SpoolingAdmission(Admission):
                 if batch.may_be_taken_back and batch.topic_partition.topic == topic
             ]
             size, count = sum(batch.builder.records_size for batch in batches), sum(b.record_count for b in batches)
-            if not count or self._is_in_line(topic) or not self._spool.has_room_for(size, count):
+            if not count or topic in in_line or not self._spool.has_room_for(size, count):
                 continue
             self._accumulator.move_out(
                 lambda topic_partition, topic=topic: topic_partition.topic == topic,  # type: ignore[misc]
@@ -160,6 +161,7 @@ class SpoolingAdmission(Admission):
             state = self.topics.get(topic)
             if state is not None:
                 self._hold(state)
+            in_line = self._topics_in_line()  # some of it got the room
 
     def is_spooling(self, topic: str) -> bool:
         """True when the topic's records go to the spool for want of room, or do so now."""
@@ -284,13 +286,13 @@ class SpoolingAdmission(Admission):
             return self._full_error(record, f"within {limit}: {self._spool.why_full()}")
         return super()._timeout_error(record, limit)
 
-    def _is_in_line(self, topic: str) -> bool:
-        """True when the topic has records in the line for room: they are younger than those in memory, and would come
+    def _topics_in_line(self) -> set[str]:
+        """The topics that have records in the line for room: these are younger than those in memory, and would come
         before them if those went to the spool.
         """
         if not self._appender.waiting:
-            return False
-        return any(one.topic == topic and self._appender.is_waiting(one) for one in self._by_deadline)
+            return set()
+        return {one.topic for one in self._by_deadline if self._appender.is_waiting(one)}
 
     def _full_error(self, record: PendingRecord, why: str) -> KafkaError:
         return BufferExhaustedError(f"no room for a record of topic {record.topic!r}: {why}", topic=record.topic)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from aiokafkapy import TopicOptions
 from aiokafkapy.errors import BufferExhaustedError, MetadataNotReadyError, MetadataTimeoutError, RecordTooLargeError
 from aiokafkapy.producer.deliveries.delivery import Delivery
+from aiokafkapy.producer.intake.pending_record import PendingRecord
 
 from ..spool_harness import Harness
 
@@ -84,6 +86,30 @@ async def test_a_topic_with_records_in_the_line_stays_in_memory(tmp_path: Path) 
     harness.spool.max_bytes = 10_000
     harness.admission.evacuate(["t"], "not sent")
     assert len(harness.in_memory()) == 2
+    harness.admission.close(lambda topic: BufferExhaustedError(topic))
+    await harness.spool.close(None)
+
+
+async def test_the_line_is_looked_at_once_for_all_topics_that_stay(tmp_path: Path) -> None:
+    class Line(OrderedDict[PendingRecord, None]):
+        looks = 0
+
+        def __iter__(self) -> Iterator[PendingRecord]:
+            self.looks += 1
+            return super().__iter__()
+
+    harness = Harness(tmp_path / "spool")
+    harness.spool.max_bytes = 0
+    await harness.spool.open()
+    harness.learn(t=1, u=1)
+    for topic in ("t", "u", "t", "u"):
+        harness.enter(topic=topic)
+    line = harness.admission._by_deadline = Line(harness.admission._by_deadline)
+    assert len(line) == 2
+    line.looks = 0
+    harness.spool.max_bytes = 10_000
+    harness.admission.evacuate(["t", "u"], "not sent")
+    assert (line.looks, len(harness.in_memory())) == (1, 2)
     harness.admission.close(lambda topic: BufferExhaustedError(topic))
     await harness.spool.close(None)
 
