@@ -2,7 +2,10 @@
 
 Owns the list. It knows nothing of a producer. Kafka's counterpart is ``MetricsReporter.close``.
 
-Rule: they are told when ``close()`` has done all and the producer still counts as open, on its event loop.
+Rule: they are told when ``close()`` has done all and the producer still counts as open, on its event loop. One that
+raises keeps neither the others from it nor the producer from its end.
+
+Events: ``producer.closing_untold`` (error; error).
 """
 
 from __future__ import annotations
@@ -11,17 +14,24 @@ from collections.abc import Callable
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from ..observability import get_logger
+
 __all__ = ["call_before_closed", "tell_before_closed"]
+
+_logger = get_logger(__name__)
 
 _told: Final[WeakKeyDictionary[object, list[Callable[[], object]]]] = WeakKeyDictionary()
 
 
 def call_before_closed(producer: object, tell: Callable[[], object]) -> None:
-    """Call ``tell``, which must not raise, when the producer closes. The producer is not kept alive."""
+    """Call ``tell`` when the producer closes; its errors are logged. The producer is not kept alive."""
     _told.setdefault(producer, []).append(tell)
 
 
 def tell_before_closed(producer: object) -> None:
     """The producer closes."""
     for tell in _told.pop(producer, ()):
-        tell()
+        try:
+            tell()
+        except Exception as error:  # of the user's own, perhaps
+            _logger.error("producer.closing_untold", error=repr(error), exc_info=error)

@@ -7,6 +7,7 @@ import pytest
 from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.producer.closings import call_before_closed, tell_before_closed
+from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.testing import MockProducer
 
 
@@ -36,6 +37,16 @@ async def test_they_are_told_by_a_call_that_is_cancelled_too(kafka_broker: DevBr
     assert delivery.exception() is not None
     await producer.close()
     kafka_broker.stall_connections(False, None)
+
+
+async def test_one_that_raises_keeps_nobody_from_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[str] = []
+    async with MockProducer() as producer:
+        call_before_closed(producer, lambda: 1 / 0)
+        call_before_closed(producer, lambda: seen.append("told"))
+    assert seen == ["told"]
+    assert producer.state is ProducerState.CLOSED
+    assert "producer.closing_untold" in caplog.text
 
 
 def test_a_producer_that_nobody_waits_for_tells_nobody() -> None:
