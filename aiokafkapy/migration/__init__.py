@@ -1,7 +1,7 @@
 """Moving over from other clients: the changes to a program, line by line.
 
 ``libraries`` has each client's calls and their counterparts here; ``programs`` finds them in source code, which it
-reads and never runs. The names of options are not here: they are ``client.foreign_options``'s and Spark's.
+reads and never runs. The names of options are not here: they are ``client.options.foreign_options``'s and Spark's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The producers of other libraries: where each is imported from, and the counterparts of its calls.
 
-Owns the words for calls; those for options come from ``client.foreign_options``, so that an error at construction, the
-documentation and this say the same. Knows no source code.
+Owns the words for calls; those for options come from ``client.options.foreign_options``, so that an error at
+construction, the documentation and this say the same. Knows no source code.
 
 Rule: a call that is the same here, arguments too, is not in a table; a test holds that every public method of an
 installed library is in its table, or is a method of ours.

@@ -1,7 +1,7 @@
 """Which bytes of a frame a recording may have: secrets never, payloads as they are or as digests.
 
 Owns the digests, and the choice of frames that must not be kept. The secrets of messages are found by
-``client.redaction``, as for a packet capture. Pure: it knows no file and no connection.
+``client.tap.redaction``, as for a packet capture. Pure: it knows no file and no connection.
 
 Rules:
 
