@@ -288,8 +288,8 @@ async def test_a_table_waits_once_for_a_topic_that_nobody_takes_in_an_outage(
         await producer.send("orders", b"0")
         await producer.send_arrow("orders", pyarrow.table({"value": numbers(1, 3)}))
         if is_full:
-            spooling = producer._life.runtime.spooling  # type: ignore[union-attr]
-            spooling._spool.max_bytes = 0
+            life: Any = producer._life
+            life.runtime.spooling._spool.max_bytes = 0
         table = pyarrow.table({"value": numbers(3, 9), "topic": ["orders", *["clicks"] * 5]})
         found = await producer.send_arrow(None, table, return_exceptions=True)
         assert list(found.failed) == [0, 1, 2, 3, 4, 5][not is_full :]
