@@ -159,7 +159,9 @@ async def test_a_calls_own_time_counts(dev_cluster: DevCluster) -> None:
 
 async def test_a_topic_whose_metadata_never_comes_is_not_waited_for_again(dev_cluster: DevCluster) -> None:
     async with dev_cluster.producer(
-        circuit_breaker=breaker(), max_block_ms=200, allow_auto_create_topics=False
+        circuit_breaker=breaker(),
+        max_block_ms=1_500,  # it is start()'s time too, on a machine with much else to do
+        allow_auto_create_topics=False,
     ) as producer:
         await fail(producer, "no-such-topic", 2, MetadataTimeoutError)
         await fail(producer, "no-such-topic", 1, CircuitOpenError)
