@@ -16,7 +16,7 @@ too, unless its answer has begun; everything else passes untouched.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from aiokafkapy import deadline
@@ -125,10 +125,7 @@ class _InTime:
         self._block = block
         self.has_begun = False
         self.is_replaced = False
-        self._left: list[Message] = [
-            {"type": "http.response.start", "status": 504, "headers": [(b"content-type", b"text/plain")]},
-            {"type": "http.response.body", "body": b"the time of this request is over"},
-        ]
+        self._left = _time_is_over()
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -142,8 +139,13 @@ class _InTime:
 
     async def say_that_time_is_over(self) -> None:
         """Send the answer of 504, or its rest: the block's time may end in the middle of it."""
-        while self._left:
-            await self._send(self._left.pop(0))
+        for message in self._left:  # goes on where it was left
+            await self._send(message)
+
+
+def _time_is_over() -> Iterator[Message]:
+    yield {"type": "http.response.start", "status": 504, "headers": [(b"content-type", b"text/plain")]}
+    yield {"type": "http.response.body", "body": b"the time of this request is over"}
 
 
 def _is_over(block: _Block) -> bool:
