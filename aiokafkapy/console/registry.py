@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import datetime
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -35,7 +34,7 @@ MISSING: Final = 60.0
 COST_OF_MISS: Final = 0.05
 """Seconds at least that an id counts for: with a registry that answers at once, binary data would be a flood."""
 MOST_FAILED: Final = 10_000
-"""Failed ids that are remembered; the latest."""
+"""Failed ids that are remembered; the last ones that were met."""
 _LIMITS: Final = {"request_timeout_ms": 1_500, "timeout_ms": 3_000}
 """Of one question: far less than a producer has, for somebody is looking."""
 
@@ -110,7 +109,9 @@ class _Questions:
     """Which ids may be asked for: pure, with ``now`` from its user."""
 
     def __init__(self) -> None:
-        self._failed: OrderedDict[SchemaKey, tuple[float, str]] = OrderedDict()  # until when, and the reason
+        from ..integrations.schema_registry.caching import RecentCache
+
+        self._failed: RecentCache[tuple[float, str]] = RecentCache(MOST_FAILED)  # by id: until when, and the reason
         self._away: tuple[float, str] = (0.0, "")  # the same, of the registry as a whole
         self._window_ends = 0.0
         self._waited = 0.0
@@ -121,7 +122,7 @@ class _Questions:
 
         if now >= self._window_ends:
             self._window_ends, self._waited = now + PAUSE, 0.0
-        for until, reason in (self._failed.get(key, (0.0, "")), self._away):
+        for until, reason in (self._failed.get(key) or (0.0, ""), self._away):
             if now < until:
                 raise SchemaRegistryError(reason)
         if self._waited >= MOST_WAITING:
@@ -134,10 +135,7 @@ class _Questions:
         if isinstance(error, RegistryUnavailableError | RegistryAuthenticationError):
             self._away = now + PAUSE, str(error)
             return
-        self._failed[key] = now + MISSING, str(error)
-        self._failed.move_to_end(key)
-        while len(self._failed) > MOST_FAILED:
-            self._failed.popitem(last=False)
+        self._failed.put(key, (now + MISSING, str(error)))
 
     def note_time(self, seconds: float) -> None:
         """A new id took so long."""

@@ -71,6 +71,9 @@ class RecentCache(Generic[T]):
         self._limit = limit
         self._entries: OrderedDict[Hashable, T] = OrderedDict()
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     def get(self, key: Hashable) -> T | None:
         """An entry, which was used now."""
         found = self._entries.get(key)
