@@ -56,6 +56,6 @@ class AbsentTopics:
             # A broker is asked: the producer reads metadata of a topic that it knows anew only when a record needs it.
             body = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
             answer = await self._producer.request(ApiKey.METADATA, body)
-            return max(len(known), *(len(each.partitions) for each in answer.topics))
+            return max([len(known), *(len(each.partitions) for each in answer.topics)])
         except KafkaError as error:
             return error
