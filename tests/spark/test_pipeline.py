@@ -36,15 +36,31 @@ def assert_whole(report: dict[str, Any], out: Path) -> None:
     assert {path.stem for path in out.glob("*.png")} == {result.name for result in RESULTS}
 
 
+# The first worker that plans a stream, and sleeps for longer than Spark waits, as on a machine that is busy.
+SLOW_PYTHON = """#!/bin/sh
+case "$*" in
+*python_streaming_source_runner*) mkdir "{flag}" 2>/dev/null && exec sleep 11 ;;
+esac
+exec "{python}" "$@"
+"""
+
+
 @pytest.mark.usefixtures("_java")
-def test_the_demo_ends_with_the_pipeline_s_report(tmp_path: Path) -> None:
+def test_the_demo_ends_with_the_pipeline_s_report_though_a_worker_of_spark_is_slow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "out"
+    python, flag = tmp_path / "python", tmp_path / "slept"
+    python.write_text(SLOW_PYTHON.format(flag=flag, python=sys.executable))
+    python.chmod(0o755)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(python))
     watched = Watched()
     options = ["--limit", "12000", "--http-flights", "500", "--out", str(out), "--json"]
     report = watched.run("demo", *options, "--console", "--console-address", "127.0.0.1:0")
     assert report["passed"] is True
     assert report["pipeline"]["spark"]["flights"] == report["flights"] == 12_000
     assert_whole(report["pipeline"], out)
+    assert flag.exists()
     # All of it was live in the browser: the flights, and that which Spark read and wrote.
     assert watched.records["flights"] == 12_000
     assert watched.records["flights.delay-by-carrier"] > 0

@@ -48,11 +48,15 @@ if TYPE_CHECKING:
 
     Writer = TypeVar("Writer", DataFrameWriter, DataStreamWriter)
 
-__all__ = ["FORMAT", "Job", "Outcome", "run_job"]
+__all__ = ["FORMAT", "Job", "Outcome", "follow", "run_job"]
 
 FORMAT: Final = "aiokafkapy"
 FLIGHTS_A_TRIGGER: Final = 100_000
 REASON_LINES: Final = 30
+STARTS: Final = 3
+"""Of one stream."""
+NO_WORKER: Final = "Python worker failed to connect back"
+"""In Spark's error (PythonWorkerFactory.createSimpleWorker)."""
 MARKERS: Final = "batches"
 """The topic of the sinks' markers, beside that of the flights."""
 TRANSACTION_TIMEOUT_MS: Final = 60_000
@@ -225,9 +229,8 @@ def _stream(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -> N
         reader = spark.readStream.option("maxOffsetsPerTrigger", FLIGHTS_A_TRIGGER)
         rows = rolling(parse_flights(_source(job, reader, job.topic, job.starting_offsets)))
         writer = _sink(job, to_records(ROLLING, rows).writeStream.outputMode("append"), topic)
-        query = writer.option("checkpointLocation", str(checkpoints / "rolling")).trigger(availableNow=True).start()
-        _follow(query, steps)
-        for progress in query.recentProgress:
+        writer = writer.option("checkpointLocation", str(checkpoints / "rolling")).trigger(availableNow=True)
+        for progress in follow(writer.start, steps.tell):
             outcome.micro_batches += progress.numInputRows > 0
             for state in progress.stateOperators:
                 outcome.rows_dropped_as_late += state.numRowsDroppedByWatermark
@@ -236,19 +239,35 @@ def _stream(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -> N
         found = from_records(ROLLING, _source(job, spark.readStream, topic, start))
         # The streaming file sink only adds: files of an earlier run would be found again.
         copied = found.writeStream.format("parquet").outputMode("append").option("path", _parquet(job, ROLLING))
-        query = copied.option("checkpointLocation", str(checkpoints / "copy")).trigger(availableNow=True).start()
-        _follow(query, steps)
+        copied = copied.option("checkpointLocation", str(checkpoints / "copy")).trigger(availableNow=True)
+        follow(copied.start, steps.tell)
 
 
-def _follow(query: Any, steps: _Steps) -> None:
-    """Wait for the stream's end, which raises its error, and tell how far it is."""
+def follow(start: Callable[[], Any], tell: Tell) -> list[Any]:
+    """Start a stream, wait for its end, and tell how far it is: the progress of each of its micro-batches.
+
+    Raises the stream's error. A stream is started again, from its checkpoint, where Spark could not start a Python
+    worker: Spark gives it ten seconds to connect, which no setting changes, however busy the machine is.
+    """
+    done: list[Any] = []
     told = -1
-    # Half a second: pyspark takes it, though its types know whole ones only.
-    while not query.awaitTermination(0.5):
-        rows = sum(progress.numInputRows for progress in query.recentProgress)
-        if rows != told:
-            told = rows
-            steps.tell({"progress": rows})
+    starts = 0
+    while True:
+        starts += 1
+        query = start()
+        try:
+            # Half a second: pyspark takes it, though its types know whole ones only.
+            while not query.awaitTermination(0.5):
+                rows = sum(progress.numInputRows for progress in [*done, *query.recentProgress])
+                if rows != told:
+                    told = rows
+                    tell({"progress": rows})
+            return [*done, *query.recentProgress]
+        except Exception as error:
+            if starts == STARTS or NO_WORKER not in str(error):
+                raise
+            done += query.recentProgress
+            tell({"step": "the stream again, from its checkpoint: a Python worker of Spark did not start in time"})
 
 
 def _read_back(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from aiokafkapy.demo.ledger import Check
 from aiokafkapy.demo.pipeline.comparison import check_results, compare
 from aiokafkapy.demo.pipeline.expected import expected_rolling, expected_summary, flights_frame
-from aiokafkapy.demo.pipeline.job import Outcome
+from aiokafkapy.demo.pipeline.job import NO_WORKER, STARTS, Outcome, follow
 from aiokafkapy.demo.pipeline.page import write_page
 from aiokafkapy.demo.pipeline.pictures import draw
 from aiokafkapy.demo.pipeline.report import PipelineReport
@@ -118,3 +119,40 @@ def test_the_report_has_a_picture_of_each_result_and_names_failures(data: Path, 
     assert "FAILED  <bad>" in text
     assert str(report.page) in text
     assert json.loads(json.dumps(report.as_json()))["passed"] is False
+
+
+class Query:
+    """A stream that does micro-batches of these sizes, and then ends, of an error if there is one."""
+
+    def __init__(self, sizes: list[int], error: str | None) -> None:
+        self.recentProgress = [SimpleNamespace(numInputRows=size) for size in sizes]
+        self._error = error
+        self._waited = False
+
+    def awaitTermination(self, timeout: float) -> bool:  # noqa: N802
+        if self._waited and self._error is not None:
+            raise RuntimeError(self._error)
+        self._waited, ended = True, self._waited
+        return ended
+
+
+def test_a_stream_whose_worker_did_not_start_in_time_goes_on_from_its_checkpoint() -> None:
+    queries = iter([Query([3, 4], f"terminated with exception: {NO_WORKER}."), Query([5], None)])
+    told: list[dict[str, object]] = []
+    done = follow(lambda: next(queries), told.append)
+    assert [progress.numInputRows for progress in done] == [3, 4, 5]
+    assert [event["progress"] for event in told if "progress" in event] == [7, 12]
+    assert [event for event in told if "step" in event] == [told[1]]
+
+
+@pytest.mark.parametrize(("error", "starts"), [(f"exception: {NO_WORKER}.", STARTS), ("division by zero", 1)])
+def test_a_stream_is_given_up_after_some_starts_and_of_any_other_error_at_once(error: str, starts: int) -> None:
+    started: list[Query] = []
+
+    def start() -> Query:
+        started.append(Query([], error))
+        return started[-1]
+
+    with pytest.raises(RuntimeError, match=error):
+        follow(start, lambda event: None)
+    assert len(started) == starts
