@@ -42,7 +42,7 @@ set-up: $(SET_UP) ## .venv with the package (editable, core compiled where a com
 # GSSAPI's library has no wheels: it is built where Kerberos' headers and a compiler are. krb5-config asks the compiler.
 EXTRAS := test$(if $(shell krb5-config --libs gssapi 2>/dev/null),$(comma)kerberos)
 
-$(SET_UP): pyproject.toml setup.py $(CORE)
+$(SET_UP): pyproject.toml setup.py aiokafkapy/hot_functions.txt $(CORE)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: PYTHON=... make")'
 	@test -x $(BIN)/python || { echo "== new environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "== installing aiokafkapy and its tools"

@@ -40,6 +40,7 @@ from aiokafkapy import KafkaProducer
 
 from ..machine import python_is_optimized
 from . import producer_sink
+from .hot_functions import FILE, write_hot_functions
 from .null_broker import NullBroker, null_network
 from .null_server import serving
 from .null_sink import FORMS, LARGE, SMALL
@@ -116,13 +117,18 @@ def run_marked(wanted: Sequence[Workload], form: str, mark: Callable[[], object]
         uvloop.run(_run_marked(workload, form, mark))
 
 
+def parts_of(directory: Path, prefix: str) -> list[Path]:
+    """The files that callgrind wrote there, one for each mark, in their order."""
+    return sorted(directory.glob(f"{prefix}.*"), key=lambda path: int(path.suffix[1:]))
+
+
 def read_counts(directory: Path, prefix: str) -> list[int]:
     """Callgrind's counts between neighbouring marks, from the files that it wrote there."""
-    counts: dict[int, int] = {}
-    for path in directory.glob(f"{prefix}.*"):
+    counts = []
+    for path in parts_of(directory, prefix):
         lines = (line.partition(":") for line in path.read_text().splitlines())
-        counts[int(path.suffix[1:])] = next(int(rest) for name, _, rest in lines if name == "totals")
-    return [counts[part] for part in sorted(counts)]
+        counts.append(next(int(rest) for name, _, rest in lines if name == "totals"))
+    return counts
 
 
 def per_record(wanted: Sequence[Workload], form: str, counts: Sequence[int]) -> dict[str, float]:
@@ -174,6 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", action="append", metavar="LABEL", help="only this workload; may be given again")
     parser.add_argument("--file", type=Path, default=RESULTS, help="where figures are recorded")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave callgrind's files there")
+    parser.add_argument("--hot", action="store_true", help=f"write the functions that a lone await runs to {FILE.name}")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     wanted = [workload for workload in workloads() if options.only is None or workload.label in options.only]
@@ -184,6 +191,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(form)
         run_marked(wanted, form, _mark)
         return 0
+    if options.hot:
+        return _write_hot()
     forms: tuple[str, ...] = FORMS if options.form is None else (options.form,)
     if not aiokafkapy.compiled:
         forms = tuple(form for form in forms if form == "interpreted")
@@ -235,6 +244,21 @@ def _network(workload: Workload) -> Iterator[dict[str, Any]]:
     else:
         with null_network(NullBroker(topics)):
             yield {"bootstrap_servers": "127.0.0.1:9092"}
+
+
+def _write_hot() -> int:
+    """Write which functions a lone await runs; returns the exit code."""
+    lone = workloads()[0]
+    short, long = lone.lengths("compiled")
+    with tempfile.TemporaryDirectory() as temporary:
+        try:
+            count_form("compiled", [lone], Path(temporary))
+        except RuntimeError as error:
+            print(error, file=sys.stderr)
+            return 2
+        functions = write_hot_functions(parts_of(Path(temporary), "compiled"), long - short)
+    print(f"{len(functions)} functions in {FILE}")
+    return 0
 
 
 def _mark() -> None:

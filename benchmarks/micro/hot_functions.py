@@ -1,0 +1,64 @@
+"""``python -m benchmarks instructions --hot``: the core's C functions that every lone record runs.
+
+Owns ``aiokafkapy/hot_functions.txt``, a C name a line, by which ``setup.py`` has the compiler lay these functions beside
+one another. A processor that waited for an answer has little of the code left in its caches, and looks up each page
+anew: among the core's seven megabytes these functions lie on two hundred pages, together on half as many.
+
+Rule: a name says its module, as Cython's do; helpers that each module has under the same name are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+__all__ = ["FILE", "hot_functions", "read_costs", "write_hot_functions"]
+
+FILE: Final = Path(__file__).parents[2] / "aiokafkapy" / "hot_functions.txt"
+FEWEST: Final = 3
+"""Instructions for each record of a function that each record runs; what runs now and then has less on an average."""
+
+_NAME: Final = re.compile(r"c?fn=\((\d+)\)(?: (.*))?")
+_OF_A_MODULE: Final = re.compile(r"__pyx_(?:f|pw|tp_new|tp_dealloc|getprop|setprop)_\d+aiokafkapy_\w+")
+
+
+def read_costs(path: Path) -> Counter[str]:
+    """The instructions of each function itself, without those that it calls, from a file of callgrind's."""
+    costs: Counter[str] = Counter()
+    names: dict[str, str] = {}
+    function = ""
+    is_of_call = False
+    with path.open() as lines:
+        for line in lines:
+            if named := _NAME.match(line):
+                number, name = named.groups()
+                name = names.setdefault(number, name)
+                if not line.startswith("c"):
+                    function = name
+            elif line.startswith("calls="):
+                is_of_call = True  # the next line has what was spent in there
+            elif line[0] in "0123456789+-*":
+                costs[function] += 0 if is_of_call else int(line.split()[-1])
+                is_of_call = False
+    return costs
+
+
+def hot_functions(short: Mapping[str, int], long: Mapping[str, int], more: int) -> list[str]:
+    """The functions that each record runs, from the costs of two runs, of which the longer has ``more`` records."""
+    # A recursion, and what GCC made of a function, have a suffix.
+    bare = {name: match.group() for name in long if (match := _OF_A_MODULE.match(name))}
+    spent: Counter[str] = Counter()
+    for name, function in bare.items():
+        spent[function] += long[name] - short.get(name, 0)
+    return sorted(function for function, count in spent.items() if count >= FEWEST * more)
+
+
+def write_hot_functions(parts: Sequence[Path], more: int, file: Path = FILE) -> list[str]:
+    """Write the file from those that callgrind wrote for a lone await, one for each mark; returns the functions."""
+    short, long = (read_costs(part) for part in parts[-2:])
+    functions = hot_functions(short, long, more)
+    file.write_text("".join(f"{function}\n" for function in functions))
+    return functions
