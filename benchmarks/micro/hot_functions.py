@@ -1,8 +1,8 @@
 """``python -m benchmarks instructions --hot``: the core's C functions that every lone record runs.
 
-Owns ``aiokafkapy/hot_functions.txt``, a C name a line, by which ``setup.py`` has the compiler lay these functions beside
-one another. A processor that waited for an answer has little of the code left in its caches, and looks up each page
-anew: among the core's seven megabytes these functions lie on two hundred pages, together on half as many.
+Owns ``aiokafkapy/hot_functions.txt``, a C name a line, by which ``setup.py`` has the compiler lay these functions
+beside one another. A processor that waited for an answer has little of the code left in its caches, and looks up each
+page anew: among the core's seven megabytes these functions lie on two hundred pages, together on half as many.
 
 Rule: a name says its module, as Cython's do; helpers that each module has under the same name are left out.
 """
