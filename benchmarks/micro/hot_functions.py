@@ -13,9 +13,9 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-__all__ = ["FILE", "hot_functions", "read_costs", "write_hot_functions"]
+__all__ = ["FILE", "LoneRuns", "hot_functions", "read_costs", "write_hot_functions"]
 
 FILE: Final = Path(__file__).parents[2] / "aiokafkapy" / "hot_functions.txt"
 FEWEST: Final = 3
@@ -46,19 +46,27 @@ def read_costs(path: Path) -> Counter[str]:
     return costs
 
 
-def hot_functions(short: Mapping[str, int], long: Mapping[str, int], more: int) -> list[str]:
+class LoneRuns(NamedTuple):
+    """Callgrind's files of two runs that send record by record; the longer one sends ``more`` of them."""
+
+    short: Path
+    long: Path
+    more: int
+
+
+def hot_functions(short: Mapping[str, int], long: Mapping[str, int], more: int) -> set[str]:
     """The functions that each record runs, from the costs of two runs, of which the longer has ``more`` records."""
     # A recursion, and what GCC made of a function, have a suffix.
     bare = {name: match.group() for name in long if (match := _OF_A_MODULE.match(name))}
     spent: Counter[str] = Counter()
     for name, function in bare.items():
         spent[function] += long[name] - short.get(name, 0)
-    return sorted(function for function, count in spent.items() if count >= FEWEST * more)
+    return {function for function, count in spent.items() if count >= FEWEST * more}
 
 
-def write_hot_functions(parts: Sequence[Path], more: int, file: Path = FILE) -> list[str]:
-    """Write the file from those that callgrind wrote for a lone await, one for each mark; returns the functions."""
-    short, long = (read_costs(part) for part in parts[-2:])
-    functions = hot_functions(short, long, more)
+def write_hot_functions(runs: Sequence[LoneRuns], file: Path = FILE) -> list[str]:
+    """Write the file; returns the functions."""
+    found = (hot_functions(read_costs(run.short), read_costs(run.long), run.more) for run in runs)
+    functions = sorted(set[str]().union(*found))
     file.write_text("".join(f"{function}\n" for function in functions))
     return functions

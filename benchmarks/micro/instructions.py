@@ -40,7 +40,7 @@ from aiokafkapy import KafkaProducer
 
 from ..machine import python_is_optimized
 from . import producer_sink
-from .hot_functions import FILE, write_hot_functions
+from .hot_functions import FILE, LoneRuns, write_hot_functions
 from .null_broker import NullBroker, null_network
 from .null_server import serving
 from .null_sink import FORMS, LARGE, SMALL
@@ -247,16 +247,21 @@ def _network(workload: Workload) -> Iterator[dict[str, Any]]:
 
 
 def _write_hot() -> int:
-    """Write which functions a lone await runs; returns the exit code."""
-    lone = workloads()[0]
-    short, long = lone.lengths("compiled")
+    """Write which functions a lone await runs, in clear and over TLS; returns the exit code."""
+    lone = [workload for workload in workloads() if workload.run is producer_sink.lone_await]
+    runs = []
     with tempfile.TemporaryDirectory() as temporary:
         try:
-            count_form("compiled", [lone], Path(temporary))
+            count_form("compiled", lone, Path(temporary))
         except RuntimeError as error:
             print(error, file=sys.stderr)
             return 2
-        functions = write_hot_functions(parts_of(Path(temporary), "compiled"), long - short)
+        parts = parts_of(Path(temporary), "compiled")
+        for position, workload in enumerate(lone):
+            short, long = workload.lengths("compiled")
+            last = MARKS * (position + 1)
+            runs.append(LoneRuns(parts[last - 2], parts[last - 1], long - short))
+        functions = write_hot_functions(runs)
     print(f"{len(functions)} functions in {FILE}")
     return 0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import aiokafkapy
-from benchmarks.micro.hot_functions import FILE, hot_functions, read_costs, write_hot_functions
+from benchmarks.micro.hot_functions import FILE, LoneRuns, hot_functions, read_costs, write_hot_functions
 
 PACKAGE = Path(aiokafkapy.__file__ or "").parent
 APPEND = "__pyx_f_10aiokafkapy_6record_7builder_append"
@@ -48,14 +48,18 @@ def test_a_function_s_cost_is_its_own_and_not_that_of_what_it_calls(tmp_path: Pa
 def test_a_function_is_hot_that_each_further_record_runs() -> None:
     short = {APPEND: 100, FREED: 50, "__Pyx_TypeTest": 10}
     long = {APPEND: 130, f"{APPEND}'2": 270, FREED: 349, "__Pyx_TypeTest": 9_000}
-    assert hot_functions(short, long, 100) == [APPEND]
-    assert hot_functions(short, long | {FREED: 350}, 100) == [APPEND, FREED]
+    assert hot_functions(short, long, 100) == {APPEND}
+    assert hot_functions(short, long | {FREED: 350}, 100) == {APPEND, FREED}
 
 
-def test_the_list_is_written_from_the_last_two_parts(tmp_path: Path) -> None:
-    parts = [written(tmp_path / f"compiled.{part}", more) for part, more in ((1, 9_999), (2, 8), (3, 38))]
-    assert write_hot_functions(parts, 10, tmp_path / "hot.txt") == [APPEND]
-    assert (tmp_path / "hot.txt").read_text() == f"{APPEND}\n"
+def test_the_list_is_written_of_all_that_was_run(tmp_path: Path) -> None:
+    short, long = (written(tmp_path / f"compiled.{part}", more) for part, more in ((1, 8), (2, 38)))
+    other = tmp_path / "compiled.3"
+    other.write_text(f"fn=(1) {APPEND}\n1 50\nfn=(2) {FREED}\n1 330\n")
+    assert write_hot_functions([LoneRuns(short, long, 10)], tmp_path / "hot.txt") == [APPEND]
+    runs = [LoneRuns(short, long, 10), LoneRuns(short, other, 10)]
+    assert write_hot_functions(runs, tmp_path / "hot.txt") == [APPEND, FREED]
+    assert (tmp_path / "hot.txt").read_text() == f"{APPEND}\n{FREED}\n"
 
 
 def test_the_hot_functions_are_those_of_the_sources() -> None:
