@@ -25,6 +25,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -48,13 +49,14 @@ if TYPE_CHECKING:
 
     Writer = TypeVar("Writer", DataFrameWriter, DataStreamWriter)
 
-__all__ = ["FORMAT", "Job", "Outcome", "follow", "run_job"]
+T = TypeVar("T")
+
+__all__ = ["FORMAT", "Job", "Outcome", "follow", "run_job", "tried_again"]
 
 FORMAT: Final = "aiokafkapy"
 FLIGHTS_A_TRIGGER: Final = 100_000
 REASON_LINES: Final = 30
-STARTS: Final = 3
-"""Of one stream."""
+TRIES: Final = 3
 NO_WORKER: Final = "Python worker failed to connect back"
 """In Spark's error (PythonWorkerFactory.createSimpleWorker)."""
 MARKERS: Final = "batches"
@@ -177,14 +179,15 @@ def _executor_packages(spark: SparkSession) -> list[str]:
     return sorted(set(spark.sparkContext.parallelize(range(slots), slots).map(where).collect()))
 
 
-def _source(job: Job, reader: DataFrameReader | DataStreamReader, topic: str, starting_offsets: str) -> DataFrame:
+def _source(
+    job: Job, steps: _Steps, reader: DataFrameReader | DataStreamReader, topic: str, starting_offsets: str
+) -> DataFrame:
     options = {
         "kafka.bootstrap.servers": job.bootstrap_servers,
         "kafka.isolation.level": "read_committed",
         "subscribe": topic,
     }
-    loaded: DataFrame = reader.format(FORMAT).options(**options, startingOffsets=starting_offsets).load()
-    return loaded
+    return tried_again(reader.format(FORMAT).options(**options, startingOffsets=starting_offsets).load, steps.tell)
 
 
 def _sink(job: Job, writer: Writer, topic: str) -> Writer:
@@ -206,8 +209,8 @@ def _batch(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -> No
     from pyspark.sql import functions as f
 
     with steps.step("reading the flights"):
-        flights = parse_flights(_source(job, spark.read, job.topic, job.starting_offsets)).cache()
-        counted = flights.agg(f.count("*"), f.count_distinct("row")).first()
+        flights = parse_flights(_source(job, steps, spark.read, job.topic, job.starting_offsets)).cache()
+        counted = tried_again(flights.agg(f.count("*"), f.count_distinct("row")).first, steps.tell)
         assert counted is not None
         outcome.flights, outcome.distinct_flights = int(counted[0]), int(counted[1])
         steps.tell({"progress": outcome.flights})
@@ -215,9 +218,10 @@ def _batch(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -> No
     for result in BATCH_RESULTS:
         with steps.step(f"{result.name}: to Kafka and Parquet"):
             rows = summary(result, flights).coalesce(1).cache()
-            rows.write.mode("overwrite").parquet(_parquet(job, result))
+            tried_again(partial(rows.write.mode("overwrite").parquet, _parquet(job, result)), steps.tell)
             sink = _sink(job, to_records(result, rows).write, result.topic(job.topic))
-            sink.option("jobId", f"{result.name}-{run}").mode("append").save()
+            # By its jobId nothing is written twice.
+            tried_again(sink.option("jobId", f"{result.name}-{run}").mode("append").save, steps.tell)
             rows.unpersist()
     flights.unpersist()
 
@@ -227,7 +231,7 @@ def _stream(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -> N
     topic = ROLLING.topic(job.topic)
     with steps.step(f"{ROLLING.name}: a stream to Kafka"):
         reader = spark.readStream.option("maxOffsetsPerTrigger", FLIGHTS_A_TRIGGER)
-        rows = rolling(parse_flights(_source(job, reader, job.topic, job.starting_offsets)))
+        rows = rolling(parse_flights(_source(job, steps, reader, job.topic, job.starting_offsets)))
         writer = _sink(job, to_records(ROLLING, rows).writeStream.outputMode("append"), topic)
         writer = writer.option("checkpointLocation", str(checkpoints / "rolling")).trigger(availableNow=True)
         for progress in follow(writer.start, steps.tell):
@@ -236,7 +240,7 @@ def _stream(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -> N
                 outcome.rows_dropped_as_late += state.numRowsDroppedByWatermark
     with steps.step(f"{ROLLING.name}: a stream from Kafka to Parquet"):
         start = job.result_offsets.get(ROLLING.name, "earliest")
-        found = from_records(ROLLING, _source(job, spark.readStream, topic, start))
+        found = from_records(ROLLING, _source(job, steps, spark.readStream, topic, start))
         # The streaming file sink only adds: files of an earlier run would be found again.
         copied = found.writeStream.format("parquet").outputMode("append").option("path", _parquet(job, ROLLING))
         copied = copied.option("checkpointLocation", str(checkpoints / "copy")).trigger(availableNow=True)
@@ -246,14 +250,13 @@ def _stream(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -> N
 def follow(start: Callable[[], Any], tell: Tell) -> list[Any]:
     """Start a stream, wait for its end, and tell how far it is: the progress of each of its micro-batches.
 
-    Raises the stream's error. A stream is started again, from its checkpoint, where Spark could not start a Python
-    worker: Spark gives it ten seconds to connect, which no setting changes, however busy the machine is.
+    Raises the stream's error. Started again, as `tried_again` does, it goes on from its checkpoint.
     """
     done: list[Any] = []
     told = -1
-    starts = 0
-    while True:
-        starts += 1
+
+    def followed() -> None:
+        nonlocal told
         query = start()
         try:
             # Half a second: pyspark takes it, though its types know whole ones only.
@@ -262,12 +265,25 @@ def follow(start: Callable[[], Any], tell: Tell) -> list[Any]:
                 if rows != told:
                     told = rows
                     tell({"progress": rows})
-            return [*done, *query.recentProgress]
+        finally:
+            done.extend(query.recentProgress)
+
+    tried_again(followed, tell)
+    return done
+
+
+def tried_again(work: Callable[[], T], tell: Tell) -> T:
+    """What the work returns, which is done again where Spark could not start a Python worker: Spark gives it ten
+    seconds to connect, which no setting changes, however busy the machine is. Raises the work's error.
+    """
+    for _ in range(TRIES - 1):
+        try:
+            return work()
         except Exception as error:
-            if starts == STARTS or NO_WORKER not in str(error):
+            if NO_WORKER not in str(error):
                 raise
-            done += query.recentProgress
-            tell({"step": "the stream again, from its checkpoint: a Python worker of Spark did not start in time"})
+            tell({"step": "the same again: a Python worker of Spark did not start in time"})
+    return work()
 
 
 def _read_back(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -> None:
@@ -276,9 +292,8 @@ def _read_back(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -
     for result in RESULTS:
         with steps.step(f"{result.name}: reading both back"):
             start = job.result_offsets.get(result.name, "earliest")
-            rows: pd.DataFrame = from_records(
-                result, _source(job, spark.read, result.topic(job.topic), start)
-            ).toPandas()
+            found = from_records(result, _source(job, steps, spark.read, result.topic(job.topic), start))
+            rows: pd.DataFrame = tried_again(found.toPandas, steps.tell)
             unique = rows.drop_duplicates(ignore_index=True)
             outcome.repeated[result.name] = len(rows) - len(unique)
             unique.to_parquet(target / f"{result.name}.kafka.parquet")

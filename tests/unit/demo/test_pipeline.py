@@ -12,7 +12,7 @@ import pytest
 from aiokafkapy.demo.ledger import Check
 from aiokafkapy.demo.pipeline.comparison import check_results, compare
 from aiokafkapy.demo.pipeline.expected import expected_rolling, expected_summary, flights_frame
-from aiokafkapy.demo.pipeline.job import NO_WORKER, STARTS, Outcome, follow
+from aiokafkapy.demo.pipeline.job import NO_WORKER, TRIES, Outcome, follow
 from aiokafkapy.demo.pipeline.page import write_page
 from aiokafkapy.demo.pipeline.pictures import draw
 from aiokafkapy.demo.pipeline.report import PipelineReport
@@ -145,7 +145,7 @@ def test_a_stream_whose_worker_did_not_start_in_time_goes_on_from_its_checkpoint
     assert [event for event in told if "step" in event] == [told[1]]
 
 
-@pytest.mark.parametrize(("error", "starts"), [(f"exception: {NO_WORKER}.", STARTS), ("division by zero", 1)])
+@pytest.mark.parametrize(("error", "starts"), [(f"exception: {NO_WORKER}.", TRIES), ("division by zero", 1)])
 def test_a_stream_is_given_up_after_some_starts_and_of_any_other_error_at_once(error: str, starts: int) -> None:
     started: list[Query] = []
 
