@@ -252,24 +252,24 @@ def follow(start: Callable[[], Any], tell: Tell) -> list[Any]:
 
     Raises the stream's error. Started again, as `tried_again` does, it goes on from its checkpoint.
     """
-    done: list[Any] = []
+    queries: list[Any] = []
     told = -1
+
+    def done() -> list[Any]:
+        return [progress for query in queries for progress in query.recentProgress]
 
     def followed() -> None:
         nonlocal told
-        query = start()
-        try:
-            # Half a second: pyspark takes it, though its types know whole ones only.
-            while not query.awaitTermination(0.5):
-                rows = sum(progress.numInputRows for progress in [*done, *query.recentProgress])
-                if rows != told:
-                    told = rows
-                    tell({"progress": rows})
-        finally:
-            done.extend(query.recentProgress)
+        queries.append(start())
+        # Half a second: pyspark takes it, though its types know whole ones only.
+        while not queries[-1].awaitTermination(0.5):
+            rows = sum(progress.numInputRows for progress in done())
+            if rows != told:
+                told = rows
+                tell({"progress": rows})
 
     tried_again(followed, tell)
-    return done
+    return done()
 
 
 def tried_again(work: Callable[[], T], tell: Tell) -> T:
