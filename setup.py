@@ -113,11 +113,12 @@ class BuildCore(build_ext):
         made = self.compiler.object_filenames([source], output_dir=self.build_temp)
         if not self.force and not newer_group([source, __file__, HOT], made[0]):
             return made
-        if self.compiler.compiler_type != "unix":
-            return self.compiler.compile([source], output_dir=self.build_temp)
-        self._mark_hot(Path(source))
-        # Some Pythons are built with less, and all with -g, which makes the files five times as large.
-        return self.compiler.compile([source], output_dir=self.build_temp, extra_postargs=["-O3", "-g0"])
+        flags = []
+        if self.compiler.compiler_type == "unix":
+            self._mark_hot(Path(source))
+            # Some Pythons are built with less, and all with -g, which makes the files five times as large.
+            flags = ["-O3", "-g0"]
+        return self.compiler.compile([source], output_dir=self.build_temp, extra_postargs=flags)
 
     @staticmethod
     def _mark_hot(source: Path) -> None:

@@ -31,7 +31,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import uvloop
 
@@ -44,6 +44,8 @@ from .hot_functions import FILE, LoneRuns, write_hot_functions
 from .null_broker import NullBroker, null_network
 from .null_server import serving
 from .null_sink import FORMS, LARGE, SMALL
+
+T = TypeVar("T")
 
 __all__ = ["LIMIT", "Workload", "count_form", "main", "per_record", "read_counts", "run_marked", "workloads"]
 
@@ -138,7 +140,7 @@ def per_record(wanted: Sequence[Workload], form: str, counts: Sequence[int]) -> 
     found = {}
     for position, workload in enumerate(wanted):
         short, long = workload.lengths(form)
-        in_short, in_long = counts[MARKS * position + 1 : MARKS * position + MARKS]
+        in_short, in_long = _of_two_lengths(counts, position)
         found[workload.label] = (in_long - in_short) / (long - short)
     return found
 
@@ -246,6 +248,12 @@ def _network(workload: Workload) -> Iterator[dict[str, Any]]:
             yield {"bootstrap_servers": "127.0.0.1:9092"}
 
 
+def _of_two_lengths(marked: Sequence[T], position: int) -> tuple[T, T]:
+    """What there is for the shorter and for the longer run of the workload at a position, of what each mark has."""
+    short, long = marked[MARKS * position + 1 : MARKS * (position + 1)]
+    return short, long
+
+
 def _write_hot() -> int:
     """Write which functions a lone await runs, in clear and over TLS; returns the exit code."""
     lone = [workload for workload in workloads() if workload.run is producer_sink.lone_await]
@@ -259,8 +267,7 @@ def _write_hot() -> int:
         parts = parts_of(Path(temporary), "compiled")
         for position, workload in enumerate(lone):
             short, long = workload.lengths("compiled")
-            last = MARKS * (position + 1)
-            runs.append(LoneRuns(parts[last - 2], parts[last - 1], long - short))
+            runs.append(LoneRuns(*_of_two_lengths(parts, position), long - short))
         functions = write_hot_functions(runs)
     print(f"{len(functions)} functions in {FILE}")
     return 0
