@@ -11,7 +11,7 @@ Rules:
 - A failed update only changes the time of the last attempt; a response without brokers is a failed update.
 - An older leader epoch never replaces a newer one, unless the topic's id shows that the topic was recreated.
 - A topic for which a broker may have closed the connection is requested separately, so that it delays no other; see
-  ``topics_apart``.
+  ``isolated_topics``.
 - Requests are at least the back-off apart, for any number of records, topics and callers, except for the first
   request for a new topic while the cluster answers.
 """
@@ -35,9 +35,9 @@ from ..common import (
 from ..errors import InvalidTopicError, KafkaError, TopicAuthorizationFailedError, make
 from ..protocol.metadata import encode_metadata_request
 from .cluster import Cluster, TopicMetadata
+from .isolated_topics import IsolatedTopics
 from .metadata_answer import MetadataAnswer
 from .metadata_cache import MetadataCache
-from .topics_apart import TopicsApart
 from .update_times import UpdateTimes
 
 __all__ = ["Metadata", "MetadataRequestAndVersion"]
@@ -85,7 +85,7 @@ class Metadata:
         self.allow_auto_topic_creation = allow_auto_topic_creation
         self._backoff = ExponentialBackoff(retry_backoff_ms / 1000, retry_backoff_max_ms / 1000)
         self._max_age = metadata_max_age_ms / 1000
-        self._apart = TopicsApart(
+        self._isolated = IsolatedTopics(
             ExponentialBackoff(retry_backoff_ms / 1000, _APART_BACKOFF_FACTOR * retry_backoff_max_ms / 1000)
         )
         # The view.
@@ -104,7 +104,7 @@ class Metadata:
         self.last_successful_refresh = -math.inf
         self._failed_attempts = 0
         self._equivalent_answers = 0
-        self._asked_apart: Collection[str] = ()
+        self._asked_isolated: Collection[str] = ()
         # Failures.
         self.fatal_error: KafkaError | None = None
         self.last_failure: KafkaError | None = None
@@ -207,12 +207,12 @@ class Metadata:
         """The request to send now: a partial one if only new topics are wanted and the rest is not stale."""
         is_partial = not self.need_full_update and self.last_successful_refresh + self._max_age > now
         topics = self.topics_to_request(is_partial)
-        if self._apart and topics is not None:
-            self._apart.settle(self._apart.names.difference(self.topics_to_request(True) or ()))
+        if self._isolated and topics is not None:
+            self._isolated.settle(self._isolated.names.difference(self.topics_to_request(True) or ()))
             # After a failure, request all other topics first, to see whether the cluster answers at all.
-            self._asked_apart = () if self._failed_attempts else self._apart.next_group(now)
-            is_partial = is_partial or bool(self._asked_apart)
-            topics = self._asked_apart or set(topics) - self._apart.names
+            self._asked_isolated = () if self._failed_attempts else self._isolated.next_group(now)
+            is_partial = is_partial or bool(self._asked_isolated)
+            topics = self._asked_isolated or set(topics) - self._isolated.names
         wanted = None if topics is None else sorted(topics)
         return MetadataRequestAndVersion(wanted, self.allow_auto_topic_creation, self.request_version, is_partial)
 
@@ -237,11 +237,11 @@ class Metadata:
         self._equivalent_answers += 1
         self.fatal_error = self.last_failure = None
         answer = MetadataAnswer.of(response)
-        if self._apart:
-            self._apart.settle((*self._asked_apart, *answer.topics, *answer.errors))
+        if self._isolated:
+            self._isolated.settle((*self._asked_isolated, *answer.topics, *answer.errors))
         self._handle_metadata_response(answer, is_partial=is_partial, now=now)
         self._note_expiry()
-        if self.need_partial_update or self._apart.next_at <= now:
+        if self.need_partial_update or self._isolated.next_at <= now:
             # A topic was added while this request was in flight, or is requested separately: no need for the back-off.
             self.times.allowed_at = now
         else:
@@ -254,7 +254,7 @@ class Metadata:
         ``failed_update``.
         """
         if not self._failed_attempts and request.topics is not None:
-            self._apart.suspect(set(request.topics).intersection(self.topics_to_request(True) or ()), now)
+            self._isolated.suspect(set(request.topics).intersection(self.topics_to_request(True) or ()), now)
             self._note_expiry()
 
     def failed_update(self, now: float, error: KafkaError | None = None) -> None:
@@ -368,7 +368,7 @@ class Metadata:
             causes.append(str(self._topic_errors[topic]))
         if self.fatal_error is not None:
             causes.append(str(self.fatal_error))
-        elif topic is not None and (attempts := self._apart.attempts(topic)):
+        elif topic is not None and (attempts := self._isolated.attempts(topic)):
             causes.append(f"asked for it alone, brokers have closed the connection {attempts} times")
         elif self.last_failure is not None:
             causes.append(f"the last metadata request failed: {self.last_failure}")
@@ -385,7 +385,7 @@ class Metadata:
 
     def _note_expiry(self) -> None:
         """Compute when the metadata is stale and must be updated unasked."""
-        self.times.expires_at = min(self.last_successful_refresh + self._max_age, self._apart.next_at)
+        self.times.expires_at = min(self.last_successful_refresh + self._max_age, self._isolated.next_at)
 
     def _describe_partition(self, topic: str, partition: int) -> str | None:
         """What the view lacks of a partition of a known topic; None if it lacks nothing."""

@@ -110,7 +110,7 @@ class ProducerMetadata(Metadata):
         answer = MetadataAnswer.of(response)
         self._new_topics.difference_update(answer.topics, answer.errors)
         super().update(request_version, answer, now, is_partial=is_partial)
-        if not self.need_partial_update and not self._new_topics <= self._apart.names:
+        if not self.need_partial_update and not self._new_topics <= self._isolated.names:
             # The answer left a topic out, without an error for it either. Nothing else would ask again.
             self.need_partial_update = True
             self._tell_request()

@@ -46,7 +46,7 @@ from .deliveries.delivery import Delivery
 from .deliveries.delivery_list import DeliveryList
 from .deliveries.outcome_teller import OutcomeTeller
 from .deliveries.record_timing import WeakClock
-from .given_up import closed_error, crashed_error, dropped_error, error_of_batch, purged_batch, purged_waiting
+from .given_up_errors import closed_error, crashed_error, dropped_error, error_of_batch, purged_batch, purged_waiting
 from .identity.transaction import Transaction
 from .identity.transaction_manager import TransactionManager
 from .intake.admission import Admission

@@ -27,7 +27,7 @@ from aiokafkapy.errors.local import text_without_data
 from aiokafkapy.producer.records import HeadersLike, ProducerRecord
 from aiokafkapy.record.builder import record_size_upper_bound
 
-from .later import Failed, Later
+from .deferred import Deferred, Failed
 
 __all__ = ["letter_of", "redacted", "rule_of"]
 
@@ -69,7 +69,7 @@ def rule_of(error: BaseException) -> Any:
 
 def redacted(serializer: object, topic: str, data: object) -> object:
     """The data as a dead letter may have it: a serializer that encrypts decides which parts are hidden."""
-    if isinstance(data, (Later, Failed)):
+    if isinstance(data, (Deferred, Failed)):
         serializer = data.serializer
     redact = getattr(serializer, "redacted", None)
     if redact is None or data is None:
@@ -120,7 +120,7 @@ def _timestamp_of(record: ProducerRecord) -> int | str:
 
 def _original(data: object) -> object:
     """Data as the caller gave it; a typed topic has put something else into its place."""
-    return data.original if isinstance(data, (Later, Failed)) else data
+    return data.original if isinstance(data, (Deferred, Failed)) else data
 
 
 def _bytes_of(data: object, limit: int) -> tuple[bytes | None, str]:

@@ -33,8 +33,8 @@ from aiokafkapy.producer.records import (
 
 from .cloud_events import CloudEvents, from_cloud_event
 from .dead_letters import GuardedProducer
+from .deferred import Deferred, Failed
 from .json_form import JsonForm, json_form
-from .later import Failed, Later
 from .record_producer import RecordProducer
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class Topic(Generic[M]):
             pairs = [*_pairs(None if self._headers_of is None else self._headers_of(value)), *_pairs(headers)]
             data = self._write(value)
             if isawaitable(data):
-                data = Later(data, lambda written: self._finished(value, written), value, self._serializer)
+                data = Deferred(data, lambda written: self._finished(value, written), value, self._serializer)
             else:
                 data = self._finished(value, data)
                 if isinstance(data, BytesWithHeaders):

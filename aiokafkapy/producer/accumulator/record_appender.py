@@ -33,10 +33,10 @@ from .batch_sealer import BatchSealer
 from .buffer_pool import UNBOUNDED, BufferPool
 from .built_in_partitioner import UNKNOWN_PARTITION
 from .incomplete_batches import IncompleteBatches
-from .over_limit import over_limit_error, too_large_error
 from .partition_queue import PartitionQueue, TopicInfo
 from .producer_batch import RECORDS_PER_ORDER, ProducerBatch, new_batch
 from .serialized_record import SerializedRecord, WaitingRecord, serialized_record
+from .size_errors import over_limit_error, too_large_error
 from .waiting_line import WaitingLine
 
 if TYPE_CHECKING:

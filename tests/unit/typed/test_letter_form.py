@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from aiokafkapy import ProducerRecord, errors
 from aiokafkapy.record.builder import record_size_upper_bound
-from aiokafkapy.typed.later import Failed
+from aiokafkapy.typed.deferred import Failed
 from aiokafkapy.typed.letter_form import letter_of, redacted
 
 REFUSAL = errors.InvalidRecordError("bad")

@@ -4,23 +4,23 @@ import math
 
 import pytest
 
-from aiokafkapy.cluster.topics_apart import TopicsApart
+from aiokafkapy.cluster.isolated_topics import IsolatedTopics
 from aiokafkapy.common import ExponentialBackoff
 
 
 @pytest.fixture
-def apart() -> TopicsApart:
-    return TopicsApart(ExponentialBackoff(0.1, 1.0, jitter=0))
+def apart() -> IsolatedTopics:
+    return IsolatedTopics(ExponentialBackoff(0.1, 1.0, jitter=0))
 
 
-def test_without_suspects_nothing_is_asked_for(apart: TopicsApart) -> None:
+def test_without_suspects_nothing_is_asked_for(apart: IsolatedTopics) -> None:
     assert not apart
     assert apart.names == set()
     assert apart.next_at == math.inf
     assert not apart.next_group(0)
 
 
-def test_several_topics_are_halved_until_each_is_alone(apart: TopicsApart) -> None:
+def test_several_topics_are_halved_until_each_is_alone(apart: IsolatedTopics) -> None:
     apart.suspect({"a", "b", "c", "d"}, 0)
     assert apart.next_group(0) == {"a", "b"}
     apart.suspect({"a", "b"}, 0)
@@ -31,7 +31,7 @@ def test_several_topics_are_halved_until_each_is_alone(apart: TopicsApart) -> No
     assert apart.next_group(0) == {"b"}
 
 
-def test_one_that_is_alone_is_asked_for_more_and_more_seldom(apart: TopicsApart) -> None:
+def test_one_that_is_alone_is_asked_for_more_and_more_seldom(apart: IsolatedTopics) -> None:
     now = 0.0
     for delay in (0.1, 0.2, 0.4, 0.8, 1.0, 1.0):
         apart.suspect({"a"}, now)
@@ -43,7 +43,7 @@ def test_one_that_is_alone_is_asked_for_more_and_more_seldom(apart: TopicsApart)
     assert apart.attempts("b") == 0
 
 
-def test_a_topic_that_was_named_is_a_suspect_no_longer(apart: TopicsApart) -> None:
+def test_a_topic_that_was_named_is_a_suspect_no_longer(apart: IsolatedTopics) -> None:
     apart.suspect({"a", "b"}, 0)
     apart.settle(["a", "x"])
     assert apart.names == {"b"}
@@ -51,7 +51,7 @@ def test_a_topic_that_was_named_is_a_suspect_no_longer(apart: TopicsApart) -> No
     assert not apart
 
 
-def test_a_cut_request_for_others_makes_new_groups_beside_the_old(apart: TopicsApart) -> None:
+def test_a_cut_request_for_others_makes_new_groups_beside_the_old(apart: IsolatedTopics) -> None:
     apart.suspect({"a"}, 0)
     apart.suspect({"a", "b"}, 0)
     assert not apart.next_group(0)

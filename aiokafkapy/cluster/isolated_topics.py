@@ -19,10 +19,10 @@ from collections.abc import Collection, Iterable
 
 from ..common import ExponentialBackoff
 
-__all__ = ["TopicsApart"]
+__all__ = ["IsolatedTopics"]
 
 
-class TopicsApart:
+class IsolatedTopics:
     """Groups of topics, each for a request of its own. Falsy while there are none."""
 
     __slots__ = ("_backoff", "_groups")

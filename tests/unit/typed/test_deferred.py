@@ -1,4 +1,4 @@
-"""aiokafkapy.typed.later: data that is awaited in its turn, or never."""
+"""aiokafkapy.typed.deferred: data that is awaited in its turn, or never."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from aiokafkapy.typed.later import Failed, Later
+from aiokafkapy.typed.deferred import Deferred, Failed
 
 
 async def serialized() -> bytes:
@@ -14,11 +14,11 @@ async def serialized() -> bytes:
 
 
 async def test_data_is_passed_on_when_it_is_there() -> None:
-    assert await Later(serialized(), lambda data: data + b"!", None) == b"data!"
+    assert await Deferred(serialized(), lambda data: data + b"!", None) == b"data!"
 
 
 async def test_data_that_is_never_awaited_warns_nobody() -> None:
-    Later(serialized(), bytes, None)
+    Deferred(serialized(), bytes, None)
     gc.collect()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy.producer.accumulator.over_limit import over_limit_error
+from aiokafkapy.producer.accumulator.size_errors import over_limit_error
 from aiokafkapy.record.builder import RecordBatchBuilder, record_size_upper_bound
 from aiokafkapy.record.compression import Compression, compress
 

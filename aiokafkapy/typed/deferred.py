@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Generator
 from inspect import iscoroutine
 from typing import Any, NoReturn
 
-__all__ = ["Failed", "Later"]
+__all__ = ["Deferred", "Failed"]
 
 
-class Later:
+class Deferred:
     """The bytes that ``data`` will give, passed on through ``then``: ``original`` in the bytes of ``serializer``."""
 
     __slots__ = ("_data", "_then", "original", "serializer")
