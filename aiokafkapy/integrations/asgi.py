@@ -9,8 +9,9 @@ Pure ASGI, for any framework: it needs none. The headers that are carried, and t
 are in ``request_headers``.
 
 Rules: HTTP requests and web sockets carry headers as long as they are served; the answer to a request gets the id under
-the same name, unless the application gave one; a request whose time is over is answered with 504, instead of a 500
-too, unless its answer has begun; everything else passes untouched.
+the same name, unless the application gave one; a request whose time is over is answered with 504, also where the
+application would answer 500, unless its answer has begun; once it has begun, the records of the request that nobody
+waited for have the producer's ``delivery_timeout_ms``, for the client was told; everything else passes untouched.
 """
 
 from __future__ import annotations
@@ -114,6 +115,8 @@ class _Block(Protocol):
 
     def expired(self) -> bool: ...
 
+    def let_go(self) -> None: ...
+
 
 class _InTime:
     """``send`` that replaces an answer of 500 to a request whose time is over: so frameworks answer, themselves, the
@@ -131,6 +134,8 @@ class _InTime:
         if message["type"] == "http.response.start":
             if message["status"] == 500 and not self.has_begun and _is_over(self._block):
                 self.is_replaced = True
+            elif not self.has_begun:
+                self._block.let_go()
             self.has_begun = True
         if self.is_replaced:
             await self.say_that_time_is_over()

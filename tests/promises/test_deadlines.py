@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata, deadline, errors
+from aiokafkapy.integrations.asgi import DeadlineMiddleware
+from tests.outboxes import eventually
 
 from .clusters import Cluster
 from .observing import assert_accounts_balance
@@ -51,6 +53,31 @@ async def test_one_in_a_request_is_protected_and_the_error_says_so(cluster: Clus
         assert_accounts_balance(producer, settled=True)
         assert producer.statistics().failed == 0
     assert await cluster.log(topic) == [b"first", b"second", b"third"]
+
+
+async def test_records_of_a_request_that_was_answered_in_time_are_not_lost_with_it(cluster: Cluster) -> None:
+    """Of any call that nobody waited for, also of a synchronous route's thread; no broker takes them meanwhile."""
+    topic = await cluster.create_topic()
+
+    async with cluster.producer(**HELD) as producer:
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await producer.enqueue(topic, b"enqueue", partition=0)
+            producer.send_nowait(topic, b"nowait", partition=0)
+            await asyncio.to_thread(producer.send_from_thread, topic, b"thread", partition=0)
+            await eventually(lambda: producer.statistics().pending == 3)  # it has crossed
+            await send({"type": "http.response.start", "status": 202, "headers": []})
+            await producer.enqueue(topic, b"after the answer", partition=0)
+
+        async def send(message: Any) -> None:
+            pass
+
+        await DeadlineMiddleware(app, 0.2)({"type": "http", "headers": []}, None, send)
+        await asyncio.sleep(0.3)
+        await producer.flush()
+        assert producer.statistics().failed == 0
+        assert_accounts_balance(producer, settled=True)
+    assert await cluster.log(topic) == [b"enqueue", b"nowait", b"thread", b"after the answer"]
 
 
 async def test_every_way_of_sending_inherits_it_in_tasks_and_threads_too(cluster: Cluster) -> None:

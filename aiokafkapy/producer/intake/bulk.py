@@ -194,7 +194,7 @@ class BulkSend:
         outer = enclosing_deadline.get()
         deadline = math.inf if outer is None else outer.ends_at(self._runtime.loop)
         if outer is not None and deadline < math.inf and not self._runtime.config.enable_gapless_guarantee:
-            self._runtime.deadlines.add(deliveries, deadline)
+            self._runtime.deadlines.add(deliveries, deadline, outer)
             outer.watched_by(self._runtime.deadlines)
 
     def _collect(self) -> None:

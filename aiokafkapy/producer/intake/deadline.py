@@ -14,6 +14,8 @@ Rules:
   while the block is open: records that such a task sends after that have the time of the blocks around it, if any.
 - The shortest of the enclosing ones counts. ``deadline(None)`` takes the records inside out of all of them: for those
   that have to be sent when the time is over.
+- ``let_go()`` leaves its records to their producer, for a caller that was told that they are on their way: the block
+  goes on, and its end takes none of them with it.
 - When it is over, first its records get their outcome, and the tasks that wait for one have ``TURNS`` turns of the loop
   to hand its error on. Those that go on waiting then are cancelled, as ``asyncio.timeout()`` does it.
 """
@@ -25,7 +27,7 @@ import math
 from contextlib import suppress
 from contextvars import Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, cast
 
 from ...errors import IllegalStateError
 from ..arguments import timeout_of
@@ -46,6 +48,7 @@ class Deadline:
     __slots__ = (
         "_deadlines",
         "_handle",
+        "_has_let_go",
         "_is_expired",
         "_is_open",
         "_loop",
@@ -63,10 +66,11 @@ class Deadline:
         self._timeout: asyncio.Timeout | None = None
         self._token: Token[EnclosingDeadline | None] | None = None
         self._handle: asyncio.Handle | None = None
-        self._outer: EnclosingDeadline | None = None
+        self._outer: Deadline | None = None
         self._when = math.inf
         self._is_open = False
         self._is_expired = False
+        self._has_let_go = False
         self._deadlines: set[RecordDeadlines] = set()
 
     def when(self) -> float | None:
@@ -79,17 +83,22 @@ class Deadline:
         """True when its time was over while the block was open."""
         return self._is_expired
 
+    def let_go(self) -> None:
+        """From now on it is no deadline of records: those that were sent in it keep their own ``delivery_timeout_ms``
+        and the blocks around it. The block itself ends as before. Call it where a caller learns that records are on
+        their way: they must not be lost after that.
+        """
+        self._has_let_go = True
+
     def ends_at(self, loop: asyncio.AbstractEventLoop) -> float:
         """When the time of records sent here is over, by this block or one around it, in the time of ``loop``; on the
         block's own loop that is exactly ``when``. Infinity without a limit.
         """
-        if not self._is_open or self._loop is None:
+        if not self._is_open or self._has_let_go:
             return math.inf if self._outer is None else self._outer.ends_at(loop)
         if self._seconds is None:
             return math.inf
-        own = self._when if loop is self._loop else loop.time() + self._when - self._loop.time()
-        if self._is_expired:
-            own = min(own, loop.time())  # uvloop's timers come up to a millisecond early, by its own clock
+        own = self._own_end(loop)
         return own if self._outer is None else min(own, self._outer.ends_at(loop))
 
     def watched_by(self, deadlines: RecordDeadlines) -> None:
@@ -99,13 +108,25 @@ class Deadline:
         if self._outer is not None:
             self._outer.watched_by(deadlines)
 
+    def later_end(self, loop: asyncio.AbstractEventLoop) -> float | None:
+        """See ``EnclosingDeadline``. Open or not: the records were sent while it was."""
+        block: Deadline | None = self
+        end, is_later = math.inf, False
+        while block is not None and block._seconds is not None:
+            if block._has_let_go:
+                is_later = True
+            else:
+                end = min(end, block._own_end(loop))
+            block = block._outer
+        return end if is_later else None
+
     async def __aenter__(self) -> Self:
         if self._loop is not None:
             raise IllegalStateError("deadline(): this one was used already: call deadline() again")
         timeout = asyncio.timeout(None)
         await timeout.__aenter__()  # raises outside of a task
         self._loop, self._timeout = asyncio.get_running_loop(), timeout
-        self._outer = enclosing_deadline.get()
+        self._outer = cast("Deadline | None", enclosing_deadline.get())
         self._token = enclosing_deadline.set(self)
         self._is_open = True
         open_deadlines.add(self)
@@ -147,6 +168,13 @@ class Deadline:
         else:
             self._timeout.reschedule(self._loop.time())  # it cancels by call_soon: the last turn
 
+    # internals
+
+    def _own_end(self, loop: asyncio.AbstractEventLoop) -> float:
+        assert self._loop is not None
+        own = self._when if loop is self._loop else loop.time() + self._when - self._loop.time()
+        return min(own, loop.time()) if self._is_expired else own  # uvloop's timers may be a millisecond early
+
 
 def deadline(seconds: float | None) -> Deadline:
     """``async with deadline(2):``, a time for a block of code, and for each record that is sent in it.
@@ -155,7 +183,8 @@ def deadline(seconds: float | None) -> Deadline:
     begin there, with any producer, by ``send``, ``enqueue``, ``send_nowait``, ``send_from_thread``, ``send_many``: as
     their ``delivery_timeout_ms``, where that is longer. So a record that was never sent leaves its batch, and for one
     in a request DeliveryTimeoutError says ``outcome_unknown``. Records of a producer with ``enable_gapless_guarantee``,
-    and rows of ``send_arrow``, only have the call's end: they stay on their way.
+    and rows of ``send_arrow``, only have the call's end: they stay on their way. ``let_go()`` of the block leaves the
+    records that were sent in it to their producer, as where a client has been told that they are on their way.
 
     ``seconds`` None: records sent inside have the deadline of no block around it. Raises TimeoutError at the end of the
     block, as ``asyncio.timeout()``, or the DeliveryTimeoutError, which is one too, of the record that it waited for;

@@ -4,14 +4,18 @@ Owns which records these are, when the next one's time is over, and which deadli
 the calls. It knows neither batches nor queues: those that are overdue are handed on together. Kafka has one
 ``delivery.timeout.ms`` for all records; franz-go's records may have a ``context`` with a deadline.
 
-Rules: a record without a time of its own costs nothing here. One timer serves all, and there is none without records.
-A record whose outcome came in time is forgotten when its time is over, or earlier, when as many others have come.
+Rules:
+
+- A record without a time of its own costs nothing here. One timer serves all, and there is none without records.
+- A record whose outcome came in time is forgotten when its time is over, or earlier, when as many others have come.
+- A deadline may let its records go meanwhile. That is looked up when their time is over: they have the rest then.
 """
 
 from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from itertools import count
@@ -48,6 +52,11 @@ class EnclosingDeadline(Protocol):
     def watched_by(self, deadlines: RecordDeadlines) -> None:
         """Records of ``deadlines`` have this deadline."""
 
+    def later_end(self, loop: asyncio.AbstractEventLoop) -> float | None:
+        """The end of a record's time that was sent here, in the time of ``loop``, if one of the enclosing blocks has
+        let it go; infinity when all have. None when none has: then it is as it was.
+        """
+
 
 enclosing_deadline: ContextVar[EnclosingDeadline | None] = ContextVar("aiokafkapy.deadline", default=None)
 """The innermost ``deadline()`` block, open or not."""
@@ -65,7 +74,7 @@ class RecordDeadlines:
         self.on_add: Callable[[Accepted, float], object] | None = None
         """Called with each record and its deadline."""
         # The number keeps records apart that are due at the same time.
-        self._heap: list[tuple[float, int, Accepted]] = []
+        self._heap: list[tuple[float, int, Accepted, EnclosingDeadline | None, float]] = []
         self._numbers = count()
         self._prune_at = FIRST_PRUNE
         self._timer: asyncio.TimerHandle | None = None
@@ -74,9 +83,11 @@ class RecordDeadlines:
     def __len__(self) -> int:
         return len(self._heap)
 
-    def add(self, record: Accepted, deadline: float) -> None:
-        """The record's time is over at ``deadline``, in loop time."""
-        heapq.heappush(self._heap, (deadline, next(self._numbers), record))
+    def add(
+        self, record: Accepted, deadline: float, block: EnclosingDeadline | None = None, own: float = math.inf
+    ) -> None:
+        """The record's time is over at ``deadline``, in loop time: ``block``'s, or its ``own`` if that is shorter."""
+        self._push(deadline, record, block, own)
         if len(self._heap) >= self._prune_at:
             self._prune()
         self._rearm()
@@ -87,9 +98,14 @@ class RecordDeadlines:
         """Hand on the records that are overdue at ``now``, without waiting for the timer."""
         overdue: list[Accepted] = []
         while self._heap and self._heap[0][0] <= now:
-            record = heapq.heappop(self._heap)[2]
-            if not _has_outcome(record):
+            _, _, record, block, own = heapq.heappop(self._heap)
+            if _has_outcome(record):
+                continue
+            later = None if block is None else block.later_end(self._loop)
+            if later is None or (later := min(later, own)) <= now:
                 overdue.append(record)
+            elif later < math.inf:
+                self._push(later, record, block, own)
         self._rearm()
         if overdue:
             self._expire(overdue)
@@ -108,6 +124,9 @@ class RecordDeadlines:
         self.expire_until(self._loop.time())
 
     # internals
+
+    def _push(self, deadline: float, record: Accepted, block: EnclosingDeadline | None, own: float) -> None:
+        heapq.heappush(self._heap, (deadline, next(self._numbers), record, block, own))
 
     def _prune(self) -> None:
         self._heap = [entry for entry in self._heap if not _has_outcome(entry[2])]

@@ -36,7 +36,8 @@ def accept_within(intake: RecordIntake, given: GivenRecord, delivery_timeout_ms:
             "with enable_gapless_guarantee a record has no delivery_timeout_ms of its own: those behind it, which have "
             "time left, would fail with it"
         )
-    return _ending_at(runtime.deadlines, intake.accept(*given), runtime.now() + seconds)
+    own = runtime.now() + seconds
+    return _ending_at(runtime.deadlines, intake.accept(*given), own, own)
 
 
 def accept_by_deadline(
@@ -67,14 +68,15 @@ def accept_until(
         return accept_within(intake, given, delivery_timeout_ms)
     runtime = intake.accepting_runtime()
     now = runtime.now()
-    deadline = ends_at
+    own = math.inf
     if delivery_timeout_ms is not None:
-        deadline = min(deadline, now + milliseconds_of(given.topic, "delivery_timeout_ms", delivery_timeout_ms) / 1000)
+        own = now + milliseconds_of(given.topic, "delivery_timeout_ms", delivery_timeout_ms) / 1000
+    deadline = min(ends_at, own)
     if deadline <= now:
         error = _too_late(given.topic)
         runtime.admission.on_refusal(error)
         raise error
-    return _ending_at(runtime.deadlines, intake.accept(*given), deadline)
+    return _ending_at(runtime.deadlines, intake.accept(*given), deadline, own)
 
 
 def enclosing_end(topic: object, loop: asyncio.AbstractEventLoop) -> float:
@@ -92,12 +94,12 @@ def enclosing_end(topic: object, loop: asyncio.AbstractEventLoop) -> float:
 
 
 def _ending_at(
-    deadlines: RecordDeadlines, accepted: Delivery | PendingRecord, deadline: float
+    deadlines: RecordDeadlines, accepted: Delivery | PendingRecord, deadline: float, own: float
 ) -> Delivery | PendingRecord:
-    """The record, whose time is over at ``deadline`` from now on."""
+    """The record, whose time is over at ``deadline`` from now on: its ``own``, or that of the block around the call."""
     if isinstance(accepted, PendingRecord):
         accepted.own_deadline = deadline
-    deadlines.add(accepted, deadline)
+    deadlines.add(accepted, deadline, enclosing_deadline.get() if deadline < own else None, own)
     return accepted
 
 

@@ -219,7 +219,8 @@ class InFlightBatches:
         if left:
             self._metrics.record_failure(left, DeliveryTimeoutError(), now)
         if left or told:
-            fields = {"records": left, "in_doubt": told}
+            topics = sorted({result.topic_partition.topic for result in overdue})
+            fields = {"records": left, "in_doubt": told, "topics": topics}
             self._log.log("expired", now, logging.WARNING, "produce.records_expired", **fields)
 
     def take_back(self, records: Mapping[ProduceRequestResult, Collection[int]], now: float) -> int:

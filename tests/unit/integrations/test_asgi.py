@@ -154,6 +154,26 @@ async def test_one_whose_answer_has_begun_fails() -> None:
         await served_in_time([], seconds=0.01, answers=True)
 
 
+@pytest.mark.parametrize(("seconds", "expected"), [(5, math.inf), (0, 0)])
+async def test_once_the_answer_has_begun_records_have_the_producer_s_time(seconds: float, expected: float) -> None:
+    """Not when the answer is replaced by 504: then the client was told that the time is over."""
+    left: list[float] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        block = enclosing_deadline.get()
+        assert block is not None
+        await send({"type": "http.response.start", "status": 500 if seconds == 0 else 202, "headers": []})
+        loop = asyncio.get_running_loop()
+        left.append(max(0, block.ends_at(loop) - loop.time()))
+
+    async def send(message: Any) -> None:
+        pass
+
+    headers = [(b"x-ms", b"%d" % (1000 * seconds))]
+    await DeadlineMiddleware(app, 60, header="x-ms")({"type": "http", "headers": headers}, None, send)
+    assert left == [expected]
+
+
 @pytest.mark.parametrize(
     ("given", "seconds"),
     [(b"1500", 1.5), (b"90000", 5), (b"-1", 5), (b"1.5", 5), (b"", 5), (b"9" * 5000, 5), (b"\xb2", 5)],

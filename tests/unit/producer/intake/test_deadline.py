@@ -97,6 +97,31 @@ async def test_a_task_that_outlives_the_block_has_the_time_of_those_around_it() 
     assert seen[3] == math.inf
 
 
+async def test_records_that_were_let_go_have_the_time_of_the_blocks_around_it() -> None:
+    loop = asyncio.get_running_loop()
+    async with deadline(None), deadline(100) as outer, deadline(5) as block:
+        assert block.later_end(loop) is None
+        block.let_go()
+        assert 99 < left() <= 100
+        assert block.later_end(loop) == outer.when()
+        async with deadline(3) as inner:
+            assert left() <= 3
+            assert inner.later_end(loop) == inner.when()
+        outer.let_go()
+        assert left() == math.inf
+        assert block.later_end(loop) == math.inf
+    assert block.later_end(loop) == math.inf
+
+
+async def test_a_block_that_let_its_records_go_ends_as_before() -> None:
+    block = deadline(0.01)
+    with pytest.raises(TimeoutError):
+        async with block:
+            block.let_go()
+            await asyncio.Event().wait()
+    assert block.expired()
+
+
 async def test_when_it_is_over_records_have_their_outcome_before_anything_is_cancelled() -> None:
     loop = asyncio.get_running_loop()
     delivery, result = pending()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from aiokafkapy.errors import DeliveryTimeoutError, RecordTooLargeError
 from aiokafkapy.producer.deliveries.delivery import Delivery, new_delivery
@@ -63,6 +66,38 @@ def test_who_wants_to_know_is_told_of_each_that_comes() -> None:
     harness.deadlines.on_add = lambda record, deadline: come.append((record, deadline - harness.began))
     record = harness.add(3)
     assert come == [(record, 3.0)]
+
+
+class Block:
+    """A deadline that has let its records go, to end at ``later`` then; None: it has not."""
+
+    def __init__(self, later: float | None) -> None:
+        self._later = later
+
+    def ends_at(self, loop: Any) -> float:
+        raise AssertionError("asked for at the call, not here")
+
+    def watched_by(self, deadlines: RecordDeadlines) -> None:
+        raise AssertionError("the same")
+
+    def later_end(self, loop: Any) -> float | None:
+        return self._later
+
+
+@pytest.mark.parametrize(
+    ("later", "own", "told_at"),
+    [(None, math.inf, 1), (math.inf, math.inf, None), (math.inf, 4, 4), (3, 4, 3), (4, 3, 3), (0.5, 4, 1)],
+)
+def test_a_block_that_let_its_records_go_leaves_them_the_rest_of_their_time(
+    later: float | None, own: float, told_at: float | None
+) -> None:
+    harness = Harness()
+    block = Block(None if later is None else harness.began + later)
+    record = pending()
+    harness.deadlines.add(record, harness.began + 1, block, harness.began + own)
+    harness.run_until(10)
+    assert harness.told == ([] if told_at is None else [(told_at, [record])])
+    assert len(harness.deadlines) == 0
 
 
 def test_nothing_is_said_of_one_that_has_its_outcome() -> None:
