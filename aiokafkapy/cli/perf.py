@@ -132,7 +132,7 @@ def perf(
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Measure how fast records go in: rate, and the latency from send to acknowledgement."""
-    options = client_options(bootstrap_servers, config)
+    options = client_options(bootstrap_servers, config, is_producer=True)
     values = _values(record_size, min(num_records, DISTINCT_VALUES))
 
     async def command(stop: Stop) -> int:

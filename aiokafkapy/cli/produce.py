@@ -189,7 +189,14 @@ def produce(
     if resume is not None:
         from .resume import resume_file
 
-        resume_file(resume, topic, client_options(bootstrap_servers, config), timeout, quiet=quiet, as_json=as_json)
+        resume_file(
+            resume,
+            topic,
+            client_options(bootstrap_servers, config, is_producer=True),
+            timeout,
+            quiet=quiet,
+            as_json=as_json,
+        )
     if topic is None:
         raise typer.BadParameter("a topic is missing", param_hint="TOPIC")
     shape = RecordShape(
@@ -207,7 +214,7 @@ def produce(
     )
     inputs = Inputs(files or [STDIN], kind, shape)
     inputs.check()
-    options = client_options(bootstrap_servers, config)
+    options = client_options(bootstrap_servers, config, is_producer=True)
 
     async def command(stop: Stop) -> int:
         begun = time.perf_counter()

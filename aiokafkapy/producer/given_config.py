@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..option_fields import checked, with_values
+from ..option_fields import checked, names_of, with_values
 from .options.config_fields import ProducerConfigFields
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ def make_config(
 ) -> ProducerConfig:
     """The configuration that ``KafkaProducer(...)`` was given. Raises ConfigurationError when both forms were."""
     given = {name: value for name, value in options.items() if value is not None or name == "linger_ms"}
+    if len(given) < len(options):
+        # A variable that is not set yet must not hide a misspelt name.
+        given |= dict.fromkeys(options.keys() - given.keys() - set(names_of(ProducerConfigFields)))
     if bootstrap_servers is not None:
         given["bootstrap_servers"] = bootstrap_servers
     if config is None:

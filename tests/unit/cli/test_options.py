@@ -8,6 +8,7 @@ import pytest
 import typer
 
 from aiokafkapy.cli.options import Position, client_options, parse_position, parse_timestamp
+from aiokafkapy.cli.reporting import CommandError
 
 
 @pytest.mark.parametrize(
@@ -41,6 +42,26 @@ def test_a_time_without_a_zone_is_utc() -> None:
 def test_servers_are_an_option_that_config_may_override() -> None:
     assert client_options("h:1", ["linger.ms=5"]) == {"bootstrap.servers": "h:1", "linger.ms": "5"}
     assert client_options("h:1", ["bootstrap.servers=x:2"]) == {"bootstrap.servers": "x:2"}
+
+
+def test_the_environment_s_options_are_those_of_every_command_and_config_overrides_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AIOKAFKAPY_SECURITY_PROTOCOL", "SSL")
+    monkeypatch.setenv("AIOKAFKAPY_LINGER_MS", "5")
+    monkeypatch.setenv("AIOKAFKAPY_BOOTSTRAP_SERVERS", "y:3")  # its command line's option has read it
+    monkeypatch.setenv("AIOKAFKAPY_CONSOLE_TOKEN", "x")
+    servers = {"bootstrap.servers": "h:1"}
+    assert client_options("h:1", None) == servers | {"security.protocol": "SSL"}
+    assert client_options("h:1", ["security.protocol=PLAINTEXT"]) == servers | {"security.protocol": "PLAINTEXT"}
+    assert client_options("h:1", None, is_producer=True) == servers | {"security.protocol": "SSL", "linger.ms": "5"}
+
+
+def test_a_variable_that_is_no_option_is_an_error_of_commands_that_produce(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIOKAFKAPY_LINGERMS", "5")
+    assert client_options("h:1", None) == {"bootstrap.servers": "h:1"}
+    with pytest.raises(CommandError, match=r"AIOKAFKAPY_LINGERMS is no option: .*linger_ms"):
+        client_options("h:1", None, is_producer=True)
 
 
 def test_properties_of_a_file_stand_among_the_others_and_the_last_counts(tmp_path: Path) -> None:
