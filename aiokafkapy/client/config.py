@@ -62,6 +62,7 @@ _RESERVED_VARIABLES: Final = frozenset(
         "no_extensions",
         "pictures",
         "require_browser",
+        "require_clients",
         "require_kafka",
         "require_kerberos",
         "require_postgres",
