@@ -110,6 +110,7 @@ class NetworkClient(SenderClient):
             self._connections,
             self._on_connect_failed,
             metadata.note_address_failure,
+            config.receive_message_max_bytes,
         )
         self.connection_counts = self._sockets.counts
         # The timer, and the two deadlines that are not computed from other state.

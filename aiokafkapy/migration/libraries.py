@@ -54,7 +54,7 @@ socket.timeout.ms socket.send.buffer.bytes socket.receive.buffer.bytes socket.ke
 socket.nagle.disable socket.max.fails broker.address.ttl reconnect.backoff.jitter.ms
 topic.metadata.refresh.interval.ms topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse
 topic.metadata.propagation.max.ms api.version.request api.version.fallback.ms broker.version.fallback
-statistics.interval.ms receive.message.max.bytes message.copy.max.bytes debug log_level
+statistics.interval.ms message.copy.max.bytes debug log_level
 logger log.queue log.connection.close delivery.report.only.error client.rack plugin.library.paths
 enable.ssl.certificate.verification ssl.keystore.password ssl.sigalgs.list ssl.curves.list
 ssl.engine.location sasl.kerberos.principal sasl.kerberos.keytab sasl.kerberos.kinit.cmd stats_cb error_cb
@@ -63,7 +63,7 @@ throttle_cb log_cb dr_cb dr_msg_cb on_delivery oauth_cb connect_cb
 
 _KAFKA_PYTHON_CHANGED: Final = """
 api_version bootstrap_timeout_ms kafka_client metric_reporters metrics_enabled metrics_num_samples
-metrics_sample_window_ms partitioner receive_message_max_bytes sasl_kerberos_domain_name sasl_kerberos_name
+metrics_sample_window_ms partitioner sasl_kerberos_domain_name sasl_kerberos_name
 sasl_oauth_token_provider sasl_plain_password sasl_plain_username selector socks5_proxy ssl_cafile ssl_certfile
 ssl_check_hostname ssl_ciphers ssl_crlfile ssl_keyfile ssl_password
 """

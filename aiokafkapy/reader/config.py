@@ -7,13 +7,18 @@ Rule: names and defaults are Kafka's, with dots as underscores.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from ..client.config import ClientConfig
+from ..client.config import MAX_INT, ClientConfig
+from ..errors import ConfigurationError
+from ..option_fields import default_of
 
 __all__ = ["ReaderConfig"]
+
+_AROUND_A_FETCH: Final = 512
+"""Bytes of an answer beside its records: librdkafka's allowance for them, too."""
 
 
 class ReaderConfig(ClientConfig):
@@ -57,3 +62,39 @@ class ReaderConfig(ClientConfig):
             "time-out of its own.",
         ),
     ] = 60_000
+
+    @model_validator(mode="before")
+    @classmethod
+    def _normalize_reader(cls, values: Any) -> Any:
+        return _with_room_for_fetches(cls, values) if isinstance(values, dict) else values
+
+    @model_validator(mode="after")
+    def _check_reader(self) -> Self:
+        needed, limit = _needed(self.fetch_max_bytes), self.receive_message_max_bytes
+        if "fetch_max_bytes" in self.model_fields_set and needed > limit:
+            raise ConfigurationError(
+                f"fetch_max_bytes={self.fetch_max_bytes} contradicts receive_message_max_bytes={limit}: an answer may "
+                f"be larger, and its connection would be closed: write receive_message_max_bytes={needed} or more"
+            )
+        return self
+
+
+def _needed(fetch_max_bytes: int) -> int:
+    return min(fetch_max_bytes + _AROUND_A_FETCH, MAX_INT)
+
+
+def _with_room_for_fetches(config: type[ReaderConfig], values: dict[str, Any]) -> dict[str, Any]:
+    """The values, and where only one of the two limits was given, the other one as it has to be for that."""
+    limit, fetched = "receive_message_max_bytes", "fetch_max_bytes"
+    given, other = (fetched, limit) if fetched in values else (limit, fetched)
+    if given not in values or other in values:
+        return values
+    try:
+        number = int(values[given])
+    except (TypeError, ValueError, OverflowError):
+        return values  # the field's own check has the better message
+    if given == fetched and _needed(number) > default_of(config, limit):
+        return {**values, limit: _needed(number)}
+    if given == limit and number < _needed(default_of(config, fetched)):
+        return {**values, fetched: max(0, number - _AROUND_A_FETCH)}
+    return values

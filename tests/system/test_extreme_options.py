@@ -9,6 +9,7 @@ import pytest
 
 from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
+from aiokafkapy.errors import MetadataTimeoutError
 from aiokafkapy.protocol.api import ApiKey
 
 PATIENCE = 20.0
@@ -25,6 +26,7 @@ EXTREMES: list[dict[str, Any]] = [
     {"batch_size": 0},
     {"buffer_memory": 200, "max_request_size": 200},
     {"send_buffer_bytes": 1, "receive_buffer_bytes": 1},
+    {"receive_message_max_bytes": 1_000},
 ]
 
 
@@ -64,3 +66,11 @@ async def test_records_that_gather_for_longer_than_anybody_waits_go_with_a_flush
             assert flushed.done()
             await producer.enqueue("t", b"closed")
         assert {record.value for record in broker.records("t", 0)} == {b"flushed", b"closed"}
+
+
+async def test_an_answer_over_the_limit_is_told_with_the_option() -> None:
+    async with DevBroker() as broker, asyncio.timeout(PATIENCE):
+        broker.create_topic("wide", partitions=200)
+        async with KafkaProducer(broker.bootstrap_servers, receive_message_max_bytes=1_000, max_block_ms=500) as small:
+            with pytest.raises(MetadataTimeoutError, match=r"the limit is 1000 \(receive_message_max_bytes\)"):
+                await small.send("wide", b"v")

@@ -90,6 +90,7 @@ class ClientConfigFields(SecurityOptions):
         "proxy_url": None,
         "connector": None,
         "socket_options": None,
+        "receive_message_max_bytes": None,
         "observers": None,
         "ssl_crl_location": None,
         "ssl_context": None,
@@ -165,6 +166,16 @@ class ClientConfigFields(SecurityOptions):
             "bulk loads and distant brokers. A fixed size bounds the bytes sent in a round trip.",
         ),
     ] = 131_072
+    receive_message_max_bytes: Annotated[
+        int,
+        BeforeValidator(not_a_bool),
+        Field(
+            ge=1_000,
+            le=MAX_INT,
+            description="Bytes of a broker's answer, at most: a connection on which a larger one is announced is "
+            "closed. librdkafka's and kafka-python's option.",
+        ),
+    ] = 104_857_600
     tcp_user_timeout_ms: Annotated[
         Annotated[int, BeforeValidator(not_a_bool), Field(ge=1, le=MAX_INT)] | None,
         Field(

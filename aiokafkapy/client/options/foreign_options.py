@@ -106,7 +106,6 @@ _LEFT_OUT: Final[Mapping[str, str]] = {
     "statistics_interval_ms": _METRICS,
     "stats_cb": _METRICS,
     "enable_metrics_push": "client metrics are not pushed",
-    "receive_message_max_bytes": "answers to a producer are small",
     "message_copy_max_bytes": "records are copied into their batch",
     "debug": f"{_LOGGING}: set the level of the logger 'aiokafkapy'",
     "log_level": f"{_LOGGING}: set the level of the logger 'aiokafkapy'",

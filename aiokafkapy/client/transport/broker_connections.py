@@ -23,7 +23,7 @@ from ...common import Node, format_address
 from ...errors import KafkaConnectionError, KafkaError
 from ..nodes.connection_states import NodeConnectionState
 from .change_signal import ChangeSignal
-from .connection import BrokerConnection, ConnectionOwner
+from .connection import MAX_RESPONSE_SIZE, BrokerConnection, ConnectionOwner
 from .connection_counts import ConnectionCounts
 from .connector import AddressFailure, ConnectorProtocol
 
@@ -43,12 +43,14 @@ class BrokerConnections:
         current: dict[int, BrokerConnection],
         on_connect_failed: Callable[[int, KafkaError], None],
         on_address_failure: AddressFailure,
+        max_response_size: int = MAX_RESPONSE_SIZE,
     ) -> None:
         self._connector = connector
         self._owner = owner
         self._loop = loop
         self._on_connect_failed = on_connect_failed
         self._on_address_failure = on_address_failure
+        self._max_response_size = max_response_size
         self.current = current
         self._attempts: dict[int, _Attempt] = {}
         # wait_closed waits for these.
@@ -141,7 +143,8 @@ class BrokerConnections:
 
     async def _connect(self, node_id: int, state: NodeConnectionState, attempt: _Attempt) -> None:
         def make_connection(address: str) -> asyncio.Protocol:
-            attempt.connection = BrokerConnection(node_id, self._owner, self._loop.time(), address)
+            now = self._loop.time()
+            attempt.connection = BrokerConnection(node_id, self._owner, now, address, self._max_response_size)
             return attempt.connection.protocol
 
         try:

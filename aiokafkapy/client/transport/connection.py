@@ -27,7 +27,7 @@ from ..nodes.node_readiness import WritableConnection
 
 __all__ = ["MAX_RESPONSE_SIZE", "BrokerConnection", "ConnectionOwner"]
 
-# A broker's default limit (socket.request.max.bytes); no response of a sane broker is larger.
+# Where no receive_message_max_bytes is given: a broker's own default limit (socket.request.max.bytes).
 MAX_RESPONSE_SIZE: Final = 100 * 1024 * 1024
 
 
@@ -68,7 +68,14 @@ class BrokerConnection(WritableConnection):
         "node_id",
     )
 
-    def __init__(self, node_id: int, owner: ConnectionOwner, now: float, address: str = "") -> None:
+    def __init__(
+        self,
+        node_id: int,
+        owner: ConnectionOwner,
+        now: float,
+        address: str = "",
+        max_response_size: int = MAX_RESPONSE_SIZE,
+    ) -> None:
         self.node_id = node_id
         self.address = address
         super().__init__()
@@ -77,7 +84,7 @@ class BrokerConnection(WritableConnection):
         self.last_used = now
         self.last_received = now
         self._owner = owner
-        self._decoder = FrameDecoder(MAX_RESPONSE_SIZE)
+        self._decoder = FrameDecoder(max_response_size)
         self._transport: asyncio.Transport | None = None
         self._write_error: Exception | None = None
 
@@ -127,7 +134,7 @@ class BrokerConnection(WritableConnection):
         try:
             frames = self._decoder.feed(data)
         except MalformedFrameError as error:
-            self._owner.on_malformed_data(self, error)
+            self._owner.on_malformed_data(self, MalformedFrameError(f"{error} (receive_message_max_bytes)"))
             return
         if frames:
             self._owner.on_frames(self, frames)

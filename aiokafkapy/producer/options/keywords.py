@@ -73,6 +73,7 @@ class ProducerOptions(SaslKeywords, total=False):
     connections_max_idle_ms: int
     max_in_flight_requests_per_connection: int | Literal["auto"]
     receive_buffer_bytes: int
+    receive_message_max_bytes: int
     send_buffer_bytes: int
     tcp_user_timeout_ms: int | None
     reconnect_backoff_ms: int

@@ -46,6 +46,7 @@ def test_the_defaults_are_kafkas() -> None:
         "connections_max_idle_ms": 180_000,
         "max_in_flight_requests_per_connection": 5,
         "receive_buffer_bytes": 32_768,
+        "receive_message_max_bytes": 104_857_600,
         "send_buffer_bytes": 131_072,
         "reconnect_backoff_ms": 50,
         "reconnect_backoff_max_ms": 1_000,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from aiokafkapy.client.config import ClientConfig
 from aiokafkapy.client.transport.connection import MAX_RESPONSE_SIZE, BrokerConnection
 from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.security.tls_transport import connect_tls
@@ -121,6 +122,14 @@ def test_an_impossible_size_is_reported_and_nothing_is_kept_for_it(
 ) -> None:
     connection.data_received(size.to_bytes(4, "big", signed=True))
     assert isinstance(owner.events[-1], MalformedFrameError)
+
+
+def test_the_largest_answer_is_an_option_that_the_error_names(owner: Owner) -> None:
+    connection = BrokerConnection(1, owner, 10.0, "h:1", 3)
+    connection.data_received(b"\0\0\0\3abc\0\0\0\4")
+    message = "frame of 4 bytes announced; the limit is 3 (receive_message_max_bytes)"
+    assert str(owner.events[-1]) == message
+    assert ClientConfig(bootstrap_servers="h").receive_message_max_bytes == MAX_RESPONSE_SIZE
 
 
 def test_losing_it_is_reported_with_the_reason(
