@@ -79,31 +79,32 @@ def _given(
 
 def _explanation(given: Sequence[tuple[str, Mapping[str, object]]]) -> Explanation:
     from ..client.config import environment_variables
+    from ..client.options.translation import translated
     from ..producer.config import ProducerConfig
     from ..producer.explanation import explain
 
     origins = environment_variables(ProducerConfig.environment_prefix)
     values: dict[str, object] = {name: os.environ[variable] for name, variable in origins.items()}
-    for origin, properties in given:
-        plain = _plain(properties)
-        values |= plain
-        origins |= dict.fromkeys(plain, origin)
+    try:
+        for origin, properties in given:
+            found, given_as = translated(properties, ProducerConfig.model_fields)
+            values |= found
+            origins |= {name: _origin(origin, given_as.get(name)) for name in found}
+    except ConfigurationError as error:
+        raise CommandError(str(error), EXIT_USAGE) from None
     if "bootstrap_servers" not in values:
         values["bootstrap_servers"], origins["bootstrap_servers"] = DEFAULT_SERVERS, "default"
     try:
-        return explain(ProducerConfig.from_properties(values), origins)
+        return explain(ProducerConfig.from_properties({}, **values), origins)
     except ConfigurationError as error:
         named = [name for name in origins if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error))]
         whence = "; ".join(f"{name} is from {origins[name]}" for name in named)
         raise CommandError(f"{error}{whence and f' ({whence})'}", EXIT_USAGE) from None
 
 
-def _plain(properties: Mapping[str, object]) -> dict[str, object]:
-    from ..client.options.foreign_options import with_our_names
-
-    return with_our_names(
-        {name.strip().replace(".", "_").replace("-", "_"): value for name, value in properties.items()}
-    )
+def _origin(source: str, foreign_name: str | None) -> str:
+    """Where a value came from, and the other client's name under which it was given."""
+    return source if foreign_name is None else f"{source}, {foreign_name}"
 
 
 def _print(explanation: Explanation, *, show_all: bool) -> None:

@@ -36,7 +36,8 @@ async def started_producer(
     from ..producer.config import ProducerConfig
     from ..producer.producer import KafkaProducer
 
-    config = ProducerConfig.from_properties(options)
+    # A line of text is bytes already, whichever serializer a file of properties names for its own program.
+    config = ProducerConfig.from_properties(options, key_serializer=None, value_serializer=None)
     # Not left to the producer, whose max_block_ms of a minute suits a service.
     producer: KafkaProducer[Any, Any] = KafkaProducer(config=config)
     with stop.ends_at_once():

@@ -26,7 +26,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from ..errors import ConfigurationError
 from ..option_fields import declarations
 from .options.config_fields import MAX_INT, MAX_LONG, ClientConfigFields, Count, Milliseconds, shown_value
-from .options.foreign_options import advice_for, with_our_names
+from .options.foreign_options import advice_for
+from .options.translation import translated
 from .options.urls import options_of_url
 
 if TYPE_CHECKING:
@@ -89,17 +90,18 @@ class ClientConfig(_Base):
         """Create one from Kafka's own names, ``{"linger.ms": "5"}``; strings are converted. ``options`` take
         precedence.
 
-        For security options, librdkafka's names (``ssl.ca.location``) are accepted too.
+        Those that were written for librdkafka or for Kafka's Java client are translated, with their units. Options
+        without a meaning here are ignored, with one warning of all (``config.ignored``); one whose loss would change a
+        result raises ConfigurationError.
         """
-        values = {name.strip().replace(".", "_").replace("-", "_"): value for name, value in properties.items()}
-        return cls._from_strings(with_our_names(values) | options, {})
+        return cls._from_properties(properties, options)
 
     @classmethod
     def from_url(cls, url: str, **options: object) -> Self:
         """Create one from a URL, ``kafka+sasl-ssl://user:password@host:9093/?sasl.mechanism=PLAIN&acks=all``; the query
         has options by Kafka's names or ours. ``options`` take precedence.
         """
-        return cls._from_strings(with_our_names(options_of_url(url)) | options, {})
+        return cls._from_properties(options_of_url(url), options)
 
     @classmethod
     def from_env(cls, prefix: str | None = None, **options: object) -> Self:
@@ -109,8 +111,10 @@ class ClientConfig(_Base):
         prefix = cls.environment_prefix if prefix is None else prefix
         variables = environment_variables(prefix)
         values = {name: os.environ[variable] for name, variable in variables.items()}
-        used = {name: variable for name, variable in variables.items() if name not in options}
-        return cls._from_strings(values | options, used)
+        return cls._from_strings(
+            values | options,
+            {name: f"the environment's {variable}" for name, variable in variables.items() if name not in options},
+        )
 
     def __repr__(self) -> str:
         shown = [f"{name}={shown_value(name, getattr(self, name))}" for name in sorted(self.model_fields_set)]
@@ -141,16 +145,23 @@ class ClientConfig(_Base):
         cls.__doc__ = summary + _OPTIONS_HEADING + "\n".join(_help_lines(cls))
 
     @classmethod
-    def _from_strings(cls, values: dict[str, object], variables: Mapping[str, str]) -> Self:
-        """``variables`` maps options to the environment variables that their values came from."""
+    def _from_properties(cls, properties: Mapping[str, object], options: dict[str, object]) -> Self:
+        found, given_as = translated(properties, cls.model_fields)
+        return cls._from_strings(
+            found | options, {name: given for name, given in given_as.items() if name not in options}
+        )
+
+    @classmethod
+    def _from_strings(cls, values: dict[str, object], sources: Mapping[str, str]) -> Self:
+        """``sources`` says of options where their values came from, for errors."""
         config = cls.__new__(cls)
         try:
             config._validate(values, strict=False)
         except ConfigurationError as error:
-            named = [name for name in variables if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error))]
+            named = [name for name in sources if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error))]
             if not named:
                 raise
-            origins = ", ".join(f"{name} is from the environment's {variables[name]}" for name in named)
+            origins = ", ".join(f"{name} is from {sources[name]}" for name in named)
             raise ConfigurationError(f"{error} ({origins})") from None
         return config
 

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..client.options.foreign_options import SECURITY_NAMES, advice_for
+from ..client.options.foreign_options import IGNORED_OF_LIBRDKAFKA, LIBRDKAFKA_NAMES, advice_for
 from ..producer.config import ProducerConfig
 
-__all__ = ["LIBRARIES", "Library", "option_advice"]
+__all__ = ["LIBRARIES", "Library", "option_advice", "translated_properties"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +47,10 @@ _SERVED: Final = "leave it out: outcomes come by themselves, on the event loop"
 _PARTITIONS_FOR: Final = "await producer.partitions_for(topic): PartitionInfo, not numbers"
 
 _LIBRDKAFKA_CHANGED: Final = """
-metadata.broker.list message.max.bytes max.in.flight queue.buffering.max.ms batch.num.messages
-queue.buffering.max.messages queue.buffering.max.kbytes message.send.max.retries message.timeout.ms
-request.required.acks compression.codec compression.level sticky.partitioning.linger.ms partitioner
-socket.timeout.ms socket.send.buffer.bytes socket.receive.buffer.bytes socket.keepalive.enable
-socket.nagle.disable socket.max.fails broker.address.ttl reconnect.backoff.jitter.ms
-topic.metadata.refresh.interval.ms topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse
-topic.metadata.propagation.max.ms api.version.request api.version.fallback.ms broker.version.fallback
-statistics.interval.ms message.copy.max.bytes debug log_level
-logger log.queue log.connection.close delivery.report.only.error client.rack plugin.library.paths
-enable.ssl.certificate.verification ssl.keystore.password ssl.sigalgs.list ssl.curves.list
-ssl.engine.location sasl.kerberos.principal sasl.kerberos.keytab sasl.kerberos.kinit.cmd stats_cb error_cb
-throttle_cb log_cb dr_cb dr_msg_cb on_delivery oauth_cb connect_cb
+partitioner queuing.strategy topic.blacklist plugin.library.paths enable.ssl.certificate.verification
+ssl.keystore.password ssl.sigalgs.list ssl.curves.list ssl.ca.certificate.stores ssl.providers ssl.engine.location
+https.ca.location https.ca.pem sasl.kerberos.principal sasl.kerberos.keytab sasl.kerberos.kinit.cmd
+sasl.oauthbearer.assertion.private.key.pem error_cb dr_cb dr_msg_cb on_delivery oauth_cb connect_cb
 """
 
 _KAFKA_PYTHON_CHANGED: Final = """
@@ -162,8 +154,23 @@ def option_advice(library: Library, name: str) -> str | None:
     plain = name.replace(".", "_").replace("-", "_")
     if plain in library.options:
         return library.options[plain]
-    if plain in ProducerConfig.model_fields or (library.takes_properties and plain in SECURITY_NAMES):
+    if plain in ProducerConfig.model_fields or (library.takes_properties and plain in _NOTES):
         return None
     return (
         advice_for(plain, ProducerConfig.model_fields) or "no option is called like that here: aiokafkapy explain --all"
     )
+
+
+def translated_properties() -> dict[str, str]:
+    """librdkafka's options that need not be changed, and what ``from_properties`` makes of each."""
+    return {name.replace("_", ".") if name not in _WITH_UNDERSCORES else name: text for name, text in _NOTES.items()}
+
+
+_WITH_UNDERSCORES: Final = ("stats_cb", "throttle_cb", "log_cb", "log_level", "enabled_events")
+"""Names that librdkafka does not write with dots."""
+_NOTES: Final[Mapping[str, str]] = {
+    **{name: f"taken, as {ours}" for name, ours in LIBRDKAFKA_NAMES.items()},
+    "queue_buffering_max_kbytes": "taken, as buffer_memory, 1,024 times as much",
+    "compression_level": "taken, as the level of the codec",
+    **{name: f"ignored, with one warning: {reason}" for name, reason in IGNORED_OF_LIBRDKAFKA.items()},
+}

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from ..cluster.cluster import Cluster
 
-__all__ = ["MURMUR2_NAMES", "PARTITIONER_NAMES", "HashPartitioner", "named_partitioner"]
+__all__ = ["MURMUR2_NAMES", "PARTITIONER_NAMES", "ROUND_ROBIN", "HashPartitioner", "named_partitioner"]
 
 MURMUR2_NAMES: Final = ("murmur2", "murmur2_random")
 """Librdkafka's names for Java's hash, which is the default here."""
+ROUND_ROBIN: Final = "round_robin"
+"""The name of Java's RoundRobinPartitioner, which hashes nothing."""
 
 _PRIME: Final = 0x01000193
 _OFFSET: Final = 0x811C9DC5
@@ -70,7 +72,7 @@ _PARTITIONERS: Final[Mapping[str, HashPartitioner]] = {
     "fnv1a_reference": HashPartitioner(fnv1a_reference),
 }
 PARTITIONER_NAMES: Final = (*MURMUR2_NAMES, *_PARTITIONERS)
-"""All that may be written as the option ``partitioner``."""
+"""All hashes that may be written as the option ``partitioner``."""
 
 
 def named_partitioner(name: str) -> HashPartitioner | None:

@@ -26,9 +26,8 @@ from aiokafkapy.broker.handlers import dispatch_table
 from aiokafkapy.broker.network.client_connection import MUTE_STATES
 from aiokafkapy.client.network_client_state import NETWORK_CLIENT_STATES
 from aiokafkapy.client.nodes.connection_states import CONNECTION_STATES
-from aiokafkapy.client.options.foreign_options import SECURITY_NAMES
 from aiokafkapy.errors.remedies import REMEDIES
-from aiokafkapy.migration.libraries import LIBRARIES, Library, option_advice
+from aiokafkapy.migration.libraries import LIBRARIES, Library, option_advice, translated_properties
 from aiokafkapy.producer.accumulator.producer_batch import BATCH_STATES
 from aiokafkapy.producer.circuits.circuits import CIRCUIT_STATES
 from aiokafkapy.producer.config import ProducerConfig
@@ -175,7 +174,7 @@ def _calls(library: Library) -> str:
 def _changed_options(library: Library) -> str:
     rows = [(f"`{name}`", option_advice(library, name) or "") for name in library.changed]
     if library.takes_properties:
-        rows += [(f"`{name.replace('_', '.')}`", "taken as it is, by from_properties") for name in SECURITY_NAMES]
+        rows += [(f"`{name}`", text) for name, text in translated_properties().items()]
     return _table("option", rows)
 
 

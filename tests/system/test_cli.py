@@ -110,6 +110,16 @@ def test_lines_from_stdin_are_read_back_as_json_lines(cluster: Cluster) -> None:
     assert records[0]["timestamp_ms"] > 1_500_000_000_000
 
 
+def test_properties_of_a_java_or_librdkafka_program_are_taken_as_they_are(cluster: Cluster, tmp_path: Path) -> None:
+    file = tmp_path / "producer.properties"
+    serializer = "org.apache.kafka.common.serialization.StringSerializer"
+    file.write_text(f"value.serializer={serializer}\nmetric.reporters=\nqueue.buffering.max.ms=1\ndebug=msg\n")
+    done = cluster.run("produce", "of_java", "-X", f"@{file}", given="one\n")
+    assert "1 record to of_java" in done.stderr
+    assert done.stderr.count("config.ignored") == 1
+    assert [record["value"] for record in cluster.read("of_java")] == ["one"]
+
+
 def test_bytes_that_are_no_text_go_through(cluster: Cluster) -> None:
     cluster.run("produce", "bytes", "--key-separator", r"\t", given=b"k\xff\tv\x00\xfe\n")
     (record,) = cluster.read("bytes")

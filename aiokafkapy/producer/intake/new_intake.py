@@ -19,7 +19,7 @@ from ...observability import RateLimitedLogger, describe_error, get_logger
 from ..serializers import SyncSerializer, prepare
 from .intercepted_intake import InterceptedIntake
 from .interceptors import ProducerInterceptors
-from .partitioners import Partitioner, partitioner_for
+from .partitioners import Partitioner, RoundRobinPartitioner, partitioner_for
 from .record_intake import RecordIntake
 
 if TYPE_CHECKING:
@@ -65,9 +65,9 @@ def new_partitioner(config: ProducerConfig) -> Partitioner:
     """The partitioner of a configuration."""
     chosen = config.partitioner
     if isinstance(chosen, str):
-        from ..hash_partitioners import named_partitioner
+        from ..hash_partitioners import ROUND_ROBIN, named_partitioner
 
-        chosen = named_partitioner(chosen)
+        chosen = RoundRobinPartitioner() if chosen == ROUND_ROBIN else named_partitioner(chosen)
     return partitioner_for(chosen, ignore_keys=config.partitioner_ignore_keys)
 
 

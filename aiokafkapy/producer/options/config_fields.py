@@ -258,8 +258,8 @@ class ProducerConfigFields(ClientConfigFields):
         BeforeValidator(partitioner_or_none),
         Field(
             description="None is Kafka's: by key with murmur2, else sticky. Otherwise another client's hash by name: "
-            "consistent_random (librdkafka's default), fnv1a (Sarama's), fnv1a_reference; or an object with "
-            "partition(), or a function (topic, key_bytes, value_bytes, key, value, cluster)."
+            "consistent_random (librdkafka's default), fnv1a (Sarama's), fnv1a_reference; or round_robin, an object "
+            "with partition(), or a function (topic, key_bytes, value_bytes, key, value, cluster)."
         ),
     ] = None
     partitioner_ignore_keys: Annotated[

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from ...client.options.config_fields import Count
-from ..hash_partitioners import MURMUR2_NAMES, PARTITIONER_NAMES
+from ..hash_partitioners import MURMUR2_NAMES, PARTITIONER_NAMES, ROUND_ROBIN
 
 if TYPE_CHECKING:
     from pydantic import BeforeValidator, Discriminator, Tag
@@ -56,11 +56,25 @@ def gzip_level(value: int) -> int:
     return value
 
 
+_BYTES_SERIALIZERS: Final = ("ByteArraySerializer", "ByteBufferSerializer", "BytesSerializer")
+_STRING_SERIALIZER: Final = "StringSerializer"
+"""Kafka's own serializers, in ``org.apache.kafka.common.serialization``, that do what is done here."""
+_KAFKAS_SERIALIZERS: Final = "org.apache.kafka.common.serialization."
+_ROUND_ROBIN_CLASS: Final = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
+
+
 def callable_or_none(value: object) -> Callable[..., object] | None:
-    """The function, or None; ValueError for a Java class's name and for anything else."""
+    """The function, or None; ValueError for the name of a Java class that is not Kafka's own for bytes or text, and for
+    anything else.
+    """
     if value is None or callable(value):
         return value
     if isinstance(value, str):
+        name = value.strip().removeprefix(_KAFKAS_SERIALIZERS)
+        if name in _BYTES_SERIALIZERS:
+            return None
+        if name == _STRING_SERIALIZER:
+            return str.encode
         raise ValueError("a function is needed, not the name of a Java class: def serialize(data) -> bytes")
     raise ValueError(f"a function is needed, not {type(value).__name__}")
 
@@ -81,12 +95,14 @@ def partitioner_or_none(value: object) -> object:
     """The partitioner: one of the names, a function, or an object with ``partition()``. None is murmur2, whose names it
     also stands for. ValueError for anything else."""
     if isinstance(value, str):
+        if value in (ROUND_ROBIN, _ROUND_ROBIN_CLASS):
+            return ROUND_ROBIN
         if value in PARTITIONER_NAMES:
             return None if value in MURMUR2_NAMES else value
         raise ValueError(
-            f"there is no partitioner of this name: write one of {', '.join(PARTITIONER_NAMES)}, pass aiokafkapy's "
-            "RoundRobinPartitioner(), a function (topic, key_bytes, value_bytes, key, value, cluster), or an object "
-            "with partition(), or leave it out for murmur2, as Java does"
+            f"there is no partitioner of this name: write one of {', '.join((*PARTITIONER_NAMES, ROUND_ROBIN))}, pass "
+            "a function (topic, key_bytes, value_bytes, key, value, cluster), or an object with partition(), or leave "
+            "it out for murmur2, as Java does"
         )
     if value is None or callable(value) or callable(getattr(value, "partition", None)):
         return value

@@ -57,8 +57,18 @@ def test_a_long_value_is_cut_in_a_line_and_whole_in_json() -> None:
 def test_options_of_librdkafka_that_are_understood_are_shown_by_our_name() -> None:
     sasl = ["security.protocol=SASL_SSL", "sasl.mechanisms=PLAIN", "sasl.username=ann", "sasl.password=hunter2"]
     found = origins(*(word for entry in sasl for word in ("-X", entry)))
-    assert found["sasl_mechanism"] == ("PLAIN", "--config")
+    assert found["sasl_mechanism"] == ("PLAIN", "--config, sasl.mechanisms")
     assert found["sasl_password"] == ("<hidden>", "--config")
+    found = origins("--url", "kafka://h:1/?queue.buffering.max.kbytes=2048", "-X", "metadata.broker.list=h:2")
+    assert found["buffer_memory"] == (2_097_152, "--url, queue_buffering_max_kbytes")
+    assert found["bootstrap_servers"] == ("h:2", "--config, metadata.broker.list")
+    assert "dr_cb is another client's option" in run("-X", "dr_cb=x", code=2)
+
+
+def test_an_options_variable_has_our_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``from_env`` reads it, so that the service that is explained starts."""
+    monkeypatch.setenv("AIOKAFKAPY_QUEUE_BUFFERING_MAX_MS", "5")
+    assert "unknown option 'queue_buffering_max_ms': write linger_ms" in run(code=2)
 
 
 def test_a_contradiction_is_an_error_that_names_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 
 from aiokafkapy import KafkaProducer
-from aiokafkapy.migration.libraries import AIOKAFKA, CONFLUENT, KAFKA_PYTHON, LIBRARIES, Library, option_advice
+from aiokafkapy.client.options.translation import translated
+from aiokafkapy.migration.libraries import (
+    AIOKAFKA,
+    CONFLUENT,
+    KAFKA_PYTHON,
+    LIBRARIES,
+    Library,
+    option_advice,
+    translated_properties,
+)
+from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.options.keywords import SaslKeywords
 
 OURS = {name for name in dir(KafkaProducer) if not name.startswith("_")}
@@ -58,6 +68,15 @@ def test_an_option_of_our_name_and_another_meaning_has_advice() -> None:
     assert "murmur2" in (option_advice(AIOKAFKA, "partitioner") or "")
     assert option_advice(CONFLUENT, "linger.ms") is None
     assert option_advice(CONFLUENT, "dr_cb") == "leave it out: await send(), or the delivery that enqueue() gives"
+
+
+def test_what_from_properties_takes_of_librdkafka_needs_no_change() -> None:
+    notes = translated_properties()
+    assert notes["queue.buffering.max.ms"] == "taken, as linger_ms"
+    assert notes["log_level"].startswith("ignored, with one warning: ")
+    for name in notes:
+        assert option_advice(CONFLUENT, name) is None
+        translated({name: 1}, ProducerConfig.model_fields)
 
 
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda one: one.name)

@@ -34,3 +34,8 @@ def test_values_are_plain_unless_a_serializer_or_a_partitioner_is_to_see_them() 
 @pytest.mark.parametrize(("name", "is_default"), [(None, True), ("murmur2_random", True), ("consistent", False)])
 def test_a_partitioner_may_have_a_name(name: str | None, is_default: bool) -> None:
     assert (type(intake(partitioner=name).partitioner) is DefaultPartitioner) is is_default
+
+
+def test_javas_round_robin_has_a_name_too() -> None:
+    assert type(intake(partitioner="round_robin").partitioner) is RoundRobinPartitioner
+    assert not intake(partitioner="round_robin").takes_plain_values

@@ -21,6 +21,9 @@ from aiokafkapy.producer.options.option_values import (
 def test_a_function_is_taken_and_a_name_is_not() -> None:
     assert callable_or_none(str.encode) is str.encode
     assert callable_or_none(None) is None
+    kafkas = "org.apache.kafka.common.serialization."
+    assert callable_or_none(f"{kafkas}StringSerializer") is str.encode
+    assert callable_or_none(f"{kafkas}ByteArraySerializer") is None
     for wrong, words in (("org.example.Json", "not the name of a Java class"), (7, "not int")):
         with pytest.raises(ValueError, match=words):
             callable_or_none(wrong)
@@ -41,6 +44,7 @@ def test_a_partitioner_is_a_name_a_function_or_an_object() -> None:
     assert partitioner_or_none(len) is len
     assert partitioner_or_none("murmur2_random") is None  # the default, which asks nobody
     assert partitioner_or_none("consistent") == "consistent"
+    assert partitioner_or_none("org.apache.kafka.clients.producer.RoundRobinPartitioner") == "round_robin"
     for wrong, words in (("best", "no partitioner of this name"), (7, "int is neither")):
         with pytest.raises(ValueError, match=words):
             partitioner_or_none(wrong)
