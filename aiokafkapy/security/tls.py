@@ -11,6 +11,8 @@ Rules:
   otherwise, which is logged once for each client. Suites without encryption or authentication are never offered.
 - A context that is in use does not change. When a file changes, the next connection gets a new context and those that
   are there go on. Files that cannot be used leave the old context in place.
+- A function in the place of a context is asked for one for each connection, and nothing of it is kept: it rotates as
+  it likes. What it raises is the error of that connection.
 - ``ssl`` takes a chain and key from a file only, so PEM text goes through a private temporary one that is removed at
   once. No message has a line of it.
 """
@@ -21,11 +23,11 @@ import contextlib
 import os
 import re
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol
 
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, KafkaConnectionError
 from ..observability import get_logger
 from .handshake_errors import explain_failure
 
@@ -85,8 +87,8 @@ class TlsSettings(Protocol):
         """A PEM file of revocation lists, or a directory of such files."""
 
     @property
-    def ssl_context(self) -> ssl.SSLContext | None:
-        """A ready context, in place of all other options."""
+    def ssl_context(self) -> ssl.SSLContext | Callable[[], ssl.SSLContext] | None:
+        """A ready context, or a client's function that gives one, in place of all other options."""
 
 
 def check_settings(settings: TlsSettings, *, server_side: bool = False, client_auth: ClientAuth = "none") -> None:
@@ -107,22 +109,27 @@ class TlsContexts:
     def __init__(self, settings: TlsSettings, *, server_side: bool = False, client_auth: ClientAuth = "none") -> None:
         self._settings = settings
         self._builder = _Builder(settings, server_side=server_side, client_auth=client_auth)
-        self._context = settings.ssl_context
+        ready = settings.ssl_context
+        self._ready = ready if isinstance(ready, ssl.SSLContext) else None
+        self._give = None if isinstance(ready, ssl.SSLContext) else ready
+        self._context: ssl.SSLContext | None = None
         self._built_from: _Fingerprint = ()
         self._refused: _Fingerprint | None = None
-        if not server_side and self._checks_no_host_names():
-            _logger.warning(
-                "tls.host_name_unchecked",
-                hint="any host with a certificate of a trusted CA can pass for the broker: remove "
-                "ssl_endpoint_identification_algorithm='' once the certificates have the brokers' names",
-            )
+        self._has_warned = server_side
+        if self._ready is not None:
+            self._warn_unless(checks_names=self._ready.check_hostname)
+        elif self._give is None:
+            self._warn_unless(checks_names=bool(settings.ssl_endpoint_identification_algorithm))
 
     def context(self) -> ssl.SSLContext:
         """The context for a connection that is made now; raises ConfigurationError when there never was one.
 
         Looks at the files each time, which takes microseconds. To read them takes about a millisecond, and the
-        system's own store some 30: where that matters, call it in a thread.
+        system's own store some 30, and the user's function may block: where that matters, call it in a thread. Raises
+        KafkaConnectionError for what that function raises.
         """
+        if self._give is not None:
+            return self._given(self._give)
         known = self.known_context()
         if known is not None:
             return known
@@ -135,9 +142,9 @@ class TlsContexts:
         return self._context
 
     def known_context(self) -> ssl.SSLContext | None:
-        """As ``context``; None where files would have to be read for it."""
-        if self._settings.ssl_context is not None:
-            return self._settings.ssl_context
+        """As ``context``; None where files would have to be read for it, or the user's function asked."""
+        if self._ready is not None:
+            return self._ready
         if self._context is None or _fingerprint(self._settings) != self._built_from:
             return None
         return self._context
@@ -158,10 +165,32 @@ class TlsContexts:
             self._built_from = found
             self._refused = None
 
-    def _checks_no_host_names(self) -> bool:
-        if self._settings.ssl_context is not None:
-            return not self._settings.ssl_context.check_hostname
-        return not self._settings.ssl_endpoint_identification_algorithm
+    def _given(self, give: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+        try:
+            context: object = give()
+        except Exception as error:
+            raise KafkaConnectionError(f"the function ssl_context failed: {type(error).__name__}: {error}") from error
+        if isinstance(context, ssl.SSLContext) and context.protocol != ssl.PROTOCOL_TLS_SERVER:
+            self._warn_unless(checks_names=context.check_hostname)
+            return context
+        if isinstance(context, Coroutine):
+            context.close()
+        kind = "context of a server" if isinstance(context, ssl.SSLContext) else type(context).__name__
+        raise KafkaConnectionError(
+            f"the function ssl_context gave a {kind}: it has to return an ssl.SSLContext of a client, as "
+            "ssl.create_default_context() makes one; it is called in a thread, so it may wait"
+        )
+
+    def _warn_unless(self, *, checks_names: bool) -> None:
+        """Tell a client's user, once, that the brokers' names are not compared with their certificates."""
+        if checks_names or self._has_warned:
+            return
+        self._has_warned = True
+        _logger.warning(
+            "tls.host_name_unchecked",
+            hint="any host with a certificate of a trusted CA can pass for the broker: remove "
+            "ssl_endpoint_identification_algorithm='' once the certificates have the brokers' names",
+        )
 
 
 # options that are no files
@@ -230,12 +259,14 @@ def _check_store_type(settings: TlsSettings, store: str) -> None:
 
 
 def _check_ready_context(settings: TlsSettings, context: object, *, server_side: bool) -> None:
-    if not isinstance(context, ssl.SSLContext):
+    is_function = callable(context) and not isinstance(context, type) and not server_side
+    if not isinstance(context, ssl.SSLContext) and not is_function:
         raise ConfigurationError(
             f"ssl_context={context!r} is no ssl.SSLContext: ssl.create_default_context() makes one"
+            + ("" if server_side else "; a function that returns one is taken, too")
         )
     wrong = ssl.PROTOCOL_TLS_CLIENT if server_side else ssl.PROTOCOL_TLS_SERVER
-    if context.protocol == wrong:
+    if isinstance(context, ssl.SSLContext) and context.protocol == wrong:
         side = "a client" if wrong is ssl.PROTOCOL_TLS_CLIENT else "a server"
         raise ConfigurationError(f"ssl_context is made for {side}, with {wrong.name}: make it without")
     for name in _READY_EXCLUDES:
@@ -243,7 +274,7 @@ def _check_ready_context(settings: TlsSettings, context: object, *, server_side:
             raise ConfigurationError(
                 f"{name} has no effect beside ssl_context: put it into the context, or leave one out"
             )
-    if not settings.ssl_endpoint_identification_algorithm and context.check_hostname:
+    if not settings.ssl_endpoint_identification_algorithm and getattr(context, "check_hostname", True):
         raise ConfigurationError(
             "ssl_endpoint_identification_algorithm='' has no effect beside ssl_context: set its check_hostname to False"
         )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import pytest
 
 from aiokafkapy import KafkaProducer, ProducerConfig
-from aiokafkapy.broker import DevBroker
+from aiokafkapy.broker import DevBroker, Listener
 from aiokafkapy.testing import TestCertificates
 
 from .pages import snippets
@@ -76,4 +78,26 @@ async def test_a_record_is_sent_with_them(name: str, certificates: TestCertifica
         KafkaProducer(broker.bootstrap_servers, **settings) as producer,
     ):
         assert (await producer.send("orders", b"tea")).offset == 0
+        assert [record.value for record in broker.records("orders")] == [b"tea"]
+
+
+async def test_vaults_certificates_are_used_as_the_page_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vault is a function here that answers as its PKI engine does."""
+    certificates = TestCertificates(tmp_path)
+    pem = certificates.client(file="issued.pem").read_text()
+    key, certificate = re.findall(r"(-----BEGIN [A-Z ]*KEY-----.*KEY-----\n)(.*)", pem, re.DOTALL)[0]
+    issued = {"private_key": key, "certificate": certificate, "issuing_ca": certificates.ca_file.read_text()}
+
+    def issue(url: str, **options: Any) -> httpx.Response:
+        assert url == "http://vault/v1/pki/issue/orders"
+        assert options["headers"] == {"X-Vault-Token": "hush"}
+        return httpx.Response(200, json={"data": issued}, request=httpx.Request("POST", url))
+
+    monkeypatch.setattr(httpx, "post", issue)
+    monkeypatch.setenv("VAULT_ADDR", "http://vault")
+    monkeypatch.setenv("VAULT_TOKEN", "hush")
+    (snippet,) = [one.text for one in snippets("python") if "from_vault" in one.text]
+    listener = Listener(**certificates.server_options(ssl_client_auth="required"))
+    async with DevBroker(listeners={"SSL": listener}) as broker:
+        await asyncio.to_thread(exec, snippet.replace("localhost:9093", broker.bootstrap_servers), {})
         assert [record.value for record in broker.records("orders")] == [b"tea"]

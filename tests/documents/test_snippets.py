@@ -30,6 +30,7 @@ ELSEWHERE: Final = (
     "consume_transform",
     "CONFLUENT_CLOUD",
     "AIVEN",
+    "from_vault",
 )
 
 ORDER: Final = {"customer": "ann", "item": "tea"}

@@ -7,6 +7,7 @@ no pydantic (``option_fields``). It knows neither properties nor the environment
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from ...common import HIDDEN, ExponentialBackoff, parse_addresses
@@ -347,6 +348,8 @@ def shown_value(name: str, value: object) -> str:
     """An option's value for a message: no secret, and never an error, even where its own repr raises."""
     if is_secret_name(name) and value is not None:
         return HIDDEN
+    if isinstance(value, partial):  # its arguments may be secrets
+        return f"<partial of {getattr(value.func, '__qualname__', type(value.func).__name__)}>"
     if isinstance(value, int) and value.bit_length() > SHOWN_BITS:
         return f"<a number of {value.bit_length()} bits>"
     try:

@@ -102,7 +102,11 @@ class SecurityOptions(SaslOptionFields):
         Location, Field(description="PEM file of certificate revocation lists; a certificate on one is refused.")
     ] = None
     ssl_context: Annotated[
-        Any, Field(description="A ready ssl.SSLContext, used as it is, instead of all other ssl_… options.")
+        Any,
+        Field(
+            description="A ready ssl.SSLContext, used as it is, instead of all other ssl_… options; or a function that "
+            "returns one, called in a thread for each new connection."
+        ),
     ] = None
 
     @property

@@ -9,7 +9,8 @@ Rules:
 - An attempt goes on to the next address at once when one refuses, and after a quarter of a second when one is silent,
   which has its chance meanwhile (``happy_eyeballs``). An attempt that is cut by its time-out is continued at the next
   address by the next attempt. Used up, the name is resolved again.
-- TLS comes after the race. Where it fails, the addresses that were overtaken are tried too.
+- TLS comes after the race. Where it fails, the addresses that were overtaken are tried too. Its context is there before
+  the first socket: a user's function may take its time for it.
 - A connection with TLS is one whose handshake is done. A refused certificate ends the attempt with an error of its own,
   which trying again does not cure.
 - A listener that closes without a word is asked in the other language, once: see ``listener_probe``.
@@ -91,13 +92,14 @@ class Connector:
         ``on_address_failure``, also the one that is being tried when the attempt is cancelled. Raises
         KafkaConnectionError when the round is over or the name cannot be resolved.
         """
+        context = None if self._tls is None else await self._context(self._tls, state, on_address_failure)
         if state.needs_resolution:
             state.set_addresses(await self._resolve(state.host, state.port, on_address_failure))
         attempt = _Attempt(state, on_address_failure)
         while (connected := await self._race(attempt)) is not None:
             address, sock = connected
             try:
-                await self._use(sock, address, state, partial(protocol_factory, attempt.label(address)))
+                await self._use(sock, address, state, context, partial(protocol_factory, attempt.label(address)))
                 return
             except OSError as error:  # a KafkaConnectionError is one
                 attempt.failed(address, error)
@@ -137,19 +139,20 @@ class Connector:
         sock: socket.socket,
         address: Address,
         state: NodeConnectionState,
+        context: ssl.SSLContext | None,
         protocol_factory: Callable[[], asyncio.Protocol],
     ) -> None:
         """Make a connected socket a connection; it is closed unless that works."""
         try:
             state.peer_name = await self._dialer.peer_name(state.host, address)
-            await self._check_listener(address, state)
-            if self._tls is None:
+            await self._check_listener(address, state, context)
+            if context is None:
                 await hand_over(sock, self._loop.create_connection(protocol_factory, sock=sock))
             else:
-                await self._add_tls(self._tls, sock, state, protocol_factory)
+                await self._add_tls(context, sock, state, protocol_factory)
         except OSError as error:
             sock.close()
-            if self._tls is None or isinstance(error, AuthenticationFailedError):
+            if context is None or isinstance(error, AuthenticationFailedError):
                 raise
             from .listener_probe import speaks_plaintext
 
@@ -159,12 +162,14 @@ class Connector:
             sock.close()
             raise
 
-    async def _check_listener(self, address: Address, state: NodeConnectionState) -> None:
+    async def _check_listener(
+        self, address: Address, state: NodeConnectionState, context: ssl.SSLContext | None
+    ) -> None:
         """Raise AuthenticationFailedError where the last connection was closed as a listener of another kind does it,
         and the listener says that it is one.
         """
         name = format_address(state.host, state.port)
-        if state.was_closed_unanswered and self._tls is None:
+        if state.was_closed_unanswered and context is None:
             from .listener_probe import speaks_tls
 
             state.was_closed_unanswered, state.is_listener_known = False, True
@@ -174,30 +179,40 @@ class Connector:
             from .listener_probe import sasl_mechanisms
 
             state.was_closed_at_request, state.is_known_without_sasl = False, True
-            context = None if self._tls is None else await self._context(self._tls)
             mechanisms = await sasl_mechanisms(self._dialer, address, context, state.peer_name)
             if mechanisms is not None:
-                protocol = "SASL_PLAINTEXT" if self._tls is None else "SASL_SSL"
+                protocol = "SASL_PLAINTEXT" if context is None else "SASL_SSL"
                 raise SaslAuthenticationFailedError(_WANTS_SASL.format(name, protocol, ", ".join(mechanisms)))
 
     async def _add_tls(
         self,
-        tls: TlsContexts,
+        context: ssl.SSLContext,
         sock: socket.socket,
         state: NodeConnectionState,
         protocol_factory: Callable[[], asyncio.Protocol],
     ) -> None:
         from ...security.tls_transport import connect_tls
 
-        context = await self._context(tls)
         # The set-up time-out bounds the whole attempt; the handshake's only must not come before it.
         timeout = max(1.0, state.setup_timeout)
         await connect_tls(self._loop, sock, context, state.peer_name, protocol_factory, timeout)
 
-    async def _context(self, tls: TlsContexts) -> ssl.SSLContext:
+    async def _context(
+        self, tls: TlsContexts, state: NodeConnectionState, on_address_failure: AddressFailure
+    ) -> ssl.SSLContext:
         context = tls.known_context()
-        # In a thread: reading a system's hundred authorities takes tens of milliseconds.
-        return await run_in_thread(self._loop, tls.context) if context is None else context
+        if context is not None:
+            return context
+        label = format_address(state.host, state.port)
+        try:
+            # In a thread: a system's hundred authorities take tens of milliseconds, a user's function any time.
+            return await run_in_thread(self._loop, tls.context)
+        except KafkaConnectionError as error:
+            on_address_failure(label, error)
+            raise
+        except asyncio.CancelledError:
+            on_address_failure(label, TimeoutError("the TLS context was not there in time (ssl_context)"))
+            raise
 
 
 class _Attempt:

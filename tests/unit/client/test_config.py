@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pickle
 import re
+import ssl
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +275,13 @@ class TestNewCredentials:
             self.CONFIG.with_credentials(linger_ms=5)
         with pytest.raises(ConfigurationError, match="security_protocol='PLAINTEXT' has no credentials to update"):
             ClientConfig(bootstrap_servers="h").with_credentials(sasl_password="new")
+
+
+def test_a_partial_functions_arguments_are_not_shown() -> None:
+    """They may be secrets, as of a function that gives TLS contexts."""
+    give = partial(ssl.create_default_context, cadata="hush")
+    shown = repr(ClientConfig(bootstrap_servers="h", security_protocol="SSL", ssl_context=give))
+    assert "ssl_context=<partial of create_default_context>" in shown
 
 
 class TestBackoffs:

@@ -26,7 +26,7 @@ class Options:
     ssl_enabled_protocols: Sequence[str] = ("TLSv1.2", "TLSv1.3")
     ssl_cipher_suites: Sequence[str] | None = None
     ssl_crl_location: str | None = None
-    ssl_context: ssl.SSLContext | None = None
+    ssl_context: Any = None
     ssl_truststore_type: str | None = None
     ssl_keystore_type: str | None = None
 

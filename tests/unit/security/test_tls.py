@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from aiokafkapy.errors import ConfigurationError
+from aiokafkapy.errors import ConfigurationError, KafkaConnectionError
 from aiokafkapy.security.tls import TlsContexts, check_settings
 from aiokafkapy.testing import TestCertificates
 from tests.unit.security.handshakes import Handshake, Options, client_context, server_context
@@ -249,6 +249,68 @@ def test_a_ready_context_is_used_as_it_is(certificates: TestCertificates) -> Non
     options = Options(ssl_context=ready)
     check_settings(options)
     assert TlsContexts(options).context() is ready
+
+
+# a function that gives a context
+
+
+def test_a_function_is_asked_for_a_context_for_each_connection(certificates: TestCertificates) -> None:
+    given: list[ssl.SSLContext] = []
+
+    def give() -> ssl.SSLContext:
+        given.append(ssl.create_default_context(cafile=str(certificates.ca_file)))
+        return given[-1]
+
+    options = Options(ssl_context=give)
+    check_settings(options)
+    assert given == []  # when a client is made, nobody has to wait for a vault
+    contexts = TlsContexts(options)
+    assert contexts.known_context() is None
+    assert [contexts.context(), contexts.context()] == given
+    assert contexts.known_context() is None
+
+
+async def _coroutine() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
+@pytest.mark.parametrize(
+    ("give", "words"),
+    [
+        (lambda: "ca.pem", "the function ssl_context gave a str: it has to return an ssl.SSLContext"),
+        (lambda: None, "gave a NoneType"),
+        (_coroutine, "gave a coroutine: .* it is called in a thread, so it may wait"),
+        (lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), "gave a context of a server: it has to return"),
+        (lambda: int("x"), "the function ssl_context failed: ValueError: invalid literal"),
+    ],
+)
+def test_what_a_function_gives_or_raises_is_told(give: Any, words: str) -> None:
+    contexts = TlsContexts(Options(ssl_context=give))
+    with pytest.raises(KafkaConnectionError, match=words):
+        contexts.context()
+
+
+def test_a_functions_context_without_a_check_of_names_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    unchecked = ssl.create_default_context()
+    unchecked.check_hostname = False
+    contexts = TlsContexts(Options(ssl_context=lambda: unchecked))
+    assert caplog.records == []
+    for _ in range(2):
+        assert contexts.context() is unchecked
+    assert [record.event for record in caplog.records] == ["tls.host_name_unchecked"]  # type: ignore[attr-defined]
+
+
+def test_a_function_takes_no_other_options_beside_it_and_is_a_clients() -> None:
+    give = ssl.create_default_context
+    with pytest.raises(ConfigurationError, match="ssl_cipher_suites has no effect beside ssl_context"):
+        check_settings(Options(ssl_context=give, ssl_cipher_suites=("AES128-SHA",)))
+    with pytest.raises(ConfigurationError, match="set its check_hostname to False"):
+        check_settings(Options(ssl_context=give, ssl_endpoint_identification_algorithm=""))
+    for wrong in (ssl.SSLContext, 5):
+        with pytest.raises(ConfigurationError, match="a function that returns one is taken, too"):
+            check_settings(Options(ssl_context=wrong))
+    with pytest.raises(ConfigurationError, match=r"is no ssl\.SSLContext"):
+        check_settings(Options(ssl_context=give), server_side=True)
 
 
 # files that change

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -89,6 +91,7 @@ class Loop:
         self.calls = 0
         self.hanging: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.create_connection = asyncio.get_running_loop().create_connection
+        self.run_in_executor = asyncio.get_running_loop().run_in_executor
 
     async def getaddrinfo(self, host: str, port: int, **_: Any) -> Any:
         self.calls += 1
@@ -182,3 +185,32 @@ async def test_a_name_that_is_not_known(attempts: Attempts) -> None:
 async def test_a_name_that_cannot_be_a_name(attempts: Attempts, host: str) -> None:
     with pytest.raises(KafkaConnectionError, match="cannot resolve"):
         await attempts.connect(NodeConnectionState(host, 1))
+
+
+async def test_a_context_that_is_not_there_in_time_is_told_and_no_socket_is_opened() -> None:
+    may_go_on = threading.Event()
+
+    def give() -> ssl.SSLContext:
+        may_go_on.wait(10)
+        return ssl.create_default_context()
+
+    attempts = Attempts(security_protocol="SSL", ssl_context=give)
+    attempts.use(Loop())
+    task = asyncio.ensure_future(attempts.connect(NodeConnectionState("broker", 9093)))
+    while not task.done():
+        await asyncio.sleep(0)
+        task.cancel()
+    may_go_on.set()
+    assert attempts.failures == [("broker:9093", "the TLS context was not there in time (ssl_context)")]
+    assert attempts.loop.calls == 0
+
+
+async def test_the_error_of_a_function_that_gives_contexts_is_that_of_the_address() -> None:
+    def give() -> ssl.SSLContext:
+        raise ConnectionError("the vault is sealed")
+
+    attempts = Attempts(security_protocol="SSL", ssl_context=give)
+    with pytest.raises(KafkaConnectionError, match="the vault is sealed"):
+        await attempts.connect(NodeConnectionState("broker", 9093))
+    words = "the function ssl_context failed: ConnectionError: the vault is sealed"
+    assert attempts.failures == [("broker:9093", words)]
