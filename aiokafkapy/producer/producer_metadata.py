@@ -5,20 +5,30 @@ back-off, leader epochs) is ``cluster.metadata``'s. It knows no clock: ``now`` i
 
 Rules: a topic is kept for ``metadata_max_idle_ms`` after its last use; a *new* topic, one that no answer has named yet,
 is kept at any age and asked for at once, alone (a partial update). A topic that was never found is forgotten when
-no record waits for it any more, so that a misspelt name is not asked for during five minutes.
+no record waits for it any more, so that a misspelt name is not asked for during five minutes. One that brokers do not
+know is told of once, after two seconds: calls wait for it, and it may be misspelt.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from typing import Final
 
 from ..cluster.cluster import TopicMetadata
 from ..cluster.metadata import Metadata
 from ..cluster.metadata_answer import MetadataAnswer
 from ..common import check_topic_name
+from ..errors import UnknownTopicOrPartitionError
+from ..observability import get_logger
 
 __all__ = ["ProducerMetadata"]
+
+_logger = get_logger(__name__)
+
+# A topic that is being created, or was a moment ago, is known to every broker by then.
+_UNKNOWN_FOR: Final = 2.0
+_MOST_SHOWN: Final = 10
 
 
 class ProducerMetadata(Metadata):
@@ -44,6 +54,8 @@ class ProducerMetadata(Metadata):
         # No topic's time is over before.
         self._next_expiry = math.inf
         self._new_topics: set[str] = set()
+        # Since when brokers say that a topic does not exist; infinite once that was told.
+        self._unknown_since: dict[str, float] = {}
 
     def add(self, topic: str, now: float) -> None:
         """Use ``topic``: keep it from now on, and ask for it at once when it is not in use yet.
@@ -62,6 +74,7 @@ class ProducerMetadata(Metadata):
         if self.cluster.topic(topic) is None:
             self._expiry_by_topic.pop(topic, None)
             self._new_topics.discard(topic)
+            self._unknown_since.pop(topic, None)
 
     def contains_topic(self, topic: str) -> bool:
         """True when the topic is in use."""
@@ -109,8 +122,31 @@ class ProducerMetadata(Metadata):
         # too late: the listeners must find the topics settled.
         answer = MetadataAnswer.of(response)
         self._new_topics.difference_update(answer.topics, answer.errors)
+        if answer.errors or self._unknown_since:
+            self._note_unknown_topics(answer, now)
         super().update(request_version, answer, now, is_partial=is_partial)
         if not self.need_partial_update and not self._new_topics <= self._isolated.names:
             # The answer left a topic out, without an error for it either. Nothing else would ask again.
             self.need_partial_update = True
             self._tell_request()
+
+    # internals
+
+    def _note_unknown_topics(self, answer: MetadataAnswer, now: float) -> None:
+        due = []
+        for topic in [topic for topic in self._unknown_since if topic in answer.topics]:
+            del self._unknown_since[topic]
+        for topic, code in answer.errors.items():
+            if code != UnknownTopicOrPartitionError.code or topic not in self._expiry_by_topic:
+                self._unknown_since.pop(topic, None)
+            elif self._unknown_since.setdefault(topic, now) + _UNKNOWN_FOR <= now:
+                self._unknown_since[topic] = math.inf
+                due.append(topic)
+        if due:
+            _logger.warning(
+                "metadata.topics_unknown",
+                count=len(due),
+                topics=sorted(due)[:_MOST_SHOWN],
+                hint="they do not exist so far, and calls wait for them up to max_block_ms: is a name misspelt, or may "
+                "brokers not create them (auto.create.topics.enable, allow_auto_create_topics)?",
+            )

@@ -133,3 +133,51 @@ def test_a_topic_that_is_asked_for_apart_delays_no_other_and_ends_when_it_is_for
     assert metadata.new_request(1.0).topics == []
     assert answer(metadata, 1.0).topics == []
     assert metadata.time_to_next_update(1.0) > 100
+
+
+UNKNOWN, NO_LEADER_YET = 3, 5
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[list[str]]:
+    return [record.fields["topics"] for record in caplog.records if record.event == "metadata.topics_unknown"]  # type: ignore[attr-defined]
+
+
+def test_a_topic_that_does_not_exist_is_told_of_once_after_two_seconds(
+    metadata: ProducerMetadata, caplog: pytest.LogCaptureFixture
+) -> None:
+    metadata.add("typo", 0.0)
+    metadata.add("made", 0.0)
+    for now in (0.0, 1.9):
+        answer(metadata, now, {"typo": UNKNOWN, "made": UNKNOWN, "of somebody else": UNKNOWN})
+    assert told(caplog) == []
+    for now in (2.0, 3.0, 50.0):
+        answer(metadata, now, {"typo": UNKNOWN, "made": NO_LEADER_YET})
+    assert told(caplog) == [["typo"]]
+    assert "max_block_ms" in caplog.text
+
+
+def test_a_topic_that_was_found_or_given_up_is_told_of_anew(
+    metadata: ProducerMetadata, caplog: pytest.LogCaptureFixture
+) -> None:
+    metadata.add("t", 0.0)
+    for now, code in ((0.0, UNKNOWN), (1.0, 0), (2.5, UNKNOWN), (4.0, UNKNOWN)):
+        answer(metadata, now, {"t": code})
+    assert told(caplog) == []
+    answer(metadata, 4.5, {"t": UNKNOWN})
+    metadata.forget("t")
+    metadata.add("t", 5.0)
+    for now in (5.0, 7.0):
+        answer(metadata, now, {"t": UNKNOWN})
+    assert told(caplog) == [["t"], ["t"]]
+
+
+def test_many_topics_that_do_not_exist_are_one_event(
+    metadata: ProducerMetadata, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = [f"t{number:02}" for number in range(30)]
+    for name in names:
+        metadata.add(name, 0.0)
+    for now in (0.0, 2.0):
+        answer(metadata, now, dict.fromkeys(names, UNKNOWN))
+    assert told(caplog) == [names[:10]]
+    assert "count=30" in caplog.text
