@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -91,8 +91,13 @@ def client_options(servers: str, entries: Sequence[str] | None, *, is_producer: 
     """The properties of a client: the environment's, ``--config`` as given, and the servers; the last of a name counts.
     Exits with code 2 for a line that is no KEY=VALUE, and for a producer's variable that is no option.
     """
-    properties = dict(_of_environment(is_producer=is_producer))
-    properties |= parse_config(entries)
+    from ..client.options.foreign_options import LIBRDKAFKA_NAMES
+    from ..client.options.translation import plain_name
+
+    given = parse_config(entries)
+    overridden = {LIBRDKAFKA_NAMES.get(name, name) for name in map(plain_name, given)}
+    properties = dict(_of_environment(overridden, is_producer=is_producer))
+    properties |= given
     properties.setdefault("bootstrap.servers", servers)
     return properties
 
@@ -137,8 +142,10 @@ def parse_position(text: str, option: str) -> Position:
         ) from None
 
 
-def _of_environment(*, is_producer: bool) -> Iterator[tuple[str, object]]:
-    """Options by Kafka's names or ours; the servers have an option of the command line, which reads their variable."""
+def _of_environment(overridden: Container[str], *, is_producer: bool) -> Iterator[tuple[str, object]]:
+    """Options by Kafka's names, without those that the command line overrides, and without the servers, which have an
+    option of the command line.
+    """
     from ..client.config import ClientConfig, environment_variables, hint_for
 
     known: type[ClientConfig] = ClientConfig
@@ -147,7 +154,7 @@ def _of_environment(*, is_producer: bool) -> Iterator[tuple[str, object]]:
 
         known = ProducerConfig
     for name, variable in environment_variables(known.environment_prefix).items():
-        if name == "bootstrap_servers":
+        if name == "bootstrap_servers" or name in overridden:
             continue
         if name in known.model_fields:
             yield name.replace("_", "."), os.environ[variable]

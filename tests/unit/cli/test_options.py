@@ -54,6 +54,10 @@ def test_the_environment_s_options_are_those_of_every_command_and_config_overrid
     servers = {"bootstrap.servers": "h:1"}
     assert client_options("h:1", None) == servers | {"security.protocol": "SSL"}
     assert client_options("h:1", ["security.protocol=PLAINTEXT"]) == servers | {"security.protocol": "PLAINTEXT"}
+    for given in ("linger_ms=7", "linger.ms=7", "queue.buffering.max.ms=7"):
+        name = given.partition("=")[0]
+        found = client_options("h:1", [given], is_producer=True)
+        assert found == servers | {"security.protocol": "SSL", name: "7"}
     assert client_options("h:1", None, is_producer=True) == servers | {"security.protocol": "SSL", "linger.ms": "5"}
 
 
