@@ -7,7 +7,7 @@ Knows no producer: ``KafkaProducer`` and ``GuardedProducer`` have these calls. J
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from aiokafkapy.producer.records import CallOverflow, HeadersLike, RecordMetadata, Timestamp
 
@@ -32,19 +32,55 @@ class RecordProducer(Protocol):
     """Takes records, one a call or many.
 
     The CancelledError of a call has ``deliveries``: those of its records that go on all the same.
+
+    The options are written out: a producer without ``**options`` would not fit ``**options: Unpack[RecordOptions]``, as
+    pyright reads it, for a TypedDict may have more keys.
     """
 
     @property
     def config(self) -> ProducerConfig:
         """The options in force."""
 
-    async def send(self, topic: str, value: Any = None, **options: Unpack[RecordOptions]) -> RecordMetadata:
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: HeadersLike | None = None,
+        delivery_timeout_ms: int | None = None,
+        overflow: CallOverflow | None = None,
+    ) -> RecordMetadata:
         """Send one record and wait until it is delivered."""
 
-    async def enqueue(self, topic: str, value: Any = None, **options: Unpack[RecordOptions]) -> Delivery:
+    async def enqueue(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: HeadersLike | None = None,
+        delivery_timeout_ms: int | None = None,
+        overflow: CallOverflow | None = None,
+    ) -> Delivery:
         """Wait until the record is accepted."""
 
-    def send_nowait(self, topic: str, value: Any = None, **options: Unpack[RecordOptions]) -> Delivery:
+    def send_nowait(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: HeadersLike | None = None,
+        delivery_timeout_ms: int | None = None,
+        overflow: CallOverflow | None = None,
+    ) -> Delivery:
         """Never wait."""
 
     async def send_many(
