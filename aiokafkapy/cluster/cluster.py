@@ -14,10 +14,13 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-try:
-    import cython
-except ImportError:  # interpreted, where there is no Cython
+if TYPE_CHECKING:
     from .. import _form as cython
+else:
+    try:
+        import cython
+    except ImportError:  # interpreted, where there is no Cython
+        from .. import _form as cython
 
 from ..common import NO_LEADER, Node, PartitionInfo, TopicPartition
 

@@ -14,12 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-try:
-    import cython
-except ImportError:  # interpreted, where there is no Cython
+if TYPE_CHECKING:
     from .. import _form as cython
+else:
+    try:
+        import cython
+    except ImportError:  # interpreted, where there is no Cython
+        from .. import _form as cython
 
 from ..common import Node
 from ..errors import MalformedFrameError

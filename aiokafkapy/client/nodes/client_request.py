@@ -10,12 +10,15 @@ made often has a class of its own, which overrides ``frame``, ``read`` and ``han
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-try:
-    import cython
-except ImportError:  # interpreted, where there is no Cython
+if TYPE_CHECKING:
     from ... import _form as cython
+else:
+    try:
+        import cython
+    except ImportError:  # interpreted, where there is no Cython
+        from ... import _form as cython
 
 from ...errors import DisconnectedError, KafkaError
 from ...protocol.codec import Message, Struct, decode_response, encode_request

@@ -10,12 +10,15 @@ each request taken out is completed exactly once, oldest first.
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-try:
-    import cython
-except ImportError:  # interpreted, where there is no Cython
+if TYPE_CHECKING:
     from ... import _form as cython
+else:
+    try:
+        import cython
+    except ImportError:  # interpreted, where there is no Cython
+        from ... import _form as cython
 
 from ...errors import DisconnectedError, KafkaError, KafkaTimeoutError
 from .client_request import ClientRequest, ClientResponse, answered

@@ -27,10 +27,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-try:
-    import cython
-except ImportError:  # interpreted, where there is no Cython
+if TYPE_CHECKING:
     from ... import _form as cython
+else:
+    try:
+        import cython
+    except ImportError:  # interpreted, where there is no Cython
+        from ... import _form as cython
 
 from ...common import NO_LEADER_EPOCH, NO_TIMESTAMP, Headers, TopicPartition
 from ...errors import IllegalStateError

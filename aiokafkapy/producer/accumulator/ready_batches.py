@@ -24,10 +24,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING, Final
 
-try:
-    import cython
-except ImportError:  # interpreted, where there is no Cython
+if TYPE_CHECKING:
     from ... import _form as cython
+else:
+    try:
+        import cython
+    except ImportError:  # interpreted, where there is no Cython
+        from ... import _form as cython
 
 from ...common import NO_LEADER
 from ..identity.sequenced_batch import NO_SEQUENCE

@@ -19,12 +19,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextvars import Context
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-try:
-    import cython
-except ImportError:  # interpreted, where there is no Cython
+if TYPE_CHECKING:
     from ... import _form as cython
+else:
+    try:
+        import cython
+    except ImportError:  # interpreted, where there is no Cython
+        from ... import _form as cython
 
 from ...common import TopicPartition
 from ..records import RecordMetadata

@@ -23,12 +23,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-try:
-    import cython
-except ImportError:  # interpreted, where there is no Cython
+if TYPE_CHECKING:
     from ... import _form as cython
+else:
+    try:
+        import cython
+    except ImportError:  # interpreted, where there is no Cython
+        from ... import _form as cython
 
 from ...common import TopicPartition
 from ...errors import IllegalStateError, WrongEventLoopError
