@@ -106,7 +106,8 @@ _HOMES = {
     "string_serializer": "producer.serializers",
 }
 
-__getattr__ = lazy_names(__name__, _HOMES)
+if not TYPE_CHECKING:  # it would give every name a type, and misspelt ones too
+    __getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

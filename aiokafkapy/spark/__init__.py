@@ -22,7 +22,8 @@ __all__ = ["KafkaDataSource", "OptionError", "shipping_conf"]
 
 _HOMES = {"KafkaDataSource": "data_source", "OptionError": "options", "shipping_conf": "shipping"}
 
-__getattr__ = lazy_names(__name__, _HOMES)
+if not TYPE_CHECKING:  # it would give every name a type, and misspelt ones too
+    __getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -76,7 +76,8 @@ _HOMES = {
     "in_memory": "memory_network",
 }
 
-__getattr__ = lazy_names(__name__, _HOMES)
+if not TYPE_CHECKING:  # it would give every name a type, and misspelt ones too
+    __getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -33,7 +33,8 @@ _HOMES = {
     "is_permanent": "dead_letters",
 }
 
-__getattr__ = lazy_names(__name__, _HOMES)
+if not TYPE_CHECKING:  # it would give every name a type, and misspelt ones too
+    __getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

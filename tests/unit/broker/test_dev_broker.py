@@ -25,7 +25,7 @@ def test_the_public_names_are_there_and_no_others() -> None:
         "Listener",
     ]
     with pytest.raises(AttributeError, match="has no attribute 'Broker'"):
-        _ = aiokafkapy.broker.Broker
+        _ = aiokafkapy.broker.Broker  # type: ignore[attr-defined]
 
 
 def test_before_start_there_is_nothing_to_ask() -> None:

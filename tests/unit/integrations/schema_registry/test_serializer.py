@@ -85,7 +85,7 @@ def test_the_public_names_are_looked_up_when_used() -> None:
     for name in schema_registry.__all__:
         assert getattr(schema_registry, name).__name__ == name
     with pytest.raises(AttributeError, match="nonsense"):
-        schema_registry.nonsense  # noqa: B018
+        schema_registry.nonsense  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_a_format_is_imported_with_its_first_name() -> None:
