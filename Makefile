@@ -103,10 +103,11 @@ docs: $(SET_UP) ## the documentation as a site, to be read from the disk: site/i
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 	@echo "== site/index.html"
 
-lint: $(SET_UP) ## ruff and its format, mypy --strict, the layers
+lint: $(SET_UP) ## ruff and its format, mypy --strict, pyright on users' programs, the layers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@PYTHONPATH=. $(BIN)/basedpyright --project tests/typed_programs --pythonpath $(BIN)/python
 	@$(BIN)/lint-imports
 
 clean: ## remove what was built; .venv too

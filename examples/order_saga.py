@@ -118,7 +118,7 @@ async def follow_payments(relay: OutboxRelay) -> None:
     async with consumer_of(PAYMENTS, "orders") as consumer:
         async for record in consumer:
             async with AsyncSession(engine) as session, session.begin():
-                await go_on(session, json.loads(record.value))
+                await go_on(session, json.loads(record.value or b""))  # a tombstone is no event
             relay.wake()
             await consumer.commit()
 
@@ -162,7 +162,7 @@ async def pay() -> None:
         async for batch in producer.consume_transform_produce(consumer):
             async with batch:
                 for record in batch:
-                    order = json.loads(record.value)
+                    order = json.loads(record.value or b"")
                     answer = answer_to(order)
                     if answer is not None:
                         event = json.dumps({**order, "event": answer}).encode()

@@ -95,8 +95,9 @@ PUBLIC_NAMES = {
 }
 
 
-def _check(*command: str) -> None:
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+def _check(*command: str, **variables: str) -> None:
+    environment = os.environ | variables
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
 
 
@@ -122,6 +123,15 @@ def test_mypy_finds_nothing() -> None:
     _check(str(SCRIPTS / "mypy"))
 
 
+def test_pyright_finds_nothing_in_programs_of_users() -> None:
+    """Strict in ``tests/typed_programs``, which mypy reads too, standard in the examples. pyright finds the package as
+    for a user, on Python's path and with ``py.typed``: inside its own project it would infer more.
+    """
+    project = str(ROOT / "tests/typed_programs")
+    command = [str(SCRIPTS / "basedpyright"), "--project", project, "--pythonpath", sys.executable]
+    _check(*command, PYTHONPATH=str(ROOT))
+
+
 def test_imports_keep_to_the_layers() -> None:
     _check(str(SCRIPTS / "lint-imports"))
 
@@ -132,7 +142,7 @@ def test_the_public_names_are_these() -> None:
         assert getattr(aiokafkapy, name) is not None
     assert set(dir(aiokafkapy)) >= PUBLIC_NAMES
     with pytest.raises(AttributeError, match="nonsense"):
-        aiokafkapy.nonsense  # noqa: B018
+        aiokafkapy.nonsense  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_the_names_of_the_edges_are_where_the_documents_say() -> None:
@@ -341,7 +351,7 @@ def test_the_testing_names_are_looked_up_when_used() -> None:
     for name in aiokafkapy.testing.__all__:
         assert getattr(aiokafkapy.testing, name).__name__ == name
     with pytest.raises(AttributeError, match="nonsense"):
-        aiokafkapy.testing.nonsense  # noqa: B018
+        aiokafkapy.testing.nonsense  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_the_compiled_core_is_not_older_than_its_sources() -> None:
