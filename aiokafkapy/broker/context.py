@@ -174,7 +174,7 @@ class BrokerState:
         shares = self.groups.shares
 
         def on_end(session: ShareSession) -> None:
-            shares.release(session.group_id, session.member_id, session.partitions)
+            shares.release(session.group_id, session.member_id, session.partitions, node_id)
 
         def on_empty(group_id: str) -> None:
             shares.out_of_use(group_id, node_id)

@@ -8,6 +8,7 @@ Rules:
 
 - a partition is in use from the first fetch on, until its leader changes, or the connection ends that had the last
   session of its group there; then only the journal's entry is left, and no lock;
+- a session that ends at a node gives back what its member took there, and nothing that it took from a later leader;
 - a change is in the journal before the call that made it returns, except for acquisitions: those last as long as their
   locks, and no longer than this process;
 - a group that has never written about a partition begins where ``share.auto.offset.reset`` says, each time that it is
@@ -56,6 +57,11 @@ class _InUse(NamedTuple):
     partition: Partition
     leader_epoch: int
     share: SharePartition
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the leader has changed since, or the partition is gone."""
+        return self.partition.is_deleted or self.leader_epoch != self.partition.leader_epoch
 
 
 Place = tuple[str, TopicIdPartition]
@@ -151,8 +157,8 @@ class SharePartitionManager:
     def get(self, group_id: str, partition: Partition) -> SharePartition:
         """A partition, which is in use from now on."""
         place = group_id, TopicIdPartition(partition.topic.topic_id, partition.index)
-        found = self._in_use.get(place)
-        if found is None or found.leader_epoch != partition.leader_epoch:
+        found = self._found(place)
+        if found is None:
             found = self._in_use[place] = self._opened(place, partition)
         found.share.start_at(partition.log.start_offset)
         return found.share
@@ -181,18 +187,18 @@ class SharePartitionManager:
         UnknownTopicOrPartitionError when the partition is not in use. Raises KafkaStorageError; then the records are to
         be obtained again.
         """
-        found = self._in_use.get((group_id, place))
+        found = self._found((group_id, place))
         if found is None:
             raise UnknownTopicOrPartitionError
         found.share.acknowledge(member_id, batches)
         self._save((group_id, place), found.share)
         self.on_available((group_id, place))
 
-    def release(self, group_id: str, member_id: str, partitions: Iterable[TopicIdPartition]) -> None:
-        """Take back the records of a member whose session has ended."""
+    def release(self, group_id: str, member_id: str, partitions: Iterable[TopicIdPartition], node_id: int) -> None:
+        """Take back the records of a member whose session at a node has ended."""
         for each in partitions:
-            found = self._in_use.get((group_id, each))
-            if found is not None and found.share.release(member_id):
+            found = self._found((group_id, each))
+            if found is not None and found.partition.leader == node_id and found.share.release(member_id):
                 self._save_quietly((group_id, each), found.share)
                 self.on_available((group_id, each))
 
@@ -203,7 +209,7 @@ class SharePartitionManager:
     def expire(self) -> None:
         """Take back the records whose locks have run out."""
         now_ms = self._clock()
-        self._drop(lambda _, found: found.partition.is_deleted)
+        self._drop(lambda _, found: found.is_over)
         for place, found in tuple(self._in_use.items()):
             if found.share.next_deadline_ms <= now_ms:
                 found.share.expire(now_ms)
@@ -221,6 +227,10 @@ class SharePartitionManager:
         self._journal.close()
 
     # internals: in use
+
+    def _found(self, place: Place) -> _InUse | None:
+        found = self._in_use.get(place)
+        return None if found is None or found.is_over else found
 
     def _opened(self, place: Place, partition: Partition) -> _InUse:
         group_id, each = place

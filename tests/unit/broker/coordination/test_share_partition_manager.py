@@ -101,7 +101,7 @@ def test_the_group_says_how_long_a_lock_is(shares: Shares) -> None:
 def test_records_of_a_session_that_has_ended_come_back(shares: Shares) -> None:
     shares.take("m", [(0, 1)])
     shares.take("n", [(2, 3)])
-    shares.shares.release("g", "m", [shares.place, TopicIdPartition(shares.place.topic_id, 1)])
+    shares.shares.release("g", "m", [shares.place, TopicIdPartition(shares.place.topic_id, 1)], 1)
     assert shares.came_back == [("g", shares.place)]
     assert shares.take("n") == [AcquiredRecords(0, 1, 1)]
 
@@ -122,6 +122,28 @@ def test_locks_end_with_the_leader_and_the_words_do_not(shares: Shares) -> None:
     shares.say(ACCEPT, 0, 1)
     shares.partition.leader_epoch += 1
     assert shares.take("n") == [AcquiredRecords(2, 3, 1)]
+
+
+def test_the_end_of_a_session_at_the_former_leader_gives_back_nothing_of_the_next(shares: Shares) -> None:
+    shares.partition.leader, shares.partition.leader_epoch = 2, 1
+    shares.take()
+    shares.shares.release("g", "m", [shares.place], 1)
+    assert (shares.came_back, shares.take("n")) == ([], [])
+    shares.say(ACCEPT, 0, 3)
+    shares.shares.release("g", "m", [shares.place], 2)
+    assert shares.state.start_offset == 4
+
+
+@pytest.mark.parametrize("has_returned", [False, True])
+def test_what_the_former_leader_gave_is_neither_acknowledged_nor_given_back(shares: Shares, has_returned: bool) -> None:
+    shares.take()
+    shares.partition.leader, shares.partition.leader_epoch = (1, 2) if has_returned else (2, 1)
+    with pytest.raises(UnknownTopicOrPartitionError):
+        shares.say(ACCEPT, 0, 3)
+    shares.shares.release("g", "m", [shares.place], 1)
+    shares.scheduler.advance(60)
+    assert (shares.came_back, shares.state) == ([], ShareState(NO_OFFSET))
+    assert shares.take("n") == [AcquiredRecords(0, 3, 1)]
 
 
 def test_a_start_that_was_never_written_is_looked_for_again(shares: Shares) -> None:
@@ -228,7 +250,7 @@ def test_nothing_is_given_back_after_the_end(tmp_path: Path) -> None:
     shares.take()
     shares.coordinator.close()
     written = (tmp_path / "share-groups.jsonl").read_bytes()
-    shares.shares.release("g", "m", [shares.place])
+    shares.shares.release("g", "m", [shares.place], 1)
     shares.scheduler.advance(60)
     assert shares.came_back == []
     assert (tmp_path / "share-groups.jsonl").read_bytes() == written

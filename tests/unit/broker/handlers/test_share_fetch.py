@@ -193,6 +193,16 @@ async def test_the_last_request_of_a_session_gives_the_others_back(shared: Harne
     assert fetch(shared, 1, member="n").error_code == 122
 
 
+async def test_a_session_that_ends_at_the_former_leader_gives_nothing_of_the_new_one_back(shared: Harness) -> None:
+    append(shared, b"0")
+    fetch(shared, 0, max_records=0)
+    shared.topics.set_leader("t", 0, 2)
+    assert acquired(fetch(shared, 0, node_id=2)) == [(0, 0, 1)]
+    fetch(shared, -1)
+    assert acquired(fetch(shared, 0, member="n", node_id=2)) == []
+    assert codes(acknowledge(shared, 1, (0, 0, [ACCEPT]), node_id=2)) == [0]
+
+
 async def test_acknowledgements_that_cannot_be_are_refused(shared: Harness) -> None:
     append(shared, b"0", b"1")
     fetch(shared, 0)
