@@ -36,6 +36,7 @@ from ..errors import (
 )
 from ..protocol.writer import PlainMessage
 from .clock import WallClock
+from .coordination.coordinators import Coordinators
 from .coordination.fetch_sessions import FetchSessions
 from .coordination.share_sessions import ShareSession, ShareSessions
 from .entity_quotas import EntityQuotas, FoundQuota
@@ -129,8 +130,7 @@ class BrokerState:
 
     _running_stamp: tuple[int, ...] = ()
 
-    # The nodes that coordinate these groups and transactional ids instead of the one that the name gives; None: none.
-    moved_coordinators: dict[str, int | None] = field(default_factory=dict)
+    coordinators: Coordinators = field(default_factory=Coordinators)
 
     def now(self) -> float:
         """Loop time in seconds: for deadlines."""
@@ -186,17 +186,8 @@ class BrokerState:
 
     def coordinator_for(self, key: str) -> Node | None:
         """The running node that coordinates a group or transactional id; any node answers for it in fact."""
-        node_ids = self.running_node_ids
-        if not node_ids:
-            return None
-        if key in self.moved_coordinators:
-            moved_to = self.moved_coordinators[key]
-            if moved_to is None:
-                return None
-            if moved_to in self.running_nodes:
-                return self.running_nodes[moved_to]
-        # Not hash(): the answer must be the same in every process and after a restart.
-        return self.running_nodes[node_ids[sum(key.encode()) % len(node_ids)]]
+        node_id = self.coordinators.of(key, self.all_nodes, self.running_nodes)
+        return None if node_id is None else self.running_nodes[node_id]
 
     def in_sync_replicas(self, partition: Partition) -> list[int]:
         """The partition's replicas that run; ``min.insync.replicas`` is compared with their number."""

@@ -233,8 +233,8 @@ class Controls:
 
     @_watched
     def move_coordinator(self, key: str, node_id: int | None) -> None:
-        """Let another node coordinate a transactional id or a group; None: no node. It stays so, as leaders do. Raises
-        ValueError for a node that does not run.
+        """Let another node coordinate a transactional id or a group; None: no node. It stays so, as leaders do, until
+        that node stops. Raises ValueError for a node that does not run.
         """
         self._cluster.move_coordinator(key, node_id)
 
@@ -268,15 +268,16 @@ class Controls:
 
     @_watched
     def stop_node(self, node_id: int) -> None:
-        """Close a node's port and connections; other running nodes lead its partitions then, with a higher epoch. Does
-        nothing when it is stopped. The port is kept for ``start_node``. Raises ValueError for an unknown node.
+        """Close a node's port and connections; other running nodes lead its partitions then, with a higher epoch, and
+        the next one coordinates its groups and transactional ids. Does nothing when it is stopped. The port is kept for
+        ``start_node``. Raises ValueError for an unknown node.
         """
         self._cluster.stop_node(node_id)
 
     @_watched
     def start_node(self, node_id: int) -> None:
-        """Open a stopped node again on the same port. Does nothing when it runs. Raises ValueError for an unknown node,
-        and OSError if another process has taken the port.
+        """Open a stopped node again on the same port; what others lead and coordinate since stays theirs. Does nothing
+        when it runs. Raises ValueError for an unknown node, and OSError if another process has taken the port.
         """
         self._cluster.start_node(node_id)
 

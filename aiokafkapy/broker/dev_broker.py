@@ -353,7 +353,7 @@ class DevBroker:
         """See ``Controls.move_coordinator``. ValueError for a node that does not run."""
         if node_id is not None and node_id not in self._running:
             raise ValueError(f"node {node_id} cannot coordinate: the running nodes are {sorted(self._running)}")
-        self.state.moved_coordinators[key] = node_id
+        self.state.coordinators.moved[key] = node_id
 
     def hold_transactions(self, is_held: bool) -> None:
         """See ``Controls.hold_transactions``."""
@@ -389,6 +389,7 @@ class DevBroker:
         self._check_node(node_id)
         if node_id not in self._running:
             self._start_node(node_id)
+            self.state.coordinators.note_nodes(self._node_ids, self._running)
             self.state.topics.node_started(node_id)
 
     # internals
@@ -511,6 +512,7 @@ class DevBroker:
         del state.running_nodes[node_id]
         state.fetch_sessions.pop(node_id, None)
         if self._state is not None:  # else the whole cluster stops: no node takes over
+            state.coordinators.note_nodes(self._node_ids, self._running)
             state.topics.node_stopped(node_id)
 
     def _chosen(self, node_id: int | None) -> list[BrokerNode]:

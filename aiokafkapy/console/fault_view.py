@@ -40,7 +40,7 @@ def faults_in_force(broker: DevBroker) -> dict[str, JsonLike]:
         "functions": sorted(api_name(api) for api in faults.interceptors),
         "stalled_nodes": broker.stalled_nodes,
         "stopped_nodes": [node.node_id for node in broker.nodes if node.node_id not in running],
-        "moved_coordinators": dict(state.moved_coordinators),
+        "moved_coordinators": dict(state.coordinators.moved),
         "is_holding_transactions": state.transactions.is_holding,
         "is_refusing_authentication": state.authentication.is_refusing,
         "has_sasl": any("SASL" in name for name in broker.protocols),

@@ -235,6 +235,20 @@ async def test_a_stopped_node_is_gone_and_its_partitions_move_with_a_higher_epoc
             assert [node.node_id for node in body.brokers] == [1, 2, 3]
 
 
+async def test_a_node_that_stops_and_starts_moves_only_the_coordinators_that_it_had() -> None:
+    names = [f"group-{each}" for each in range(30)]
+    async with DevBroker(nodes=3) as broker:
+
+        def places() -> dict[str, int]:
+            return {name: node.node_id for name in names if (node := broker.state.coordinator_for(name))}
+
+        before = places()
+        assert set(before.values()) == {1, 2, 3}
+        broker.controls.stop_node(3)
+        broker.controls.start_node(3)
+        assert places() == {name: 1 if place == 3 else place for name, place in before.items()}
+
+
 async def test_nobody_else_gets_the_port_of_a_stopped_node() -> None:
     """Neither by asking for it, nor, as a system chooses ports, by asking for any."""
     async with DevBroker(nodes=2) as broker:
