@@ -82,8 +82,9 @@ def commit_what_was_to_be_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
 def forget_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:
     write = TransactionMarkers._write
 
-    def all_but_one(self: TransactionMarkers, transaction: Any, partitions: Any, *, is_commit: bool) -> None:
-        write(self, transaction, partitions[1:], is_commit=is_commit)
+    def all_but_one(self: TransactionMarkers, transaction: Any, *, is_commit: bool) -> None:
+        transaction.partitions -= set(sorted(transaction.partitions)[:1])
+        write(self, transaction, is_commit=is_commit)
 
     monkeypatch.setattr(TransactionMarkers, "_write", all_but_one)
 

@@ -54,7 +54,9 @@ class Markers(Protocol):
     """Writes a transaction's outcome to its partitions and groups."""
 
     def write(self, transaction: TransactionMetadata) -> bool:
-        """Write a marker to each partition; False when that is not possible now, and is to be tried again."""
+        """Write a marker to each partition and group where that is possible now, and take it out of the transaction;
+        False when some are left, and it is to be tried again.
+        """
 
 
 class TransactionCoordinator:
@@ -324,11 +326,13 @@ class TransactionCoordinator:
         self._carry_out(changed)
 
     def _carry_out(self, transaction: TransactionMetadata) -> None:
-        if self._is_holding or not self._markers.write(transaction):
+        if self._is_holding:
             return
         changed = transaction.copy()
-        changed.complete()
-        self._keep(changed)
+        if self._markers.write(changed):
+            changed.complete()
+        if changed != transaction:
+            self._keep(changed)
 
     def _keep(self, transaction: TransactionMetadata) -> None:
         self._journal.append(transaction.document())

@@ -6,7 +6,8 @@ WriteTxnMarkers requests are calls here, for every node is in this process.
 
 Rules:
 
-- a partition that is led gets its marker at once; for one without a leader the transaction waits;
+- a partition that is led gets its marker at once, and a group its offsets; only the end of the transaction waits for
+  those without a leader, or whose disk does not take it;
 - a partition that was deleted needs none; one that has a marker of this producer with a higher epoch is done too;
 - a partition may get its marker twice, after a crash between the marker and the word that it is there: readers
   take the second for the end of nothing.
@@ -15,6 +16,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from ...errors import InvalidProducerEpochError, KafkaStorageError
@@ -51,33 +53,47 @@ class TransactionMarkers:
         self._timestamp_ms = timestamp_ms
 
     def write(self, transaction: TransactionMetadata) -> bool:
-        """Write all markers when every partition is led; whether that was done."""
-        found = (self._topics.partition(each.topic, each.partition) for each in sorted(transaction.partitions))
-        partitions = [partition for partition in found if partition is not None]
-        if any(partition.leader is None for partition in partitions):
-            return False
-        try:
-            self._write(transaction, partitions, is_commit=transaction.state is TransactionState.PREPARE_COMMIT)
-        except KafkaStorageError as error:
-            logger.warning("broker.marker_failed", transactional_id=transaction.transactional_id, error=str(error))
-            return False
-        return True
+        """Write the markers that can be written now, and take their partitions and groups out of the transaction;
+        whether none is left.
+        """
+        self._write(transaction, is_commit=transaction.state is TransactionState.PREPARE_COMMIT)
+        return not (transaction.groups or transaction.partitions)
 
     # internals
 
-    def _write(self, transaction: TransactionMetadata, partitions: list[Partition], *, is_commit: bool) -> None:
+    def _write(self, transaction: TransactionMetadata, *, is_commit: bool) -> None:
         for group_id in sorted(transaction.groups):
-            self._offsets.end_pending(group_id, transaction.producer_id, is_commit=is_commit)
-        for partition in partitions:
-            try:
-                partition.log.append_marker(
-                    ControlType.COMMIT if is_commit else ControlType.ABORT,
-                    transaction.producer_id,
-                    transaction.producer_epoch,
-                    COORDINATOR_EPOCH,
-                    partition.leader_epoch,
-                    self._timestamp_ms(),
-                )
-            except InvalidProducerEpochError:
-                continue
-            self._on_append(partition)
+            end = partial(self._offsets.end_pending, group_id, transaction.producer_id, is_commit=is_commit)
+            if _is_done(end, transaction):
+                transaction.groups.remove(group_id)
+        for place in sorted(transaction.partitions):
+            partition = self._topics.partition(place.topic, place.partition)
+            if partition is None or (
+                partition.leader is not None
+                and _is_done(partial(self._append, partition, transaction, is_commit=is_commit), transaction)
+            ):
+                transaction.partitions.remove(place)
+
+    def _append(self, partition: Partition, transaction: TransactionMetadata, *, is_commit: bool) -> None:
+        try:
+            partition.log.append_marker(
+                ControlType.COMMIT if is_commit else ControlType.ABORT,
+                transaction.producer_id,
+                transaction.producer_epoch,
+                COORDINATOR_EPOCH,
+                partition.leader_epoch,
+                self._timestamp_ms(),
+            )
+        except InvalidProducerEpochError:
+            return
+        self._on_append(partition)
+
+
+def _is_done(write: Callable[[], object], transaction: TransactionMetadata) -> bool:
+    """Write one marker; False when the disk does not take it."""
+    try:
+        write()
+    except KafkaStorageError as error:
+        logger.warning("broker.marker_failed", transactional_id=transaction.transactional_id, error=str(error))
+        return False
+    return True
