@@ -17,8 +17,8 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -353,7 +353,8 @@ class DevBroker:
         """See ``Controls.move_coordinator``. ValueError for a node that does not run."""
         if node_id is not None and node_id not in self._running:
             raise ValueError(f"node {node_id} cannot coordinate: the running nodes are {sorted(self._running)}")
-        self.state.coordinators.moved[key] = node_id
+        with self._moving_coordinators():
+            self.state.coordinators.moved[key] = node_id
 
     def hold_transactions(self, is_held: bool) -> None:
         """See ``Controls.hold_transactions``."""
@@ -380,7 +381,8 @@ class DevBroker:
         """See ``Controls.stop_node``. Stopping a stopped node does nothing."""
         self._check_node(node_id)
         if node_id in self._running:
-            self._stop_node(node_id, self.state)
+            with self._moving_coordinators():
+                self._stop_node(node_id, self.state)
             ports = self._ports[node_id]
             self._held_ports.hold(node_id, ((each.host, ports[name]) for name, each in self._endpoints.items()))
 
@@ -388,8 +390,9 @@ class DevBroker:
         """See ``Controls.start_node``. Starting a running node does nothing."""
         self._check_node(node_id)
         if node_id not in self._running:
-            self._start_node(node_id)
-            self.state.coordinators.note_nodes(self._node_ids, self._running)
+            with self._moving_coordinators():
+                self._start_node(node_id)
+                self.state.coordinators.note_nodes(self._node_ids, self._running)
             self.state.topics.node_started(node_id)
 
     # internals
@@ -514,6 +517,21 @@ class DevBroker:
         if self._state is not None:  # else the whole cluster stops: no node takes over
             state.coordinators.note_nodes(self._node_ids, self._running)
             state.topics.node_stopped(node_id)
+
+    @contextmanager
+    def _moving_coordinators(self) -> Iterator[None]:
+        """Tell each group whose coordinator changes meanwhile."""
+        state = self.state
+        before = {group.group_id: state.coordinator_for(group.group_id) for group in state.groups}
+        try:
+            yield
+        finally:
+            for group_id, node in before.items():
+                now = state.coordinator_for(group_id)
+                if now is None:
+                    state.groups.pause(group_id)
+                elif now != node:
+                    state.groups.begin_sessions(group_id)
 
     def _chosen(self, node_id: int | None) -> list[BrokerNode]:
         if node_id is None:

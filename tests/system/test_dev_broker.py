@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import itertools
 import socket
 import struct
 import time
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from aiokafkapy.broker import DevBroker, Listener
+from aiokafkapy.broker.coordination.share_group_manager import ShareGroupHeartbeat
 from aiokafkapy.errors import (
     ConfigurationError,
     IllegalStateError,
@@ -247,6 +249,31 @@ async def test_a_node_that_stops_and_starts_moves_only_the_coordinators_that_it_
         broker.controls.stop_node(3)
         broker.controls.start_node(3)
         assert places() == {name: 1 if place == 3 else place for name, place in before.items()}
+
+
+async def test_while_no_node_coordinates_a_group_no_session_of_it_runs() -> None:
+    async with DevBroker(nodes=2) as broker:
+        controls, groups = broker.controls, broker.state.groups
+        groups.share.heartbeat(
+            ShareGroupHeartbeat(group_id="g", member_id="m", member_epoch=0, subscribed_topic_names=["t"])
+        )
+        member = groups.share.find("g").members["m"]
+        timers = [member.session_timer]
+        coordinator = broker.state.coordinator_for("g")
+        assert coordinator is not None
+        first = coordinator.node_id
+        for change in (
+            lambda: controls.stop_node(first),  # the other one begins the session anew
+            lambda: controls.start_node(first),  # which moves nothing
+            lambda: controls.move_coordinator("g", None),
+            lambda: controls.move_coordinator("g", first),
+            lambda: [controls.stop_node(node_id) for node_id in (1, 2)],
+            lambda: controls.start_node(first),
+        ):
+            change()
+            timers.append(member.session_timer)
+    assert [timer is None for timer in timers] == [False, False, False, True, False, True, False]
+    assert [before is after for before, after in itertools.pairwise(timers)][:2] == [False, True]
 
 
 async def test_nobody_else_gets_the_port_of_a_stopped_node() -> None:

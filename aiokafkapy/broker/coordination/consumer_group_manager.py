@@ -188,6 +188,12 @@ class ConsumerGroupManager:
         elif member.rebalance_timer is None:
             member.rebalance_timer = self.timer(group, member, member.rebalance_timeout)
 
+    def begin_sessions(self, group: ConsumerGroup) -> None:
+        """Begin the sessions of all members anew, and the time of those that have to give up partitions."""
+        for member in group.members.values():
+            member.stop_timers()
+            self.rearm(group, member)
+
     def timer(self, group: ConsumerGroup, member: ConsumerGroupMember, timeout: float) -> TimerHandle:
         """A timer that removes the member."""
         return self._scheduler.call_at(self._scheduler.time() + timeout, partial(self._drop, group, member))

@@ -129,6 +129,27 @@ class GroupCoordinator:
     def __iter__(self) -> Iterator[AnyGroup]:
         return iter(tuple(self._groups.values()))
 
+    # which node coordinates
+
+    def pause(self, group_id: str) -> None:
+        """No node coordinates the group: none of its members' times runs until ``begin_sessions``."""
+        group = self._groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            self._rebalancer.pause(group)
+        elif group is not None:
+            for member in group.members.values():
+                member.stop_timers()
+
+    def begin_sessions(self, group_id: str) -> None:
+        """Another node coordinates the group: as in Kafka the sessions of its members begin anew."""
+        group = self._groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            self._rebalancer.begin_sessions(group)
+        elif isinstance(group, ConsumerGroup):
+            self.consumer.begin_sessions(group)
+        elif group is not None:
+            self.share.begin_sessions(group)
+
     # joining
 
     def join(self, request: JoinRequest, respond: RespondJoin) -> None:

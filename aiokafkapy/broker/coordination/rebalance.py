@@ -8,6 +8,7 @@ Rules:
 
 - a rebalance ends when all members have joined or its time-out is over, and then drops the members that did not join;
 - a member whose JoinGroup or SyncGroup waits here is alive, even when its session timer has run out;
+- a group that no node coordinates is paused: no time of it runs, who waits is told so, and ids given out are forgotten;
 - an empty group waits at least ``group.initial.rebalance.delay.ms`` for members, and starts again with each new one.
 """
 
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from ...errors import RebalanceInProgressError, UnknownMemberIdError
+from ...errors import NotCoordinatorError, RebalanceInProgressError, UnknownMemberIdError
 from ..config import BrokerConfig
 from ..scheduler import Scheduler
 from .classic_group import ClassicGroup, ClassicGroupMember, ClassicGroupState, JoinResult, SyncResult, code_of
@@ -49,16 +50,9 @@ class GroupRebalancer:
                     # Its session starts again with the answer: nothing was expected of it while it waited.
                     self.rearm(group, member)
                     member.answer_sync(SyncResult(error_code=code_of(RebalanceInProgressError())))
-        initial_delay = self._config.group_initial_rebalance_delay_ms / 1000
         was_empty = group.state is ClassicGroupState.EMPTY
         group.transition(ClassicGroupState.PREPARING_REBALANCE)
-        now = self._scheduler.time()
-        group.join_deadline = now + group.rebalance_timeout
-        if was_empty and initial_delay > 0:
-            self._wait_for_more(group, min(now + initial_delay, group.join_deadline))
-        else:
-            group.rebalance_timer = self._scheduler.call_at(group.join_deadline, partial(self._complete_join, group))
-            self._maybe_complete_join(group)
+        self._begin_join(group, has_initial_delay=was_empty and self._config.group_initial_rebalance_delay_ms > 0)
 
     def assign(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
         """Give every member its assignment; those that wait for it are answered."""
@@ -93,6 +87,25 @@ class GroupRebalancer:
         when = self._scheduler.time() + timeout
         member.timer = self._scheduler.call_at(when, partial(self._session_over, group, member))
 
+    def pause(self, group: ClassicGroup) -> None:
+        """No node coordinates the group."""
+        group.stop_timers()
+        group.pending_members.clear()
+        group.rebalance_timer = group.pending_sync_timer = None
+        code = code_of(NotCoordinatorError())
+        for member in group.members.values():
+            member.answer_join(JoinResult(error_code=code, member_id=member.member_id))
+            member.answer_sync(SyncResult(error_code=code))
+
+    def begin_sessions(self, group: ClassicGroup) -> None:
+        """Another node coordinates the group: all sessions begin again, and so does a rebalance that was paused."""
+        for member in group.members.values():
+            self.rearm(group, member)
+        if group.state is ClassicGroupState.PREPARING_REBALANCE and group.rebalance_timer is None:
+            self._begin_join(group, has_initial_delay=group.is_gathering)
+        if group.pending_sync and group.pending_sync_timer is None:
+            self._await_syncs(group)
+
     def drop_member(self, group: ClassicGroup, member_id: str) -> None:
         """Remove a member, and rebalance the others."""
         member = group.members[member_id]
@@ -111,6 +124,16 @@ class GroupRebalancer:
             self._maybe_complete_join(group)
 
     # internals
+
+    def _begin_join(self, group: ClassicGroup, *, has_initial_delay: bool) -> None:
+        now = self._scheduler.time()
+        group.join_deadline = now + group.rebalance_timeout
+        if has_initial_delay:
+            delay = self._config.group_initial_rebalance_delay_ms / 1000
+            self._wait_for_more(group, min(now + delay, group.join_deadline))
+        else:
+            group.rebalance_timer = self._scheduler.call_at(group.join_deadline, partial(self._complete_join, group))
+            self._maybe_complete_join(group)
 
     def _wait_for_more(self, group: ClassicGroup, until: float) -> None:
         # Java's InitialDelayedJoin: as long as new members keep coming, up to the rebalance time-out.
@@ -151,14 +174,17 @@ class GroupRebalancer:
         group.protocol_name = group.select_protocol()
         group.transition(ClassicGroupState.COMPLETING_REBALANCE)
         group.pending_sync = set(group.members)
-        group.pending_sync_timer = self._scheduler.call_at(
-            self._scheduler.time() + group.rebalance_timeout, partial(self._pending_sync_over, group)
-        )
+        self._await_syncs(group)
         for member in tuple(group.members.values()):
             if member.join_response is not None:
                 member.is_new = False
                 self.rearm(group, member)
                 member.answer_join(self.joined(group, member))
+
+    def _await_syncs(self, group: ClassicGroup) -> None:
+        group.pending_sync_timer = self._scheduler.call_at(
+            self._scheduler.time() + group.rebalance_timeout, partial(self._pending_sync_over, group)
+        )
 
     def _stop_pending_sync(self, group: ClassicGroup) -> None:
         group.pending_sync.clear()

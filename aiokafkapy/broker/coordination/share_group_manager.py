@@ -109,6 +109,11 @@ class ShareGroupManager:
             member.assigned if is_full or member.assigned != assigned else None,
         )
 
+    def begin_sessions(self, group: ShareGroup) -> None:
+        """Begin the sessions of all members anew."""
+        for member in group.members.values():
+            self._rearm(group, member)
+
     # internals
 
     def _member_for(self, group: ShareGroup, request: ShareGroupHeartbeat) -> ShareGroupMember:

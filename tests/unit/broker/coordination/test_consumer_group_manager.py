@@ -437,3 +437,35 @@ def test_after_a_restart_it_is_a_consumer_group_without_members(tmp_path: Path) 
     groups.coordinator.close()
     groups = ConsumerGroups(data_dir=tmp_path)
     assert groups.coordinator.get("g") is None  # a classic one without offsets
+
+
+# without a coordinator, and with a new one
+
+
+def test_without_a_coordinator_no_session_ends_and_a_new_one_begins_them_anew(groups: ConsumerGroups) -> None:
+    groups.join_new("a")
+    groups.scheduler.advance(44)
+    groups.coordinator.pause("g")
+    groups.scheduler.advance(1_000)
+    groups.coordinator.begin_sessions("g")
+    groups.scheduler.advance(44)
+    assert list(groups.group.members) == ["a"]
+    groups.scheduler.advance(1)
+    assert groups.group.is_empty
+
+
+def test_a_member_has_its_whole_time_again_to_give_partitions_up(groups: ConsumerGroups) -> None:
+    groups.join_new("a")
+    groups.join_new("b")
+    told = groups.beat("a", 1)
+    assert groups.group.members["a"].state is MemberState.UNREVOKED_PARTITIONS
+    groups.scheduler.advance(30)
+    groups.coordinator.pause("g")
+    groups.scheduler.advance(1_000)
+    groups.coordinator.begin_sessions("g")
+    for _ in range(2):
+        groups.scheduler.advance(29)
+        groups.beat("a", told.member_epoch)
+        groups.beat("b", groups.group.members["b"].member_epoch)
+    groups.scheduler.advance(2)
+    assert list(groups.group.members) == ["b"]

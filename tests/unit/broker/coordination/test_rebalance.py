@@ -174,3 +174,96 @@ def test_a_static_member_survives_a_rebalance_it_misses_until_its_session_ends(g
         groups.heartbeat(other[0])
         groups.scheduler.advance(8)
     assert static.member_id not in groups.group.members
+
+
+# without a coordinator, and with a new one
+
+
+def test_without_a_coordinator_no_session_ends_and_a_new_one_begins_them_anew(groups: Groups) -> None:
+    first, second = groups.pair()
+    groups.scheduler.advance(SESSION - 1)
+    groups.coordinator.pause("g")
+    groups.scheduler.advance(10 * SESSION)
+    groups.coordinator.begin_sessions("g")
+    groups.scheduler.advance(SESSION - 1)
+    groups.heartbeat(first)
+    assert groups.group.state is ClassicGroupState.STABLE
+    groups.scheduler.advance(1)
+    assert list(groups.group.members) == [first.member_id]
+    with pytest.raises(UnknownMemberIdError):
+        groups.heartbeat(second)
+
+
+def test_sessions_begin_anew_with_another_coordinator(groups: Groups) -> None:
+    joined = groups.alone()
+    groups.scheduler.advance(SESSION - 1)
+    groups.coordinator.begin_sessions("g")
+    groups.scheduler.advance(SESSION - 1)
+    groups.heartbeat(joined)
+
+
+def test_a_rebalance_is_paused_and_who_waits_in_it_is_told(groups: Groups) -> None:
+    first = groups.alone()
+    waiting = groups.join()
+    groups.join(requires_known_member_id=True)
+    groups.coordinator.pause("g")
+    assert error(waiting) == "NotCoordinatorError"
+    groups.scheduler.advance(2 * REBALANCE)
+    groups.coordinator.begin_sessions("g")
+    again = groups.join(waiting[0].member_id)
+    (joined,) = groups.join(first.member_id)
+    assert joined.generation_id == again[0].generation_id == 2
+    assert len(joined.members) == 2
+
+
+def test_a_paused_rebalance_has_its_whole_time_again(groups: Groups) -> None:
+    first, second = groups.pair()
+    groups.join(first.member_id)
+    groups.scheduler.advance(SESSION - 1)
+    groups.coordinator.pause("g")
+    groups.coordinator.begin_sessions("g")
+    answers = groups.join(first.member_id)
+    for _ in range(9):
+        groups.scheduler.advance((REBALANCE - 1) / 9)
+        with pytest.raises(RebalanceInProgressError):
+            groups.heartbeat(second)
+    assert not answers
+    groups.scheduler.advance(1)
+    assert (answers[0].generation_id, list(groups.group.members)) == (3, [first.member_id])
+
+
+def test_the_wait_for_syncs_is_paused(groups: Groups) -> None:
+    leader, follower = groups.pair()
+    joined = groups.join(leader.member_id)
+    (follower,) = groups.join(follower.member_id)
+    (leader,) = joined
+    sync = groups.sync(follower)
+    groups.coordinator.pause("g")
+    assert error(sync) == "NotCoordinatorError"
+    groups.scheduler.advance(2 * REBALANCE)
+    assert len(groups.group.members) == 2
+    groups.coordinator.begin_sessions("g")
+    for _ in range(7):
+        groups.scheduler.advance(REBALANCE / 8)
+        groups.heartbeat(leader)
+        groups.heartbeat(follower)
+    groups.scheduler.advance(REBALANCE / 8)
+    assert list(groups.group.members) == [follower.member_id]
+
+
+def test_the_initial_delay_is_paused() -> None:
+    groups = Groups(group_initial_rebalance_delay_ms=3_000)
+    waiting = groups.join()
+    groups.coordinator.pause("g")
+    groups.scheduler.advance(60)
+    groups.coordinator.begin_sessions("g")
+    again = groups.join(waiting[0].member_id)
+    assert not again
+    groups.scheduler.advance(6)
+    assert again[0].generation_id == 1
+
+
+def test_a_group_that_is_not_there_has_no_sessions(groups: Groups) -> None:
+    groups.coordinator.pause("g")
+    groups.coordinator.begin_sessions("g")
+    assert groups.scheduler.pending == 0

@@ -219,3 +219,15 @@ def test_an_option_of_the_group_is_its_members_interval_and_time_out(groups: Sha
     assert groups.beat("m", 0, "t").heartbeat_interval_ms == 1000
     groups.scheduler.advance(2.1)
     assert groups.group.is_empty
+
+
+def test_without_a_coordinator_no_session_ends_and_a_new_one_begins_them_anew(groups: ShareGroups) -> None:
+    groups.beat("m", 0, "t")
+    groups.scheduler.advance(44)
+    groups.coordinator.pause("g")
+    groups.scheduler.advance(1_000)
+    groups.coordinator.begin_sessions("g")
+    groups.scheduler.advance(44)
+    assert list(groups.group.members) == ["m"]
+    groups.scheduler.advance(1)
+    assert groups.group.is_empty
