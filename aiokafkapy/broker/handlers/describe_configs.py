@@ -1,10 +1,10 @@
 """DescribeConfigs (32): the options of topics and of nodes.
 
 versions: 1-4
-kept: topics (all options, where each value comes from, synonyms), brokers (our own options, read only), consumer
-    groups, subscriptions to clients' metrics, key filters
+kept: topics (all options, where each value comes from, synonyms), brokers (our own options, read only, by the node
+    itself), consumer groups, subscriptions to clients' metrics, key filters
 dropped: documentation texts; loggers, which have no options here
-notes: any node answers for any; Kafka insists that a broker's options are asked of itself.
+notes: no option can be set for all nodes, so the empty name of a broker has none.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _describe(context: RequestContext, resource: Struct) -> dict[str, object]:
             entries = _of_topic(context, resource.resource_name)
         elif resource.resource_type == BROKER:
             context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
-            entries = _of_broker(context.state.config)
+            entries = _of_broker(context, resource.resource_name)
         elif resource.resource_type == GROUP:
             context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.GROUP, resource.resource_name)
             entries = _of_group(context, resource.resource_name)
@@ -124,7 +124,22 @@ def _of_subscription(context: RequestContext, name: str) -> list[dict[str, objec
     ]
 
 
-def _of_broker(config: BrokerConfig) -> list[dict[str, object]]:
+def _of_broker(context: RequestContext, name: str) -> list[dict[str, object]]:
+    if not name:
+        return []
+    node_id = context.node_id
+    try:
+        is_asked = int(name) == node_id
+    except ValueError:
+        raise InvalidRequestError(f"Broker id must be an integer, but it is: {name}") from None
+    if not is_asked:
+        raise InvalidRequestError(f"Unexpected broker id, expected {node_id} or empty string, but received {name}")
+    ids = (_entry(option, str(node_id), _STATIC_BROKER, _INT, is_read_only=True) for option in ("broker.id", "node.id"))
+    return [*ids, *_of_config(context.state.config, context.state.all_nodes[node_id].rack)]
+
+
+def _of_config(config: BrokerConfig, rack: str | None) -> list[dict[str, object]]:
+    values = dict(config) | {"broker_rack": rack}  # each node has one of the racks
     return [
         _entry(
             name.replace("_", "."),
@@ -134,7 +149,7 @@ def _of_broker(config: BrokerConfig) -> list[dict[str, object]]:
             is_read_only=True,
             is_sensitive=config.is_secret(name),
         )
-        for name, value in config
+        for name, value in values.items()
     ]
 
 

@@ -9,6 +9,7 @@ import pytest
 from aiokafkapy.protocol.api import ApiKey
 
 from ..socketless import codes, socketless_node
+from .harness import OpenHarness
 
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -32,6 +33,24 @@ async def test_configs_of_topics_and_brokers_are_described(version: int) -> None
         assert of_topic["max.message.bytes"] == ("1048588", 5)
         assert [entry.value for entry in results[1].configs] == ["delete"]
         assert [(entry.value, entry.config_source, entry.read_only) for entry in results[3].configs] == [("7", 4, True)]
+
+
+async def test_a_broker_describes_itself_and_no_other(open_harness: OpenHarness) -> None:
+    harness = open_harness(broker_rack=["a", "b", "c"])
+    harness.state.all_nodes[2] = harness.state.all_nodes[2]._replace(rack="b")
+
+    def describe(name: str, node_id: int) -> Any:
+        resource = {"resource_type": BROKER, "resource_name": name, "configuration_keys": None}
+        return harness.call(ApiKey.DESCRIBE_CONFIGS, 4, node_id=node_id, resources=[resource]).results[0]
+
+    options = {entry.name: entry.value for entry in describe("2", 2).configs}
+    assert [options[name] for name in ("broker.id", "node.id", "broker.rack")] == ["2", "2", "b"]
+    assert {entry.name: entry.value for entry in describe("1", 1).configs}["broker.rack"] is None
+    assert (describe("", 2).error_code, describe("", 2).configs) == (0, ())
+    refused = describe("1", 2)
+    assert (refused.error_code, refused.configs) == (42, ())
+    assert refused.error_message == "Unexpected broker id, expected 2 or empty string, but received 1"
+    assert describe("one", 2).error_message == "Broker id must be an integer, but it is: one"
 
 
 @pytest.mark.parametrize("version", range(2))
