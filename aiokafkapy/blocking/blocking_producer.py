@@ -23,7 +23,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, Unpack, overload
 
 from ..errors import ProducerClosedError, ProducerNotStartedError
 from ..producer import forks
@@ -156,6 +156,26 @@ class BlockingProducer(Generic[K, V]):
             topic, value, key=key, partition=partition, timestamp_ms=timestamp_ms, headers=headers,
             delivery_timeout_ms=delivery_timeout_ms, overflow=overflow,
         )  # fmt: skip
+
+    @overload
+    def send_many(
+        self,
+        topic: str,
+        values_or_records: Iterable[V | ProducerRecord | None],
+        *,
+        return_exceptions: Literal[False] = False,
+        overflow: CallOverflow | None = None,
+    ) -> Sequence[RecordMetadata]: ...
+
+    @overload
+    def send_many(
+        self,
+        topic: str,
+        values_or_records: Iterable[V | ProducerRecord | None],
+        *,
+        return_exceptions: bool,
+        overflow: CallOverflow | None = None,
+    ) -> Sequence[RecordMetadata | BaseException]: ...
 
     def send_many(
         self,

@@ -21,7 +21,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import cache, partial
 from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast, overload
 
 from .._form import compiled
 from ..common import PartitionInfo, TopicPartition
@@ -260,6 +260,26 @@ class KafkaProducer(RecordSender[K, V]):
         ends_at = enclosing_end(topic, sender.loop) if open_deadlines else math.inf
         given = GivenRecord(topic, value, key, partition, timestamp_ms, headers)
         return sender.send(given, delivery_timeout_ms, overflow, ends_at)
+
+    @overload
+    async def send_many(
+        self,
+        topic: str,
+        values_or_records: Iterable[V | ProducerRecord | None],
+        *,
+        return_exceptions: Literal[False] = False,
+        overflow: CallOverflow | None = None,
+    ) -> Sequence[RecordMetadata]: ...
+
+    @overload
+    async def send_many(
+        self,
+        topic: str,
+        values_or_records: Iterable[V | ProducerRecord | None],
+        *,
+        return_exceptions: bool,
+        overflow: CallOverflow | None = None,
+    ) -> Sequence[RecordMetadata | BaseException]: ...
 
     async def send_many(
         self,

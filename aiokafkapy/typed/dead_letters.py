@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, Unpack, overload
 
 from aiokafkapy.common import check_topic_name
 from aiokafkapy.errors import (
@@ -316,6 +316,26 @@ class GuardedProducer:
             raise
         self._dead_letters.watch(record, delivery, self._hidden)
         return delivery
+
+    @overload
+    async def send_many(
+        self,
+        topic: str,
+        values_or_records: Iterable[object],
+        *,
+        return_exceptions: Literal[False] = False,
+        overflow: CallOverflow | None = None,
+    ) -> Sequence[RecordMetadata]: ...
+
+    @overload
+    async def send_many(
+        self,
+        topic: str,
+        values_or_records: Iterable[object],
+        *,
+        return_exceptions: bool,
+        overflow: CallOverflow | None = None,
+    ) -> Sequence[RecordMetadata | BaseException]: ...
 
     async def send_many(
         self,

@@ -7,7 +7,7 @@ Knows no producer: ``KafkaProducer`` and ``GuardedProducer`` have these calls. J
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, overload
 
 from aiokafkapy.producer.records import CallOverflow, HeadersLike, RecordMetadata, Timestamp
 
@@ -82,6 +82,26 @@ class RecordProducer(Protocol):
         overflow: CallOverflow | None = None,
     ) -> Delivery:
         """Never wait."""
+
+    @overload
+    async def send_many(
+        self,
+        topic: str,
+        values_or_records: Iterable[Any],
+        *,
+        return_exceptions: Literal[False] = False,
+        overflow: CallOverflow | None = None,
+    ) -> Sequence[RecordMetadata]: ...
+
+    @overload
+    async def send_many(
+        self,
+        topic: str,
+        values_or_records: Iterable[Any],
+        *,
+        return_exceptions: bool,
+        overflow: CallOverflow | None = None,
+    ) -> Sequence[RecordMetadata | BaseException]: ...
 
     async def send_many(
         self,

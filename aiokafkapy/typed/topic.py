@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from functools import cached_property
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, get_args, get_origin, overload
 from uuid import UUID
 
 from aiokafkapy.common import ConsumedRecord, check_topic_name
@@ -138,6 +138,26 @@ class Topic(Generic[M]):
             delivery_timeout_ms=delivery_timeout_ms,
             overflow=overflow,
         )
+
+    @overload
+    async def send_many(
+        self,
+        producer: RecordProducer,
+        values: Iterable[M],
+        *,
+        return_exceptions: Literal[False] = False,
+        overflow: CallOverflow | None = None,
+    ) -> Sequence[RecordMetadata]: ...
+
+    @overload
+    async def send_many(
+        self,
+        producer: RecordProducer,
+        values: Iterable[M],
+        *,
+        return_exceptions: bool,
+        overflow: CallOverflow | None = None,
+    ) -> Sequence[RecordMetadata | BaseException]: ...
 
     async def send_many(
         self,
@@ -309,6 +329,16 @@ class BoundTopic(Generic[M]):
         return self._producer.send_nowait(
             **_arguments(record), delivery_timeout_ms=delivery_timeout_ms, overflow=overflow
         )
+
+    @overload
+    async def send_many(
+        self, values: Iterable[M], *, return_exceptions: Literal[False] = False, overflow: CallOverflow | None = None
+    ) -> Sequence[RecordMetadata]: ...
+
+    @overload
+    async def send_many(
+        self, values: Iterable[M], *, return_exceptions: bool, overflow: CallOverflow | None = None
+    ) -> Sequence[RecordMetadata | BaseException]: ...
 
     async def send_many(
         self, values: Iterable[M], *, return_exceptions: bool = False, overflow: CallOverflow | None = None

@@ -265,7 +265,7 @@ class TestBlockingProducer:
         def program() -> None:
             with BlockingProducer(broker.bootstrap_servers, value_serializer=str.encode) as producer:
                 assert producer.send("t", "0").result(30).offset == 0
-                assert [outcome.offset for outcome in producer.send_many("t", ["1", "2"])] == [1, 2]  # type: ignore[union-attr]
+                assert [outcome.offset for outcome in producer.send_many("t", ["1", "2"])] == [1, 2]
                 last = producer.send("t", "3")
                 producer.flush()
                 assert last.done()

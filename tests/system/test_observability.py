@@ -224,7 +224,7 @@ class TestTiming:
         assert timing.node_id == 1
         assert (timing.attempts, timing.throttled) == (1, 0)
         assert timing.batch_records == 1
-        assert all(each.timing is not None for each in many)  # type: ignore[union-attr]
+        assert all(each.timing is not None for each in many)
 
     async def test_it_tells_the_batch_as_it_was_sent_compressed_and_again(self, broker: DevBroker) -> None:
         sizes: list[int] = []

@@ -180,7 +180,9 @@ async def send_many(producer: KafkaProducer) -> int:
     records: list[bytes | ProducerRecord] = [b"1", ProducerRecord("orders", b"2", key=b"ann")]
     outcomes = await producer.send_many("orders", records, return_exceptions=True)
     failed = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-    return len(failed)
+    all_written = await producer.send_many("orders", records)
+    assert_type(all_written[0], RecordMetadata)
+    return len(failed) + all_written[-1].offset
 
 
 async def send_tables(producer: KafkaProducer, table: polars.DataFrame) -> None:

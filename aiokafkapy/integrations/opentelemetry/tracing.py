@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, overload
 
 from opentelemetry import baggage, context, trace
 from opentelemetry.context import Context
@@ -112,6 +112,28 @@ class KafkaTracing:
         return record, lambda metadata, error: _end_with_outcome(span, metadata, error)
 
     # many records
+
+    @overload
+    async def send_many(
+        self,
+        producer: KafkaProducer[Any, Any],
+        topic: str,
+        values_or_records: Iterable[object],
+        *,
+        return_exceptions: Literal[False] = False,
+        overflow: CallOverflow | None = None,
+    ) -> Sequence[RecordMetadata]: ...
+
+    @overload
+    async def send_many(
+        self,
+        producer: KafkaProducer[Any, Any],
+        topic: str,
+        values_or_records: Iterable[object],
+        *,
+        return_exceptions: bool,
+        overflow: CallOverflow | None = None,
+    ) -> Sequence[RecordMetadata | BaseException]: ...
 
     async def send_many(
         self,
