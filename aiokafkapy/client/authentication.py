@@ -47,6 +47,7 @@ from .nodes.client_request import ClientRequest, ClientResponse
 from .nodes.node_readiness import NodeReadiness
 from .request_pipeline import RequestPipeline
 from .transport.connection import BrokerConnection
+from .transport.connection_counts import ConnectionCounts
 from .transport.worker_thread import run_in_thread
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class Authenticator:
         *,
         loop: asyncio.AbstractEventLoop,
         request_timeout: float,
+        counts: ConnectionCounts,
         wait_for_change: Callable[[], Awaitable[None]],
         on_ready: Callable[[BrokerConnection, float], None],
         on_failed: Callable[[BrokerConnection, KafkaError], None],
@@ -123,6 +125,7 @@ class Authenticator:
         self._pipeline = pipeline
         self._loop = loop
         self._request_timeout = request_timeout
+        self._counts = counts
         self._wait_for_change = wait_for_change
         self._on_ready = on_ready
         self._on_failed = on_failed
@@ -139,6 +142,7 @@ class Authenticator:
         else:
             session.change(_S.PREPARING)
             session.is_renewal = True
+        session.began = self._loop.time()
         session.renew_at = math.inf
         session.answer = None
         self._nodes.states.authenticating(connection.node_id)
@@ -196,8 +200,13 @@ class Authenticator:
         error: BaseException | None = KafkaError("the authentication was cancelled")
         if not task.cancelled():
             error = task.exception()
+        now = self._loop.time()
         if error is None:
-            self._on_ready(connection, self._loop.time())
+            if session.is_renewal:
+                self._counts.record_reauthentication(now - session.began, now)
+            else:
+                self._counts.record_authentication(now)
+            self._on_ready(connection, now)
             return
         session.change(_S.FAILED)
         if session.mechanism is not self.mechanism:
@@ -207,6 +216,8 @@ class Authenticator:
             text = f"{self.mechanism.name}: {type(error).__name__} was raised by the mechanism or the token provider"
             error, cause = SaslAuthenticationFailedError(text), error
             error.__cause__ = cause
+        if isinstance(error, AuthenticationFailedError):
+            self._counts.record_refusal(now, is_renewal=session.is_renewal)
         self._on_failed(connection, error)
 
     # internals
@@ -319,15 +330,16 @@ class Authenticator:
 
 
 class _Session:
-    """The authentication of one connection: its state, its task and mechanism, and when it is renewed."""
+    """The authentication of one connection: its state, its task and mechanism, when it began and when it is renewed."""
 
-    __slots__ = ("answer", "is_renewal", "mechanism", "renew_at", "state", "task")
+    __slots__ = ("answer", "began", "is_renewal", "mechanism", "renew_at", "state", "task")
 
     def __init__(self, mechanism: SaslMechanism) -> None:
         self.mechanism = mechanism
         self.state = AUTHENTICATION_STATES.initial
         self.task: asyncio.Task[None] | None = None
         self.answer: asyncio.Future[ClientResponse] | None = None
+        self.began = 0.0
         self.renew_at = math.inf
         self.is_renewal = False
 

@@ -111,6 +111,7 @@ class NetworkClient(SenderClient):
             self._on_connect_failed,
             metadata.note_address_failure,
             config.receive_message_max_bytes,
+            is_authenticated_by_tls=config.security_protocol == "SSL",
         )
         self.connection_counts = self._sockets.counts
         # The timer, and the two deadlines that are not computed from other state.
@@ -128,6 +129,7 @@ class NetworkClient(SenderClient):
             log=self._log,
             on_completed=self._notify,
         )
+        self.traffic = self._pipeline.traffic
         self._handshake = self._new_handshake(discover_api_versions)
         self._authenticator = self._new_authenticator(config.new_sasl_mechanism())
         self._updater = MetadataUpdater(config, metadata, self.nodes, self)
@@ -413,6 +415,7 @@ class NetworkClient(SenderClient):
         if entry is None or entry.correlation_id != correlation_id:
             expected = "none" if entry is None else entry.correlation_id
             raise CorrelationIdMismatchError(f"a response has correlation id {correlation_id}, expected is {expected}")
+        self.traffic.record_response(len(frame) + 4, now)
         if len(frame) > LARGE_ANSWER and entry.is_internal and entry.request.api_key == ApiKey.METADATA:
             self._in_flight.complete_next(node_id)
             if self.watch is not None:
@@ -557,6 +560,7 @@ class NetworkClient(SenderClient):
             self._pipeline,
             loop=self._loop,
             request_timeout=self._request_timeout,
+            counts=self.connection_counts,
             wait_for_change=self.wait_for_change,
             on_ready=self._handle_ready,
             on_failed=self._give_up_connection,  # at once: new credentials must not come between

@@ -6,6 +6,7 @@ from aiokafkapy.client.nodes.api_versions cimport ApiVersions, NodeApiVersions
 from aiokafkapy.client.nodes.client_request cimport ClientRequest, ClientResponse
 from aiokafkapy.client.transport.connection cimport BrokerConnection
 from aiokafkapy.client.transport.deadline_timer cimport DeadlineTimer
+from aiokafkapy.client.transport.traffic_counts cimport TrafficCounts
 from aiokafkapy.client.nodes.in_flight_requests cimport InFlightRequest, InFlightRequests, written_now
 
 cdef long long _MAX_CORRELATION_ID
@@ -24,6 +25,7 @@ cdef class RequestPipeline:
     cdef object _on_completed
     cdef public long long _correlation_id
     cdef public object watch
+    cdef readonly TrafficCounts traffic
     cdef object _decoding
     cdef list _completed
     cdef bint _is_completing
@@ -43,3 +45,7 @@ cdef class RequestPipeline:
     cpdef complete(self, InFlightRequest entry, object body, double now)
     @cython.locals(entry=InFlightRequest, request=ClientRequest, response=ClientResponse)
     cpdef complete_responses(self)
+
+
+@cython.locals(size=Py_ssize_t)
+cdef Py_ssize_t _size(object buffers) except -1

@@ -41,6 +41,7 @@ from .tap.watch import ClientWatch
 from .transport.connection import BrokerConnection
 from .transport.connection_log import ConnectionLog
 from .transport.deadline_timer import DeadlineTimer
+from .transport.traffic_counts import TrafficCounts
 from .transport.worker_thread import run_in_thread
 
 __all__ = ["LARGE_ANSWER", "RequestPipeline"]
@@ -78,6 +79,7 @@ class RequestPipeline:
         self._on_completed = on_completed
         self._correlation_id = -1
         self.watch: ClientWatch | None = None
+        self.traffic = TrafficCounts(loop.time())
         # One at most: a metadata request is in progress until its answer is decoded.
         self._decoding: asyncio.Future[object] | None = None
         self._completed: list[tuple[InFlightRequest, ClientResponse]] = []
@@ -111,6 +113,7 @@ class RequestPipeline:
             buffers = [*self._add_probe(connection, now), *buffers]
         entry = written_now(request, version, correlation_id, future, now, deadline, is_internal)
         self._in_flight.add(entry)
+        self.traffic.record_request(_size(frame), now)
         if self.watch is not None:
             self.watch.sent(entry, frame, self._in_flight.count(request.node_id))
         connection.last_used = now
@@ -221,10 +224,22 @@ class RequestPipeline:
         deadline = now + min(_PROBE_TIMEOUT, self._request_timeout)
         entry = InFlightRequest(request, version, correlation_id, None, now, deadline, is_internal=True)
         self._in_flight.add(entry)
+        self.traffic.record_request(_size(buffers), now)
         if self.watch is not None:
             self.watch.sent(entry, buffers, 1)
         self._timer.arm(deadline)
         return buffers
+
+
+def _size(buffers: Sequence[Buffer]) -> int:
+    """Of a request; 0 when a piece of it is not bytes, which ends its connection."""
+    size = 0
+    try:
+        for buffer in buffers:
+            size += len(buffer)
+    except TypeError:
+        size = 0
+    return size
 
 
 def _decode(pipeline: RequestPipeline, entry: InFlightRequest, frame: bytes) -> object:

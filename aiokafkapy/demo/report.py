@@ -40,7 +40,7 @@ class Load:
     def take_metrics(self, metrics: Mapping[str, float]) -> None:
         """Batches, requests and bytes, from a producer's metrics."""
         self.batches = int(metrics.get("batch-total", 0))
-        self.requests = int(metrics.get("request-total", 0))
+        self.requests = int(metrics.get("produce-request-total", 0))
         self.bytes = int(metrics.get("byte-total", 0))
 
     def as_json(self) -> dict[str, object]:

@@ -50,6 +50,7 @@ Kind: TypeAlias = Literal["counter", "gauge"]
 Merge: TypeAlias = Literal["sum", "max"]
 
 _MS: Final = 0.001
+_NS: Final = 1e-9
 
 
 class Measurement(NamedTuple):
@@ -67,8 +68,13 @@ class Measurement(NamedTuple):
     help: str
 
 
-def _counter(kafka: str, name: str, help: str, unit: Unit = "") -> Measurement:  # noqa: A002
-    return Measurement(kafka, name, "counter", unit, 1.0, "sum", help)
+def _counter(kafka: str, name: str, help: str, unit: Unit = "", scale: float = 1.0) -> Measurement:  # noqa: A002
+    return Measurement(kafka, name, "counter", unit, scale, "sum", help)
+
+
+def _time(kafka: str, name: str, what: str) -> Measurement:
+    """Nanoseconds since the start; what several calls spend at once is added up."""
+    return _counter(f"{kafka}-time-ns-total", name, f"Time that {what}.", "seconds", _NS)
 
 
 def _gauge(
@@ -103,16 +109,37 @@ MEASUREMENTS: Final[tuple[Measurement, ...]] = (
     _counter("byte-total", "sent", "Bytes of record batches that went into Produce requests.", "bytes"),
     _counter("batch-total", "batch", "Record batches that went into Produce requests."),
     _counter("batch-split-total", "batch_split", "Batches that a broker found too large, and that were split."),
-    _counter("request-total", "request", "Produce requests that were sent."),
+    _counter("produce-request-total", "produce_request", "Produce requests that were sent."),
+    _counter("request-total", "request", "Requests of any kind that were sent."),
+    _counter("response-total", "response", "Answers of brokers."),
+    _counter("network-io-total", "network_io", "Requests that were sent and answers that came."),
+    _counter("outgoing-byte-total", "outgoing", "Bytes of requests.", "bytes"),
+    _counter("incoming-byte-total", "incoming", "Bytes of answers.", "bytes"),
+    _counter("buffer-exhausted-total", "buffer_exhausted", "Records that were refused for want of room."),
     _counter("epoch-bump-total", "epoch_bump", "Times the producer's epoch was raised to go on after an error."),
     _counter("observer-error-total", "observer_error", "Times that an observer of the application's raised."),
     _counter("log-truncation-total", "log_truncation", "Times a partition's log was found shorter than acknowledged."),
     _counter("connection-creation-total", "connection_creation", "Connections to brokers that were made."),
     _counter("connection-close-total", "connection_close", "Connections to brokers that have ended."),
+    _counter("successful-authentication-total", "successful_authentication", "Connections that were authenticated."),
+    _counter("failed-authentication-total", "failed_authentication", "Connections that were refused."),
+    _counter("successful-reauthentication-total", "successful_reauthentication", "Sessions that were renewed."),
+    _counter("failed-reauthentication-total", "failed_reauthentication", "Sessions that were refused when renewed."),
+    _time("bufferpool-wait", "bufferpool_wait_time", "records have waited for room in the buffer"),
+    _time("metadata-wait", "metadata_wait_time", "calls have waited for metadata of a topic"),
+    _time("flush", "flush_time", "calls of flush() took"),
+    _time("txn-init", "txn_init_time", "taking the transactional id took"),
+    _time("txn-begin", "txn_begin_time", "beginning transactions took"),
+    _time("txn-send-offsets", "txn_send_offsets_time", "adding offsets to transactions took"),
+    _time("txn-prepare", "txn_prepare_time", "preparing transactions took"),
+    _time("txn-commit", "txn_commit_time", "committing transactions took, with the wait for their records"),
+    _time("txn-abort", "txn_abort_time", "aborting transactions took"),
     *_window("request-latency", "request_latency", "time from a Produce request to its answer", "seconds", _MS),
     *_window("record-queue-time", "record_queue_time", "time that a batch waited in the buffer", "seconds", _MS),
     *_window("produce-throttle-time", "produce_throttle_time", "time that a broker throttled for", "seconds", _MS),
     *_window("loop-lag", "loop_lag", "time from waking the Sender to its running", "seconds", _MS),
+    *_window("reauthentication-latency", "reauthentication_latency", "time of a session's renewal", "seconds", _MS),
+    *_window("request-size", "request_size", "size of a request", "bytes"),
     *_window("batch-size", "batch_size", "size of a batch as sent", "bytes"),
     *_window("record-size", "record_size", "size of a record before compression", "bytes"),
     _gauge("records-per-request-avg", "records_per_request_avg", "Mean number of records in a Produce request."),
@@ -162,9 +189,27 @@ TOPIC_MEASUREMENTS: Final[tuple[Measurement, ...]] = (
 ERROR_MEASUREMENT: Final = _counter("error-total", "errors", "Errors of records and of retries, by class.")
 
 LEFT_OUT: Final = frozenset(
-    {"record-send-rate", "record-retry-rate", "record-error-rate", "connection-creation-rate", "connection-close-rate"}
+    {
+        "batch-split-rate",
+        "buffer-exhausted-rate",
+        "bufferpool-wait-ratio",
+        "connection-close-rate",
+        "connection-creation-rate",
+        "failed-authentication-rate",
+        "failed-reauthentication-rate",
+        "incoming-byte-rate",
+        "network-io-rate",
+        "outgoing-byte-rate",
+        "record-error-rate",
+        "record-retry-rate",
+        "record-send-rate",
+        "request-rate",
+        "response-rate",
+        "successful-authentication-rate",
+        "successful-reauthentication-rate",
+    }
 )
-"""Of ``metrics()``: a monitoring system makes its own rates."""
+"""Of ``metrics()``: a monitoring system makes its own rates, of which ``bufferpool-wait-ratio`` is one too."""
 
 _ERROR: Final = "error-total."
 """The prefix of ``metrics()``' counters by error."""

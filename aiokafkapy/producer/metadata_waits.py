@@ -21,6 +21,7 @@ from ..errors import (
     TopicAuthorizationFailedError,
 )
 from .intake.admission import Admission
+from .metrics import CallMetrics
 from .producer_metadata import ProducerMetadata
 
 if TYPE_CHECKING:
@@ -34,11 +35,17 @@ class MetadataWaits:
     """Of one life of a producer."""
 
     def __init__(
-        self, config: ProducerConfig, metadata: ProducerMetadata, admission: Admission, loop: asyncio.AbstractEventLoop
+        self,
+        config: ProducerConfig,
+        metadata: ProducerMetadata,
+        admission: Admission,
+        loop: asyncio.AbstractEventLoop,
+        calls: CallMetrics,
     ) -> None:
         self._metadata = metadata
         self._admission = admission
         self._loop = loop
+        self._calls = calls
         self._max_block = config.max_block_ms / 1000
         self._limit = f"max_block_ms={config.max_block_ms}"
         self._waiters: list[asyncio.Future[None]] = []
@@ -66,7 +73,8 @@ class MetadataWaits:
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The topic's partitions, waiting up to ``max_block_ms`` for its metadata."""
-        state = self._admission.refresh(topic, self._loop.time())
+        started = self._loop.time()
+        state = self._admission.refresh(topic, started)
         state.askers += 1
         try:
             found = await self._found(topic)
@@ -76,6 +84,7 @@ class MetadataWaits:
             cause = self._metadata.describe_failure(topic)
             self._admission.give_up_topic(topic)
             raise MetadataTimeoutError(f"topic {topic!r}: no metadata within {self._limit}: {cause}", topic=topic)
+        self._calls.record_time("metadata-wait", self._loop.time() - started)
         return found.made_partitions()
 
     async def refreshed(self) -> None:

@@ -2,22 +2,7 @@
 
 cimport cython
 
-cdef double _WINDOW
-
-
-@cython.final
-cdef class Window:
-    cdef Py_ssize_t _count
-    cdef Py_ssize_t _old_count
-    cdef double _maximum
-    cdef double _old_maximum
-    cdef double _started
-    cdef double _total
-    cdef double _old_total
-
-    cpdef record(self, double value, double now, Py_ssize_t count=*)
-    cdef _rotate_if_due(self, double now)
-    cdef _rotate(self, double now)
+from aiokafkapy.observability.window cimport Window
 
 
 @cython.final
@@ -26,7 +11,7 @@ cdef class SenderMetrics:
     cdef readonly Py_ssize_t records_retried
     cdef readonly Py_ssize_t batches_sent
     cdef readonly Py_ssize_t bytes_sent
-    cdef public Py_ssize_t batch_splits
+    cdef readonly Py_ssize_t batch_splits
     cdef readonly Py_ssize_t requests_sent
     cdef public Py_ssize_t epoch_bumps
     cdef public Py_ssize_t log_truncations
@@ -34,6 +19,7 @@ cdef class SenderMetrics:
     cdef readonly object errors_by_code
     cdef public object last_success
     cdef readonly Window sends
+    cdef readonly Window splits
     cdef readonly Window record_errors
     cdef readonly Window record_retries
     cdef readonly Window record_size

@@ -1,79 +1,39 @@
 """The producer's measurements: Kafka's metric names, and the numbers behind them.
 
-Kafka's counterparts are ``SenderMetricsRegistry``, ``Sensor``, ``Rate`` and ``Avg``. It knows no clock: ``now`` is an
-argument. An exporter (Prometheus, OpenTelemetry) reads ``KafkaProducer.metrics()`` and needs nothing else.
+Kafka's counterparts are ``SenderMetricsRegistry``, ``KafkaProducerMetrics`` and the sensors of ``BufferPool``. It knows
+no clock: ``now`` is an argument. An exporter (Prometheus, OpenTelemetry) reads ``KafkaProducer.metrics()`` and needs
+nothing else.
 
-Rules: nothing is recorded per record, only per batch, request and wake-up, at once: compiled, that is less work than to
-keep the numbers for later. Averages, maxima and rates look at the last one to two
-windows of 30 s, as Kafka's do; totals count from the start. Durations are in milliseconds, because Kafka's are.
+Rules: nothing is recorded per record, only per batch, request, wake-up and wait, at once: compiled, that is less work
+than to keep the numbers for later. Averages, maxima and rates look at the last one to two windows of 30 s, as Kafka's
+do; totals count from the start. Durations are in milliseconds, or nanoseconds where the name says so, because Kafka's
+are.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, Literal, Protocol, TypeAlias, get_args
 
-__all__ = ["SenderMetrics", "TopicSends", "Window"]
+from ..observability.window import Window
 
-WINDOW: Final = 30.0
-"""Seconds; Kafka's metrics.sample.window.ms with its two samples."""
-_WINDOW: Final = WINDOW  # a number of C's, compiled
+__all__ = ["CallMetrics", "SenderMetrics", "TimedCall", "TopicSends"]
 
-
-class Window:
-    """Count, sum and maximum of a value over the last one to two windows of time."""
-
-    __slots__ = ("_count", "_maximum", "_old_count", "_old_maximum", "_old_total", "_started", "_total")
-
-    def __init__(self, now: float) -> None:
-        self._started = now
-        self._count = self._old_count = 0
-        self._total = self._old_total = 0.0
-        self._maximum = self._old_maximum = 0.0
-
-    def record(self, value: float, now: float, count: int = 1) -> None:
-        """Add ``value``, which stands for ``count`` events."""
-        if now - self._started >= _WINDOW:
-            self._rotate(now)
-        self._count += count
-        self._total += value
-        if value > self._maximum:
-            self._maximum = value
-
-    def average(self, now: float) -> float:
-        """The mean per event; 0 when there was none."""
-        self._rotate_if_due(now)
-        count = self._count + self._old_count
-        return (self._total + self._old_total) / count if count else 0.0
-
-    def maximum(self, now: float) -> float:
-        """The largest value."""
-        self._rotate_if_due(now)
-        return max(self._maximum, self._old_maximum)
-
-    def rate(self, now: float) -> float:
-        """The sum per second."""
-        self._rotate_if_due(now)
-        # As Kafka's: one window counts as complete, so that the first event is not taken for a flood.
-        return (self._total + self._old_total) / (_WINDOW + max(0.0, now - self._started))
-
-    def event_rate(self, now: float) -> float:
-        """The events per second."""
-        self._rotate_if_due(now)
-        return (self._count + self._old_count) / (WINDOW + max(0.0, now - self._started))
-
-    def _rotate_if_due(self, now: float) -> None:
-        if now - self._started >= _WINDOW:
-            self._rotate(now)
-
-    def _rotate(self, now: float) -> None:
-        is_recent = now - self._started < 2 * _WINDOW
-        self._old_count = self._count if is_recent else 0
-        self._old_total = self._total if is_recent else 0.0
-        self._old_maximum = self._maximum if is_recent else 0.0
-        self._count = 0
-        self._total = self._maximum = 0.0
-        self._started = self._started + _WINDOW if is_recent else now
+TimedCall: TypeAlias = Literal[
+    "flush",
+    "metadata-wait",
+    "txn-init",
+    "txn-begin",
+    "txn-send-offsets",
+    "txn-prepare",
+    "txn-commit",
+    "txn-abort",
+]
+"""What calls spend time with, as Kafka's metrics have it: ``txn-commit-time-ns-total``."""
+_TIMED: Final[tuple[TimedCall, ...]] = get_args(TimedCall)
+_NS: Final = 1_000_000_000
 
 
 class TopicSends(Protocol):
@@ -110,6 +70,7 @@ class SenderMetrics:
         "request_latency",
         "requests_sent",
         "sends",
+        "splits",
         "throttle_time",
         "topics",
         "wake_ups",
@@ -130,6 +91,7 @@ class SenderMetrics:
         self.last_success: float | None = None
         # Windows
         self.sends = Window(now)
+        self.splits = Window(now)
         self.record_errors = Window(now)
         self.record_retries = Window(now)
         self.record_size = Window(now)
@@ -168,6 +130,11 @@ class SenderMetrics:
         """The Sender runs, ``lag`` seconds after it was woken."""
         self.loop_lag.record(lag * 1000, now)
 
+    def record_split(self, now: float) -> None:
+        """A batch that a broker found too large is divided."""
+        self.batch_splits += 1
+        self.splits.record(1, now)
+
     def record_retry(self, record_count: int, error: BaseException | None, now: float) -> None:
         """A batch is sent again."""
         self.records_retried += record_count
@@ -205,8 +172,9 @@ class SenderMetrics:
                 "compression-rate-avg": self.compression_rate.average(now),
                 "batch-total": self.batches_sent,
                 "batch-split-total": self.batch_splits,
+                "batch-split-rate": self.splits.rate(now),
                 "byte-total": self.bytes_sent,
-                "request-total": self.requests_sent,
+                "produce-request-total": self.requests_sent,
                 "epoch-bump-total": self.epoch_bumps,
                 "log-truncation-total": self.log_truncations,
             }
@@ -221,3 +189,54 @@ class SenderMetrics:
     def longest_loop_lag(self, now: float) -> float:
         """The longest time from waking the Sender to its running, in seconds, of the last minute or half of it."""
         return self.loop_lag.maximum(now) / 1000
+
+
+class CallMetrics:
+    """What the calls of one producer have waited for, and how many records found no room.
+
+    As in Java, a call of a transaction and a wait for metadata count once they have succeeded; ``flush()`` and a wait
+    for room count however they end. Where several calls wait at once, each one's time counts.
+    """
+
+    __slots__ = ("_exhaustions", "_room_seconds", "_room_waits", "_seconds", "records_exhausted")
+
+    def __init__(self, now: float) -> None:
+        self._seconds = dict.fromkeys(_TIMED, 0.0)
+        self._room_seconds = 0.0
+        self._room_waits = Window(now)
+        self.records_exhausted = 0
+        self._exhaustions = Window(now)
+
+    def record_time(self, call: TimedCall, seconds: float) -> None:
+        """A call took so long."""
+        self._seconds[call] += seconds
+
+    @contextmanager
+    def timed(self, call: TimedCall, clock: Callable[[], float]) -> Iterator[None]:
+        """Count the time of the block, unless it raises."""
+        started = clock()
+        yield
+        self.record_time(call, clock() - started)
+
+    def record_wait_for_room(self, seconds: float, now: float) -> None:
+        """A record has waited so long for room in the buffer, in vain or not."""
+        self._room_seconds += seconds
+        self._room_waits.record(seconds, now)
+
+    def record_exhausted(self, now: float) -> None:
+        """A record was refused, for there is no room for it."""
+        self.records_exhausted += 1
+        self._exhaustions.record(1, now)
+
+    def snapshot(self, now: float) -> dict[str, float]:
+        """Kafka's names (group ``producer-metrics``), with their values at ``now``."""
+        found: dict[str, float] = {f"{call}-time-ns-total": _nanoseconds(self._seconds[call]) for call in _TIMED}
+        found["bufferpool-wait-time-ns-total"] = _nanoseconds(self._room_seconds)
+        found["bufferpool-wait-ratio"] = self._room_waits.rate(now)
+        found["buffer-exhausted-total"] = self.records_exhausted
+        found["buffer-exhausted-rate"] = self._exhaustions.rate(now)
+        return found
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * _NS)

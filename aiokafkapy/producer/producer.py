@@ -387,7 +387,11 @@ class KafkaProducer(RecordSender[K, V]):
         timeout = timeout_of("flush", timeout)
         runtime = self._usable_runtime()
         deadline = math.inf if timeout is None else runtime.loop.time() + max(0.0, timeout)
-        await runtime.flush(deadline)
+        started = runtime.now()
+        try:
+            await runtime.flush(deadline)
+        finally:
+            runtime.calls.record_time("flush", runtime.now() - started)
 
     def purge(self, topic: str | None = None, partition: int | None = None, *, in_flight: bool = False) -> int:
         """Give up the records that were never sent, of all topics, of one, or of one partition; returns how many.

@@ -56,7 +56,7 @@ from .intake.pending_record import PendingRecord
 from .intake.record_deadlines import Accepted, RecordDeadlines, accepted_of, places_of
 from .intake.record_intake import RecordIntake
 from .metadata_waits import MetadataWaits
-from .metrics import SenderMetrics
+from .metrics import CallMetrics, SenderMetrics
 from .observation.observation import Observation
 from .producer_metadata import ProducerMetadata
 from .sender.sender import Sender
@@ -103,6 +103,7 @@ class ProducerRuntime:
         self._is_closed = False
         self._log = RateLimitedLogger(_logger)
         self.metrics = SenderMetrics(loop.time())
+        self.calls = CallMetrics(loop.time())
         self.metadata = _new_metadata(config)
         name = config.transactional_id
         self.transaction = None if name is None else Transaction(name, self._on_new_partition)
@@ -126,7 +127,7 @@ class ProducerRuntime:
         self.deadlines = RecordDeadlines(loop, self._on_overdue)
         self.spooling: Spooling | None = None
         self.admission = self._new_admission()
-        self._waits = MetadataWaits(config, self.metadata, self.admission, loop)
+        self._waits = MetadataWaits(config, self.metadata, self.admission, loop, self.calls)
         self.accumulator.on_room = self.admission.on_room
         if self.transaction is not None:
             # A record that is not even accepted is missing in its transaction, as one that failed.
@@ -463,6 +464,7 @@ class ProducerRuntime:
             self.teller,
             self.overflow,
             max_block=self.max_block,
+            calls=self.calls,
         )
 
     def _maybe_start_telemetry(self) -> None:

@@ -8,15 +8,18 @@ Rule: ``accepted = delivered + failed + pending`` in every snapshot; all duratio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..client.transport.connection_counts import connection_metrics
+from ..client.transport.traffic_counts import traffic_metrics
 from ..common import Node
 from ..errors import KafkaError
 from .state import ProducerState
 
 if TYPE_CHECKING:
+    from ..client.network_client import NetworkClient
     from ..protocol.otlp import MetricPoint
     from .circuits.circuits import CircuitStatus
     from .codecs.codec_chooser import CodecChoice
@@ -200,7 +203,6 @@ def metrics_of(runtime: ProducerRuntime | None) -> dict[str, float]:
         if runtime.transaction_requests is None
         else [runtime.client, runtime.transaction_requests.client]
     )
-    counts = [client.connection_counts for client in clients]
     found.update(
         {
             "record-error-total": accumulator.failed,
@@ -212,12 +214,11 @@ def metrics_of(runtime: ProducerRuntime | None) -> dict[str, float]:
             "waiting-threads": runtime.admission.waiting,
             "requests-in-flight": runtime.client.nodes.in_flight_count(),
             "connection-count": sum(runtime.client.nodes.is_connection_ready(node.node_id, now) for node in nodes),
-            "connection-creation-total": sum(each.created.total for each in counts),
-            "connection-creation-rate": sum(each.created.rate(now) for each in counts),
-            "connection-close-total": sum(each.closed.total for each in counts),
-            "connection-close-rate": sum(each.closed.rate(now) for each in counts),
             "observer-error-total": runtime.observation.observers.failures,
             "metadata-age": max(0.0, now - runtime.metadata.last_successful_refresh),
+            **runtime.calls.snapshot(now),
+            **connection_metrics([client.connection_counts for client in clients], now),
+            **_traffic_of(clients, now),
         }
     )
     spool = ProducerStatistics() if runtime.spooling is None else runtime.spooling.statistics()
@@ -230,6 +231,13 @@ def metrics_of(runtime: ProducerRuntime | None) -> dict[str, float]:
             "spool-bytes": spool.spool_bytes,
         }
     )
+    return found
+
+
+def _traffic_of(clients: Sequence[NetworkClient], now: float) -> dict[str, float]:
+    found = traffic_metrics([client.traffic for client in clients], now)
+    for kind in ("rate", "total"):
+        found[f"network-io-{kind}"] = found[f"request-{kind}"] + found[f"response-{kind}"]
     return found
 
 

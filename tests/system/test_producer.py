@@ -139,7 +139,11 @@ class TestSending:
             assert producer.health.is_healthy
             metrics = producer.metrics()
             assert metrics["record-send-total"] == 1
-            assert metrics["request-total"] == 1
+            assert metrics["produce-request-total"] == 1
+            assert metrics["network-io-total"] == metrics["request-total"] + metrics["response-total"]
+            assert metrics["response-total"] > 1, "the client's own count"
+            assert metrics["outgoing-byte-total"] > metrics["byte-total"] > 0
+            assert metrics["metadata-wait-time-ns-total"] > 0
         assert producer.health.state == "closed"
         assert producer.statistics().delivered == 1
 

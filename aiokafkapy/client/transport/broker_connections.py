@@ -20,7 +20,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ...common import Node, format_address
-from ...errors import KafkaConnectionError, KafkaError
+from ...errors import AuthenticationFailedError, KafkaConnectionError, KafkaError
 from ..nodes.connection_states import NodeConnectionState
 from .change_signal import ChangeSignal
 from .connection import MAX_RESPONSE_SIZE, BrokerConnection, ConnectionOwner
@@ -44,7 +44,10 @@ class BrokerConnections:
         on_connect_failed: Callable[[int, KafkaError], None],
         on_address_failure: AddressFailure,
         max_response_size: int = MAX_RESPONSE_SIZE,
+        *,
+        is_authenticated_by_tls: bool = False,
     ) -> None:
+        """``is_authenticated_by_tls``: a connection that is made is authenticated by that, for there is no SASL."""
         self._connector = connector
         self._owner = owner
         self._loop = loop
@@ -57,6 +60,7 @@ class BrokerConnections:
         self._open: set[BrokerConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed_one = ChangeSignal(loop)
+        self._is_authenticated_by_tls = is_authenticated_by_tls
         self.counts = ConnectionCounts(loop.time())
 
     def node_ids(self) -> set[int]:
@@ -84,7 +88,10 @@ class BrokerConnections:
             connection.abort()
             return False
         self._open.add(connection)
-        self.counts.created.record(self._loop.time())
+        now = self._loop.time()
+        self.counts.created.record(now)
+        if self._is_authenticated_by_tls:
+            self.counts.record_authentication(now)
         del self._attempts[connection.node_id]
         self.current[connection.node_id] = connection
         return True
@@ -162,6 +169,8 @@ class BrokerConnections:
         if self._attempts.get(node_id) is attempt:
             del self._attempts[node_id]
             failure = error if isinstance(error, KafkaError) else KafkaConnectionError(str(error))
+            if isinstance(failure, AuthenticationFailedError):  # by TLS: SASL comes after a connection is made
+                self.counts.record_refusal(self._loop.time())
             self._on_connect_failed(node_id, failure)
 
 

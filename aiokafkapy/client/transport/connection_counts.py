@@ -1,56 +1,91 @@
-"""How many connections were made and have ended: Kafka's ``connection-creation`` and ``connection-close`` metrics.
+"""How many connections were made, have ended and were authenticated: Kafka's metrics of a client's connections.
 
 It knows no connection and no clock: ``now`` is an argument. Kafka's counterparts are the sensors ``connectionCreated``
-and ``connectionClosed`` of ``Selector.SelectorMetrics``.
+to ``reauthenticationLatency`` of ``Selector.SelectorMetrics``.
 
-Rule: totals count from the start; rates are of the last one to two windows of 30 s, as Kafka's are.
+Rules: totals count from the start; rates are of the last one to two windows of 30 s, as Kafka's are. As there, an
+authentication is one by SASL, or a TLS handshake where there is no SASL, and a failed one was refused by either side:
+a connection that is lost meanwhile counts as neither.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
 
-__all__ = ["ConnectionCounts", "EventCount"]
+from ...observability.window import Window, window_metrics
 
-WINDOW: Final = 30.0
-"""Seconds; Kafka's metrics.sample.window.ms with its two samples."""
+__all__ = ["ConnectionCounts", "EventCount", "connection_metrics"]
 
 
 class EventCount:
     """Events since the start, and a second."""
 
-    __slots__ = ("_count", "_old_count", "_started", "total")
+    __slots__ = ("_recent", "total")
 
     def __init__(self, now: float) -> None:
         self.total = 0
-        self._started = now
-        self._count = self._old_count = 0
+        self._recent = Window(now)
 
     def record(self, now: float) -> None:
         """One more."""
-        self._rotate(now)
         self.total += 1
-        self._count += 1
+        self._recent.record(1, now)
 
     def rate(self, now: float) -> float:
         """Events a second; a window that has just begun counts as whole, so that the first is not taken for many."""
-        self._rotate(now)
-        return (self._count + self._old_count) / (WINDOW + max(0.0, now - self._started))
-
-    def _rotate(self, now: float) -> None:
-        elapsed = now - self._started
-        if elapsed >= WINDOW:
-            is_recent = elapsed < 2 * WINDOW
-            self._old_count = self._count if is_recent else 0
-            self._count = 0
-            self._started = self._started + WINDOW if is_recent else now
+        return self._recent.event_rate(now)
 
 
 class ConnectionCounts:
     """Of one client."""
 
-    __slots__ = ("closed", "created")
+    __slots__ = (
+        "authenticated",
+        "authentication_failed",
+        "closed",
+        "created",
+        "reauthenticated",
+        "reauthentication_failed",
+        "reauthentication_time",
+    )
 
     def __init__(self, now: float) -> None:
         self.created = EventCount(now)
         self.closed = EventCount(now)
+        self.authenticated = EventCount(now)
+        self.authentication_failed = EventCount(now)
+        # Of sessions that are renewed (KIP-368); the times are milliseconds
+        self.reauthenticated = EventCount(now)
+        self.reauthentication_failed = EventCount(now)
+        self.reauthentication_time = Window(now)
+
+    def record_authentication(self, now: float) -> None:
+        """A connection was authenticated for the first time."""
+        self.authenticated.record(now)
+
+    def record_reauthentication(self, seconds: float, now: float) -> None:
+        """A session was renewed, which took so long."""
+        self.reauthenticated.record(now)
+        self.reauthentication_time.record(seconds * 1000, now)
+
+    def record_refusal(self, now: float, *, is_renewal: bool = False) -> None:
+        """One side refused the other."""
+        (self.reauthentication_failed if is_renewal else self.authentication_failed).record(now)
+
+
+def connection_metrics(clients: Iterable[ConnectionCounts], now: float) -> dict[str, float]:
+    """Kafka's names, with the values of these clients at ``now``."""
+    counts = list(clients)
+    found: dict[str, float] = {}
+    for name, events in {
+        "connection-creation": [each.created for each in counts],
+        "connection-close": [each.closed for each in counts],
+        "successful-authentication": [each.authenticated for each in counts],
+        "failed-authentication": [each.authentication_failed for each in counts],
+        "successful-reauthentication": [each.reauthenticated for each in counts],
+        "failed-reauthentication": [each.reauthentication_failed for each in counts],
+    }.items():
+        found[f"{name}-total"] = sum(each.total for each in events)
+        found[f"{name}-rate"] = sum(each.rate(now) for each in events)
+    found.update(window_metrics("reauthentication-latency", [each.reauthentication_time for each in counts], now))
+    return found

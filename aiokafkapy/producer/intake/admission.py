@@ -43,6 +43,7 @@ from ...errors import (
 from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from ..deliveries.delivery import Delivery
 from ..deliveries.outcome_teller import COST_OF_ERROR, OutcomeTeller, step_by_step
+from ..metrics import CallMetrics
 from .overflow import OverflowQueue
 from .partitioners import Partitioner, choose_partition
 from .pending_record import PendingRecord
@@ -72,6 +73,7 @@ class Admission:
         overflow: OverflowQueue | None = None,
         *,
         max_block: float,
+        calls: CallMetrics | None = None,
     ) -> None:
         """``overflow`` None: all records wait for room."""
         self._loop = loop
@@ -81,6 +83,7 @@ class Admission:
         self._partitioner = partitioner
         self._max_block = max_block
         self._overflow = overflow
+        self._calls = CallMetrics(loop.time()) if calls is None else calls
         self.on_refusal: Callable[[KafkaError], object] = lambda _: None
         """Called with the error of a record that waited and is refused, except for its user's own errors."""
         self.on_use: Callable[[TopicState, float], object] | None = None
@@ -121,6 +124,8 @@ class Admission:
         record.deadline = min(now + self._max_block, record.own_deadline)
         self._by_deadline[record] = None
         state = self._queue_for(record, now)
+        if (record.partition or 0) >= state.partition_count:
+            record.metadata_since = now
         if state.waiting is None and record.topic in self._metadata.cluster.unauthorized_topics:
             # The right may have been granted since: the record is refused by a new answer only.
             state.wait_beyond = self._metadata.request_update_for_topic(record.topic)
@@ -134,6 +139,7 @@ class Admission:
         topic, partition = record.topic, record.partition
         state = self.topics.get(topic)
         if state is not None and state.waiting is None and (partition or 0) < state.partition_count:
+            self._calls.record_exhausted(self._loop.time())
             return self._appender.buffer_exhausted_error(topic, UNKNOWN_PARTITION if partition is None else partition)
         return MetadataNotReadyError(
             f"topic {topic!r}: send_nowait() cannot wait for metadata: await producer.partitions_for({topic!r}) first",
@@ -167,6 +173,10 @@ class Admission:
     def settled(self, record: PendingRecord) -> None:
         """``record`` waits no longer."""
         self._by_deadline.pop(record, None)
+        if record.room_since is not None:
+            now = self._loop.time()
+            self._calls.record_wait_for_room(now - record.room_since, now)
+            record.room_since = None
 
     @property
     def waiting(self) -> int:
@@ -214,6 +224,7 @@ class Admission:
             self.expire_early(record)
         elif not record.done():
             error = self._timeout_error(record)
+            self._note_exhaustion(error)
             record.refuse(error)
             self.on_refusal(error)
             self._drop(record)
@@ -223,6 +234,7 @@ class Admission:
         """The time that its call gave ``record`` is over."""
         if not record.done():
             cause = self._timeout_error(record, "the time of the call (delivery_timeout_ms, or deadline())")
+            self._note_exhaustion(cause)
             error = DeliveryTimeoutError(str(cause), topic=record.topic, partition=cause.partition)
             error.__cause__ = cause
             self.refuse(record, error)
@@ -377,9 +389,13 @@ class Admission:
             return True
         if record.partition is not None and record.partition >= state.partition_count:
             return self._move_aside(state, record, now)
+        if record.metadata_since is not None:
+            self._calls.record_time("metadata-wait", now - record.metadata_since)
+            record.metadata_since = None
         try:
             self._append(record, now)
         except BaseException as error:  # of a user's partitioner; it is raised where the record is awaited
+            self._note_exhaustion(error)
             record.refuse(error)
             if isinstance(error, BufferExhaustedError):
                 self.on_refusal(error)
@@ -396,7 +412,12 @@ class Admission:
             delivery = self._appender.append_or_wait(record, now, cluster)
         else:
             delivery = self._overflow.append(record, now, cluster)
-        if delivery is not None:
+        self._appended_or_in_line(record, delivery, now)
+
+    def _appended_or_in_line(self, record: PendingRecord, delivery: Delivery | None, now: float) -> None:
+        if delivery is None:
+            record.room_since = now
+        else:
             record.accept(delivery)
 
     def _choose_partition(self, record: PendingRecord) -> None:
@@ -450,6 +471,10 @@ class Admission:
         return MetadataTimeoutError(
             f"topic {topic!r}: no metadata within {limit}: {self._metadata.describe_failure(topic)}", topic=topic
         )
+
+    def _note_exhaustion(self, error: BaseException) -> None:
+        if isinstance(error, BufferExhaustedError):
+            self._calls.record_exhausted(self._loop.time())
 
     def _drop(self, record: PendingRecord) -> None:
         """A settled record leaves its queue or the line for room; the records after it move up."""

@@ -87,6 +87,9 @@ class PendingRecord(asyncio.Future[Delivery]):
         # Its wait
         self.is_serialized = True
         self.deadline = 0.0
+        # Since when it waits for its topic's metadata, and for room; None when it does not
+        self.metadata_since: float | None = None
+        self.room_since: float | None = None
         # When the time that its call gave it is over, in loop time
         self.own_deadline = math.inf
         # The policy for it without room, where its call has given one; else its topic's holds

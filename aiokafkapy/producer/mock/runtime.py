@@ -38,6 +38,7 @@ from ..intake.partitioners import Partitioner
 from ..intake.pending_record import PendingRecord
 from ..intake.record_deadlines import Accepted, RecordDeadlines, accepted_of, places_of
 from ..intake.record_intake import RecordIntake
+from ..metrics import CallMetrics
 from ..records import ProducerRecord
 from ..transactional.group_offsets import GroupMetadata, OffsetToCommit
 from ..transactional.transactions import Transactions
@@ -168,6 +169,7 @@ class MockRuntime:
         self.is_bound = True
         self.crash = None
         self.max_block = config.max_block_ms / 1000
+        self.calls = CallMetrics(loop.time())
         self.failures = failures
         self.log = log
         self._topics = topics

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...client.transport.traffic_counts import TrafficCounts, traffic_metrics
 from ...observability.observer import Observer, RequestDone, RequestSent
-from ..metrics import Window
+from ...observability.window import Window
 
 __all__ = ["NodeMetrics"]
 
@@ -29,10 +30,7 @@ class NodeMetrics(Observer):
         if event.node_id < 0:
             return
         now = self._clock()
-        node = self._node(event.node_id, now)
-        node.requests += 1
-        node.bytes_out += event.size
-        node.request_size.record(event.size, now)
+        self._node(event.node_id, now).traffic.record_request(event.size, now)
 
     def request_done(self, event: RequestDone) -> None:
         """Count bytes and answers that come in; a request without an answer has no latency."""
@@ -40,9 +38,7 @@ class NodeMetrics(Observer):
             return
         now = self._clock()
         node = self._node(event.node_id, now)
-        node.responses += 1
-        node.bytes_in += event.response_size
-        node.response_size.record(event.response_size, now)
+        node.traffic.record_response(event.response_size, now)
         node.latency.record(event.seconds * 1000, now)
 
     def snapshot(self, now: float) -> dict[int, dict[str, float]]:
@@ -61,29 +57,15 @@ class NodeMetrics(Observer):
 class _Node:
     """The numbers of one node."""
 
-    __slots__ = ("bytes_in", "bytes_out", "latency", "request_size", "requests", "response_size", "responses")
+    __slots__ = ("latency", "traffic")
 
     def __init__(self, now: float) -> None:
-        self.requests = 0
-        self.responses = 0
-        self.bytes_out = 0
-        self.bytes_in = 0
-        self.request_size = Window(now)
-        self.response_size = Window(now)
+        self.traffic = TrafficCounts(now)
         self.latency = Window(now)
 
     def snapshot(self, now: float) -> dict[str, float]:
         return {
-            "request-rate": self.request_size.event_rate(now),
-            "request-total": self.requests,
-            "request-size-avg": self.request_size.average(now),
-            "request-size-max": self.request_size.maximum(now),
-            "outgoing-byte-rate": self.request_size.rate(now),
-            "outgoing-byte-total": self.bytes_out,
-            "response-rate": self.response_size.event_rate(now),
-            "response-total": self.responses,
-            "incoming-byte-rate": self.response_size.rate(now),
-            "incoming-byte-total": self.bytes_in,
+            **traffic_metrics([self.traffic], now),
             "request-latency-avg": self.latency.average(now),
             "request-latency-max": self.latency.maximum(now),
         }

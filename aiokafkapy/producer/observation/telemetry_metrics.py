@@ -24,9 +24,15 @@ _OURS: Final = frozenset(
         "loop-lag-avg",
         "loop-lag-max",
         "observer-error-total",
+        "produce-request-total",
+        "record-drop-total",
+        "record-spool-refuse-total",
+        "record-spool-replay-total",
+        "record-spool-total",
         "records-accepted-total",
         "records-delivered-total",
-        "request-total",
+        "spool-bytes",
+        "spool-records",
     }
 )
 """Of ``metrics()``: Kafka's producer has no metric of this name, or means something else by it."""

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ...observability.observer import BatchDone, Observer
-from ..metrics import Window
+from ...observability.window import Window
 
 __all__ = ["OTHER_TOPICS", "TopicMetrics"]
 

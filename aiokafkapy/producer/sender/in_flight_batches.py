@@ -315,7 +315,7 @@ class InFlightBatches:
 
     def _split(self, batch: ProducerBatch, now: float) -> None:
         topic, partition = batch.topic_partition
-        self._metrics.batch_splits += 1
+        self._metrics.record_split(now)
         _logger.info("produce.split", topic=topic, partition=partition, records=batch.record_count)
         self._accumulator.split_and_reenqueue(batch)
 

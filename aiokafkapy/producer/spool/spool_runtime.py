@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..deliveries.outcome_teller import OutcomeTeller
     from ..intake.overflow import Overflow
     from ..intake.partitioners import Partitioner
+    from ..metrics import CallMetrics
     from ..producer_metadata import ProducerMetadata
 
 __all__ = ["SpoolRuntime"]
@@ -31,6 +32,7 @@ class SpoolRuntime(IntakeRuntime, Protocol):
     teller: OutcomeTeller
     overflow: Overflow
     partitioner: Partitioner
+    calls: CallMetrics
 
     async def metadata_change(self, deadline: float) -> bool:
         """Wait for the next outcome of a metadata request; False when the deadline came first."""

@@ -52,6 +52,7 @@ class SpoolingAdmission(Admission):
             runtime.teller,
             runtime.overflow,
             max_block=runtime.max_block,
+            calls=runtime.calls,
         )
         self._policies = runtime.overflow
         self._accumulator = runtime.accumulator
@@ -111,6 +112,7 @@ class SpoolingAdmission(Admission):
         """As ``Admission.why_not_at_once``, also of a spool that is full."""
         state = self.topics.get(record.topic)
         if self._spool.has(record.topic) and state is not None and not self._is_astray(record):
+            self._calls.record_exhausted(self._loop.time())
             return self._full_error(record, "older records of it wait" if state.waiting else self._spool.why_full())
         return super().why_not_at_once(record)
 
@@ -232,8 +234,7 @@ class SpoolingAdmission(Admission):
             delivery = self._overflowing(record, now)
         if delivery is None:
             delivery = self._appender.append_or_wait(record, now, self._metadata.cluster)
-        if delivery is not None:
-            record.accept(delivery)
+        self._appended_or_in_line(record, delivery, now)
 
     def _appended(self, record: PendingRecord, now: float) -> Delivery | None:
         """Into a batch; None without room."""

@@ -28,7 +28,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from ...common import TopicPartition
@@ -49,6 +49,7 @@ from .group_offsets import GroupMetadata, OffsetToCommit
 from .transaction_requests import TransactionRequests
 
 if TYPE_CHECKING:
+    from ..metrics import TimedCall
     from .transactions_runtime import TransactionsRuntime
 
 __all__ = ["Transactions"]
@@ -90,11 +91,13 @@ class Transactions:
     async def initialize(self) -> None:
         """Take the transactional id, within ``max_block_ms``."""
         self._transaction.initialize()
-        try:
-            kept = await self._requests.init_producer_id(self._runtime.max_block, keeps_prepared=self._keeps_prepared)
-        except KafkaError as error:
-            self._transaction.fail(error)
-            raise
+        with self._timed("txn-init"):
+            try:
+                limit = self._runtime.max_block
+                kept = await self._requests.init_producer_id(limit, keeps_prepared=self._keeps_prepared)
+            except KafkaError as error:
+                self._transaction.fail(error)
+                raise
         self._transaction.initialized(kept)
 
     @property
@@ -131,12 +134,13 @@ class Transactions:
 
     async def begin(self) -> None:
         """Open a transaction; waits for the end of the one before, and asks again for a commit without an answer."""
-        await self.settled()
-        if self._transaction.state is _S.COMMITTING_TRANSACTION:
-            await self.commit()
-        elif self._transaction.state is _S.ABORTING_TRANSACTION:
-            await self.abort()
-        self._transaction.begin()
+        with self._timed("txn-begin"):
+            await self.settled()
+            if self._transaction.state is _S.COMMITTING_TRANSACTION:
+                await self.commit()
+            elif self._transaction.state is _S.ABORTING_TRANSACTION:
+                await self.abort()
+            self._transaction.begin()
         self.was_committed = False
         self._hold_records()
         self._intake.open_gate()
@@ -153,9 +157,10 @@ class Transactions:
             raise transaction.why_no_record()
         self._intake.shut_gate()
         try:
-            await self._runtime.flush(math.inf)
-            await self._offsets_sent()
-            transaction.prepare(self._requests.identity)
+            with self._timed("txn-prepare"):
+                await self._runtime.flush(math.inf)
+                await self._offsets_sent()
+                transaction.prepare(self._requests.identity)
         finally:
             if transaction.is_open:
                 self._intake.reopen_gate()
@@ -176,26 +181,29 @@ class Transactions:
 
     async def commit(self) -> None:
         """Wait for the outcome of every record, and commit."""
-        await self.settled()
-        self._transaction.start_commit()
-        self._intake.shut_gate()
-        await self._to_its_end(self._commit())
+        with self._timed("txn-commit"):
+            await self.settled()
+            self._transaction.start_commit()
+            self._intake.shut_gate()
+            await self._to_its_end(self._commit())
 
     async def commit_and_begin(self) -> None:
         """Commit, and open the next transaction at once, whose records are sent when the commit is known."""
-        await self.settled()
-        self._intake.usable_runtime()
-        self._transaction.check_open("commit_and_begin_transaction()")
-        await self._to_its_end(self._commit_and_begin())
+        with self._timed("txn-commit"):
+            await self.settled()
+            self._intake.usable_runtime()
+            self._transaction.check_open("commit_and_begin_transaction()")
+            await self._to_its_end(self._commit_and_begin())
 
     async def abort(self) -> None:
         """Drop unsent records, wait for those in flight, and abort. Does nothing when no transaction is open."""
-        await self.settled()
-        if self._transaction.state is _S.READY:
-            return
-        self._transaction.start_abort()
-        self._intake.shut_gate()
-        await self._to_its_end(self._abort())
+        with self._timed("txn-abort"):
+            await self.settled()
+            if self._transaction.state is _S.READY:
+                return
+            self._transaction.start_abort()
+            self._intake.shut_gate()
+            await self._to_its_end(self._abort())
 
     async def send_offsets(self, offsets: Mapping[TopicPartition, OffsetToCommit], group: GroupMetadata) -> None:
         """Commit a consumer group's offsets with the transaction."""
@@ -204,29 +212,8 @@ class Transactions:
             raise transaction.why_no_record()
         if not offsets:
             return
-        work = self._send_offsets(offsets, group)
-        task = self._runtime.loop.create_task(work, name="aiokafkapy-transaction-offsets")
-        self._offsets.add(task)
-        task.add_done_callback(self._on_offsets_done)
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError:
-            if task.cancel():  # else it had its outcome
-                transaction.fail(
-                    TransactionAbortableError(
-                        "send_offsets_to_transaction() was cancelled before its answer came: it is unknown "
-                        "whether the offsets were added, so the transaction can only be aborted"
-                    )
-                )
-            raise
-        if task.cancelled():
-            if not self._runtime.is_usable_here:
-                raise ProducerClosedError("the producer was closed before the offsets were added to the transaction")
-            error = TransactionAbortedError("the transaction was aborted before the offsets were added to it")
-            if transaction.takes_partitions:  # somebody else has cancelled the task
-                transaction.fail(error)
-            raise error
-        task.result()
+        with self._timed("txn-send-offsets"):
+            await self._offsets_added(offsets, group)
 
     async def close(self, deadline: float) -> None:
         """Abort an open transaction, until ``deadline`` (loop time); the broker's time-out aborts it otherwise."""
@@ -255,6 +242,10 @@ class Transactions:
             await asyncio.wait([self._ending])
 
     # internals
+
+    def _timed(self, call: TimedCall) -> AbstractContextManager[None]:
+        """Count the block's time for Kafka's metric of the call."""
+        return self._runtime.calls.timed(call, self._runtime.now)
 
     async def _to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._ending = self._runtime.loop.create_task(work, name="aiokafkapy-transaction-end")
@@ -369,6 +360,33 @@ class Transactions:
         # Another attempt asks for the epoch only: the one that has ended it may be out of date.
         transaction.ended_at_broker()
         return False
+
+    async def _offsets_added(self, offsets: Mapping[TopicPartition, OffsetToCommit], group: GroupMetadata) -> None:
+        """In a task of its own, for an abort calls it off."""
+        transaction = self._transaction
+        work = self._send_offsets(offsets, group)
+        task = self._runtime.loop.create_task(work, name="aiokafkapy-transaction-offsets")
+        self._offsets.add(task)
+        task.add_done_callback(self._on_offsets_done)
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            if task.cancel():  # else it had its outcome
+                transaction.fail(
+                    TransactionAbortableError(
+                        "send_offsets_to_transaction() was cancelled before its answer came: it is unknown "
+                        "whether the offsets were added, so the transaction can only be aborted"
+                    )
+                )
+            raise
+        if task.cancelled():
+            if not self._runtime.is_usable_here:
+                raise ProducerClosedError("the producer was closed before the offsets were added to the transaction")
+            error = TransactionAbortedError("the transaction was aborted before the offsets were added to it")
+            if transaction.takes_partitions:  # somebody else has cancelled the task
+                transaction.fail(error)
+            raise error
+        task.result()
 
     async def _send_offsets(self, offsets: Mapping[TopicPartition, OffsetToCommit], group: GroupMetadata) -> None:
         transaction, timeout = self._transaction, self._runtime.max_block

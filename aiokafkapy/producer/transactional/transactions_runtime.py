@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ..accumulator.incomplete_batches import Flush
     from ..intake.pending_record import PendingRecord
+    from ..metrics import CallMetrics
     from ..sender.sender import Sender
 
 __all__ = ["TransactionsRuntime"]
@@ -25,6 +26,7 @@ class TransactionsRuntime(IntakeRuntime, Protocol):
     """One life of a producer, as its transactions see it."""
 
     sender: Sender
+    calls: CallMetrics
 
     @property
     def is_usable_here(self) -> bool:

@@ -393,6 +393,55 @@ class TestRefused:
         await under_test.started()
 
 
+class TestCounts:
+    """Kafka's metrics of authentications."""
+
+    async def test_an_authentication_counts_when_it_succeeds(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        SaslServer(cluster[1])
+        under_test = await make_sasl_client(make_client, Mechanism()).connected(1)
+        counts = under_test.client.connection_counts
+        assert counts.authenticated.total == counts.created.total > 0
+        assert (counts.authentication_failed.total, counts.reauthenticated.total) == (0, 0)
+
+    async def test_one_that_the_broker_refuses_has_failed_and_one_that_is_lost_has_not(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        server = SaslServer(cluster[1])
+        mechanism = Mechanism()
+        mechanism.is_ready.clear()
+        under_test = make_sasl_client(make_client, mechanism)
+        await under_test.loop.settle()
+        counts = under_test.client.connection_counts
+        cluster[1].transport.lose()
+        await under_test.loop.advance(0.2)
+        assert (counts.authenticated.total, counts.authentication_failed.total) == (0, 0)
+        server.refuses = "wrong password"
+        mechanism.is_ready.set()
+        await under_test.loop.settle()
+        assert (counts.authenticated.total, counts.authentication_failed.total) == (0, 1)
+
+    async def test_renewals_are_counted_apart_with_their_time(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        SaslServer(cluster[1])
+        server = SaslServer(cluster[2], lifetime_ms=10_000)
+        mechanism = Mechanism()
+        under_test = await make_sasl_client(make_client, mechanism).connected(2)
+        counts = under_test.client.connection_counts
+        first = counts.authenticated.total
+        mechanism.is_ready.clear()
+        await under_test.loop.advance(9.6)
+        mechanism.is_ready.set()
+        await under_test.loop.settle()
+        assert (counts.authenticated.total, counts.reauthenticated.total) == (first, 1)
+        assert 99 <= counts.reauthentication_time.maximum(under_test.now) <= 1_200
+        server.refuses = "no more"
+        await under_test.loop.advance(9.6)
+        assert (counts.reauthentication_failed.total, counts.authentication_failed.total) == (1, 0)
+
+
 class TestRenewal:
     async def test_a_session_is_renewed_in_the_last_part_of_its_life(
         self, make_client: MakeClient, cluster: FakeCluster

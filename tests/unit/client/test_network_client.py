@@ -241,6 +241,19 @@ class TestResponses:
         assert response.latency == pytest.approx(0.5)
         assert response.version == cluster[1].pending[0].header.api_version
 
+    async def test_answers_are_counted_with_the_bytes_of_their_size(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        under_test = await make_client().connected(1)
+        traffic = under_test.client.traffic
+        requests, responses, bytes_in = traffic.requests, traffic.responses, traffic.bytes_in
+        assert requests == responses > 0, "the client's own count"
+        send(under_test)
+        frame = cluster[1].pending[0].frame()
+        cluster[1].transports[-1].receive(frame)
+        assert (traffic.requests, traffic.responses) == (requests + 1, responses + 1)
+        assert traffic.bytes_in == bytes_in + len(frame)
+
     @pytest.mark.parametrize("piece", [1, 3, 7])
     async def test_fragments_of_any_size_are_put_together(
         self, make_client: MakeClient, cluster: FakeCluster, piece: int

@@ -79,6 +79,15 @@ async def test_a_request_is_one_write_with_header_and_body(setting: Setting) -> 
     assert setting.loop.armed == [setting.loop.time() + 30]
 
 
+async def test_requests_are_counted_with_all_their_bytes(setting: Setting) -> None:
+    setting.write()
+    setting.write(encode=lambda *_: [bytearray(8), memoryview(b"123"), b"4"])
+    traffic = setting.pipeline.traffic
+    assert (traffic.requests, traffic.responses) == (2, 0)
+    assert traffic.bytes_out == sum(map(len, setting.connection.writes))
+    assert traffic.sent.maximum(setting.loop.time()) == len(setting.connection.writes[0])
+
+
 async def test_correlation_ids_count_up_and_start_again_before_they_overflow(setting: Setting) -> None:
     setting.pipeline._correlation_id = 2**31 - 3
     for _ in range(4):

@@ -11,7 +11,7 @@ from aiokafkapy.demo.report import Load, Report, percentile_ms, render
 def make_report(*, passed: bool = True) -> Report:
     report = Report("embedded broker with 3 nodes", "flights", 1_000)
     report.http = Load(200, 2.0, clients=8, http_p50_ms=1.5, http_p99_ms=4.0, send_p50_ms=0.5, send_p99_ms=2.0)
-    report.http.take_metrics({"batch-total": 150.0, "request-total": 90.0, "byte-total": 80_000.0})
+    report.http.take_metrics({"batch-total": 150.0, "produce-request-total": 90.0, "byte-total": 80_000.0})
     report.direct = Load(800, 0.5)
     report.read_back = Load(1_000, 0.1)
     report.checks = [Check("none twice", passed, "0 twice")]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +34,24 @@ async def test_every_metric_of_a_producer_is_in_the_table_or_left_out(kafka_prod
     assert {each.kafka for each in MEASUREMENTS} - OF_STATISTICS == names - LEFT_OUT
     assert names >= LEFT_OUT
     assert len({each.name for each in MEASUREMENTS}) == len(MEASUREMENTS)
+
+
+async def test_every_metric_of_a_producer_is_in_the_documentation(kafka_producer: KafkaProducer) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
+    rows = page[page.index("## Names") : page.index("## Prometheus")]
+    told = set()
+    for first, ends in re.findall(r"`([a-z-]+)`((?:, `-[a-z]+`)*)", rows):
+        told |= {first, *(first.rpartition("-")[0] + end for end in re.findall(r"-[a-z]+", ends))}
+    assert {name for name in kafka_producer.metrics() if not name.startswith("error-total.")} - told == set()
+
+
+async def test_times_since_the_start_are_seconds(kafka_producer: KafkaProducer) -> None:
+    await kafka_producer.send("t", b"v")
+    await kafka_producer.flush()
+    metrics, values = kafka_producer.metrics(), snapshot_of(kafka_producer).values
+    assert values["metadata_wait_time"] == pytest.approx(metrics["metadata-wait-time-ns-total"] / 1e9)
+    assert values["flush_time"] == pytest.approx(metrics["flush-time-ns-total"] / 1e9)
+    assert metrics["metadata-wait-time-ns-total"] > 0 < metrics["flush-time-ns-total"]
 
 
 async def test_numbers_are_in_seconds_and_bytes(kafka_producer: KafkaProducer) -> None:

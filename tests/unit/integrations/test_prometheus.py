@@ -106,7 +106,7 @@ async def test_producers_of_one_client_id_make_one_series(kafka_broker: DevBroke
 async def test_a_scrape_reads_each_producer_once_and_makes_a_few_dozen_samples(
     kafka_producer: KafkaProducer, registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cost of a scrape, by count: some 40 samples, of one reading, are a fraction of a millisecond."""
+    """The cost of a scrape, by count: some 70 samples, of one reading, are less than a millisecond."""
     watch(kafka_producer, registry)
     calls = []
     profiled = sys.getprofile()
@@ -115,7 +115,7 @@ async def test_a_scrape_reads_each_producer_once_and_makes_a_few_dozen_samples(
         families = list(registry.collect())
     finally:
         sys.setprofile(profiled)
-    assert sum(len(family.samples) for family in families) < 50
+    assert sum(len(family.samples) for family in families) < 75
     assert len(calls) < 3000  # 0.1 µs to 0.3 µs each
 
 

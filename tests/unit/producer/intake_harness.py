@@ -11,6 +11,7 @@ from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.intake.admission import Admission
 from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
 from aiokafkapy.producer.intake.record_intake import RecordIntake
+from aiokafkapy.producer.metrics import CallMetrics
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 
 from .sender_fakes import cluster_of
@@ -29,8 +30,14 @@ class IntakeRuntime:
         self.metadata.cluster = cluster_of({"orders": [-1] * 6})
         self.metadata.add("orders", self.now())
         self.accumulator = RecordAccumulator(ProducerConfig(bootstrap_servers="h:1", **options))
+        self.calls = CallMetrics(self.now())
         self.admission = Admission(
-            self.loop, self.metadata, self.accumulator, partitioner or DefaultPartitioner(), max_block=1.0
+            self.loop,
+            self.metadata,
+            self.accumulator,
+            partitioner or DefaultPartitioner(),
+            max_block=1.0,
+            calls=self.calls,
         )
         self.accumulator.on_room = self.admission.on_room
         self.topics = self.admission.topics

@@ -12,7 +12,7 @@ from aiokafkapy.producer.deliveries.outcome_teller import OutcomeTeller
 from aiokafkapy.producer.intake.overflow import Overflow
 from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
 from aiokafkapy.producer.intake.pending_record import PendingRecord
-from aiokafkapy.producer.metrics import SenderMetrics
+from aiokafkapy.producer.metrics import CallMetrics, SenderMetrics
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.producer.spool.spool import Spool
 from aiokafkapy.producer.spool.spool_runtime import SpoolRuntime
@@ -39,6 +39,7 @@ class Harness:
         self.accumulator = RecordAccumulator(self.config)
         self.spool = Spool(self.config, self.loop, self.teller)
         self.overflow = Overflow(self.config, self.accumulator, SenderMetrics(self.loop.time()))
+        self.calls = CallMetrics(self.loop.time())
         self.partitioner: Any = DefaultPartitioner()
         self.admission = SpoolingAdmission(cast(SpoolRuntime, self), self.spool, lambda: self.is_connected)
         self.accumulator.on_room = self.admission.on_room

@@ -28,7 +28,7 @@ async def runtime() -> IntakeRuntime:
 
 def waits_of(runtime: IntakeRuntime, max_block_ms: int = 60_000) -> MetadataWaits:
     config = ProducerConfig(bootstrap_servers="h:1", max_block_ms=max_block_ms)
-    return MetadataWaits(config, runtime.metadata, runtime.admission, runtime.loop)
+    return MetadataWaits(config, runtime.metadata, runtime.admission, runtime.loop, runtime.calls)
 
 
 def new_record(runtime: IntakeRuntime, topic: str) -> PendingRecord:
@@ -52,6 +52,7 @@ async def test_a_new_topic_is_waited_for_over_answers_that_do_not_have_it(runtim
     runtime.learn({"new": 2})
     waits.wake()
     assert len(await waiting) == 2
+    assert runtime.calls.snapshot(runtime.now())["metadata-wait-time-ns-total"] > 0
 
 
 async def test_a_topic_that_does_not_come_is_named_with_the_limit_and_not_asked_for_again(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Final
 
 import pytest
 
@@ -50,6 +51,123 @@ async def test_numbers_are_read_off_the_parts(runtime: ProducerRuntime) -> None:
     metrics = metrics_of(runtime)
     assert (metrics["connection-creation-total"], metrics["connection-close-total"]) == (1, 0)
     assert metrics["connection-creation-rate"] == pytest.approx(1 / 30, rel=0.1)
+
+
+JAVA_S: Final = frozenset(
+    [
+        "batch-size-avg",
+        "batch-size-max",
+        "batch-split-rate",
+        "batch-split-total",
+        "buffer-available-bytes",
+        "buffer-exhausted-rate",
+        "buffer-exhausted-total",
+        "buffer-total-bytes",
+        "bufferpool-wait-ratio",
+        "bufferpool-wait-time-ns-total",
+        "compression-rate-avg",
+        "connection-close-rate",
+        "connection-close-total",
+        "connection-count",
+        "connection-creation-rate",
+        "connection-creation-total",
+        "failed-authentication-rate",
+        "failed-authentication-total",
+        "failed-reauthentication-rate",
+        "failed-reauthentication-total",
+        "flush-time-ns-total",
+        "incoming-byte-rate",
+        "incoming-byte-total",
+        "metadata-age",
+        "metadata-wait-time-ns-total",
+        "network-io-rate",
+        "network-io-total",
+        "outgoing-byte-rate",
+        "outgoing-byte-total",
+        "produce-throttle-time-avg",
+        "produce-throttle-time-max",
+        "reauthentication-latency-avg",
+        "reauthentication-latency-max",
+        "record-error-rate",
+        "record-error-total",
+        "record-queue-time-avg",
+        "record-queue-time-max",
+        "record-retry-rate",
+        "record-retry-total",
+        "record-send-rate",
+        "record-send-total",
+        "record-size-avg",
+        "record-size-max",
+        "records-per-request-avg",
+        "request-latency-avg",
+        "request-latency-max",
+        "request-rate",
+        "request-size-avg",
+        "request-size-max",
+        "request-total",
+        "requests-in-flight",
+        "response-rate",
+        "response-total",
+        "successful-authentication-rate",
+        "successful-authentication-total",
+        "successful-reauthentication-rate",
+        "successful-reauthentication-total",
+        "txn-abort-time-ns-total",
+        "txn-begin-time-ns-total",
+        "txn-commit-time-ns-total",
+        "txn-init-time-ns-total",
+        "txn-prepare-time-ns-total",
+        "txn-send-offsets-time-ns-total",
+        "waiting-threads",
+    ]
+)
+"""``producer-metrics`` of Kafka 4.1's ``KafkaProducer.metrics()``, but for those of its selector and its thread."""
+
+
+async def test_the_names_are_java_s_and_ours(runtime: ProducerRuntime) -> None:
+    names = set(metrics_of(runtime))
+    assert names >= JAVA_S
+    assert names - JAVA_S == {
+        "batch-total",
+        "byte-total",
+        "epoch-bump-total",
+        "log-truncation-total",
+        "loop-lag-avg",
+        "loop-lag-max",
+        "observer-error-total",
+        "produce-request-total",
+        "record-drop-total",
+        "record-spool-refuse-total",
+        "record-spool-replay-total",
+        "record-spool-total",
+        "records-accepted-total",
+        "records-delivered-total",
+        "spool-bytes",
+        "spool-records",
+    }
+
+
+async def test_operations_of_the_network_are_requests_and_answers(runtime: ProducerRuntime) -> None:
+    runtime.client.traffic.record_request(100, runtime.now())
+    runtime.client.traffic.record_request(100, runtime.now())
+    runtime.client.traffic.record_response(50, runtime.now())
+    metrics = metrics_of(runtime)
+    assert (metrics["network-io-total"], metrics["request-total"], metrics["incoming-byte-total"]) == (3, 2, 50)
+    assert metrics["network-io-rate"] == pytest.approx(3 / 30, rel=0.1)
+    assert metrics["produce-request-total"] == 0
+
+
+async def test_the_coordinator_s_client_counts_too() -> None:
+    config = ProducerConfig(bootstrap_servers="127.0.0.1:1", transactional_id="x")
+    runtime = ProducerRuntime(config, DefaultPartitioner(), asyncio.get_running_loop())
+    assert runtime.transaction_requests is not None
+    for client in (runtime.client, runtime.transaction_requests.client):
+        client.traffic.record_request(100, runtime.now())
+        client.connection_counts.record_authentication(runtime.now())
+    metrics = metrics_of(runtime)
+    assert (metrics["request-total"], metrics["outgoing-byte-total"], metrics["request-size-avg"]) == (2, 200, 100)
+    assert metrics["successful-authentication-total"] == 2
+    await runtime.close(0.0)
 
 
 async def test_a_quiet_producer_is_healthy_without_a_connection(runtime: ProducerRuntime) -> None:

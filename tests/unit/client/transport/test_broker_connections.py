@@ -11,7 +11,7 @@ from aiokafkapy.client.nodes.connection_states import NodeConnectionState
 from aiokafkapy.client.transport.broker_connections import BrokerConnections
 from aiokafkapy.client.transport.connection import BrokerConnection
 from aiokafkapy.common import Node
-from aiokafkapy.errors import ConfigurationError, KafkaConnectionError, KafkaError
+from aiokafkapy.errors import ConfigurationError, KafkaConnectionError, KafkaError, SslAuthenticationFailedError
 from tests.unit.client.fakes import FakeLoop
 
 NODE = Node(1, "one", 1)
@@ -34,7 +34,7 @@ class Transport:
 class Setting:
     """Sockets, and the owner and connector they talk to."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_authenticated_by_tls: bool = False) -> None:
         self.loop = FakeLoop()
         self.outcome: BaseException | None = None
         self.hangs = False
@@ -50,6 +50,7 @@ class Setting:
             {},
             lambda node_id, error: self.failed.append((node_id, error)),
             lambda address, error: self.unreachable.append((address, str(error))),
+            is_authenticated_by_tls=is_authenticated_by_tls,
         )
 
     async def connect(self, state: Any, protocol_factory: Any, on_address_failure: Any) -> None:
@@ -99,6 +100,25 @@ async def test_connections_are_counted_when_they_are_made_and_when_their_socket_
     setting.outcome = ConnectionRefusedError("no")
     await setting.begin()
     assert counts.created.total == 3, "an attempt is none"
+
+
+async def test_a_tls_handshake_counts_as_an_authentication_where_there_is_no_sasl() -> None:
+    setting = Setting(is_authenticated_by_tls=True)
+    await setting.begin()
+    counts = setting.sockets.counts
+    assert (counts.authenticated.total, counts.authentication_failed.total) == (1, 0)
+    setting.sockets.drop(1)
+    await setting.sockets.wait_closed()
+
+
+async def test_a_refused_tls_handshake_is_a_failed_authentication(setting: Setting) -> None:
+    counts = setting.sockets.counts
+    setting.outcome = SslAuthenticationFailedError("a certificate of another authority")
+    await setting.begin()
+    assert (counts.authenticated.total, counts.authentication_failed.total) == (0, 1)
+    setting.outcome = KafkaConnectionError("went away")
+    await setting.begin()
+    assert counts.authentication_failed.total == 1
 
 
 async def test_a_network_failure_is_reported_and_not_raised(setting: Setting) -> None:

@@ -25,6 +25,7 @@ from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.intake.admission import SLICE, Admission
 from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
 from aiokafkapy.producer.intake.pending_record import PendingRecord
+from aiokafkapy.producer.metrics import CallMetrics
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.testing.clock import VirtualClock
 
@@ -45,7 +46,10 @@ class Harness:
         self.accumulator = RecordAccumulator(ProducerConfig(bootstrap_servers="h:1", **options))
         self.chosen: list[tuple[str, object, object, object, object]] = []
         self.choice: Callable[[], int] = lambda: UNKNOWN_PARTITION
-        self.admission = Admission(self._asyncio_loop, self.metadata, self.accumulator, self, max_block=MAX_BLOCK)
+        self.calls = CallMetrics(self.clock.time())
+        self.admission = Admission(
+            self._asyncio_loop, self.metadata, self.accumulator, self, max_block=MAX_BLOCK, calls=self.calls
+        )
         self.accumulator.on_room = self.admission.on_room
         self.metadata.add_listener(self.admission.on_metadata_update)
         if leaders:
@@ -86,6 +90,11 @@ class Harness:
         oldest.complete(0)
         self.accumulator._queues.queue(oldest.topic_partition).remove(oldest)
         self.accumulator.deallocate(oldest)
+
+    def counted(self, name: str) -> float:
+        """Kafka's metric of this name; a time in seconds."""
+        value = self.calls.snapshot(self.clock.time())[name]
+        return value / 1e9 if "-ns-" in name else value
 
     def appended(self, partition: int = 0, topic: str = "t") -> list[bytes | None]:
         """The values of the batches, in order."""
@@ -312,6 +321,77 @@ class TestRoom:
         assert waiting > 0
         assert harness.admission.close(lambda topic: ProducerClosedError(topic)) == waiting
         assert harness.accumulator.waiting == 0
+
+
+class TestMetrics:
+    """What Kafka's metrics tell of the waits."""
+
+    METADATA = "metadata-wait-time-ns-total"
+    ROOM = "bufferpool-wait-time-ns-total"
+
+    def full(self) -> Harness:
+        harness = Harness({"t": [1]}, buffer_memory=3000, max_request_size=2000, batch_size=1000)
+        harness.enter(b"x" * 1500)
+        return harness
+
+    def test_each_record_s_wait_for_metadata_counts_once_it_is_over(self) -> None:
+        harness = Harness()
+        harness.enter()
+        harness.clock.advance(2)
+        harness.enter()
+        harness.clock.advance(1)
+        assert harness.counted(self.METADATA) == 0
+        harness.learn({"t": [1]})
+        assert harness.counted(self.METADATA) == pytest.approx(4)
+        harness.enter()
+        assert harness.counted(self.METADATA) == pytest.approx(4)
+        assert harness.counted(self.ROOM) == 0
+
+    def test_a_wait_for_metadata_in_vain_does_not_count(self) -> None:
+        harness = Harness()
+        harness.enter()
+        harness.loop.run_until(harness.clock.time() + MAX_BLOCK)
+        assert harness.counted(self.METADATA) == 0
+
+    def test_the_wait_for_a_partition_that_is_missing_counts(self) -> None:
+        harness = Harness({"t": [1]})
+        harness.enter(partition=1)
+        harness.clock.advance(3)
+        harness.learn({"t": [1, 1]})
+        assert harness.counted(self.METADATA) == pytest.approx(3)
+
+    def test_a_wait_for_room_counts_however_it_ends(self) -> None:
+        harness = self.full()
+        granted, cancelled, late = (harness.enter(b"y" * 1900) for _ in range(3))
+        harness.clock.advance(2)
+        assert cancelled.cancel()
+        assert harness.counted(self.ROOM) == pytest.approx(2)
+        harness.clock.advance(3)
+        harness.deliver_oldest()
+        assert granted.done()
+        assert harness.counted(self.ROOM) == pytest.approx(7)
+        assert harness.counted("bufferpool-wait-ratio") == pytest.approx(7 / 35)
+        assert harness.counted("buffer-exhausted-total") == 0
+        harness.loop.run_until(harness.clock.time() + MAX_BLOCK)
+        assert isinstance(late.exception(), BufferExhaustedError)
+        assert harness.counted(self.ROOM) == pytest.approx(7 + MAX_BLOCK)
+        assert harness.counted("buffer-exhausted-total") == 1
+        assert harness.counted(self.METADATA) == 0
+
+    def test_a_record_that_may_not_wait_and_finds_no_room_counts(self) -> None:
+        harness = self.full()
+        assert isinstance(harness.admission.why_not_at_once(harness.record()), BufferExhaustedError)
+        assert harness.counted("buffer-exhausted-total") == 1
+        assert isinstance(harness.admission.why_not_at_once(harness.record(topic="new")), KafkaError)
+        assert harness.counted("buffer-exhausted-total") == 1
+
+    def test_a_record_whose_own_time_is_over_without_room_counts(self) -> None:
+        harness = self.full()
+        record = harness.enter(b"y" * 1900)
+        record.own_deadline = record.deadline
+        harness.admission.expire_early(record)
+        assert record.exception() is not None
+        assert harness.counted("buffer-exhausted-total") == 1
 
 
 class TestGivingUp:

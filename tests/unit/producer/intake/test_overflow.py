@@ -15,7 +15,7 @@ from aiokafkapy.producer.intake.overflow import Overflow
 from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
 from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.intake.record_sender import admitted_at_once
-from aiokafkapy.producer.metrics import SenderMetrics
+from aiokafkapy.producer.metrics import CallMetrics, SenderMetrics
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.testing.clock import VirtualClock
 
@@ -34,8 +34,15 @@ class Harness:
         self.metadata.cluster = cluster_of({"t": [1], "u": [1]})
         self.metrics = SenderMetrics(loop.time())
         self.overflow = Overflow(config, self.accumulator, self.metrics)
+        self.calls = CallMetrics(loop.time())
         self.admission = Admission(
-            loop, self.metadata, self.accumulator, DefaultPartitioner(), max_block=60.0, overflow=self.overflow
+            loop,
+            self.metadata,
+            self.accumulator,
+            DefaultPartitioner(),
+            max_block=60.0,
+            overflow=self.overflow,
+            calls=self.calls,
         )
         self.accumulator.on_room = self.admission.on_room
         self.refused: list[KafkaError] = []
@@ -74,6 +81,7 @@ def test_raise_refuses_at_once_and_says_which_bound_it_was() -> None:
     refused = harness.enter()
     error = error_of(refused)
     assert isinstance(error, BufferExhaustedError)
+    assert harness.calls.records_exhausted == 1
     assert "buffer_records is full (4 of 4 records" in str(error)
     assert harness.refused == [error]  # a transaction would miss it
     assert all(map(is_kept, kept))

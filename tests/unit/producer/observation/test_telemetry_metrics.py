@@ -15,6 +15,17 @@ def test_names_are_those_of_the_kip() -> None:
     ]
 
 
+def test_a_name_is_ours_exactly_where_java_has_none() -> None:
+    names = {"request-total", "txn-commit-time-ns-total", "produce-request-total", "record-drop-total", "spool-bytes"}
+    assert {point.name for point in telemetry_points(dict.fromkeys(names, 1.0), {}, {})} == {
+        "org.apache.kafka.producer.request.total",
+        "org.apache.kafka.producer.txn.commit.time.ns.total",
+        "aiokafkapy.producer.produce.request.total",
+        "aiokafkapy.producer.record.drop.total",
+        "aiokafkapy.producer.spool.bytes",
+    }
+
+
 def test_metrics_that_kafka_does_not_have_are_under_our_own_name() -> None:
     nodes = {1: {"requests-in-flight-limit": 3.0}}
     points = telemetry_points({"loop-lag-max": 4.0, "error-total.NetworkError": 2}, nodes, {})

@@ -203,7 +203,7 @@ class TestAnswers:
         harness.append(b"x" * 50)
         harness.answer(harness.send())
         found = harness.sender._metrics.snapshot(harness.now)
-        assert found["request-total"] == 1
+        assert found["produce-request-total"] == 1
         assert found["record-send-total"] == 1
         assert found["batch-size-avg"] > 50
         assert found["compression-rate-avg"] == 1

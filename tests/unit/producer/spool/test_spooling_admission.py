@@ -216,7 +216,10 @@ async def test_a_full_spool_is_waited_for_and_said(tmp_path: Path) -> None:
     assert "older records of it wait" in str(harness.admission.why_not_at_once(harness.record()))
     with pytest.raises(BufferExhaustedError, match=r"max_block_ms=200: spool_max_bytes is full \(\d+ of 1000 bytes"):
         await full[0]
+    refused = harness.calls.records_exhausted
+    assert refused >= 1
     assert "spool_max_bytes is full" in str(harness.admission.why_not_at_once(harness.record()))
+    assert harness.calls.records_exhausted == refused + 1
     last = harness.enter(bytes(200))
     await harness.on_disk()  # the topic is free
     harness.deliver_all()

@@ -16,6 +16,7 @@ from aiokafkapy.errors import BrokerError, KafkaError
 from aiokafkapy.producer.identity.transaction import PreparedTxnState, Transaction
 from aiokafkapy.producer.identity.transaction_manager import TransactionManager
 from aiokafkapy.producer.intake.record_intake import RecordIntake
+from aiokafkapy.producer.metrics import CallMetrics
 from aiokafkapy.producer.transactional.group_offsets import GroupMetadata, OffsetToCommit
 from aiokafkapy.producer.transactional.transaction_requests import TransactionRequests
 from aiokafkapy.producer.transactional.transactions import Transactions
@@ -84,6 +85,8 @@ class World:
                 transaction_two_phase_commit_enable=two_phases, transaction_keep_prepared=keeps_prepared
             ),
             loop=self.loop,
+            now=self.loop.time,
+            calls=CallMetrics(self.loop.time()),
             max_block=60.0,
             is_usable_here=True,
             flush=lambda deadline: self._call("flush"),

@@ -939,3 +939,71 @@ class TestPartitionsAtAnEnd:
         await world.transactions.abort()
         assert world.adding.cancelled()
         assert world.log == ["shut", "abort_undrained", "flush", "abort", "init"]
+
+
+def seconds(world: World) -> dict[str, float]:
+    """The metrics of transactions that are not zero, by the middle of their names."""
+    found = world.runtime.calls.snapshot(world.loop.time())
+    times = {name.removeprefix("txn-").removesuffix("-time-ns-total"): value / 1e9 for name, value in found.items()}
+    return {name: value for name, value in times.items() if f"txn-{name}-time-ns-total" in found and value}
+
+
+def slow(world: World, call: str, delay: float) -> None:
+    """The next call of this name takes so long."""
+    answer = world.loop.create_future()
+    world.will(call, answer)
+    world.loop.call_later(delay, answer.set_result, None)
+
+
+class TestMetrics:
+    """Kafka's times of the calls."""
+
+    @on_virtual_time
+    async def test_each_call_has_its_time(self) -> None:
+        world = World()
+        slow(world, "init", 1)
+        await world.transactions.initialize()
+        await world.transactions.begin()
+        world.transaction.partitions.add(A)
+        slow(world, "offsets g", 2)
+        await world.transactions.send_offsets(OFFSETS, GroupMetadata("g"))
+        slow(world, "flush", 3)
+        await world.transactions.commit()
+        assert seconds(world) == pytest.approx({"init": 1, "send-offsets": 2, "commit": 3})
+        await world.transactions.begin()
+        slow(world, "flush", 4)
+        await world.transactions.abort()
+        assert seconds(world) == pytest.approx({"init": 1, "send-offsets": 2, "commit": 3, "abort": 4})
+
+    @on_virtual_time
+    async def test_a_commit_with_the_next_transaction_s_begin_is_a_commit(self) -> None:
+        world = await World().begun(A)
+        slow(world, "admitted r", 2)
+        world.waiting.append("r")
+        await world.transactions.commit_and_begin()
+        assert seconds(world) == pytest.approx({"commit": 2})
+
+    @on_virtual_time
+    async def test_a_begin_that_waits_for_the_end_before_has_that_time(self) -> None:
+        world = await World().begun(A)
+        slow(world, "flush", 5)
+        ending = asyncio.create_task(world.transactions.commit())
+        await settle()
+        await world.transactions.begin()
+        await ending
+        assert seconds(world) == pytest.approx({"begin": 5, "commit": 5})
+
+    @on_virtual_time
+    async def test_preparing_has_its_time(self) -> None:
+        world = await World(two_phases=True).begun(A)
+        slow(world, "flush", 6)
+        await world.transactions.prepare()
+        assert seconds(world) == pytest.approx({"prepare": 6})
+
+    @on_virtual_time
+    async def test_a_call_that_fails_has_none(self) -> None:
+        world = await World().begun(A)
+        world.will("flush", KafkaTimeoutError("late"))
+        with pytest.raises(KafkaTimeoutError):
+            await world.transactions.commit()
+        assert seconds(world) == {}
