@@ -150,7 +150,7 @@ MEASUREMENTS: Final[tuple[Measurement, ...]] = (
     _gauge("spool-bytes", "spool_size", "Bytes of the spool.", "bytes", merge="sum"),
     _gauge("waiting-threads", "waiting_sends", "Calls that wait for their record to be accepted.", merge="sum"),
     _gauge("requests-in-flight", "requests_in_flight", "Requests without an answer yet.", merge="sum"),
-    _gauge("connection-count", "connections", "Brokers that have a connection.", merge="sum"),
+    _gauge("connection-count", "connections", "Open connections to brokers.", merge="sum"),
     _gauge("metadata-age", "metadata_age", "Time since the cluster's metadata was last learned.", "seconds"),
     # Of the producer's health and statistics: Kafka has no names for them.
     _gauge("pending-records", "pending_records", "Accepted records without an outcome yet.", merge="sum"),

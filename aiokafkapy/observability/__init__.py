@@ -2,8 +2,9 @@
 
 Turns an event's name and fields into a log line. ``events`` has the loggers, ``rate_limit`` keeps an outage from
 filling the log, ``secret_names`` says whose values are hidden, ``rendering`` is the part for structlog, imported with
-the first event that is not filtered out, and ``programs`` configures logging for our own programs. Kafka's
-counterpart is slf4j with the ``LogContext`` of a client.
+the first event that is not filtered out, and ``programs`` configures logging for our own programs. Beside them are
+what metrics are made of (``window``) and who is told of each event of a client (``observer``). Kafka's counterpart is
+slf4j with the ``LogContext`` of a client.
 
 Rules:
 

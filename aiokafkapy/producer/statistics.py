@@ -197,7 +197,6 @@ def metrics_of(runtime: ProducerRuntime | None) -> dict[str, float]:
     accumulator = runtime.accumulator
     now = runtime.now()
     found = runtime.metrics.snapshot(now)
-    nodes = runtime.metadata.cluster.nodes
     clients = (
         [runtime.client]
         if runtime.transaction_requests is None
@@ -213,7 +212,6 @@ def metrics_of(runtime: ProducerRuntime | None) -> dict[str, float]:
             "buffer-available-bytes": accumulator.available_bytes,
             "waiting-threads": runtime.admission.waiting,
             "requests-in-flight": runtime.client.nodes.in_flight_count(),
-            "connection-count": sum(runtime.client.nodes.is_connection_ready(node.node_id, now) for node in nodes),
             "observer-error-total": runtime.observation.observers.failures,
             "metadata-age": max(0.0, now - runtime.metadata.last_successful_refresh),
             **runtime.calls.snapshot(now),

@@ -76,7 +76,7 @@ class ConnectionCounts:
 def connection_metrics(clients: Iterable[ConnectionCounts], now: float) -> dict[str, float]:
     """Kafka's names, with the values of these clients at ``now``."""
     counts = list(clients)
-    found: dict[str, float] = {}
+    found: dict[str, float] = {"connection-count": sum(each.created.total - each.closed.total for each in counts)}
     for name, events in {
         "connection-creation": [each.created for each in counts],
         "connection-close": [each.closed for each in counts],

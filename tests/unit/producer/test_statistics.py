@@ -50,6 +50,7 @@ async def test_numbers_are_read_off_the_parts(runtime: ProducerRuntime) -> None:
     runtime.client.connection_counts.created.record(runtime.now())
     metrics = metrics_of(runtime)
     assert (metrics["connection-creation-total"], metrics["connection-close-total"]) == (1, 0)
+    assert metrics["connection-count"] == 1
     assert metrics["connection-creation-rate"] == pytest.approx(1 / 30, rel=0.1)
 
 

@@ -36,6 +36,7 @@ def test_metrics_are_the_sums_of_all_clients_under_kafka_s_names() -> None:
     other.record_reauthentication(0.75, 3.0)
     other.record_refusal(3.0, is_renewal=True)
     found = connection_metrics([one, other], 30.0)
+    assert found["connection-count"] == 1
     totals = {
         "connection-creation": 2,
         "connection-close": 1,

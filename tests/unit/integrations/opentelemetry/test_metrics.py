@@ -47,7 +47,7 @@ async def test_a_watched_producer_is_in_every_collection_until_it_is_closed(kafk
         assert isinstance(failed, errors.RecordTooLargeError)
         found = collected(reader)
     names = [("records_delivered", ("x",)), ("connections", ("x",)), ("errors", ("x", "RecordTooLargeError"))]
-    assert [found[f"kafka.producer.{name}", values][0] for name, values in names] == [1, 2, 1]
+    assert [found[f"kafka.producer.{name}", values][0] for name, values in names] == [1, 4, 1]
     assert found["kafka.producer.buffer_size", ("x",)][1] == "By"
     latency, unit = found["kafka.producer.request_latency_max", ("x",)]
     assert 0 < latency < 10
