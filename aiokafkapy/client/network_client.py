@@ -91,8 +91,7 @@ class NetworkClient(SenderClient):
         discover_api_versions: bool = True,
         watch: ClientWatch | None = None,
     ) -> None:
-        self._loop = loop
-        self._time = loop.time
+        self._loop, self._time = loop, loop.time
         self._metadata = metadata
         super().__init__(wakeup)
         self._request_timeout = config.request_timeout_ms / 1000
