@@ -186,17 +186,11 @@ def produce(
 
     A row of a CSV becomes a JSON object unless --value names a column. Lines that fail do not stop the rest.
     """
+    options = client_options(bootstrap_servers, config, is_producer=True)
     if resume is not None:
         from .resume import resume_file
 
-        resume_file(
-            resume,
-            topic,
-            client_options(bootstrap_servers, config, is_producer=True),
-            timeout,
-            quiet=quiet,
-            as_json=as_json,
-        )
+        resume_file(resume, topic, options, timeout, quiet=quiet, as_json=as_json)
     if topic is None:
         raise typer.BadParameter("a topic is missing", param_hint="TOPIC")
     shape = RecordShape(
@@ -214,7 +208,6 @@ def produce(
     )
     inputs = Inputs(files or [STDIN], kind, shape)
     inputs.check()
-    options = client_options(bootstrap_servers, config, is_producer=True)
 
     async def command(stop: Stop) -> int:
         begun = time.perf_counter()
