@@ -5,8 +5,18 @@ The entry points are ``TopicAdmin`` and ``Doctor``. For groups, quotas, ACLs and
 
 from __future__ import annotations
 
+from .configs import ConfigEntry, ConfigSource
 from .diagnosis import Finding, Verdict
 from .doctor import Doctor
-from .topics import TopicAdmin, TopicDescription
+from .topics import ClusterDescription, TopicAdmin, TopicDescription
 
-__all__ = ["Doctor", "Finding", "TopicAdmin", "TopicDescription", "Verdict"]
+__all__ = [
+    "ClusterDescription",
+    "ConfigEntry",
+    "ConfigSource",
+    "Doctor",
+    "Finding",
+    "TopicAdmin",
+    "TopicDescription",
+    "Verdict",
+]

@@ -1,11 +1,12 @@
-"""``TopicAdmin``: create, delete, list and describe topics, and add partitions.
+"""``TopicAdmin``: create, delete, list and describe topics, add partitions, change options, and delete records.
 
-Owns these requests, the node that they go to (the controller, if it is known), and their retries. Kafka's counterpart
-is ``KafkaAdminClient``.
+Owns these requests, the node that they go to (the controller, if it is known; deletions of records, the leaders), and
+their retries. Kafka's counterpart is ``KafkaAdminClient``.
 
 Rules:
 
-- One topic per call; its error is raised as it is: TopicAlreadyExistsError, UnknownTopicOrPartitionError, …
+- Changes are of one topic per call, deletions of records apart; its error is raised as it is:
+  TopicAlreadyExistsError, UnknownTopicOrPartitionError, …
 - Transient errors (the controller moves, a broker is starting) are retried until the time-out.
 - When ``create`` or ``create_partitions`` returns, every partition has a leader.
 """
@@ -13,7 +14,8 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, NamedTuple, NoReturn, Self, TypeVar
 from uuid import UUID
@@ -22,20 +24,41 @@ from ..client.config import MAX_INT, ClientConfig, given_config
 from ..client.network_client import NetworkClient
 from ..client.network_client_utils import retry_until, unless_refused
 from ..cluster.metadata import Metadata
-from ..common import NO_LEADER, PartitionInfo
-from ..errors import IllegalStateError, KafkaError, UnknownTopicOrPartitionError, make
+from ..common import NO_LEADER, Node, PartitionInfo, TopicPartition
+from ..errors import (
+    IllegalStateError,
+    KafkaError,
+    LeaderNotAvailableError,
+    UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
+    make,
+)
 from ..protocol.api import ApiKey
 from ..protocol.codec import Message, Struct
-from ..protocol.messages import build_request
+from ..protocol.messages import build_request, by_topic
+from .configs import TOPIC_RESOURCE, ConfigEntry, ConfigSource, ConfigValue, config_changes, config_text, entry_of
 
-__all__ = ["TopicAdmin", "TopicDescription", "description_of"]
+__all__ = ["ClusterDescription", "TopicAdmin", "TopicDescription", "description_of"]
 
 T = TypeVar("T")
 BROKER_DEFAULT: Final = -1
-_TOPIC_RESOURCE: Final = 2
-"""DescribeConfigs' number for a topic."""
-_TOPIC_CONFIG_SOURCE: Final = 1
-"""The source of a value that was set for the topic itself."""
+_WHOLE_TOPIC: Final = -1
+_FIRST_RELEASES: Final[Mapping[int, str]] = {
+    ApiKey.DELETE_RECORDS: "0.11 (KIP-107)",
+    ApiKey.DESCRIBE_CONFIGS: "1.1 (KIP-133, KIP-226)",
+    ApiKey.CREATE_PARTITIONS: "1.0 (KIP-195)",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "2.3 (KIP-339)",
+}
+"""The Kafka that had each request first, in a version that we speak."""
+
+
+class ClusterDescription(NamedTuple):
+    """A cluster as one of its brokers sees it; its nodes, with their racks, in order of their ids."""
+
+    cluster_id: str | None
+    controller: Node | None
+    """With KRaft any broker, which passes requests on to the controller; None where the broker knows of none."""
+    nodes: tuple[Node, ...]
 
 
 class TopicDescription(NamedTuple):
@@ -132,22 +155,117 @@ class TopicAdmin:
         KafkaTimeoutError after ``timeout`` seconds.
         """
 
+        entries = (await self.describe_configs([name], timeout)).get(name, {})
+        return {
+            entry.name: entry.value for entry in entries.values() if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
+        }
+
+    async def describe_configs(
+        self, topics: Collection[str], timeout: float | None = None
+    ) -> dict[str, dict[str, ConfigEntry]]:
+        """All options of these topics, by topic and by Kafka's name, from one request.
+
+        Raises the error of the first topic that has one: UnknownTopicOrPartitionError if there is no such topic,
+        TopicAuthorizationFailedError, …; UnsupportedVersionError before Kafka 1.1, and KafkaTimeoutError after
+        ``timeout`` seconds.
+        """
+        if isinstance(topics, str):
+            raise TypeError(f"topics={topics!r}: give a list of names")
+        resources = [
+            {"resource_type": TOPIC_RESOURCE, "resource_name": name, "configuration_keys": None}
+            for name in dict.fromkeys(topics)  # Kafka refuses one that is named twice
+        ]
+
         def build(version: int) -> Message:
-            resource = {"resource_type": _TOPIC_RESOURCE, "resource_name": name, "configuration_keys": None}
-            return build_request(ApiKey.DESCRIBE_CONFIGS, version, resources=[resource])
+            return build_request(ApiKey.DESCRIBE_CONFIGS, version, resources=resources)
 
-        async def ask() -> dict[str, str | None]:
+        async def ask() -> dict[str, dict[str, ConfigEntry]]:
             response = await self._send(ApiKey.DESCRIBE_CONFIGS, build)
+            found = {}
             for result in response.results:
-                _check(result, name)
-                return {
-                    entry.name: None if getattr(entry, "is_sensitive", False) else entry.value
-                    for entry in result.configs
-                    if _is_own(entry)
-                }
-            return {}
+                _check(result, result.resource_name)
+                found[result.resource_name] = {entry.name: entry_of(entry) for entry in result.configs}
+            return found
 
-        return await self._retry(ask, timeout, but_not=UnknownTopicOrPartitionError)
+        return await self._retry(ask, timeout, but_not=UnknownTopicOrPartitionError) if resources else {}
+
+    async def alter_configs(
+        self,
+        topic: str,
+        *,
+        set: Mapping[str, ConfigValue] | None = None,  # noqa: A002 - what AlterConfigOp calls it
+        delete: Iterable[str] = (),
+        append: Mapping[str, ConfigValue] | None = None,
+        subtract: Mapping[str, ConfigValue] | None = None,
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Change options of a topic, and leave its others as they are (KIP-339); all of the changes or none.
+
+        ``set`` gives values, ``delete`` takes options back to the broker's default, ``append`` and ``subtract`` change
+        the parts of a list, such as ``cleanup.policy``. ``validate_only`` only has the broker check them. Brokers use
+        the new values a moment later.
+
+        Raises TypeError for a value that cannot be one, InvalidConfigError for a value or a name that the broker
+        refuses, UnknownTopicOrPartitionError, TopicAuthorizationFailedError, and the broker's other errors;
+        UnsupportedVersionError before Kafka 2.3. Raises KafkaTimeoutError after ``timeout`` seconds (default: the
+        admin's); then, and after a cancellation, the options may be changed.
+        """
+        changes = config_changes(set, delete, append, subtract)
+        resource = {"resource_type": TOPIC_RESOURCE, "resource_name": topic, "configs": changes}
+
+        def build(version: int) -> Message:
+            return build_request(
+                ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=[resource], validate_only=validate_only
+            )
+
+        await self._change(ApiKey.INCREMENTAL_ALTER_CONFIGS, build, "responses", topic, timeout)
+
+    async def delete_records(
+        self, offsets: Mapping[TopicPartition, int], *, timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Delete the records before these offsets (KIP-107); returns each partition's first offset afterwards. An
+        offset of -1 is the high watermark: all records that are there.
+
+        Each partition's leader is asked, and partitions succeed or fail by themselves; then the first error is raised,
+        with its topic and partition: OffsetOutOfRangeError for an offset past the end, UnknownTopicOrPartitionError,
+        TopicAuthorizationFailedError, PolicyViolationError for a topic that is compacted only, …. A call may be
+        repeated: what is deleted already is no error. Raises KafkaTimeoutError after ``timeout`` seconds (default: the
+        admin's); then, and after a cancellation, some of the records may be deleted.
+        """
+        wanted = {TopicPartition(*each): offset for each, offset in offsets.items()}
+        found: dict[TopicPartition, int] = {}
+        refused: dict[TopicPartition, KafkaError] = {}
+
+        async def ask() -> None:
+            remaining = {tp: offset for tp, offset in wanted.items() if tp not in found and tp not in refused}
+            passing: list[KafkaError] = []
+            for tp, outcome in (await self._delete_records(remaining, timeout)).items():
+                if isinstance(outcome, int):
+                    found[tp] = outcome
+                elif outcome.retriable and not isinstance(outcome, UnknownTopicOrPartitionError):
+                    passing.append(outcome)
+                else:
+                    refused[tp] = outcome
+            if passing:
+                raise passing[0]
+
+        if wanted:
+            await self._retry(ask, timeout)
+        for error in refused.values():
+            raise error
+        return {tp: found[tp] for tp in wanted}
+
+    async def describe_cluster(self, timeout: float | None = None) -> ClusterDescription:
+        """The cluster's id, its controller, and its running brokers with their racks. Raises KafkaTimeoutError after
+        ``timeout`` seconds.
+        """
+        # Metadata has all of it on every broker; DescribeCluster came with Kafka 2.8 and knows no better controller.
+        response = await self._retry(lambda: self._metadata_of([]), timeout)
+        nodes = _nodes_of(response)
+        controller = nodes.get(getattr(response, "controller_id", -1))
+        in_order = tuple(node for _, node in sorted(nodes.items()))
+        return ClusterDescription(getattr(response, "cluster_id", None), controller, in_order)
 
     async def create(
         self,
@@ -155,7 +273,7 @@ class TopicAdmin:
         *,
         partitions: int = BROKER_DEFAULT,
         replication_factor: int = BROKER_DEFAULT,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, ConfigValue] | None = None,
         timeout: float | None = None,
     ) -> TopicDescription:
         """Create a topic and wait until each partition has a leader; -1 is the broker's default (KIP-464, Kafka 2.4).
@@ -165,12 +283,14 @@ class TopicAdmin:
         the admin's); then, and after a cancellation, the topic may exist.
         """
 
+        options = [{"name": key, "value": config_text(key, value)} for key, value in (configs or {}).items()]
+
         def build(version: int) -> Message:
             topic = {
                 "name": name,
                 "num_partitions": partitions,
                 "replication_factor": replication_factor,
-                "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
+                "configs": options,
             }
             return build_request(ApiKey.CREATE_TOPICS, version, topics=[topic], timeout=self._timeout_ms(timeout))
 
@@ -215,12 +335,17 @@ class TopicAdmin:
 
     # internals
 
-    async def _send(self, api_key: ApiKey, build: Callable[[int], Message], *, to_controller: bool = False) -> Struct:
+    async def _send(self, api_key: ApiKey, build: Callable[[int], Message], node: Node | None = None) -> Struct:
         if self._client is None:
             raise IllegalStateError("the admin is not started: use `async with`")
-        node = self.metadata.cluster.controller if to_controller else None
         answer = self._client.send_and_wait(api_key, build, node=node)
-        return await unless_refused(answer, self._refusal(self._client))
+        try:
+            return await unless_refused(answer, self._refusal(self._client))
+        except UnsupportedVersionError as error:
+            first = _FIRST_RELEASES.get(api_key)
+            if first is None:
+                raise
+            raise UnsupportedVersionError(f"{error}: this call needs Kafka {first} or later") from error
 
     async def _refusal(self, client: NetworkClient) -> NoReturn:
         """Raises the next AuthenticationFailedError: as in Java it ends a call at once, but not the calls after it."""
@@ -237,11 +362,49 @@ class TopicAdmin:
         self, api_key: ApiKey, build: Callable[[int], Message], answers: str, name: str, timeout: float | None
     ) -> None:
         async def ask() -> None:
-            response = await self._send(api_key, build, to_controller=True)
+            response = await self._send(api_key, build, self.metadata.cluster.controller)
             for answer in getattr(response, answers):
                 _check(answer, name)
 
         await self._retry(ask, timeout, but_not=UnknownTopicOrPartitionError)
+
+    async def _delete_records(
+        self, offsets: Mapping[TopicPartition, int], timeout: float | None
+    ) -> dict[TopicPartition, int | KafkaError]:
+        """Ask the leaders once: each partition's first offset afterwards, or its error."""
+        outcomes: dict[TopicPartition, int | KafkaError] = {}
+        leaders = _leaders_of(await self._metadata_of(list({tp.topic: None for tp in offsets})))
+        by_leader: dict[Node, list[TopicPartition]] = {}
+        for tp in offsets:
+            leader = leaders.get(tp) or leaders.get(TopicPartition(tp.topic, _WHOLE_TOPIC))
+            if isinstance(leader, Node):
+                by_leader.setdefault(leader, []).append(tp)
+            else:
+                outcomes[tp] = leader or UnknownTopicOrPartitionError(
+                    f"{tp.topic}-{tp.partition}: there is no such partition", topic=tp.topic, partition=tp.partition
+                )
+
+        async def ask(leader: Node, partitions: list[TopicPartition]) -> None:
+            entries = [(tp, {"partition_index": tp.partition, "offset": offsets[tp]}) for tp in partitions]
+            topics, timeout_ms = by_topic(entries), self._timeout_ms(timeout)
+            build = partial(build_request, ApiKey.DELETE_RECORDS, topics=topics, timeout=timeout_ms)
+            try:
+                response = await self._send(ApiKey.DELETE_RECORDS, build, leader)
+            except KafkaError as error:
+                outcomes.update(dict.fromkeys(partitions, error))
+                return
+            for topic in response.topics:
+                for each in topic.partitions:
+                    tp, code = TopicPartition(topic.name, each.partition_index), each.error_code
+                    failure = make(code, None, topic=tp.topic, partition=tp.partition) if code else None
+                    outcomes[tp] = failure or each.low_watermark
+            for tp in partitions:
+                outcomes.setdefault(tp, KafkaError(f"{tp.topic}-{tp.partition}: the answer left it out"))
+
+        async with asyncio.TaskGroup() as group:
+            for leader, partitions in by_leader.items():
+                group.create_task(ask(leader, partitions))
+        return outcomes
 
     async def _metadata_of(self, names: Sequence[str] | None) -> Struct:
         """Metadata of these topics, or of all; never creates one."""
@@ -302,9 +465,28 @@ def _check(answer: Struct, name: str) -> None:
         raise make(answer.error_code, getattr(answer, "error_message", None), topic=name)
 
 
-def _is_own(entry: object) -> bool:
-    source = getattr(entry, "config_source", None)
-    return source == _TOPIC_CONFIG_SOURCE if source is not None else not getattr(entry, "is_default", True)
+def _nodes_of(response: Struct) -> dict[int, Node]:
+    """The brokers of a Metadata response, by id."""
+    return {
+        each.node_id: Node(each.node_id, each.host, each.port, getattr(each, "rack", None)) for each in response.brokers
+    }
+
+
+def _leaders_of(response: Struct) -> dict[TopicPartition, Node | KafkaError]:
+    """The leader of each partition of a Metadata response, or why there is none; -1 stands for a topic's partitions
+    where the topic has an error.
+    """
+    nodes = _nodes_of(response)
+    leaders: dict[TopicPartition, Node | KafkaError] = {}
+    for topic in response.topics:
+        if topic.error_code:
+            leaders[TopicPartition(topic.name, _WHOLE_TOPIC)] = make(topic.error_code, None, topic=topic.name)
+        for each in topic.partitions:
+            tp = TopicPartition(topic.name, each.partition_index)
+            leaders[tp] = nodes.get(each.leader_id) or LeaderNotAvailableError(
+                f"{tp.topic}-{tp.partition} has no leader", topic=tp.topic, partition=tp.partition
+            )
+    return leaders
 
 
 def description_of(topic: Struct) -> TopicDescription:

@@ -14,6 +14,7 @@ import typer
 from .._form import compiled
 from ..observability.programs import LogFormat, LogLevel
 from .broker import broker
+from .cluster import cluster
 from .console import console
 from .declared_options import for_typer
 from .demo import demo
@@ -70,6 +71,7 @@ app.command()(for_typer(console))
 app.command()(produce)
 app.command()(read)
 app.add_typer(topics, name="topics")
+app.command()(cluster)
 app.command()(perf)
 app.command()(doctor)
 app.command()(explain)

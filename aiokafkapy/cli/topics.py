@@ -1,4 +1,4 @@
-"""``aiokafkapy topics list | create | describe | delete | add-partitions``.
+"""``aiokafkapy topics list | create | describe | config | delete | delete-records | add-partitions``.
 
 Owns the options and the output, a table or JSON with ``--json``; ``TopicAdmin`` does the work.
 """
@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from ..common import HIDDEN, NO_LEADER, TopicPartition, counted
-from ..errors import InvalidPartitionsError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from ..errors import (
+    InvalidConfigError,
+    InvalidPartitionsError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
 from .options import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT,
@@ -28,9 +33,14 @@ from .running import Stop, run
 if TYPE_CHECKING:
     from ..admin import TopicAdmin, TopicDescription
 
-__all__ = ["topics"]
+__all__ = ["AsJson", "echo_json", "topics", "with_admin"]
 
-topics = typer.Typer(help="List, create, describe and delete topics, and add partitions.", no_args_is_help=True)
+TOPIC_SOURCE: Final = "DYNAMIC_TOPIC_CONFIG"
+"""Where the value of an option comes from that is set for the topic itself."""
+
+topics = typer.Typer(
+    help="List, create, describe, change and delete topics, add partitions, and delete records.", no_args_is_help=True
+)
 
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -49,7 +59,7 @@ def list_topics(
     async def work(admin: TopicAdmin) -> None:
         found = [one for one in await admin.list_topics() if internal or not one.is_internal]
         if as_json:
-            _print_json([_summary(one) for one in found])
+            echo_json([_summary(one) for one in found])
             return
         width = max([len(one.name) for one in found], default=0)
         width = max(width, len("topic"))
@@ -58,7 +68,7 @@ def list_topics(
             summary = _summary(one)
             typer.echo(f"{one.name:<{width}}  {summary['partitions']:>10}  {summary['replication_factor']:>8}")
 
-    _run(bootstrap_servers, config, timeout, work)
+    with_admin(bootstrap_servers, config, timeout, work)
 
 
 @topics.command()
@@ -92,7 +102,7 @@ def create(
             return
         typer.echo(f"created topic {topic} with {counted(partitions, 'partition')}")
 
-    _run(bootstrap_servers, config, timeout, work)
+    with_admin(bootstrap_servers, config, timeout, work)
 
 
 @topics.command()
@@ -110,11 +120,89 @@ def describe(
         described = _summary(found) | {"configs": await admin.configs(topic)}
         described["partitions"] = await _with_offsets(found, client_options(bootstrap_servers, config), timeout)
         if as_json:
-            _print_json(described)
+            echo_json(described)
         else:
             _print_description(described)
 
-    _run(bootstrap_servers, config, timeout, work, topic)
+    with_admin(bootstrap_servers, config, timeout, work, topic)
+
+
+@topics.command("config")
+def change_config(
+    topic: Name,
+    bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
+    config: ConfigEntries = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Give an option this value. May be given several times."),
+    ] = None,
+    default: Annotated[
+        list[str] | None,
+        typer.Option("--delete", metavar="KEY", help="Take an option back to the broker's default. Likewise."),
+    ] = None,
+    show_all: Annotated[bool, typer.Option("--all", help="Show also the options that the topic does not set.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a topic's own options; or change some, with --set and --delete: the others stay as they are."""
+    changes = parse_pairs(given, "--set")
+
+    async def change(admin: TopicAdmin) -> None:
+        try:
+            await admin.alter_configs(topic, set=changes, delete=default or ())
+        except InvalidConfigError as error:
+            raise CommandError(f"{error}; see all options: aiokafkapy topics config {topic} --all") from error
+        if as_json:
+            echo_json({"topic": topic, "set": dict(changes), "delete": default or []})
+        else:
+            typer.echo(f"changed {counted(len(changes) + len(default or ()), 'option')} of topic {topic}")
+
+    async def show(admin: TopicAdmin) -> None:
+        found = (await admin.describe_configs([topic]))[topic].values()
+        shown = sorted(one for one in found if show_all or one.source.name == TOPIC_SOURCE)
+        if as_json:
+            echo_json([one._asdict() | {"source": one.source.name} for one in shown])
+            return
+        for one in shown:
+            value = HIDDEN if one.value is None else one.value
+            typer.echo(f"{one.name}={value}" + ("" if one.source.name == TOPIC_SOURCE else f"  ({one.source.name})"))
+
+    with_admin(bootstrap_servers, config, timeout, change if changes or default else show, topic)
+
+
+@topics.command("delete-records")
+def delete_records(
+    topic: Name,
+    bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
+    config: ConfigEntries = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    partitions: Annotated[
+        list[int] | None,
+        typer.Option("--partition", "-p", min=0, help="Only of this partition. May be given several times."),
+    ] = None,
+    before: Annotated[
+        int | None, typer.Option("--before", metavar="OFFSET", min=0, help="Only those before this offset.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete the records of a topic that are there now, or those before an offset; the topic stays."""
+    if not yes:
+        place = topic if not partitions else ", ".join(f"{topic}-{number}" for number in partitions)
+        what = "all records" if before is None else f"the records before offset {before}"
+        typer.confirm(f"Delete {what} of {place}?", abort=True, err=True)
+
+    async def work(admin: TopicAdmin) -> None:
+        numbers = partitions or [one.partition for one in (await admin.describe(topic)).partitions]
+        offset = -1 if before is None else before  # -1: all that are there
+        found = await admin.delete_records({TopicPartition(topic, number): offset for number in numbers})
+        if as_json:
+            echo_json([{"partition": tp.partition, "first_offset": first} for tp, first in sorted(found.items())])
+            return
+        for tp, first in sorted(found.items()):
+            typer.echo(f"{tp.topic}-{tp.partition} begins at offset {first:,}")
+
+    with_admin(bootstrap_servers, config, timeout, work, topic)
 
 
 @topics.command()
@@ -133,7 +221,7 @@ def delete(
         await admin.delete(topic)
         typer.echo(f"deleted topic {topic}")
 
-    _run(bootstrap_servers, config, timeout, work, topic)
+    with_admin(bootstrap_servers, config, timeout, work, topic)
 
 
 @topics.command("add-partitions")
@@ -153,19 +241,20 @@ def add_partitions(
             raise CommandError(f"{error}; a topic can only get more partitions than it has") from error
         typer.echo(f"topic {topic} has {counted(total, 'partition')}")
 
-    _run(bootstrap_servers, config, timeout, work, topic)
+    with_admin(bootstrap_servers, config, timeout, work, topic)
 
 
-# internals
+# for other commands
 
 
-def _run(
+def with_admin(
     servers: str,
     entries: list[str] | None,
     timeout: float,
     work: Callable[[TopicAdmin], Awaitable[None]],
     topic: str | None = None,
 ) -> None:
+    """Run ``work`` with an admin and end the program; ``topic`` is the one that an error is about."""
     options = client_options(servers, entries)
 
     async def command(stop: Stop) -> int:
@@ -176,11 +265,21 @@ def _run(
             try:
                 with stop.ends_at_once():
                     await work(admin)
-            except UnknownTopicOrPartitionError:
+            except UnknownTopicOrPartitionError as error:
+                if error.partition is not None:
+                    raise
                 raise CommandError(f"there is no topic {topic}; see them with: aiokafkapy topics list") from None
         return EXIT_OK
 
     run(command)
+
+
+def echo_json(value: object) -> None:
+    """Print the value as ``--json`` promises it."""
+    typer.echo(json.dumps(value, indent=2))
+
+
+# internals
 
 
 async def _with_offsets(
@@ -238,7 +337,3 @@ def _ids(nodes: list[int]) -> str:
 def _replicas(summary: dict[str, Any]) -> str:
     count = summary["replication_factor"]
     return f"{count} replica{'' if count == 1 else 's'} each"
-
-
-def _print_json(value: object) -> None:
-    typer.echo(json.dumps(value, indent=2))

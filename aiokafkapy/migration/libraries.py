@@ -106,7 +106,7 @@ CONFLUENT: Final = Library(
         "flush": "await producer.flush(timeout=…): it raises where this returns how many are left",
         "purge": "producer.purge(in_flight=True): the records fail",
         "list_topics": "await producer.partitions_for(topic); aiokafkapy.admin.TopicAdmin lists them all",
-        "cluster_id": "aiokafkapy doctor shows it",
+        "cluster_id": "aiokafkapy cluster shows it, and TopicAdmin.describe_cluster() of aiokafkapy.admin",
         "set_sasl_credentials": "producer.update_credentials(sasl_username=…, sasl_password=…)",
         "init_transactions": "leave it out: start() does it where there is a transactional_id",
         "begin_transaction": "await producer.begin_transaction(), or async with producer.transaction():",

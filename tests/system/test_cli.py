@@ -254,6 +254,43 @@ def test_topics_are_made_shown_grown_and_deleted(cluster: Cluster) -> None:
     assert "no topic tt" in cluster.run("read", "tt", code=1).stderr
 
 
+def test_options_of_a_topic_are_shown_changed_and_taken_back(cluster: Cluster) -> None:
+    cluster.run("topics", "create", "options")
+    changed = cluster.run("topics", "config", "options", "--set", "retention.ms=1000", "--set", "segment.ms=5")
+    assert changed.stdout == "changed 2 options of topic options\n"
+    assert cluster.run("topics", "config", "options").stdout == "retention.ms=1000\nsegment.ms=5\n"
+    cluster.run("topics", "config", "options", "--delete", "segment.ms")
+    (shown,) = json.loads(cluster.run("topics", "config", "options", "--json").stdout)
+    assert (shown["name"], shown["value"], shown["source"]) == ("retention.ms", "1000", "DYNAMIC_TOPIC_CONFIG")
+    every = cluster.run("topics", "config", "options", "--all").stdout
+    assert "segment.ms=604800000  (DEFAULT_CONFIG)" in every
+    assert "--all" in cluster.run("topics", "config", "options", "--set", "nonsense=1", code=1).stderr
+    assert "no topic none" in cluster.run("topics", "config", "none", "--set", "retention.ms=1", code=1).stderr
+
+
+def test_records_of_a_topic_are_deleted_and_the_topic_stays(cluster: Cluster) -> None:
+    cluster.run("topics", "create", "log", "--partitions", "2")
+    cluster.run("produce", "log", "--partition", "1", given="a\nb\nc\n")
+    cluster.run("topics", "delete-records", "log", given="n\n", code=1)
+    cluster.run("topics", "delete-records", "log", "--partition", "1", "--before", "2", "--yes")
+    assert [each["value"] for each in cluster.read("log")] == ["c"]
+    left = cluster.run("topics", "delete-records", "log", "--yes").stdout
+    assert left == "log-0 begins at offset 0\nlog-1 begins at offset 3\n"
+    past = cluster.run("topics", "delete-records", "log", "-p", "1", "--before", "9", "--yes", code=1)
+    assert "log-1" in past.stderr
+    assert "no topic none" in cluster.run("topics", "delete-records", "none", "--yes", code=1).stderr
+
+
+def test_a_cluster_is_described(cluster: Cluster) -> None:
+    found = json.loads(cluster.run("cluster", "--json").stdout)
+    addresses = [f"{node['host']}:{node['port']}" for node in found["nodes"]]
+    assert ",".join(addresses) == cluster.servers
+    header, *lines = cluster.run("cluster").stdout.splitlines()
+    assert found["cluster_id"] in header
+    assert [line.split()[1] for line in lines] == addresses
+    assert sum("controller" in line for line in lines) == 1
+
+
 def test_perf_measures_and_says_so_as_json(cluster: Cluster) -> None:
     found = json.loads(cluster.run("perf", "speed", "-n", "20000", "-s", "50", "--json").stdout)
     assert (found["records"], found["failed"], found["timed_records"]) == (20_000, 0, 20_000)

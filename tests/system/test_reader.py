@@ -15,6 +15,7 @@ from aiokafkapy.common import ConsumedRecord, TopicPartition
 from aiokafkapy.errors import (
     CorruptMessageError,
     IllegalStateError,
+    InvalidConfigError,
     InvalidTopicError,
     KafkaTimeoutError,
     OffsetOutOfRangeError,
@@ -277,6 +278,26 @@ async def test_topics_are_made_listed_described_grown_and_deleted(broker: DevBro
         await admin.delete("new")
         with pytest.raises(UnknownTopicOrPartitionError):
             await admin.describe("new")
+
+
+async def test_options_are_changed_records_deleted_and_the_cluster_described(broker: DevBroker) -> None:
+    servers = broker.bootstrap_servers
+    async with KafkaProducer(servers) as producer, TopicAdmin(servers) as admin:
+        await admin.create("new", partitions=3)
+        await admin.alter_configs("new", set={"retention.ms": 1_000, "cleanup.policy": ["compact", "delete"]})
+        await admin.alter_configs("new", delete=["retention.ms"], subtract={"cleanup.policy": "compact"})
+        assert await admin.configs("new") == {"cleanup.policy": "delete"}
+        with pytest.raises(InvalidConfigError):
+            await admin.alter_configs("new", set={"no.such.option": 1})
+        for partition in (0, 1, 2, 2):
+            await producer.send("new", b"x", partition=partition)
+        offsets = {TopicPartition("new", 0): -1, TopicPartition("new", 1): 0, TopicPartition("new", 2): 1}
+        assert list((await admin.delete_records(offsets)).values()) == [1, 0, 1]
+        with pytest.raises(OffsetOutOfRangeError, match="new-0"):
+            await admin.delete_records({TopicPartition("new", 0): 9})
+        described = await admin.describe_cluster()
+        assert ",".join(node.address for node in described.nodes) == servers
+        assert described.controller in described.nodes
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])

@@ -10,17 +10,22 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy.admin import TopicAdmin
-from aiokafkapy.common import Node
+from aiokafkapy.admin import ConfigEntry, ConfigSource, TopicAdmin
+from aiokafkapy.common import Node, TopicPartition
 from aiokafkapy.errors import (
     DisconnectedError,
     IllegalStateError,
+    InvalidConfigError,
     InvalidPartitionsError,
+    KafkaError,
     KafkaTimeoutError,
     NotControllerError,
+    NotLeaderOrFollowerError,
+    OffsetOutOfRangeError,
     SaslAuthenticationFailedError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
 )
 from aiokafkapy.protocol.api import ApiKey, client_versions
 from aiokafkapy.protocol.messages import build_response
@@ -230,3 +235,151 @@ async def test_only_topics_that_exist_are_described() -> None:
     (_, request, _) = client.requests[0]
     assert [topic.name for topic in request.topics] == ["t", "gone"]
     assert not request.allow_auto_topic_creation
+
+
+# options
+
+
+def configs_of(*topics: str, code: int = 0) -> Answer:
+    configs = [{"name": "retention.ms", "value": "5", "config_source": 5}]
+    results = [
+        {"resource_type": 2, "resource_name": name, "error_code": code, "configs": [] if code else configs}
+        for name in topics
+    ]
+    return lambda version: build_response(ApiKey.DESCRIBE_CONFIGS, version, results=results)
+
+
+def altered(code: int = 0) -> Answer:
+    responses = [{"error_code": code, "error_message": None, "resource_type": 2, "resource_name": "t"}]
+    return lambda version: build_response(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, responses=responses)
+
+
+async def test_the_options_of_several_topics_are_asked_for_at_once_and_each_once() -> None:
+    admin, client = admin_with(configs_of("t", "u"))
+    found = await admin.describe_configs(["t", "u", "t"])
+    entry = ConfigEntry("retention.ms", "5", ConfigSource.DEFAULT_CONFIG)
+    assert found == {"t": {"retention.ms": entry}, "u": {"retention.ms": entry}}
+    ((_, body, _),) = client.requests
+    assert [one.resource_name for one in body.resources] == ["t", "u"]
+    assert await admin.describe_configs([]) == {}
+    with pytest.raises(TypeError, match="list of names"):
+        await admin.describe_configs("topic")
+
+
+async def test_a_topic_whose_options_cannot_be_told_is_named() -> None:
+    admin, client = admin_with(configs_of("gone", code=3))
+    with pytest.raises(UnknownTopicOrPartitionError, match="gone"):
+        await admin.describe_configs(["gone"])
+    assert len(client.requests) == 1
+
+
+async def test_options_are_changed_by_one_request() -> None:
+    admin, client = admin_with(NotControllerError("moved"), altered())
+    changes: dict[str, Any] = {"set": {"retention.ms": 1_000}, "delete": ["max.message.bytes"]}
+    await admin.alter_configs("t", **changes, append={"cleanup.policy": ["compact"]}, validate_only=True)
+    assert len(client.requests) == 2  # the first failed
+    body = client.requests[1][1]
+    assert body.validate_only
+    (resource,) = body.resources
+    assert [(one.name, one.config_operation, one.value) for one in resource.configs] == [
+        ("retention.ms", 0, "1000"),
+        ("cleanup.policy", 2, "compact"),
+        ("max.message.bytes", 1, None),
+    ]
+
+
+async def test_a_refused_change_is_the_brokers_error() -> None:
+    admin, client = admin_with(altered(InvalidConfigError.code or 0))
+    with pytest.raises(InvalidConfigError, match="t: "):
+        await admin.alter_configs("t", set={"nonsense": "1"})
+    assert len(client.requests) == 1
+
+
+async def test_a_broker_that_is_too_old_is_told_with_the_release_that_is_needed() -> None:
+    admin, _ = admin_with(UnsupportedVersionError("the broker does not have INCREMENTAL_ALTER_CONFIGS"))
+    with pytest.raises(UnsupportedVersionError, match=r"needs Kafka 2.3 \(KIP-339\) or later"):
+        await admin.alter_configs("t", set={"retention.ms": 1})
+
+
+async def test_options_of_a_new_topic_may_be_numbers() -> None:
+    admin, client = admin_with(created(), described(1))
+    await admin.create("t", configs={"retention.ms": -1, "preallocate": False})
+    (topic,) = client.requests[0][1].topics
+    assert [one.value for one in topic.configs] == ["-1", "false"]
+
+
+# records and the cluster
+
+BROKERS = [{"node_id": 2, "host": "h", "port": 2, "rack": "r2"}, {"node_id": 1, "host": "h", "port": 1}]
+
+
+def led(*leaders: int, code: int = 0) -> Answer:
+    partitions = [{"partition_index": number, "leader_id": leader} for number, leader in enumerate(leaders)]
+    topics = [{"name": "t", "error_code": code, "partitions": partitions}]
+    fields: dict[str, Any] = {"brokers": BROKERS, "controller_id": 2, "cluster_id": "c", "topics": topics}
+    return lambda version: build_response(ApiKey.METADATA, version, **fields)
+
+
+def begun(*partitions: tuple[int, int, int]) -> Answer:
+    entries = [{"partition_index": index, "low_watermark": low, "error_code": code} for index, low, code in partitions]
+    return lambda version: build_response(ApiKey.DELETE_RECORDS, version, topics=[{"name": "t", "partitions": entries}])
+
+
+async def test_records_are_deleted_by_the_leaders_one_request_each() -> None:
+    admin, client = admin_with(led(1, 2, 1), begun((0, 5, 0), (2, 7, 0)), begun((1, 6, 0)))
+    offsets = {TopicPartition("t", 0): 5, TopicPartition("t", 1): -1, TopicPartition("t", 2): 7}
+    found = await admin.delete_records(offsets)
+    assert found == {TopicPartition("t", 0): 5, TopicPartition("t", 1): 6, TopicPartition("t", 2): 7}
+    asked = [
+        (node.node_id, [(one.partition_index, one.offset) for topic in body.topics for one in topic.partitions])
+        for _, body, node in client.requests[1:]
+        if node is not None
+    ]
+    assert asked == [(1, [(0, 5), (2, 7)]), (2, [(1, -1)])]
+
+
+async def test_only_partitions_that_failed_for_a_moment_are_asked_again() -> None:
+    moved = NotLeaderOrFollowerError.code or 0
+    admin, client = admin_with(led(1, 1), begun((0, 5, 0), (1, -1, moved)), led(1, 2), begun((1, 6, 0)))
+    found = await admin.delete_records({TopicPartition("t", 0): 5, TopicPartition("t", 1): 6})
+    assert found == {TopicPartition("t", 0): 5, TopicPartition("t", 1): 6}
+    body, node = client.requests[-1][1:]
+    assert [one.partition_index for topic in body.topics for one in topic.partitions] == [1]
+    assert node == Node(2, "h", 2, "r2")
+
+
+async def test_a_partition_that_fails_for_good_is_raised_when_the_others_are_done() -> None:
+    refused = OffsetOutOfRangeError.code or 0
+    admin, client = admin_with(
+        led(1, -1), begun((0, -1, refused)), led(1, 1), begun((1, 6, 0)), DisconnectedError("asked too often")
+    )
+    with pytest.raises(OffsetOutOfRangeError, match="t-0") as caught:
+        await admin.delete_records({TopicPartition("t", 0): 99, TopicPartition("t", 1): 6})
+    assert (caught.value.topic, caught.value.partition) == ("t", 0)
+    assert len(client.requests) == 4
+
+
+async def test_a_topic_or_partition_that_is_not_there_is_raised_at_once() -> None:
+    admin, client = admin_with(led(1))
+    with pytest.raises(UnknownTopicOrPartitionError, match="t-7") as caught:
+        await admin.delete_records({TopicPartition("t", 7): -1})
+    assert caught.value.partition == 7
+    admin, client = admin_with(led(code=3))
+    with pytest.raises(UnknownTopicOrPartitionError) as caught:
+        await admin.delete_records({TopicPartition("t", 0): -1})
+    assert caught.value.partition is None
+    assert len(client.requests) == 1
+    assert await admin.delete_records({}) == {}
+
+
+async def test_a_partition_that_an_answer_leaves_out_is_an_error() -> None:
+    admin, _ = admin_with(led(1), begun())
+    with pytest.raises(KafkaError, match="t-0: the answer left it out"):
+        await admin.delete_records({TopicPartition("t", 0): -1})
+
+
+async def test_a_cluster_is_described_with_its_nodes_in_order() -> None:
+    admin, client = admin_with(led())
+    found = await admin.describe_cluster()
+    assert found == ("c", Node(2, "h", 2, "r2"), (Node(1, "h", 1), Node(2, "h", 2, "r2")))
+    assert client.requests[0][1].topics == ()

@@ -143,7 +143,7 @@ def test_the_pace_waits_for_the_rate_and_not_without_one() -> None:
 
 def test_every_command_has_help_and_a_version_is_said() -> None:
     runner = CliRunner()
-    commands = ["broker", "console", "produce", "read", "topics", "perf", "record", "replay", "demo"]
+    commands = ["broker", "console", "produce", "read", "topics", "cluster", "perf", "record", "replay", "demo"]
     listed = runner.invoke(app, ["--help"])
     assert listed.exit_code == 0
     for command in commands:
@@ -180,6 +180,8 @@ def test_every_command_has_help_and_a_version_is_said() -> None:
         ["broker", "--console-certificate", "console.pem"],
         ["demo", "--console-address", "127.0.0.1:0"],
         ["topics", "create", "t", "--topic-config", "x"],
+        ["topics", "config", "t", "--set", "x"],
+        ["topics", "delete-records", "t", "--before", "-1", "--yes"],
         ["nonsense"],
     ],
 )
