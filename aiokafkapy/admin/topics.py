@@ -8,7 +8,7 @@ Rules:
 - Changes are of one topic per call, deletions of records apart; its error is raised as it is:
   TopicAlreadyExistsError, UnknownTopicOrPartitionError, …
 - Transient errors (the controller moves, a broker is starting) are retried until the time-out.
-- When ``create`` or ``create_partitions`` returns, every partition has a leader.
+- When ``create`` or ``create_partitions`` returns, every new partition has a leader.
 """
 
 from __future__ import annotations
@@ -299,7 +299,7 @@ class TopicAdmin:
         return await self._with_leaders(name, max(partitions, 1), timeout, begun)
 
     async def create_partitions(self, name: str, total: int, *, timeout: float | None = None) -> TopicDescription:
-        """Raise the number of partitions to ``total`` and wait for their leaders (KIP-195).
+        """Raise the number of partitions to ``total`` and wait for the leaders of the new ones (KIP-195).
 
         Raises InvalidPartitionsError if it is not more than there are, UnknownTopicOrPartitionError, and the broker's
         other errors. Raises KafkaTimeoutError after ``timeout`` seconds (default: the admin's); then, and after a
@@ -311,8 +311,10 @@ class TopicAdmin:
             return build_request(ApiKey.CREATE_PARTITIONS, version, topics=[topic], timeout=self._timeout_ms(timeout))
 
         begun = asyncio.get_running_loop().time()
-        await self._change(ApiKey.CREATE_PARTITIONS, build, "results", name, timeout)
-        return await self._with_leaders(name, total, timeout, begun)
+        # One of the old partitions may have no leader, and get none.
+        present = len((await self.describe(name, timeout)).partitions)
+        await self._change(ApiKey.CREATE_PARTITIONS, build, "results", name, timeout, begun)
+        return await self._with_leaders(name, total, timeout, begun, first=present)
 
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
         """Delete a topic with its records; brokers may know it for a moment longer.
@@ -359,14 +361,23 @@ class TopicAdmin:
         return int(min((self.timeout if timeout is None else timeout) * 1000, MAX_INT))
 
     async def _change(
-        self, api_key: ApiKey, build: Callable[[int], Message], answers: str, name: str, timeout: float | None
+        self,
+        api_key: ApiKey,
+        build: Callable[[int], Message],
+        answers: str,
+        name: str,
+        timeout: float | None,
+        begun: float | None = None,
     ) -> None:
+        """Send a change and check its outcome; ``begun`` is the loop time at which the whole call began, if not now."""
+
         async def ask() -> None:
             response = await self._send(api_key, build, self.metadata.cluster.controller)
             for answer in getattr(response, answers):
                 _check(answer, name)
 
-        await self._retry(ask, timeout, but_not=UnknownTopicOrPartitionError)
+        spent = 0.0 if begun is None else asyncio.get_running_loop().time() - begun
+        await self._retry(ask, timeout, but_not=UnknownTopicOrPartitionError, spent=spent)
 
     async def _delete_records(
         self, offsets: Mapping[TopicPartition, int], timeout: float | None
@@ -423,15 +434,18 @@ class TopicAdmin:
             return description_of(topic)
         raise UnknownTopicOrPartitionError(f"{name}: there is no such topic", topic=name)
 
-    async def _with_leaders(self, name: str, least: int, timeout: float | None, begun: float) -> TopicDescription:
-        """The topic once it has this many partitions, each with a leader; brokers learn of it with a delay.
+    async def _with_leaders(
+        self, name: str, least: int, timeout: float | None, begun: float, first: int = 0
+    ) -> TopicDescription:
+        """The topic once it has this many partitions, each from ``first`` on with a leader; brokers learn of it with a
+        delay.
 
         ``begun`` is the loop time at which the whole call, and so its time-out, began.
         """
 
         async def ask() -> TopicDescription:
             found = await self._describe(name)
-            if len(found.partitions) < least or any(one.leader == NO_LEADER for one in found.partitions):
+            if len(found.partitions) < least or any(one.leader == NO_LEADER for one in found.partitions[first:]):
                 raise _NotSpreadError(f"{name}: some of its {least} partitions have no leader yet", topic=name)
             return found
 

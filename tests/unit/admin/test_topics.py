@@ -119,7 +119,7 @@ async def test_an_error_is_raised_as_it_is_with_the_brokers_words() -> None:
     admin, _ = admin_with(created(36))
     with pytest.raises(TopicAlreadyExistsError, match="t: because"):
         await admin.create("t")
-    admin, _ = admin_with(added(37))
+    admin, _ = admin_with(described(1), added(37))
     with pytest.raises(InvalidPartitionsError):
         await admin.create_partitions("t", 1)
     admin, client = admin_with(deleted(3))
@@ -177,11 +177,28 @@ async def test_a_time_out_of_a_month_is_the_longest_that_a_request_has(timeout: 
 
 
 async def test_more_partitions_are_asked_for_by_their_total() -> None:
-    admin, client = admin_with(added(), described(1, 1, 1))
+    admin, client = admin_with(described(1), added(), described(1, 1, 1))
     found = await admin.create_partitions("t", 3)
     assert len(found.partitions) == 3
-    (topic,) = client.requests[0][1].topics
+    (topic,) = client.requests[1][1].topics
     assert (topic.name, topic.count, topic.assignments) == ("t", 3, None)
+
+
+async def test_only_new_partitions_are_waited_for() -> None:
+    admin, client = admin_with(described(1, -1), added(), described(1, -1, -1), described(1, -1, 2))
+    found = await admin.create_partitions("t", 3)
+    assert [one.leader for one in found.partitions] == [1, -1, 2]
+    assert len(client.requests) == 4
+
+
+@on_virtual_time
+async def test_all_steps_of_adding_partitions_have_one_time_out() -> None:
+    admin, client = admin_with(described(1), added(), described(1))
+    client.delays = [1, 0.5]
+    begun = asyncio.get_running_loop().time()
+    with pytest.raises(KafkaTimeoutError):
+        await admin.create_partitions("t", 2, timeout=2)
+    assert asyncio.get_running_loop().time() - begun == pytest.approx(2)
 
 
 async def test_a_description_has_partitions_in_order() -> None:
