@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 
 __all__ = ["AsJson", "echo_json", "topics", "with_admin"]
 
+MAX_REPLICAS: Final = 2**15 - 1
+MAX_PARTITIONS: Final = 2**31 - 1
+MAX_OFFSET: Final = 2**63 - 1
+"""What the fields of the requests hold."""
 TOPIC_SOURCE: Final = "DYNAMIC_TOPIC_CONFIG"
 """Where the value of an option comes from that is set for the topic itself."""
 
@@ -77,9 +81,14 @@ def create(
     bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
     config: ConfigEntries = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="How many partitions.")] = 1,
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", min=1, max=MAX_PARTITIONS, help="How many partitions.")
+    ] = 1,
     replication_factor: Annotated[
-        int, typer.Option("--replication-factor", "-r", min=-1, help="Copies of each; -1: the broker's default.")
+        int,
+        typer.Option(
+            "--replication-factor", "-r", min=-1, max=MAX_REPLICAS, help="Copies of each; -1: the broker's default."
+        ),
     ] = -1,
     topic_config: Annotated[
         list[str] | None,
@@ -151,7 +160,9 @@ def change_config(
         try:
             await admin.alter_configs(topic, set=changes, delete=default or ())
         except InvalidConfigError as error:
-            raise CommandError(f"{error}; see all options: aiokafkapy topics config {topic} --all") from error
+            raise CommandError(
+                f"{str(error).rstrip('.')}; see all options: aiokafkapy topics config {topic} --all"
+            ) from error
         if as_json:
             echo_json({"topic": topic, "set": dict(changes), "delete": default or []})
         else:
@@ -178,10 +189,13 @@ def delete_records(
     timeout: Timeout = DEFAULT_TIMEOUT,
     partitions: Annotated[
         list[int] | None,
-        typer.Option("--partition", "-p", min=0, help="Only of this partition. May be given several times."),
+        typer.Option(
+            "--partition", "-p", min=0, max=MAX_PARTITIONS, help="Only of this partition. May be given several times."
+        ),
     ] = None,
     before: Annotated[
-        int | None, typer.Option("--before", metavar="OFFSET", min=0, help="Only those before this offset.")
+        int | None,
+        typer.Option("--before", metavar="OFFSET", min=0, max=MAX_OFFSET, help="Only those before this offset."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
@@ -227,7 +241,9 @@ def delete(
 @topics.command("add-partitions")
 def add_partitions(
     topic: Name,
-    total: Annotated[int, typer.Option("--total", min=1, help="How many partitions the topic has afterwards.")],
+    total: Annotated[
+        int, typer.Option("--total", min=1, max=MAX_PARTITIONS, help="How many partitions the topic has afterwards.")
+    ],
     bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
     config: ConfigEntries = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
@@ -238,7 +254,7 @@ def add_partitions(
         try:
             await admin.create_partitions(topic, total)
         except InvalidPartitionsError as error:
-            raise CommandError(f"{error}; a topic can only get more partitions than it has") from error
+            raise CommandError(f"{str(error).rstrip('.')}; a topic can only get more partitions than it has") from error
         typer.echo(f"topic {topic} has {counted(total, 'partition')}")
 
     with_admin(bootstrap_servers, config, timeout, work, topic)
