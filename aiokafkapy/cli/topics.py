@@ -5,6 +5,7 @@ Owns the options and the output, a table or JSON with ``--json``; ``TopicAdmin``
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -15,6 +16,8 @@ from ..common import HIDDEN, NO_LEADER, TopicPartition, counted
 from ..errors import (
     InvalidConfigError,
     InvalidPartitionsError,
+    KafkaConnectionError,
+    KafkaTimeoutError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
@@ -27,7 +30,7 @@ from .options import (
     client_options,
 )
 from .properties import parse_pairs
-from .reporting import EXIT_OK, CommandError
+from .reporting import EXIT_OK, CommandError, say
 from .running import Stop, run
 
 if TYPE_CHECKING:
@@ -303,10 +306,22 @@ async def _with_offsets(
 ) -> list[dict[str, object]]:
     from ..reader import PartitionReader, ReaderConfig
 
-    with_leader = [TopicPartition(topic.name, one.partition) for one in topic.partitions if one.leader != NO_LEADER]
+    first: dict[TopicPartition, int] = {}
+    end: dict[TopicPartition, int] = {}
+    by_leader: dict[int, list[TopicPartition]] = {}
+    for one in topic.partitions:
+        if one.leader != NO_LEADER:
+            by_leader.setdefault(one.leader, []).append(TopicPartition(topic.name, one.partition))
+
+    async def ask(partitions: list[TopicPartition]) -> None:
+        try:
+            first.update(await reader.beginning_offsets(partitions, timeout))
+            end.update(await reader.end_offsets(partitions, timeout))
+        except (KafkaTimeoutError, KafkaConnectionError) as error:
+            say(f"warning: {error}")  # the other leaders' partitions are shown
+
     async with PartitionReader(config=ReaderConfig.from_properties(options)) as reader:
-        first = await reader.beginning_offsets(with_leader, timeout)
-        end = await reader.end_offsets(with_leader, timeout)
+        await asyncio.gather(*map(ask, by_leader.values()))  # no group of tasks: it would wrap other errors
     return [
         {
             "partition": one.partition,

@@ -20,8 +20,10 @@ from typing import Any
 import pytest
 
 from aiokafkapy import KafkaProducer
-from aiokafkapy.errors import SaslAuthenticationFailedError
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.errors import NotLeaderOrFollowerError, SaslAuthenticationFailedError
 from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.protocol.api import ApiKey
 
 PROGRAM = [sys.executable, "-m", "aiokafkapy"]
 TIMEOUT = 60
@@ -289,6 +291,19 @@ def test_a_cluster_is_described(cluster: Cluster) -> None:
     assert found["cluster_id"] in header
     assert [line.split()[1] for line in lines] == addresses
     assert sum("controller" in line for line in lines) == 1
+
+
+async def test_a_topic_is_described_although_one_leader_does_not_tell_its_offsets() -> None:
+    async with DevBroker(nodes=3) as broker:
+        broker.create_topic("half", partitions=3)
+        broker.controls.fail_next(ApiKey.LIST_OFFSETS, NotLeaderOrFollowerError, "half", 1, times=None)
+        cluster = Cluster(broker.bootstrap_servers)
+        arguments = ("topics", "describe", "half", "--timeout", "1")
+        shown = await asyncio.to_thread(cluster.run, *arguments)
+        as_json = await asyncio.to_thread(cluster.run, *arguments, "--json")
+    assert [line.split()[-1] for line in shown.stdout.splitlines()[-3:]] == ["0", "?", "0"]
+    assert "warning: the offset of half-1 was not found" in shown.stderr
+    assert [one["end_offset"] for one in json.loads(as_json.stdout)["partitions"]] == [0, None, 0]
 
 
 def test_perf_measures_and_says_so_as_json(cluster: Cluster) -> None:
