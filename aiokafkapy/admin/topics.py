@@ -76,6 +76,9 @@ class TopicAdmin:
     ``timeout`` is the default time-out of each call, in seconds. A call raises KafkaTimeoutError, with the last cause,
     when it expires; AuthenticationFailedError, at once, when the brokers refuse the credentials; and IllegalStateError
     outside the block. Cancelling a call ends the waiting only: a broker may still carry out a change.
+
+    A change whose answer is lost is requested again, so the error of a call may be that its own change was made before.
+    Brokers learn of a change one after the other: another may not know it for a moment after the call has returned.
     """
 
     def __init__(

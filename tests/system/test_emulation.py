@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from aiokafkapy import KafkaProducer
+from aiokafkapy import KafkaProducer, TopicPartition
+from aiokafkapy.admin import TopicAdmin
 from aiokafkapy.admin.diagnosis import likely_version
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.broker.emulation import emulation_of, known_versions
 from aiokafkapy.broker.emulation.releases import release_names
 from aiokafkapy.client.nodes.api_versions import NodeApiVersions
 from aiokafkapy.errors import UnsupportedForMessageFormatError, UnsupportedVersionError
-from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.api import ApiKey, client_versions
 from aiokafkapy.protocol.api_versions import ApiVersionsResponse
 from aiokafkapy.protocol.codec import encode_response
 from tests.clusters import kafka_tools
@@ -34,6 +36,25 @@ async def test_our_producer_and_reader_work_on_every_release_and_product(version
         async with KafkaProducer(broker.bootstrap_servers, compression_type="gzip") as producer:
             await producer.send_many("t", VALUES)
         assert await committed_values(broker.bootstrap_servers, "t") == VALUES
+
+
+@pytest.mark.parametrize("version", known_versions())
+async def test_our_admin_works_or_names_the_release_that_a_call_needs(version: str) -> None:
+    calls: dict[ApiKey, Callable[[TopicAdmin], Awaitable[object]]] = {
+        ApiKey.DESCRIBE_CONFIGS: lambda admin: admin.describe_configs(["t"]),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda admin: admin.alter_configs("t", set={"retention.ms": 1_000}),
+        ApiKey.DELETE_RECORDS: lambda admin: admin.delete_records({TopicPartition("t", 0): -1}),
+    }
+    async with DevBroker(nodes=2, version=version) as broker, TopicAdmin(broker.bootstrap_servers) as admin:
+        broker.create_topic("t", 1)
+        assert len((await admin.describe_cluster()).nodes) == 2
+        for api_key, call in calls.items():
+            _, highest = emulation_of(version).apis.get(api_key, (-1, -1))
+            if highest >= client_versions(api_key)[0]:
+                await call(admin)
+            else:
+                with pytest.raises(UnsupportedVersionError, match=f"{api_key.name}.*: this call needs Kafka "):
+                    await call(admin)
 
 
 @pytest.mark.parametrize("version", TRANSACTIONAL)
