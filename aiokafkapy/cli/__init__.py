@@ -1,8 +1,8 @@
 """The command line: ``aiokafkapy broker | console | produce | read | topics | perf | doctor | record | replay | …``.
 
 One file per command, with its options and its work; ``app`` assembles them, ``running`` runs a command's coroutine
-(uvloop, signals, errors as one line), ``options`` has the shared options, ``sources`` and ``input_queue`` read
-the input of ``produce``.
+(uvloop, signals, errors as one line), ``options`` has the shared options, ``input_lines``, ``sources`` and
+``input_queue`` read the input of ``produce``.
 
 Rules, for every command:
 - results go to stdout, everything else (progress, advice, errors) to stderr;

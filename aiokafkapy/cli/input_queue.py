@@ -10,25 +10,18 @@ stops reading, which is the back-pressure to the pipe's writer; ending does not 
 from __future__ import annotations
 
 import asyncio
-import os
-import stat
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator
-from typing import BinaryIO, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
-__all__ = ["feed", "is_regular_file"]
+__all__ = ["feed"]
 
 T = TypeVar("T")
 
 BLOCK_SIZE: Final = 500
 """Items between two turns of the loop: under a millisecond of parsing."""
 MAX_WAITING: Final = 5_000
-
-
-def is_regular_file(stream: BinaryIO) -> bool:
-    """True when reading never waits for a writer."""
-    return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
 
 
 async def feed(items: Iterator[T], *, in_thread: bool) -> AsyncGenerator[list[T], None]:

@@ -16,19 +16,19 @@ import asyncio
 import contextlib
 import json
 import os
-import sys
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
 
 import typer
 
 from ..common import counted
 from ..errors import KafkaError
-from .input_queue import feed, is_regular_file
+from .input_lines import STDIN, is_regular_file, lines_of
+from .input_queue import feed
 from .options import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT,
@@ -54,7 +54,6 @@ MAX_UNCONFIRMED = 20_000
 """The most records whose delivery was not checked yet; the producer's buffer_memory bounds their bytes."""
 FIRST_FEW = 10
 """The most failed lines that are reported on stderr if there is no file for them."""
-STDIN = "-"
 
 Block: TypeAlias = list[InputRecord | RejectedLine]
 
@@ -269,25 +268,13 @@ def _unescaped(text: str) -> str:
 def _blocks_of(name: str, kind: str | None, shape: RecordShape) -> Iterator[AsyncGenerator[Block, None]]:
     """A file's records; while they are read, an error in the file ends the command."""
     source = "stdin" if name == STDIN else name
-    with _opened(name) as stream:
-        records = read_records(stream, source, kind or format_of(name), shape)
-        try:
-            yield feed(records, in_thread=not is_regular_file(stream))
-        except ValueError as error:
-            if isinstance(error, KafkaError):
-                raise
-            raise CommandError(str(error)) from error
-
-
-@contextlib.contextmanager
-def _opened(name: str) -> Iterator[BinaryIO]:
-    if name != STDIN:
-        with Path(name).open("rb") as stream:
-            yield stream
-        return
-    # Not sys.stdin: a thread that blocks in it when Python exits causes a fatal error.
-    with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
-        yield stream
+    records = read_records(lines_of(name, source), source, kind or format_of(name), shape)
+    try:
+        yield feed(records, in_thread=not is_regular_file(name))
+    except ValueError as error:
+        if isinstance(error, KafkaError):
+            raise
+        raise CommandError(str(error)) from error
 
 
 async def send_blocks(

@@ -6,7 +6,8 @@ handling of SIGINT and SIGTERM, and the exit code. Knows no command.
 Rules:
 
 - The first signal asks the command to stop (``Stop``) and to report its work so far; the second ends it at once, as
-  does the first while the command still looks for a broker (``Stop.ends_at_once``).
+  does the first while the command still looks for a broker (``Stop.ends_at_once``). Where the loop is held, as by a
+  write to a pipe that nobody reads, the process ends without a word: a word might be held as well.
 - An error that a user, a file or a broker can cause is one line on stderr; a traceback means a bug of ours.
 - A closed stdout (``| head``) is not an error.
 """
@@ -18,9 +19,10 @@ import errno
 import os
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from ..errors import ConfigurationError, KafkaConnectionError, KafkaError
 from .reporting import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, CommandError, say
@@ -32,6 +34,8 @@ __all__ = ["Stop", "explained_port", "run", "say_client_tls"]
 
 NOTICE_AFTER: Final = 1.0
 """Seconds that a command may take to stop before the user is told how to end it."""
+HELD_AFTER: Final = 0.5
+"""Seconds after which a loop that has not seen a signal is held: the next signal ends the process."""
 
 
 class Stop:
@@ -90,23 +94,11 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def _with_signals(command: Callable[[Stop], Awaitable[int]]) -> int:
     stop = Stop()
-    loop = asyncio.get_running_loop()
-    this = asyncio.current_task()
-    notices: list[asyncio.TimerHandle] = []
-
-    def on_signal() -> None:
-        if stop.is_requested and this is not None:
-            this.cancel()
-        elif not stop.is_requested:
-            notices.append(loop.call_later(NOTICE_AFTER, say, "stopping; Ctrl-C again ends it at once"))
-        stop.request()
-
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    signals = _Signals(stop, asyncio.get_running_loop(), asyncio.current_task())
     try:
-        for number in numbers:
-            loop.add_signal_handler(number, on_signal)
-    except (NotImplementedError, ValueError, RuntimeError):
-        # Windows, or not the main thread (a test): Ctrl-C is then KeyboardInterrupt, and ends the command at once.
+        signals.take()
+    except ValueError:
+        # Not the main thread (a test): Ctrl-C is then KeyboardInterrupt, and ends the command at once.
         return await command(stop)
     try:
         return await command(stop)
@@ -116,10 +108,53 @@ async def _with_signals(command: Callable[[Stop], Awaitable[int]]) -> int:
         say("stopped")
         return EXIT_INTERRUPTED
     finally:
-        for notice in notices:
-            notice.cancel()
-        for number in numbers:
-            loop.remove_signal_handler(number)
+        signals.give_back()
+
+
+class _Signals:
+    """SIGINT and SIGTERM, taken while a command runs.
+
+    Their handler is Python's and not the loop's, which would not be called while the loop is held.
+    """
+
+    def __init__(self, stop: Stop, loop: asyncio.AbstractEventLoop, task: asyncio.Task[int] | None) -> None:
+        self._stop = stop
+        self._loop = loop
+        self._task = task
+        self._before: dict[signal.Signals, Any] = {}
+        self._notice: asyncio.TimerHandle | None = None
+        # When the first of the signals came that the loop has not seen yet
+        self._unseen_since: float | None = None
+
+    def take(self) -> None:
+        """From now on they ask the command to stop. Raises ValueError outside the main thread."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._on_signal)
+
+    def give_back(self) -> None:
+        """As it was."""
+        if self._notice is not None:
+            self._notice.cancel()
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, _number: int, _frame: object) -> None:
+        now = time.monotonic()
+        if self._unseen_since is None:
+            self._unseen_since = now
+        elif now - self._unseen_since > HELD_AFTER:
+            os._exit(EXIT_INTERRUPTED)
+        self._loop.call_soon_threadsafe(self._on_seen)
+
+    # asyncio callbacks
+
+    def _on_seen(self) -> None:
+        self._unseen_since = None
+        if not self._stop.is_requested:
+            self._notice = self._loop.call_later(NOTICE_AFTER, say, "stopping; Ctrl-C again ends it at once")
+        elif self._task is not None:
+            self._task.cancel()
+        self._stop.request()
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Turns the input of ``produce`` (lines, CSV or JSON lines) into records to send.
 
 Owns the formats, and the mapping of fields to keys, values, headers, partitions and timestamps (``RecordShape``); knows
-no Kafka client and no event loop. ``input_queue`` brings the records to the loop.
+no Kafka client and no event loop. ``input_lines`` reads the lines, and ``input_queue`` brings the records to the loop.
 
 Rules:
 
@@ -19,7 +19,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from .options import parse_timestamp
 
@@ -98,24 +98,24 @@ def format_of(name: str) -> str:
     return "lines"
 
 
-def read_records(stream: BinaryIO, source: str, kind: str, shape: RecordShape) -> Iterator[Item]:
-    """The records of a stream of ``kind`` (one of FORMATS). Raises ValueError when the stream as a whole cannot be
+def read_records(lines: Iterable[bytes], source: str, kind: str, shape: RecordShape) -> Iterator[Item]:
+    """The records of lines of ``kind`` (one of FORMATS). Raises ValueError when the input as a whole cannot be
     read, such as a CSV without the column that is to be the key.
     """
     if kind == "lines":
-        return _read_lines(stream, source, shape)
+        return _read_lines(lines, source, shape)
     if kind == "csv":
-        return _read_csv(stream, source, shape)
-    return _read_json_lines(stream, source, shape)
+        return _read_csv(lines, source, shape)
+    return _read_json_lines(lines, source, shape)
 
 
 # internals
 
 
-def _read_lines(stream: Iterable[bytes], source: str, shape: RecordShape) -> Iterator[Item]:
+def _read_lines(lines: Iterable[bytes], source: str, shape: RecordShape) -> Iterator[Item]:
     separator = shape.key_separator
     null = None if shape.null_text is None else os.fsencode(shape.null_text)
-    for number, line in enumerate(stream, 1):
+    for number, line in enumerate(lines, 1):
         text = line.rstrip(b"\r\n")
         key: bytes | None = None
         value: bytes | None = text
@@ -132,10 +132,10 @@ def _read_lines(stream: Iterable[bytes], source: str, shape: RecordShape) -> Ite
         yield InputRecord(source, number, text, key, value, shape.headers, shape.partition, None)
 
 
-def _read_csv(stream: Iterable[bytes], source: str, shape: RecordShape) -> Iterator[Item]:
+def _read_csv(lines: Iterable[bytes], source: str, shape: RecordShape) -> Iterator[Item]:
     kept: list[bytes] = []
     csv.field_size_limit(MAX_FIELD)  # of the whole process; 128 KiB by default, less than a broker takes
-    reader = csv.reader(_decoded(stream, kept), delimiter=shape.delimiter)
+    reader = csv.reader(_decoded(lines, kept), delimiter=shape.delimiter)
     columns = list(shape.columns) if shape.columns else _header(reader, kept, source)
     if columns is None:
         return
@@ -180,8 +180,8 @@ def _header(reader: Reader, kept: list[bytes], source: str) -> list[str] | None:
     return columns
 
 
-def _read_json_lines(stream: Iterable[bytes], source: str, shape: RecordShape) -> Iterator[Item]:
-    for number, line in enumerate(stream, 1):
+def _read_json_lines(lines: Iterable[bytes], source: str, shape: RecordShape) -> Iterator[Item]:
+    for number, line in enumerate(lines, 1):
         text = line.strip()
         if not text:
             continue
@@ -279,9 +279,9 @@ def _as_json(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _decoded(stream: Iterable[bytes], kept: list[bytes]) -> Iterator[str]:
+def _decoded(lines: Iterable[bytes], kept: list[bytes]) -> Iterator[str]:
     """The lines as text for the csv module; ``kept`` gets their bytes: a quoted field may run over several lines."""
-    for number, line in enumerate(stream):
+    for number, line in enumerate(lines):
         kept.append(line)
         # Not strict: after an exception of its iterator the csv reader would be exhausted.
         text = line.decode("utf-8", errors="surrogateescape")

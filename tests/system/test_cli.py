@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pty
 import select
 import signal
 import socket
@@ -13,6 +14,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -185,6 +187,73 @@ def test_a_line_of_a_slow_pipe_is_sent_when_it_comes(cluster: Cluster) -> None:
     assert "stopped; 2 records" in err
     assert follower.returncode == 0, follower_err
     assert "Traceback" not in err + follower_err
+
+
+@contextmanager
+def silent_input(kind: str, folder: Path) -> Iterator[tuple[str, int]]:
+    """An input in which nothing ever comes, and which does not end: its name, and what stdin is to be."""
+    if kind == "fifo":
+        os.mkfifo(folder / "fifo")
+        yield str(folder / "fifo"), subprocess.DEVNULL
+        return
+    reading, writing = os.pipe() if kind == "pipe" else pty.openpty()[::-1]
+    try:
+        yield "-", reading
+    finally:
+        os.close(writing)
+        os.close(reading)
+
+
+@pytest.mark.parametrize("kind", ["terminal", "pipe", "fifo"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_while_its_input_is_silent(cluster: Cluster, tmp_path: Path, kind: str, number: int) -> None:
+    topic = f"silent-{kind}-{number}"
+    cluster.run("topics", "create", topic)
+    (tmp_path / "first").write_bytes(b"one\n")
+    follower = cluster.start("read", topic, "--follow")
+    with silent_input(kind, tmp_path) as (name, stdin):
+        producer = subprocess.Popen(
+            [*PROGRAM, "produce", topic, str(tmp_path / "first"), name],
+            stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=cluster.environment,
+        )  # fmt: skip
+        try:
+            assert json.loads(read_line(follower.stdout))["value"] == "one"  # it has come to the other input
+        finally:
+            out, err = stop(producer, number)
+            stop(follower)
+    assert (producer.returncode, out) == (130, "")
+    assert err.startswith(f"stopped; 1 record to {topic} in")
+
+
+def test_a_line_without_end_is_an_error_and_does_not_fill_the_memory(cluster: Cluster) -> None:
+    with Path("/dev/zero").open("rb") as zeros:
+        done = subprocess.run(
+            [*PROGRAM, "produce", "zeros"],
+            stdin=zeros, capture_output=True, text=True, env=cluster.environment, timeout=TIMEOUT, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "error: stdin:1: a line of over 64 MiB: is this text?\n")
+
+
+def test_signals_end_a_command_whose_output_nobody_reads(cluster: Cluster) -> None:
+    cluster.run("produce", "unread", given=("x" * 500_000 + "\n") * 8)
+    reading, writing = os.pipe()
+    try:
+        reader = subprocess.Popen(
+            [*PROGRAM, "read", "unread", "--follow"],
+            stdout=writing, stderr=subprocess.PIPE, env=cluster.environment | {"PYTHONUNBUFFERED": ""},
+        )  # fmt: skip
+        ready, _, _ = select.select([reading], [], [], TIMEOUT)
+        assert ready  # its write waits for the rest to be read
+        deadline = time.monotonic() + TIMEOUT
+        while reader.poll() is None and time.monotonic() < deadline:
+            reader.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+        reader.kill()
+        _, err = reader.communicate(timeout=TIMEOUT)
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert (reader.returncode, err) == (130, b"")
 
 
 def test_reading_begins_and_ends_where_it_is_told(cluster: Cluster) -> None:

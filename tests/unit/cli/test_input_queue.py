@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from aiokafkapy.cli.input_queue import MAX_WAITING, feed, is_regular_file
+from aiokafkapy.cli.input_queue import MAX_WAITING, feed
 
 
 @pytest.mark.parametrize("in_thread", [False, True])
@@ -63,13 +62,3 @@ async def test_a_fast_source_waits_for_a_slow_taker() -> None:
     await asyncio.get_running_loop().run_in_executor(None, lambda: None)
     assert taken <= 3 * MAX_WAITING
     await blocks.aclose()
-
-
-def test_a_file_is_regular_and_a_pipe_is_not(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"")
-    with (tmp_path / "a").open("rb") as stream:
-        assert is_regular_file(stream)
-    reading, writing = os.pipe()
-    with os.fdopen(reading, "rb") as stream:
-        assert not is_regular_file(stream)
-    os.close(writing)

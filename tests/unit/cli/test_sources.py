@@ -219,6 +219,6 @@ def test_nothing_is_read_ahead_of_a_line() -> None:
             return b"a,%d\n" % self.taken
 
     stream = Slow()
-    found = read_records(stream, "pipe", "csv", RecordShape(columns=["k", "v"]))  # type: ignore[arg-type]
+    found = read_records(stream, "pipe", "csv", RecordShape(columns=["k", "v"]))
     next(found)
     assert stream.taken == 1
