@@ -83,7 +83,7 @@ class BlockingProducer(Generic[K, V]):
         )
         # The loop's thread: once the producer is started on it, and while it starts
         self._thread: LoopThread | None = None
-        self._starting: LoopThread | None = None
+        self._starting: _Start | None = None
         self._is_closed = False
         self._closers = 0  # calls of close() that have not returned
         self._new_locks()
@@ -94,7 +94,7 @@ class BlockingProducer(Generic[K, V]):
 
     def start(self) -> None:
         """Connect now and not with the first call. Raises the errors of ``KafkaProducer.start``; may be called
-        again.
+        again. Threads that call at once share one attempt and its error.
         """
         self._running_thread()
 
@@ -105,7 +105,7 @@ class BlockingProducer(Generic[K, V]):
         """
         timeout = timeout_of("close", timeout)
         with self._lock:
-            thread = self._thread or self._starting
+            thread = self._starting.thread if self._starting is not None else self._thread
             if thread is not None:
                 thread.check_caller()  # before anything changes: another thread may still close it
                 self._closers += 1
@@ -149,7 +149,8 @@ class BlockingProducer(Generic[K, V]):
 
         The arguments are those of ``KafkaProducer.send``; the record's error, also for a wrong argument, is the
         future's. Blocks while 1,000 records are not accepted yet; Ctrl-C then withdraws the record. In a future's
-        callback it never blocks, and raises BufferExhaustedError instead.
+        callback it never blocks, and raises BufferExhaustedError instead. The first call connects: while no broker
+        answers it blocks for ``max_block_ms`` at most, and raises the errors of ``start``.
         """
         self._running_thread()
         return self._producer.send_from_thread(
@@ -287,34 +288,38 @@ class BlockingProducer(Generic[K, V]):
         thread = self._thread
         if thread is not None and not self._is_closed:
             return thread
-        with self._start_lock:
-            return self._started_thread()
+        while True:
+            with self._lock:
+                if self._is_closed:
+                    raise ProducerClosedError(CLOSED)
+                if self._thread is not None:
+                    return self._thread
+                start = self._starting
+                is_first = start is None
+                if start is None:
+                    _close_at_the_end_of_a_child()
+                    start = self._starting = _Start()
+            if is_first:
+                return self._carry_out(start)
+            start.wait()
 
-    def _started_thread(self) -> LoopThread:
-        with self._lock:
-            if self._is_closed:
-                raise ProducerClosedError(CLOSED)
-            if self._thread is not None:
-                return self._thread
-            if self._starting is not None:
-                raise ProducerNotStartedError(
-                    "called in a signal's handler, while the call that it interrupts connects"
-                )
-            _close_at_the_end_of_a_child()
-            thread = self._starting = LoopThread("aiokafkapy-blocking-producer")
+    def _carry_out(self, start: _Start) -> LoopThread:
+        thread = start.thread
         try:
             thread.run(self._producer.start())
             with self._lock:
                 if self._is_closed:
                     raise ProducerClosedError(CLOSED)
                 self._thread, self._starting = thread, None
-        except BaseException:
+        except BaseException as error:
             with self._lock:
                 self._starting = None
                 is_last = not self._closers
+            start.end(error)
             if is_last:
                 thread.stop()
             raise
+        start.end(None)
         return thread
 
     def _looked_at(self, look: Callable[[], T]) -> T:
@@ -331,7 +336,7 @@ class BlockingProducer(Generic[K, V]):
 
     def _forked(self) -> object:
         """This is the child: return the parent's objects, which must be neither touched nor freed."""
-        inherited = (self._producer, self._thread, self._starting, self._start_lock, self._lock)
+        inherited = (self._producer, self._thread, self._starting, self._lock)
         self._producer = KafkaProducer(config=self._producer.config)
         self._thread = self._starting = None
         self._closers = 0
@@ -339,9 +344,35 @@ class BlockingProducer(Generic[K, V]):
         return inherited
 
     def _new_locks(self) -> None:
-        # Reentrant: the handler of a signal may close it in the middle of another call.
-        self._start_lock = threading.RLock()  # one start at a time; close() does not wait for it
-        self._lock = threading.RLock()  # held for a moment only
+        # Held for a moment only. Reentrant: the handler of a signal may close it in the middle of another call.
+        self._lock = threading.RLock()
+
+
+class _Start:
+    """An attempt to start, for all threads that call meanwhile: with one each, one after the other, the last of N
+    would wait N times ``max_block_ms`` for brokers that are away.
+    """
+
+    __slots__ = ("_by", "_outcome", "thread")
+
+    def __init__(self) -> None:
+        self.thread = LoopThread("aiokafkapy-blocking-producer")
+        self._by = threading.get_ident()
+        self._outcome: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+    def wait(self) -> None:
+        """Until it has ended; raises its error, unless that was an interrupt of its thread alone."""
+        self.thread.check_caller()
+        if self._by == threading.get_ident():
+            raise ProducerNotStartedError("called in a signal's handler, while the call that it interrupts connects")
+        self._outcome.result()
+
+    def end(self, error: BaseException | None) -> None:
+        """Let those go on that wait."""
+        if isinstance(error, Exception):
+            self._outcome.set_exception(error)
+        else:
+            self._outcome.set_result(None)
 
 
 def _run(thread: LoopThread, coroutine: Coroutine[Any, Any, T]) -> T:

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from aiokafkapy import BlockingProducer, KafkaProducer, ProducerRecord, errors
+from aiokafkapy.blocking.blocking_producer import _Start
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.producer import thread_sender
 from aiokafkapy.producer.state import ProducerState
@@ -371,6 +372,49 @@ class TestBlockingProducer:
         with pytest.raises(errors.ProducerClosedError):
             await starting
         assert not [thread for thread in threading.enumerate() if thread.name.startswith("aiokafkapy")]
+
+    async def test_threads_whose_first_calls_meet_share_one_start_and_its_error(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Or the last of them would wait ``max_block_ms`` for each of the others."""
+        begun = threading.Event()
+        waiting: list[None] = []
+        starts: list[errors.KafkaError] = []
+        wait = _Start.wait
+
+        async def fail(_: KafkaProducer) -> None:
+            begun.set()
+            while len(waiting) < 4:  # noqa: ASYNC110  # another thread tells of it
+                await asyncio.sleep(0.001)
+            starts.append(errors.KafkaTimeoutError("no broker"))
+            raise starts[-1]
+
+        def noted(start: _Start) -> None:
+            waiting.append(None)
+            wait(start)
+
+        monkeypatch.setattr(KafkaProducer, "start", fail)
+        monkeypatch.setattr(_Start, "wait", noted)
+        producer = BlockingProducer("127.0.0.1:1")
+        calls: list[Callable[[], Any]] = [
+            lambda: producer.send("t", b""),
+            lambda: producer.send_many("t", [b""]),
+            producer.flush,
+            producer.ping,
+        ]
+        first = asyncio.create_task(in_thread(producer.start))
+        await in_thread(begun.wait)
+        outcomes = await asyncio.gather(first, *(in_thread(call) for call in calls), return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [errors.KafkaTimeoutError] * 5
+        assert len(starts) == 1
+        producer.close()
+
+    async def test_an_interrupt_is_of_the_thread_that_starts_alone(self) -> None:
+        """The others go on, and one of them starts again."""
+        start = _Start()
+        start.end(KeyboardInterrupt())
+        await in_thread(start.wait)
+        start.thread.stop()
 
     async def test_a_close_ends_the_calls_of_other_threads(self, broker: DevBroker) -> None:
         producer = BlockingProducer(broker.bootstrap_servers)
