@@ -49,11 +49,12 @@ class RegistryDecoder:
         """``options`` are the registry client's. ConfigurationError when the extra is missing."""
         try:
             from ..integrations.schema_registry import SchemaRegistryClient
+
+            self._client = SchemaRegistryClient(url, **{**_LIMITS, **options})
         except ModuleNotFoundError as error:
             raise ConfigurationError(
                 f"a schema registry needs {error.name}: pip install 'aiokafkapy[schema-registry]'"
             ) from error
-        self._client = SchemaRegistryClient(url, **{**_LIMITS, **options})
         self._deserializers: dict[tuple[str, bool], RegistryDeserializer[object]] = {}
         self._known: set[SchemaKey] = set()
         self._questions = _Questions()

@@ -19,8 +19,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import aiohttp
-
 from ..errors import KafkaError
 from .flights import Flight
 from .ledger import Ledger
@@ -70,6 +68,8 @@ async def replay_over_http(
     flights: Sequence[Flight], url: str, clients: int, ledger: Ledger, stop: StopSignal, bar: Bar
 ) -> list[float]:
     """Post every flight, each client one at a time; returns the seconds that the answered ones took."""
+    import aiohttp  # here, so that the demo can say what is missing
+
     latencies: list[float] = []
 
     async def client(hand: list[Flight]) -> None:

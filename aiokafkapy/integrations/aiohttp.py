@@ -22,8 +22,11 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
+try:
+    from aiohttp import web
+    from aiohttp.typedefs import Handler, Middleware
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("aiohttp is missing: pip install 'aiokafkapy[aiohttp]'", name=error.name) from error
 
 from aiokafkapy import KafkaProducer, ProducerConfig
 from aiokafkapy.errors import IllegalStateError, ProducerNotStartedError

@@ -29,10 +29,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from fastapi import APIRouter, Depends
-from fastapi.responses import JSONResponse
-from starlette.applications import Starlette
-from starlette.requests import HTTPConnection
+try:
+    from fastapi import APIRouter, Depends
+    from fastapi.responses import JSONResponse
+    from starlette.applications import Starlette
+    from starlette.requests import HTTPConnection
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(f"{error.name} is missing: pip install 'aiokafkapy[fastapi]'", name=error.name) from error
 
 from aiokafkapy import KafkaProducer, ProducerConfig
 from aiokafkapy.errors import IllegalStateError, ProducerNotStartedError

@@ -11,7 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from pyspark.sql.datasource import DataSource
+try:
+    from pyspark.sql.datasource import DataSource
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"the data source needs {error.name}: pip install 'aiokafkapy[spark]'", name=error.name
+    ) from error
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -604,6 +604,26 @@ def test_without_its_extra_the_program_says_what_to_install(missing: str) -> Non
     assert done.stderr == f"error: the command line needs {missing}: pip install 'aiokafkapy[cli]'\n"
 
 
+@pytest.mark.parametrize(
+    ("command", "missing", "extra"),
+    [
+        ("demo --no-pipeline", "aiohttp", "demo"),
+        ("pipeline", "pandas", "demo"),
+        ("broker --port 0 --console", "uvicorn", "console"),
+        ("broker --port 0 --console --schema-registry http://127.0.0.1:1", "httpx", "schema-registry"),
+        ("console --schema-registry http://127.0.0.1:1", "httpx", "schema-registry"),
+    ],
+)
+def test_without_the_extra_of_a_command_it_says_what_to_install(command: str, missing: str, extra: str) -> None:
+    words = ["aiokafkapy", *command.split()]
+    code = f"import sys; sys.modules[{missing!r}] = None; sys.argv = {words}; from aiokafkapy.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=TIMEOUT)
+    last = done.stderr.splitlines()[-1]
+    assert (last.startswith("error: "), last.endswith(f": pip install 'aiokafkapy[{extra}]'")) == (True, True), done
+    assert "Traceback" not in done.stderr
+    assert done.returncode in (1, 2)
+
+
 def test_an_option_that_does_not_exist_is_a_wrong_command(cluster: Cluster) -> None:
     done = cluster.run("produce", "t", "--config", "linger.mss=5", given="", code=2)
     assert "did you mean linger_ms?" in done.stderr

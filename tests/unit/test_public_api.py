@@ -116,6 +116,31 @@ def test_importing_the_package_imports_its_errors_and_nothing_else() -> None:
     assert {name.split(".")[1] for name in modules} - {"_core"} == {"_form", "_lazy", "_version", "errors"}
 
 
+@pytest.mark.parametrize(
+    ("extra", "missing", "program"),
+    [
+        ("fastapi", "fastapi", "import aiokafkapy.integrations.fastapi"),
+        ("aiohttp", "aiohttp", "import aiokafkapy.integrations.aiohttp"),
+        ("litestar", "litestar", "import aiokafkapy.integrations.litestar"),
+        ("prometheus", "prometheus_client", "import aiokafkapy.integrations.prometheus"),
+        ("opentelemetry", "opentelemetry", "import aiokafkapy.integrations.opentelemetry"),
+        ("settings", "pydantic_settings", "import aiokafkapy.integrations.settings"),
+        ("outbox", "sqlalchemy", "import aiokafkapy.integrations.outbox"),
+        ("spark", "pyspark", "from aiokafkapy.spark import KafkaDataSource"),
+        ("testing", "trustme", "from aiokafkapy.testing import TestCertificates"),
+        ("schema-registry", "fastavro", "from aiokafkapy.integrations.schema_registry import AvroSerializer"),
+        ("schema-rules", "cryptography", "from aiokafkapy.integrations.schema_registry import LocalKms"),
+    ],
+)
+def test_the_error_of_a_missing_library_says_which_extra_to_install(extra: str, missing: str, program: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.modules[{missing!r}] = None\n{program}"],
+        capture_output=True,
+        text=True,
+    )
+    assert f"pip install 'aiokafkapy[{extra}]'" in done.stderr.splitlines()[-1]
+
+
 def test_importing_the_producer_imports_no_other_library() -> None:
     # Neither pydantic nor kio, which imports hypothesis where it is installed; no more time and room than asyncio's.
     modules = modules_after("from aiokafkapy import KafkaProducer")
