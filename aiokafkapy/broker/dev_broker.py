@@ -46,7 +46,7 @@ from .security.sasl_session import SaslSession
 from .storage.data_dir import DataDirLock, load_cluster_id
 from .storage.log_manager import LogManager
 from .storage.producer_state import ProducerIdManager
-from .storage.topics import Partition, Topic, TopicRegistry
+from .storage.topics import Partition, TopicRegistry
 from .telemetry import ClientTelemetry
 
 if TYPE_CHECKING:
@@ -257,11 +257,15 @@ class DevBroker:
     def records(self, topic: str, partition: int | None = None) -> list[ConsumedRecord]:
         """The records of a topic, or of a partition, decoded, in order of partition, then offset.
 
-        Raises UnknownTopicOrPartitionError.
+        Those of a topic that is not there are none. Raises UnknownTopicOrPartitionError for another partition than a
+        topic has.
         """
+        found = self.state.topics.get(topic)
+        if found is None:
+            return []
         if partition is not None:
             return self._log_records(topic, partition)
-        return [record for each in self._topic(topic).partitions for record in self._log_records(topic, each.index)]
+        return [record for each in found.partitions for record in self._log_records(topic, each.index)]
 
     def metrics(self) -> dict[str, float]:
         """Connections and requests of all running nodes since each started, by name; empty when none runs. Names that
@@ -542,12 +546,6 @@ class DevBroker:
     def _check_node(self, node_id: int) -> None:
         if node_id not in self._node_ids:
             raise ValueError(f"there is no node {node_id}: the nodes are {self._node_ids}")
-
-    def _topic(self, name: str) -> Topic:
-        topic = self.state.topics.get(name)
-        if topic is None:
-            raise UnknownTopicOrPartitionError(f"there is no topic {name!r}", topic=name)
-        return topic
 
     def _log_records(self, topic: str, index: int) -> list[ConsumedRecord]:
         partition = self.state.topics.partition(topic, index)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, get_args
 
 from ..admin.topics import TopicAdmin
 from ..common import ConsumedRecord, TopicPartition
+from ..errors import UnknownTopicOrPartitionError
 from ..reader import PartitionReader
 from .assertions import WantedRecord, assert_produced
 
@@ -71,10 +72,13 @@ class KafkaCluster:
 
     async def records(self, topic: str, partition: int | None = None) -> list[ConsumedRecord]:
         """The records of a topic, or of a partition, that are there now, as ``DevBroker.records`` has them. Those of a
-        transaction that is open or aborted are none. Raises UnknownTopicOrPartitionError.
+        transaction that is open or aborted are none, and so are those of a topic that is not there.
         """
         async with PartitionReader(self._own_servers, isolation_level="read_committed") as reader:
-            found = await reader.partitions_for(topic, _TIMEOUT)
+            try:
+                found = await reader.partitions_for(topic, _TIMEOUT)
+            except UnknownTopicOrPartitionError:
+                return []
             chosen = [TopicPartition(topic, each.partition) for each in found if partition in (None, each.partition)]
             begins = await reader.beginning_offsets(chosen, _TIMEOUT)
             ends = await reader.end_offsets(chosen, _TIMEOUT)
