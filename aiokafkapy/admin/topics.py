@@ -24,7 +24,7 @@ from ..client.config import MAX_INT, ClientConfig, given_config
 from ..client.network_client import NetworkClient
 from ..client.network_client_utils import retry_until, unless_refused
 from ..cluster.metadata import Metadata
-from ..common import NO_LEADER, Node, PartitionInfo, TopicPartition
+from ..common import NO_LEADER, Node, PartitionInfo, TopicPartition, check_topic_name
 from ..errors import (
     IllegalStateError,
     KafkaError,
@@ -373,6 +373,7 @@ class TopicAdmin:
         begun: float | None = None,
     ) -> None:
         """Send a change and check its outcome; ``begun`` is the loop time at which the whole call began, if not now."""
+        check_topic_name(name)
 
         async def ask() -> None:
             response = await self._send(api_key, build, self.metadata.cluster.controller)
@@ -422,6 +423,8 @@ class TopicAdmin:
 
     async def _metadata_of(self, names: Sequence[str] | None) -> Struct:
         """Metadata of these topics, or of all; never creates one."""
+        for name in names or ():
+            check_topic_name(name)  # a name that is no UTF-8 could not be sent
 
         def build(version: int) -> Message:
             topics = None if names is None else [{"name": name, "topic_id": None} for name in names]

@@ -98,7 +98,8 @@ _Users = Annotated[
 ]
 _Authorizer = Annotated[bool, Option("--authorizer", help="Let ACLs decide about each client's rights.")]
 _SuperUsers = Annotated[
-    list[str] | None, Option("--super-user", metavar="NAME", help="A principal with every right; several times.")
+    list[str] | None,
+    Option("--super-user", metavar="NAME", help="A principal with every right, with --authorizer; several times."),
 ]
 _Emulate = Annotated[
     str | None,

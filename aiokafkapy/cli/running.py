@@ -38,6 +38,10 @@ HELD_AFTER: Final = 0.5
 """Seconds after which a loop that has not seen a signal is held: the next signal ends the process."""
 
 
+_ANSWERED: Final = ("TLS", "certificate", "security_protocol")
+"""Words of errors that have their own remedy: something was reached, and the address is not what is wrong."""
+
+
 class Stop:
     """The user's request to stop, which commands can poll or await."""
 
@@ -167,7 +171,8 @@ def _errors_as_lines() -> Iterator[None]:
         _fail(str(error), EXIT_USAGE)
     except KafkaError as error:
         text = str(error)
-        if "no broker" in text or isinstance(error, KafkaConnectionError):
+        is_unreached = "no broker" in text or isinstance(error, KafkaConnectionError)
+        if is_unreached and not any(word in text for word in _ANSWERED):
             text += "; is the broker running, and is --bootstrap-servers right?"
         _fail(text, EXIT_FAILED)
     except KeyboardInterrupt:

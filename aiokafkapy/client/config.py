@@ -274,6 +274,10 @@ def _explain(details: ErrorDetails, values: Mapping[str, object]) -> str:
         return f"{given}: write 'host:port', 'host1:port1,host2:port2', or a list of such"
     if kind.startswith("int") and isinstance(value, str | float):
         return f"{given} is not a whole number" + _suggested_int(name, value)
+    if kind.startswith("bool"):
+        return f"{given} is unknown: write True or False"
+    if kind == "string_type":
+        return f"{given} ({type(value).__name__}) is no text: write it in quotes"
     if kind == "value_error":
         return f"{given}: {context['error']}"
     return f"{given} ({type(value).__name__}): {details['msg']}"

@@ -17,6 +17,7 @@ from aiokafkapy.errors import (
     IllegalStateError,
     InvalidConfigError,
     InvalidPartitionsError,
+    InvalidTopicError,
     KafkaError,
     KafkaTimeoutError,
     NotControllerError,
@@ -207,6 +208,15 @@ async def test_a_description_has_partitions_in_order() -> None:
     assert [(one.partition, one.leader) for one in found.partitions] == [(0, 1), (1, 2), (2, -1)]
     assert found.partitions[0].replicas == (1, 2)
     assert found.is_internal
+
+
+async def test_a_name_that_no_topic_has_is_refused_before_it_is_sent() -> None:
+    """The locale C turns the caf\u00e9 of a command line into a name that no request can hold."""
+    admin, client = admin_with()
+    for call in (admin.describe, admin.create, admin.delete):
+        with pytest.raises(InvalidTopicError, match="not a valid name of a topic"):
+            await call("caf\udcc3\udca9")
+    assert client.requests == []
 
 
 async def test_describing_or_listing_makes_no_topic() -> None:

@@ -10,7 +10,7 @@ import typer
 
 from aiokafkapy.cli.reporting import EXIT_INTERRUPTED, CommandError
 from aiokafkapy.cli.running import Stop, run
-from aiokafkapy.errors import ConfigurationError, KafkaError, MetadataTimeoutError
+from aiokafkapy.errors import ConfigurationError, KafkaConnectionError, KafkaError, MetadataTimeoutError
 
 
 def exit_code_of(error: BaseException | int) -> int:
@@ -41,6 +41,8 @@ def test_the_code_is_the_command_s_result(code: int) -> None:
             1,
             "error: no broker; is the broker running, and is --bootstrap-servers right?\n",
         ),
+        (KafkaConnectionError("h:1 speaks TLS: do this"), 1, "error: h:1 speaks TLS: do this\n"),
+        (MetadataTimeoutError("no broker: a certificate"), 1, "error: no broker: a certificate\n"),
         (FileNotFoundError(2, "No such file or directory", "a.csv"), 1, "error: a.csv: No such file or directory\n"),
         (KeyboardInterrupt(), 130, "error: stopped\n"),
     ],
