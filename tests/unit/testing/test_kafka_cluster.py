@@ -150,6 +150,8 @@ async def test_a_topic_that_is_not_there_has_no_records(
     assert kafka_cluster.broker is not None
     with pytest.raises(errors.InvalidTopicError):
         await kafka_cluster.records("a topic of no valid name")
+    assert await kafka_cluster.records("never-sent") == []
+    await kafka_cluster.assert_produced("never-sent", count=0)
 
 
 def test_unique_names_are_those_of_topics(monkeypatch: pytest.MonkeyPatch) -> None:
