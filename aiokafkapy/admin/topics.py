@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, NoReturn, Self, TypeVar
 from uuid import UUID
 
-from ..client.config import MAX_INT, ClientConfig, given_config
+from ..client.config import MAX_INT, MAX_LONG, ClientConfig, given_config
 from ..client.network_client import NetworkClient
 from ..client.network_client_utils import retry_until, unless_refused
 from ..cluster.metadata import Metadata
@@ -42,6 +42,7 @@ __all__ = ["ClusterDescription", "TopicAdmin", "TopicDescription", "description_
 
 T = TypeVar("T")
 BROKER_DEFAULT: Final = -1
+HIGH_WATERMARK: Final = -1
 _WHOLE_TOPIC: Final = -1
 _FIRST_RELEASES: Final[Mapping[int, str]] = {
     ApiKey.DELETE_RECORDS: "0.11 (KIP-107)",
@@ -174,6 +175,8 @@ class TopicAdmin:
         """
         if isinstance(topics, str):
             raise TypeError(f"topics={topics!r}: give a list of names")
+        for topic in topics:
+            check_topic_name(topic)
         resources = [
             {"resource_type": TOPIC_RESOURCE, "resource_name": name, "configuration_keys": None}
             for name in dict.fromkeys(topics)  # Kafka refuses one that is named twice
@@ -237,6 +240,10 @@ class TopicAdmin:
         admin's); then, and after a cancellation, some of the records may be deleted.
         """
         wanted = {TopicPartition(*each): offset for each, offset in offsets.items()}
+        for tp, offset in wanted.items():
+            check_topic_name(tp.topic)
+            if type(offset) is not int or not HIGH_WATERMARK <= offset <= MAX_LONG:
+                raise ValueError(f"offset {offset!r} of {tp}: an int from {HIGH_WATERMARK}, the high watermark, on")
         found: dict[TopicPartition, int] = {}
         refused: dict[TopicPartition, KafkaError] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -213,7 +213,16 @@ async def test_a_description_has_partitions_in_order() -> None:
 async def test_a_name_that_no_topic_has_is_refused_before_it_is_sent() -> None:
     """The locale C turns the caf\u00e9 of a command line into a name that no request can hold."""
     admin, client = admin_with()
-    for call in (admin.describe, admin.create, admin.delete):
+    calls: list[Callable[[str], Awaitable[object]]] = [
+        admin.describe,
+        admin.create,
+        admin.delete,
+        admin.alter_configs,
+        lambda name: admin.create_partitions(name, 2),
+        lambda name: admin.describe_configs([name]),
+        lambda name: admin.delete_records({TopicPartition(name, 0): 1}),
+    ]
+    for call in calls:
         with pytest.raises(InvalidTopicError, match="not a valid name of a topic"):
             await call("caf\udcc3\udca9")
     assert client.requests == []
@@ -363,6 +372,14 @@ async def test_records_are_deleted_by_the_leaders_one_request_each() -> None:
         if node is not None
     ]
     assert asked == [(1, [(0, 5), (2, 7)]), (2, [(1, -1)])]
+
+
+@pytest.mark.parametrize("wrong", [-2, 2**63, 1.0, True, "1", None])
+async def test_an_offset_that_is_none_is_refused_before_anything_is_deleted(wrong: Any) -> None:
+    admin, client = admin_with()
+    with pytest.raises(ValueError, match=r"an int from -1, the high watermark, on"):
+        await admin.delete_records({TopicPartition("t", 0): 1, TopicPartition("t", 1): wrong})
+    assert client.requests == []
 
 
 async def test_only_partitions_that_failed_for_a_moment_are_asked_again() -> None:
