@@ -42,7 +42,6 @@ __all__ = ["ClusterDescription", "TopicAdmin", "TopicDescription", "description_
 
 T = TypeVar("T")
 BROKER_DEFAULT: Final = -1
-HIGH_WATERMARK: Final = -1
 _WHOLE_TOPIC: Final = -1
 _FIRST_RELEASES: Final[Mapping[int, str]] = {
     ApiKey.DELETE_RECORDS: "0.11 (KIP-107)",
@@ -242,8 +241,8 @@ class TopicAdmin:
         wanted = {TopicPartition(*each): offset for each, offset in offsets.items()}
         for tp, offset in wanted.items():
             check_topic_name(tp.topic)
-            if type(offset) is not int or not HIGH_WATERMARK <= offset <= MAX_LONG:
-                raise ValueError(f"offset {offset!r} of {tp}: an int from {HIGH_WATERMARK}, the high watermark, on")
+            if type(offset) is not int or not -MAX_LONG <= offset <= MAX_LONG:  # which there are, the broker knows
+                raise ValueError(f"{offset!r} is no offset of {tp}: an int of at most {MAX_LONG} is needed")
         found: dict[TopicPartition, int] = {}
         refused: dict[TopicPartition, KafkaError] = {}
 
