@@ -108,6 +108,7 @@ class Metadata:
         # Failures.
         self.fatal_error: KafkaError | None = None
         self.last_failure: KafkaError | None = None
+        self._latest_failure: KafkaError | None = None  # also after an update: of topics that are asked for alone
         self._topic_errors: dict[str, KafkaError] = {}
         self._address_errors: dict[str, BaseException] = {}
         # Listeners.
@@ -264,7 +265,7 @@ class Metadata:
         self._failed_attempts += 1
         self._equivalent_answers = 0
         if error is not None:
-            self.last_failure = error
+            self.last_failure = self._latest_failure = error
         self._tell_listeners()
 
     def set_fatal_error(self, error: KafkaError) -> None:
@@ -369,7 +370,7 @@ class Metadata:
         if self.fatal_error is not None:
             causes.append(str(self.fatal_error))
         elif topic is not None and (attempts := self._isolated.attempts(topic)):
-            causes.append(f"asked for it alone, brokers have closed the connection {attempts} times")
+            causes.append(f"asked for it alone {attempts} times, the last time: {self._latest_failure}")
         elif self.last_failure is not None:
             causes.append(f"the last metadata request failed: {self.last_failure}")
         if topic is not None and partition is not None and (fault := self._describe_partition(topic, partition)):

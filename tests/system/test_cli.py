@@ -326,16 +326,16 @@ def test_topics_are_made_shown_grown_and_deleted(cluster: Cluster) -> None:
 
 
 def test_options_of_a_topic_are_shown_changed_and_taken_back(cluster: Cluster) -> None:
-    cluster.run("topics", "create", "options")
-    changed = cluster.run("topics", "config", "options", "--set", "retention.ms=1000", "--set", "segment.ms=5")
-    assert changed.stdout == "changed 2 options of topic options\n"
-    assert cluster.run("topics", "config", "options").stdout == "retention.ms=1000\nsegment.ms=5\n"
-    cluster.run("topics", "config", "options", "--delete", "segment.ms")
-    (shown,) = json.loads(cluster.run("topics", "config", "options", "--json").stdout)
+    cluster.run("topics", "create", "configured")
+    changed = cluster.run("topics", "config", "configured", "--set", "retention.ms=1000", "--set", "segment.ms=5")
+    assert changed.stdout == "changed 2 options of topic configured\n"
+    assert cluster.run("topics", "config", "configured").stdout == "retention.ms=1000\nsegment.ms=5\n"
+    cluster.run("topics", "config", "configured", "--delete", "segment.ms")
+    (shown,) = json.loads(cluster.run("topics", "config", "configured", "--json").stdout)
     assert (shown["name"], shown["value"], shown["source"]) == ("retention.ms", "1000", "DYNAMIC_TOPIC_CONFIG")
-    every = cluster.run("topics", "config", "options", "--all").stdout
+    every = cluster.run("topics", "config", "configured", "--all").stdout
     assert "segment.ms=604800000  (DEFAULT_CONFIG)" in every
-    assert "--all" in cluster.run("topics", "config", "options", "--set", "nonsense=1", code=1).stderr
+    assert "--all" in cluster.run("topics", "config", "configured", "--set", "nonsense=1", code=1).stderr
     assert "no topic none" in cluster.run("topics", "config", "none", "--set", "retention.ms=1", code=1).stderr
 
 

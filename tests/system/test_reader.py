@@ -241,8 +241,6 @@ async def test_a_topic_that_is_not_there_is_said_when_the_time_is_over(broker: D
     async with PartitionReader(broker.bootstrap_servers) as reader:
         with pytest.raises(UnknownTopicOrPartitionError):
             await reader.partitions_for("nothing", timeout=0.3)
-    with pytest.raises(UnknownTopicOrPartitionError):
-        broker.records("nothing")
 
 
 async def test_without_a_broker_the_time_out_says_why() -> None:

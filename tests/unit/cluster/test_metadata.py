@@ -451,7 +451,7 @@ class TestTopicsThatAreAskedForApart:
             else:
                 self.asked(metadata, clock)
         assert 5 <= requests <= 14, "in a minute"
-        assert "closed the connection" in metadata.describe_failure("bad")
+        assert "asked for it alone" in metadata.describe_failure("bad")
         metadata.add_topics(["good"])
         assert self.asked(metadata, clock).topics == ["good"]
 
