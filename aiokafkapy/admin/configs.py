@@ -50,6 +50,11 @@ class ConfigEntry(NamedTuple):
     is_read_only: bool = False
 
     @property
+    def is_own(self) -> bool:
+        """True where the topic itself sets it."""
+        return self.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
+
+    @property
     def is_default(self) -> bool:
         """True for Kafka's own default: neither the topic nor a broker sets it."""
         return self.source is ConfigSource.DEFAULT_CONFIG

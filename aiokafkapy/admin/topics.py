@@ -36,7 +36,7 @@ from ..errors import (
 from ..protocol.api import ApiKey
 from ..protocol.codec import Message, Struct
 from ..protocol.messages import build_request, by_topic
-from .configs import TOPIC_RESOURCE, ConfigEntry, ConfigSource, ConfigValue, config_changes, config_text, entry_of
+from .configs import TOPIC_RESOURCE, ConfigEntry, ConfigValue, config_changes, config_text, entry_of
 
 __all__ = ["ClusterDescription", "TopicAdmin", "TopicDescription", "description_of"]
 
@@ -157,11 +157,8 @@ class TopicAdmin:
         Raises UnknownTopicOrPartitionError if there is no such topic, TopicAuthorizationFailedError, and
         KafkaTimeoutError after ``timeout`` seconds.
         """
-
         entries = (await self.describe_configs([name], timeout)).get(name, {})
-        return {
-            entry.name: entry.value for entry in entries.values() if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
-        }
+        return {entry.name: entry.value for entry in entries.values() if entry.is_own}
 
     async def describe_configs(
         self, topics: Collection[str], timeout: float | None = None
@@ -291,7 +288,6 @@ class TopicAdmin:
         InvalidConfigError, and the broker's other errors. Raises KafkaTimeoutError after ``timeout`` seconds (default:
         the admin's); then, and after a cancellation, the topic may exist.
         """
-
         options = [{"name": key, "value": config_text(key, value)} for key, value in (configs or {}).items()]
 
         def build(version: int) -> Message:

@@ -42,8 +42,6 @@ MAX_REPLICAS: Final = 2**15 - 1
 MAX_PARTITIONS: Final = 2**31 - 1
 MAX_OFFSET: Final = 2**63 - 1
 """What the fields of the requests hold."""
-TOPIC_SOURCE: Final = "DYNAMIC_TOPIC_CONFIG"
-"""Where the value of an option comes from that is set for the topic itself."""
 
 topics = typer.Typer(
     help="List, create, describe, change and delete topics, add partitions, and delete records.", no_args_is_help=True
@@ -173,13 +171,13 @@ def change_config(
 
     async def show(admin: TopicAdmin) -> None:
         found = (await admin.describe_configs([topic]))[topic].values()
-        shown = sorted(one for one in found if show_all or one.source.name == TOPIC_SOURCE)
+        shown = sorted(one for one in found if show_all or one.is_own)
         if as_json:
             echo_json([one._asdict() | {"source": one.source.name} for one in shown])
             return
         for one in shown:
             value = HIDDEN if one.value is None else one.value
-            typer.echo(f"{one.name}={value}" + ("" if one.source.name == TOPIC_SOURCE else f"  ({one.source.name})"))
+            typer.echo(f"{one.name}={value}" + ("" if one.is_own else f"  ({one.source.name})"))
 
     with_admin(bootstrap_servers, config, timeout, change if changes or default else show, topic)
 

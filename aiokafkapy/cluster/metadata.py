@@ -48,7 +48,7 @@ _EQUIVALENT_ANSWERS_AT_FULL_RATE: Final = 5
 # Last errors by address are only for messages: the newest of them are enough.
 _MAX_REMEMBERED_ADDRESSES: Final = 32
 # A request on which a broker closes the connection fails everything else in flight on it: retry it seldom.
-_APART_BACKOFF_FACTOR: Final = 10
+_ISOLATED_BACKOFF_FACTOR: Final = 10
 
 
 class MetadataRequestAndVersion(NamedTuple):
@@ -86,7 +86,7 @@ class Metadata:
         self._backoff = ExponentialBackoff(retry_backoff_ms / 1000, retry_backoff_max_ms / 1000)
         self._max_age = metadata_max_age_ms / 1000
         self._isolated = IsolatedTopics(
-            ExponentialBackoff(retry_backoff_ms / 1000, _APART_BACKOFF_FACTOR * retry_backoff_max_ms / 1000)
+            ExponentialBackoff(retry_backoff_ms / 1000, _ISOLATED_BACKOFF_FACTOR * retry_backoff_max_ms / 1000)
         )
         # The view.
         self._cache = MetadataCache()
