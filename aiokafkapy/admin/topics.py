@@ -7,7 +7,7 @@ Rules:
 
 - Changes are of one topic per call, deletions of records apart; its error is raised as it is:
   TopicAlreadyExistsError, UnknownTopicOrPartitionError, …
-- Transient errors (the controller moves, a broker is starting) are retried until the time-out.
+- Transient errors (the controller moves, a broker is starting or hangs) are retried until the time-out.
 - When ``create`` or ``create_partitions`` returns, every new partition has a leader.
 """
 
@@ -28,6 +28,7 @@ from ..common import NO_LEADER, Node, PartitionInfo, TopicPartition, check_topic
 from ..errors import (
     IllegalStateError,
     KafkaError,
+    KafkaTimeoutError,
     LeaderNotAvailableError,
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
@@ -43,6 +44,9 @@ __all__ = ["ClusterDescription", "TopicAdmin", "TopicDescription", "description_
 T = TypeVar("T")
 BROKER_DEFAULT: Final = -1
 _WHOLE_TOPIC: Final = -1
+_ATTEMPTS_AT_A_QUESTION: Final = 3
+_ATTEMPTS_AT_A_CHANGE: Final = 2
+"""For which a call's time is enough at least. Fewer at a change: one whose answer is late is made nevertheless."""
 _FIRST_RELEASES: Final[Mapping[int, str]] = {
     ApiKey.DELETE_RECORDS: "0.11 (KIP-107)",
     ApiKey.DESCRIBE_CONFIGS: "1.1 (KIP-133, KIP-226)",
@@ -77,8 +81,9 @@ class TopicAdmin:
     when it expires; AuthenticationFailedError, at once, when the brokers refuse the credentials; and IllegalStateError
     outside the block. Cancelling a call ends the waiting only: a broker may still carry out a change.
 
-    A change whose answer is lost is requested again, so the error of a call may be that its own change was made before.
-    Brokers learn of a change one after the other: another may not know it for a moment after the call has returned.
+    A broker that does not answer has a third of the time-out, with a change half of it; then another is asked. A change
+    whose answer is lost is requested again, so the error of a call may be that its own change was made before. Brokers
+    learn of a change one after the other: another may not know it for a moment after the call has returned.
     """
 
     def __init__(
@@ -120,11 +125,11 @@ class TopicAdmin:
         """Return once a broker has answered; raises KafkaTimeoutError, with the cause, if none does within ``timeout``
         seconds.
         """
-        await self._retry(lambda: self._metadata_of([]), timeout)
+        await self._retry(lambda seconds: self._metadata_of([], seconds), timeout)
 
     async def list_topics(self, timeout: float | None = None) -> list[TopicDescription]:
         """All topics that may be described, by name. Raises KafkaTimeoutError after ``timeout`` seconds."""
-        response = await self._retry(lambda: self._metadata_of(None), timeout)
+        response = await self._retry(lambda seconds: self._metadata_of(None, seconds), timeout)
         return sorted(description_of(topic) for topic in response.topics if not topic.error_code)
 
     async def describe_existing(
@@ -134,8 +139,8 @@ class TopicAdmin:
         TopicAuthorizationFailedError, or another error of a topic, and KafkaTimeoutError after ``timeout`` seconds.
         """
 
-        async def ask() -> dict[str, TopicDescription]:
-            response = await self._metadata_of(list(names))
+        async def ask(seconds: float) -> dict[str, TopicDescription]:
+            response = await self._metadata_of(list(names), seconds)
             found = {}
             for topic in response.topics:
                 if topic.error_code != UnknownTopicOrPartitionError.code:
@@ -149,7 +154,7 @@ class TopicAdmin:
         """One topic. Raises UnknownTopicOrPartitionError if it does not exist, InvalidTopicError,
         TopicAuthorizationFailedError, and KafkaTimeoutError after ``timeout`` seconds.
         """
-        return await self._retry(lambda: self._describe(name), timeout, but_not=UnknownTopicOrPartitionError)
+        return await self._retry(partial(self._describe, name), timeout, but_not=UnknownTopicOrPartitionError)
 
     async def configs(self, name: str, timeout: float | None = None) -> dict[str, str | None]:
         """The options set for this topic itself, by Kafka's names; the value of a secret one is None.
@@ -181,8 +186,8 @@ class TopicAdmin:
         def build(version: int) -> Message:
             return build_request(ApiKey.DESCRIBE_CONFIGS, version, resources=resources)
 
-        async def ask() -> dict[str, dict[str, ConfigEntry]]:
-            response = await self._send(ApiKey.DESCRIBE_CONFIGS, build)
+        async def ask(seconds: float) -> dict[str, dict[str, ConfigEntry]]:
+            response = await self._send(ApiKey.DESCRIBE_CONFIGS, build, seconds)
             found = {}
             for result in response.results:
                 _check(result, result.resource_name)
@@ -243,10 +248,10 @@ class TopicAdmin:
         found: dict[TopicPartition, int] = {}
         refused: dict[TopicPartition, KafkaError] = {}
 
-        async def ask() -> None:
+        async def ask(seconds: float) -> None:
             remaining = {tp: offset for tp, offset in wanted.items() if tp not in found and tp not in refused}
             passing: list[KafkaError] = []
-            for tp, outcome in (await self._delete_records(remaining, timeout)).items():
+            for tp, outcome in (await self._delete_records(remaining, seconds)).items():
                 if isinstance(outcome, int):
                     found[tp] = outcome
                 elif outcome.retriable and not isinstance(outcome, UnknownTopicOrPartitionError):
@@ -267,7 +272,7 @@ class TopicAdmin:
         ``timeout`` seconds.
         """
         # Metadata has all of it on every broker; DescribeCluster came with Kafka 2.8 and knows no better controller.
-        response = await self._retry(lambda: self._metadata_of([]), timeout)
+        response = await self._retry(lambda seconds: self._metadata_of([], seconds), timeout)
         nodes = _nodes_of(response)
         controller = nodes.get(getattr(response, "controller_id", -1))
         in_order = tuple(node for _, node in sorted(nodes.items()))
@@ -342,10 +347,12 @@ class TopicAdmin:
 
     # internals
 
-    async def _send(self, api_key: ApiKey, build: Callable[[int], Message], node: Node | None = None) -> Struct:
+    async def _send(
+        self, api_key: ApiKey, build: Callable[[int], Message], seconds: float, node: Node | None = None
+    ) -> Struct:
         if self._client is None:
             raise IllegalStateError("the admin is not started: use `async with`")
-        answer = self._client.send_and_wait(api_key, build, node=node)
+        answer = self._client.send_and_wait(api_key, build, node=node, timeout=seconds)
         try:
             return await unless_refused(answer, self._refusal(self._client))
         except UnsupportedVersionError as error:
@@ -376,21 +383,31 @@ class TopicAdmin:
     ) -> None:
         """Send a change and check its outcome; ``begun`` is the loop time at which the whole call began, if not now."""
         check_topic_name(name)
+        silent: set[Node | None] = set()
 
-        async def ask() -> None:
-            response = await self._send(api_key, build, self.metadata.cluster.controller)
+        async def ask(seconds: float) -> None:
+            controller = self.metadata.cluster.controller
+            # With KRaft any broker passes it on to the controller.
+            node = None if controller in silent else controller
+            try:
+                response = await self._send(api_key, build, seconds, node)
+            except KafkaTimeoutError:
+                silent.add(node)
+                raise
             for answer in getattr(response, answers):
                 _check(answer, name)
 
         spent = 0.0 if begun is None else asyncio.get_running_loop().time() - begun
-        await self._retry(ask, timeout, but_not=UnknownTopicOrPartitionError, spent=spent)
+        await self._retry(
+            ask, timeout, but_not=UnknownTopicOrPartitionError, spent=spent, attempts=_ATTEMPTS_AT_A_CHANGE
+        )
 
     async def _delete_records(
-        self, offsets: Mapping[TopicPartition, int], timeout: float | None
+        self, offsets: Mapping[TopicPartition, int], seconds: float
     ) -> dict[TopicPartition, int | KafkaError]:
         """Ask the leaders once: each partition's first offset afterwards, or its error."""
         outcomes: dict[TopicPartition, int | KafkaError] = {}
-        leaders = _leaders_of(await self._metadata_of(list({tp.topic: None for tp in offsets})))
+        leaders = _leaders_of(await self._metadata_of(list({tp.topic: None for tp in offsets}), seconds))
         by_leader: dict[Node, list[TopicPartition]] = {}
         for tp in offsets:
             leader = leaders.get(tp) or leaders.get(TopicPartition(tp.topic, _WHOLE_TOPIC))
@@ -403,10 +420,10 @@ class TopicAdmin:
 
         async def ask(leader: Node, partitions: list[TopicPartition]) -> None:
             entries = [(tp, {"partition_index": tp.partition, "offset": offsets[tp]}) for tp in partitions]
-            topics, timeout_ms = by_topic(entries), self._timeout_ms(timeout)
+            topics, timeout_ms = by_topic(entries), self._timeout_ms(seconds)
             build = partial(build_request, ApiKey.DELETE_RECORDS, topics=topics, timeout=timeout_ms)
             try:
-                response = await self._send(ApiKey.DELETE_RECORDS, build, leader)
+                response = await self._send(ApiKey.DELETE_RECORDS, build, seconds, leader)
             except KafkaError as error:
                 outcomes.update(dict.fromkeys(partitions, error))
                 return
@@ -423,7 +440,7 @@ class TopicAdmin:
                 group.create_task(ask(leader, partitions))
         return outcomes
 
-    async def _metadata_of(self, names: Sequence[str] | None) -> Struct:
+    async def _metadata_of(self, names: Sequence[str] | None, seconds: float) -> Struct:
         """Metadata of these topics, or of all; never creates one."""
         for name in names or ():
             check_topic_name(name)  # a name that is no UTF-8 could not be sent
@@ -432,11 +449,11 @@ class TopicAdmin:
             topics = None if names is None else [{"name": name, "topic_id": None} for name in names]
             return build_request(ApiKey.METADATA, version, topics=topics, allow_auto_topic_creation=False)
 
-        body: Struct = await self._send(ApiKey.METADATA, build)
+        body: Struct = await self._send(ApiKey.METADATA, build, seconds)
         return body
 
-    async def _describe(self, name: str) -> TopicDescription:
-        response = await self._metadata_of([name])
+    async def _describe(self, name: str, seconds: float) -> TopicDescription:
+        response = await self._metadata_of([name], seconds)
         for topic in response.topics:
             _check(topic, name)
             return description_of(topic)
@@ -451,8 +468,8 @@ class TopicAdmin:
         ``begun`` is the loop time at which the whole call, and so its time-out, began.
         """
 
-        async def ask() -> TopicDescription:
-            found = await self._describe(name)
+        async def ask(seconds: float) -> TopicDescription:
+            found = await self._describe(name, seconds)
             if len(found.partitions) < least or any(one.leader == NO_LEADER for one in found.partitions[first:]):
                 raise _NotSpreadError(f"{name}: some of its {least} partitions have no leader yet", topic=name)
             return found
@@ -461,15 +478,20 @@ class TopicAdmin:
 
     async def _retry(
         self,
-        ask: Callable[[], Awaitable[T]],
+        ask: Callable[[float], Awaitable[T]],
         timeout: float | None,
         but_not: type[KafkaError] | tuple[()] = (),
         *,
         spent: float = 0.0,
+        attempts: int = _ATTEMPTS_AT_A_QUESTION,
     ) -> T:
+        """Return the result of ``ask``, which is given the seconds that it may take: a broker that hangs leaves time to
+        ask another.
+        """
         limit = self.timeout if timeout is None else timeout
+        seconds = min(max(limit - spent, 0.0) / attempts, self.config.request_timeout_ms / 1000)
         return await retry_until(
-            ask,
+            lambda: ask(seconds),
             limit - spent,
             self.config.retry_backoff,
             before_next=lambda _: self.metadata.request_update(),

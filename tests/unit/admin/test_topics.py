@@ -48,10 +48,15 @@ class FakeClient:
         await self.has_changed.wait()
         self.has_changed.clear()
 
-    async def send_and_wait(self, api_key: ApiKey, build: Callable[[int], Any], node: Node | None = None) -> Any:
+    async def send_and_wait(
+        self, api_key: ApiKey, build: Callable[[int], Any], node: Node | None = None, timeout: float = math.inf
+    ) -> Any:
         _, version = client_versions(api_key)
         self.requests.append((api_key, build(version), node))
-        await elapsed(self.delays.pop(0) if self.delays else 0)  # no broker answers at once
+        delay = self.delays.pop(0) if self.delays else 0  # no broker answers at once
+        await elapsed(min(delay, timeout))
+        if delay > timeout:
+            raise KafkaTimeoutError(f"no answer within {timeout:g} s")
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
@@ -105,15 +110,21 @@ async def test_creating_repeats_the_request_and_waits_for_the_leaders() -> None:
     assert [(one.name, one.value) for one in topic.configs] == [("retention.ms", "-1")]
 
 
-async def test_changes_go_to_the_controller_and_questions_to_anybody() -> None:
-    admin, client = admin_with(deleted(), described(1))
-    controller = Node(2, "h", 2)
+CONTROLLER = Node(2, "h", 2)
+
+
+def know_controller(admin: TopicAdmin) -> None:
     answer = build_response(ApiKey.METADATA, 12, brokers=[{"node_id": 2, "host": "h", "port": 2}], controller_id=2)
     admin.metadata.bootstrap([("h", 1)])
     admin.metadata.update(admin.metadata.request_version, answer, 0.0, is_partial=False)
+
+
+async def test_changes_go_to_the_controller_and_questions_to_anybody() -> None:
+    admin, client = admin_with(deleted(), described(1))
+    know_controller(admin)
     await admin.delete("t")
     await admin.describe("t")
-    assert [node for _, _, node in client.requests] == [controller, None]
+    assert [node for _, _, node in client.requests] == [CONTROLLER, None]
 
 
 async def test_an_error_is_raised_as_it_is_with_the_brokers_words() -> None:
@@ -168,6 +179,39 @@ async def test_creating_and_waiting_for_leaders_have_one_time_out() -> None:
     ):
         await admin.create("t", timeout=2)
     assert loop.time() - begun == pytest.approx(2)
+
+
+@on_virtual_time
+async def test_a_broker_that_hangs_leaves_time_to_ask_another() -> None:
+    admin, client = admin_with(described(1))
+    client.delays = [math.inf]
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    await admin.describe("t", timeout=30)
+    assert loop.time() - begun == pytest.approx(10)
+    assert len(client.requests) == 2
+
+
+@on_virtual_time
+async def test_a_change_that_the_controller_does_not_answer_goes_to_any_broker() -> None:
+    admin, client = admin_with(created(), described(1))
+    know_controller(admin)
+    client.delays = [math.inf]
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    await admin.create("t", timeout=30)
+    assert loop.time() - begun == pytest.approx(15)
+    assert [node for _, _, node in client.requests] == [CONTROLLER, None, None]
+
+
+@on_virtual_time
+async def test_no_attempt_is_longer_than_a_request_may_take() -> None:
+    admin, client = admin_with(described(1))
+    client.delays = [math.inf]
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    await admin.describe("t", timeout=300)
+    assert loop.time() - begun == pytest.approx(30)
 
 
 @pytest.mark.parametrize("timeout", [30 * 86_400, math.inf])
