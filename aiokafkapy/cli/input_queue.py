@@ -1,18 +1,17 @@
 """Brings items read from files and pipes to the event loop, in blocks.
 
 A regular file is read on the loop, a block at a time, since reading it never blocks for long; anything else (a pipe, a
-terminal) is read in a thread, since its next line may take an hour. Knows nothing of the items.
+terminal) is read in a thread, since its next line may take an hour. Knows nothing of the items but their sizes.
 
-Rules: an item is handed on at once, however long the next one takes; with ``MAX_WAITING`` items in the queue the thread
-stops reading, which is the back-pressure to the pipe's writer; ending does not wait for a blocked read.
+Rules: an item is handed on at once, however long the next one takes. With ``MAX_WAITING`` items or ``MAX_BYTES`` in the
+queue the thread stops reading, and so the writer of the pipe waits. Ending does not wait for a blocked read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Final, Generic, TypeVar
 
 __all__ = ["feed"]
@@ -22,15 +21,17 @@ T = TypeVar("T")
 BLOCK_SIZE: Final = 500
 """Items between two turns of the loop: under a millisecond of parsing."""
 MAX_WAITING: Final = 5_000
+MAX_BYTES: Final = 8 * 1024 * 1024
+"""After the item that reaches it, nothing more is put into a block or into the queue."""
 
 
-async def feed(items: Iterator[T], *, in_thread: bool) -> AsyncGenerator[list[T], None]:
+async def feed(items: Iterator[T], size_of: Callable[[T], int], *, in_thread: bool) -> AsyncGenerator[list[T], None]:
     """The items in blocks of at least one. An exception of ``items`` is raised here, after the items before it."""
     if not in_thread:
-        for block in _blocks(items):
+        for block in _blocks(items, size_of):
             yield block
         return
-    crossing = _Crossing(items, asyncio.get_running_loop())
+    crossing = _Crossing(items, size_of, asyncio.get_running_loop())
     try:
         while block := await crossing.next_block():
             yield block
@@ -38,15 +39,17 @@ async def feed(items: Iterator[T], *, in_thread: bool) -> AsyncGenerator[list[T]
         crossing.close()
 
 
-def _blocks(items: Iterator[T]) -> Iterator[list[T]]:
+def _blocks(items: Iterator[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
     block: list[T] = []
+    size = 0
     error: Exception | None = None
     try:
         for item in items:
             block.append(item)
-            if len(block) == BLOCK_SIZE:
+            size += size_of(item)
+            if len(block) == BLOCK_SIZE or size >= MAX_BYTES:
                 yield block
-                block = []
+                block, size = [], 0
     except (OSError, ValueError) as caught:
         error = caught
     if block:
@@ -58,13 +61,15 @@ def _blocks(items: Iterator[T]) -> Iterator[list[T]]:
 class _Crossing(Generic[T]):
     """A bounded queue from one thread to one coroutine, which wakes the loop once per block and not once per item."""
 
-    def __init__(self, items: Iterator[T], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, items: Iterator[T], size_of: Callable[[T], int], loop: asyncio.AbstractEventLoop) -> None:
         self._items = items
+        self._size_of = size_of
         self._loop = loop
         self._has_news = asyncio.Event()
         # Shared with the thread; only accessed with the condition held.
         self._condition = threading.Condition()
-        self._waiting: deque[T] = deque()
+        self._waiting: list[T] = []
+        self._bytes_waiting = 0
         self._is_told = False
         self._is_finished = False
         self._is_closed = False
@@ -76,8 +81,8 @@ class _Crossing(Generic[T]):
         """All items since the last call; waits for at least one, and is empty at the end."""
         while True:
             with self._condition:
-                block = list(self._waiting)
-                self._waiting.clear()
+                block, self._waiting = self._waiting, []
+                self._bytes_waiting = 0
                 self._is_told = False
                 self._has_news.clear()
                 self._condition.notify()
@@ -99,12 +104,14 @@ class _Crossing(Generic[T]):
         error: BaseException | None = None
         try:
             for item in self._items:
+                size = self._size_of(item)
                 with self._condition:
-                    while len(self._waiting) >= MAX_WAITING and not self._is_closed:
+                    while self._is_full() and not self._is_closed:
                         self._condition.wait()
                     if self._is_closed:
                         return
                     self._waiting.append(item)
+                    self._bytes_waiting += size
                     self._tell()
         except Exception as caught:  # the thread's root: raised to the consumer of the items
             error = caught
@@ -113,6 +120,9 @@ class _Crossing(Generic[T]):
             self._is_finished = True
             if not self._is_closed:
                 self._tell()
+
+    def _is_full(self) -> bool:
+        return len(self._waiting) >= MAX_WAITING or self._bytes_waiting >= MAX_BYTES
 
     def _tell(self) -> None:
         if not self._is_told:

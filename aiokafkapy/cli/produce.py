@@ -270,7 +270,7 @@ def _blocks_of(name: str, kind: str | None, shape: RecordShape) -> Iterator[Asyn
     source = "stdin" if name == STDIN else name
     records = read_records(lines_of(name, source), source, kind or format_of(name), shape)
     try:
-        yield feed(records, in_thread=not is_regular_file(name))
+        yield feed(records, lambda item: len(item.text), in_thread=not is_regular_file(name))
     except ValueError as error:
         if isinstance(error, KafkaError):
             raise

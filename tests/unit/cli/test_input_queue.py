@@ -8,12 +8,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from aiokafkapy.cli.input_queue import MAX_WAITING, feed
+from aiokafkapy.cli.input_queue import MAX_BYTES, MAX_WAITING, feed
+
+
+def size_of(_: object) -> int:
+    return 1
 
 
 @pytest.mark.parametrize("in_thread", [False, True])
 async def test_everything_comes_in_order(in_thread: bool) -> None:
-    blocks = [block async for block in feed(iter(range(12_345)), in_thread=in_thread)]
+    blocks = [block async for block in feed(iter(range(12_345)), size_of, in_thread=in_thread)]
     assert [number for block in blocks for number in block] == list(range(12_345))
     assert all(blocks)
 
@@ -26,7 +30,7 @@ async def test_an_error_comes_after_the_records_read_before_it(in_thread: bool) 
 
     seen: list[int] = []
     with pytest.raises(ValueError, match="broken"):
-        async for block in feed(items(), in_thread=in_thread):
+        async for block in feed(items(), size_of, in_thread=in_thread):
             seen += block
     assert seen == [0, 1, 2]
 
@@ -34,7 +38,7 @@ async def test_an_error_comes_after_the_records_read_before_it(in_thread: bool) 
 async def test_an_item_is_handed_on_while_the_next_is_a_long_time_coming() -> None:
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as stream:
-        blocks = feed(iter(stream), in_thread=True)
+        blocks = feed(iter(stream), len, in_thread=True)
         os.write(writing, b"one\n")
         assert await anext(blocks) == [b"one\n"]
         coming = asyncio.ensure_future(anext(blocks))
@@ -57,8 +61,16 @@ async def test_a_fast_source_waits_for_a_slow_taker() -> None:
             taken = number
             yield number
 
-    blocks = feed(items(), in_thread=True)
+    blocks = feed(items(), size_of, in_thread=True)
     await anext(blocks)
     await asyncio.get_running_loop().run_in_executor(None, lambda: None)
     assert taken <= 3 * MAX_WAITING
     await blocks.aclose()
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_large_items_come_few_at_a_time(in_thread: bool) -> None:
+    items = iter(range(100))
+    async for block in feed(items, lambda _: MAX_BYTES // 4, in_thread=in_thread):
+        assert len(block) <= 4
+    assert not list(items)
