@@ -5,7 +5,7 @@
 #   PYTEST_ARGS='-k close' make test
 #   PYTEST_ARGS=--times make test   where the time goes: wall, CPU and waiting, by folder, file and test
 #   WORKERS=2 make test             so many tests at a time; two for each processor and one unless said, test-quick one
-#   LEG=uvloop make test-leg        another leg than today's: interpreted, uvloop, uvloop-interpreted, debug
+#   LEG=uvloop make test-leg        another leg than today's: interpreted, uvloop, uvloop-interpreted, debug, spark
 #   CHAOS_ARGS='--minutes 30 --seed 7' make chaos
 #   CHAOS_ARGS=--transactions make chaos    copies a topic meanwhile, each record once
 
@@ -72,7 +72,7 @@ test: $(FLIGHTS) ## every test once, with real Kafka, Java and Spark: the core a
 test-quick: $(FLIGHTS) ## the unit tests, the linters among them; a minute
 	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/tests $(BIN)/python quick
 
-test-leg: $(FLIGHTS) ## what depends on form and loop, interpreted, on uvloop or in debug mode: another each day, or LEG=
+test-leg: $(FLIGHTS) ## what depends on form, loop or Spark: interpreted, on uvloop, in debug mode or on an older PySpark: another each day, or LEG=
 	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/tests $(BIN)/python leg $(LEG)
 
 test-all: $(FLIGHTS) ## every test once, then every leg

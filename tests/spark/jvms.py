@@ -32,7 +32,7 @@ from aiokafkapy.testing.kafka.jars import java_release
 
 __all__ = ["environment"]
 
-FOLDER: Final = Path(sys.prefix) / ".spark-classes"
+FOLDER: Final = Path(sys.prefix) / ".spark-classes" / pyspark.__version__
 EMPTY: Final = FOLDER / "conf"
 HOME: Final = FOLDER / "home"
 TIMEOUT: Final = 600

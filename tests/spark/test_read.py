@@ -324,7 +324,7 @@ def test_a_worker_that_is_killed_in_mid_read_loses_no_row(
 
     # Classes of a function go to the workers by value: they cannot import this file.
     class DyingReader(KafkaReader):
-        def read(self, partition: InputPartition) -> Iterator[Any]:
+        def read(self, partition: InputPartition | None) -> Iterator[Any]:
             for batch in super().read(partition):
                 yield batch
                 if not (tmp_path / "killed").exists():

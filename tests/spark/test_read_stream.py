@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from aiokafkapy.admin import TopicAdmin
 from aiokafkapy.producer.producer import KafkaProducer
+from aiokafkapy.spark.source.read_limits import HAS_READ_LIMITS
 from aiokafkapy.testing import ApacheKafka
 
 Batches = dict[int, list[int]]
@@ -95,6 +96,7 @@ def committed(servers: str, group: str, topic: str, partitions: int) -> list[int
         consumer.close()
 
 
+@pytest.mark.skipif(not HAS_READ_LIMITS, reason="PySpark before 4.2")
 def test_a_query_goes_on_where_it_failed_and_a_group_sees_it(
     spark: SparkSession, send: Any, servers: str, topic: str, tmp_path: Path
 ) -> None:
@@ -133,6 +135,8 @@ def test_a_query_of_new_records_loses_nothing_when_its_first_batches_fail(
         query.run(fail_in=0, subscribe="t")
     send(servers, "t", range(100, 110))
     query.run(subscribe="t")
+    if not HAS_READ_LIMITS:  # there it is a single micro-batch, which was the one that had failed
+        query.run(subscribe="t")
     assert query.values == list(range(100, 110))
 
 

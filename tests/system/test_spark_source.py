@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from aiokafkapy.admin import TopicAdmin
 from aiokafkapy.broker import DevBroker
@@ -21,6 +20,7 @@ from aiokafkapy.spark.source.data_loss import DataLossError
 from aiokafkapy.spark.source.offset_reader import KafkaOffsetReader
 from aiokafkapy.spark.source.offsets import OffsetRange
 from aiokafkapy.spark.source.range_reader import read_ranges
+from aiokafkapy.spark.source.read_limits import HAS_READ_LIMITS, ReadAllAvailable, ReadMaxRows
 from aiokafkapy.spark.source.reader import KafkaReader
 from aiokafkapy.spark.source.source_options import SourceOptions
 from aiokafkapy.spark.source.stream_reader import KafkaStreamReader, StreamDriver
@@ -516,25 +516,29 @@ async def test_available_now_may_begin_behind_its_end(broker: DevBroker, driver_
     assert await driver.advance(start, UNLIMITED, is_all_wanted=False) == start
 
 
-async def test_a_group_sees_how_far_the_query_is(broker: DevBroker, driver_of: Any) -> None:
+async def committed(broker: DevBroker, group: str) -> list[int]:
+    """The offsets of the partitions of t, as a stock client sees them."""
     from confluent_kafka import Consumer
     from confluent_kafka import TopicPartition as Place
 
-    await send(broker, 0, 5)
-    driver = driver_of(commitGroup="watched", startingOffsets="earliest")
-    for done in (0, 2, 3):
-        await driver.advance({T0: done, T1: 0, T2: 0}, UNLIMITED, is_all_wanted=False)
-    await driver.close()
-
-    def committed() -> list[int]:
-        consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "watched"})
+    def ask() -> list[int]:
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
         try:
             found = consumer.committed([Place("t", number) for number in range(3)], timeout=10)
             return [place.offset for place in found]
         finally:
             consumer.close()
 
-    assert await asyncio.to_thread(committed) == [3, 0, 0]
+    return await asyncio.to_thread(ask)
+
+
+async def test_a_group_sees_how_far_the_query_is(broker: DevBroker, driver_of: Any) -> None:
+    await send(broker, 0, 5)
+    driver = driver_of(commitGroup="watched", startingOffsets="earliest")
+    for done in (0, 2, 3):
+        await driver.advance({T0: done, T1: 0, T2: 0}, UNLIMITED, is_all_wanted=False)
+    await driver.close()
+    assert await committed(broker, "watched") == [3, 0, 0]
 
 
 async def test_a_commit_that_fails_does_not_fail_the_query(
@@ -550,6 +554,7 @@ async def test_a_commit_that_fails_does_not_fail_the_query(
     assert "source.commit_failed" in caplog.text
 
 
+@pytest.mark.skipif(not HAS_READ_LIMITS, reason="PySpark before 4.2")
 async def test_spark_asks_a_stream_as_it_asks_any(broker: DevBroker) -> None:
     """The methods that Spark calls, one after the other, with JSON between them."""
     await send(broker, 0, 5)
@@ -571,3 +576,57 @@ async def test_spark_asks_a_stream_as_it_asks_any(broker: DevBroker) -> None:
     end = {"t": {"0": 5, "1": 0, "2": 0}}
     first = {"t": {"0": 3, "1": 0, "2": 0}}
     assert await asyncio.to_thread(asked) == [{"t": {"0": 0, "1": 0, "2": 0}}, first, [0, 1, 2], end, end]
+
+
+async def test_an_older_spark_asks_for_the_end_alone(broker: DevBroker) -> None:
+    """Before PySpark 4.2: neither a start nor a limit."""
+    await send(broker, 0, 5)
+    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t", "commitGroup": "g"}
+    reader = KafkaStreamReader(given | {"startingOffsets": "earliest"})
+
+    def ends(offset: int) -> Any:
+        return {"t": {"0": offset, "1": 0, "2": 0}}
+
+    def read(start: Any, end: Any) -> list[int]:
+        tasks = reader.partitions(start, end)
+        return [row for task in tasks for batch in reader.read(task) for row in batch["offset"].to_pylist()]
+
+    assert await asyncio.to_thread(reader.initialOffset) == ends(0)
+    assert await asyncio.to_thread(reader.latestOffset) == ends(5)
+    assert await asyncio.to_thread(read, ends(0), ends(5)) == [0, 1, 2, 3, 4]
+    await send(broker, 0, 1)
+    assert await asyncio.to_thread(reader.latestOffset) == ends(6)
+    assert await asyncio.to_thread(read, ends(5), ends(6)) == [5]
+    await asyncio.to_thread(reader.latestOffset)
+    await asyncio.to_thread(reader.stop)
+    assert await committed(broker, "g") == [6, 0, 0]
+
+
+async def test_a_restarted_query_of_an_older_spark_goes_on_where_its_checkpoint_ends(broker: DevBroker) -> None:
+    await send(broker, 0, 5)
+    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t", "startingOffsets": "latest"}
+    reader = KafkaStreamReader(given)
+    end = await asyncio.to_thread(reader.latestOffset)
+    assert end == {"t": {"0": 5, "1": 0, "2": 0}}
+    tasks = await asyncio.to_thread(reader.partitions, {"t": {"0": 3, "1": 0, "2": 0}}, end)
+    assert [(one.start, one.end) for task in tasks for one in task.value] == [(3, 5)]
+    await asyncio.to_thread(reader.stop)
+
+
+async def test_a_query_from_the_end_begins_at_the_end_that_was_told_before(broker: DevBroker) -> None:
+    """An older Spark may ask where a query with Trigger.AvailableNow ends before it asks where it begins."""
+    await send(broker, 0, 5)
+    reader = KafkaStreamReader({"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t"})
+    end = await asyncio.to_thread(reader.latestOffset)
+    await send(broker, 0, 5)
+    start = await asyncio.to_thread(reader.initialOffset)
+    assert start == end == {"t": {"0": 5, "1": 0, "2": 0}}
+    assert await asyncio.to_thread(reader.partitions, start, end) == []
+    await asyncio.to_thread(reader.stop)
+
+
+@pytest.mark.parametrize("name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger"])
+def test_a_limit_that_an_older_spark_does_not_have_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiokafkapy.spark.source.stream_reader.HAS_READ_LIMITS", False)
+    with pytest.raises(OptionError, match=rf"{name}' is '?9'?: .*4\.2"):
+        KafkaStreamReader({"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", name: "9"})

@@ -34,12 +34,12 @@ class TaskReader:
 
     _options: SourceOptions
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The rows of one of the partitions, as Arrow batches."""
         from .range_reader import read_ranges
 
-        # None in the task that Spark makes where there is nothing to read.
-        return read_ranges(self._options, partition.value or ())
+        # Where there is nothing to read Spark makes a task with None; before PySpark 4.2 it has no partition at all.
+        return read_ranges(self._options, (partition and partition.value) or ())
 
 
 class KafkaReader(TaskReader, DataSourceReader):

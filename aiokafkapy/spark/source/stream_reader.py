@@ -27,12 +27,13 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
+import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from ...common import TopicPartition
 from ...errors import KafkaError
 from ...observability import get_logger
+from ..options import OptionError
 from ..worker import worker_loop
 from .offset_reader import KafkaOffsetReader, ResolvedLimit
 from .offsets import (
@@ -44,6 +45,7 @@ from .offsets import (
     offsets_from_json,
     offsets_to_json,
 )
+from .read_limits import HAS_READ_LIMITS, ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from .reader import TaskReader, input_partitions
 from .source_options import SourceOptions
 
@@ -71,6 +73,7 @@ class KafkaStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvail
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = SourceOptions.parse(options, is_stream=True)
+        _check_limits(self._options)
         self._driver: StreamDriver | None = None
 
     def initialOffset(self) -> JsonOffsets:  # noqa: N802
@@ -81,10 +84,14 @@ class KafkaStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvail
         """``maxOffsetsPerTrigger``."""
         return ReadMaxRows(self._options.max_offsets_per_trigger or UNLIMITED)
 
-    def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:  # noqa: N802
+    def latestOffset(self, start: JsonOffsets | None = None, limit: ReadLimit | None = None) -> JsonOffsets:  # noqa: N802
         """How far the next micro-batch goes; ``start`` when there is nothing, or not enough, to read. All before
         ``start`` is done, and committed to ``commitGroup``. Raises DataLossError and errors of Kafka.
+
+        Before PySpark 4.2 Spark gives neither: it goes to the end.
         """
+        if start is None:
+            return offsets_to_json(worker_loop.run(self._on_driver().advance_to_end()))
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else UNLIMITED
         is_all_wanted = isinstance(limit, ReadAllAvailable)
         end = worker_loop.run(self._on_driver().advance(offsets_from_json(start), most, is_all_wanted=is_all_wanted))
@@ -125,6 +132,17 @@ class KafkaStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvail
         return self._driver
 
 
+def _check_limits(options: SourceOptions) -> None:
+    limits = {
+        "maxOffsetsPerTrigger": options.max_offsets_per_trigger,
+        "minOffsetsPerTrigger": options.min_offsets_per_trigger,
+    }
+    for name, value in limits.items():
+        if value is not None and not HAS_READ_LIMITS:
+            expected = f"it to be left out: PySpark {pyspark.__version__} has no limits for sources in Python, 4.2 has"
+            raise OptionError(name, value, expected)
+
+
 class StreamDriver:
     """The state of a query on its driver. Everything but ``latest`` is called on the worker's loop."""
 
@@ -136,7 +154,9 @@ class StreamDriver:
         # Of the query: where it began, if it did in this process, and where it is to end.
         self._begun: ResolvedLimit | None = None
         self._target: dict[TopicPartition, int] | None = None
-        self._has_advanced = False
+        # The end of a micro-batch that Spark was told last, and where the one after the last that it planned begins.
+        self._told: PartitionOffsets | None = None
+        self._position: PartitionOffsets = {}
         # First offsets of partitions that appeared, kept for the plan that follows.
         self._firsts: dict[TopicPartition, int] = {}
         self._last_trigger: float | None = None
@@ -149,8 +169,14 @@ class StreamDriver:
         """The starting offsets."""
         offsets = await self._connected()
         partitions = await offsets.partitions(must_exist=True)
-        self._begun = await offsets.resolve(self._options.starting, partitions)
-        return self._begun.offsets
+        begun = await offsets.resolve(self._options.starting, partitions)
+        if self._told is not None:
+            # The end of Trigger.AvailableNow, before PySpark 4.2: a query from the end of a log begins there.
+            now = {tp: self._told[tp] for tp in begun.at_end if tp in self._told}
+            begun = begun._replace(offsets={**begun.offsets, **now})
+        self._begun = begun
+        self._position = begun.offsets
+        return begun.offsets
 
     async def set_target(self) -> None:
         """Read no further than now."""
@@ -159,7 +185,16 @@ class StreamDriver:
 
     async def advance(self, start: PartitionOffsets, most: int, *, is_all_wanted: bool) -> dict[TopicPartition, int]:
         """The end of the next micro-batch."""
-        is_first, self._has_advanced = not self._has_advanced, True
+        end = await self._end(start, most, is_all_wanted=is_all_wanted)
+        self._told = end
+        return end
+
+    async def advance_to_end(self) -> dict[TopicPartition, int]:
+        """As ``advance``, where Spark does not tell where the next micro-batch begins. After a restart nobody knows."""
+        return await self.advance(self._position, UNLIMITED, is_all_wanted=True)
+
+    async def _end(self, start: PartitionOffsets, most: int, *, is_all_wanted: bool) -> dict[TopicPartition, int]:
+        is_first = self._told is None
         offsets = await self._connected()
         self._commit_soon(start)
         if self._target is None:
@@ -180,7 +215,9 @@ class StreamDriver:
 
     async def plan(self, start: PartitionOffsets, end: PartitionOffsets) -> list[OffsetRange]:
         """The ranges of a micro-batch."""
-        if not self._has_advanced and self._begun is not None and start == self._begun.offsets:
+        self._position = end
+        is_again = end != self._told
+        if is_again and self._begun is not None and start == self._begun.offsets:
             start = self._start_again(start, end)
         # Ends of logs that this process saw need not be asked for again; those of a checkpoint must be.
         doubtful = [tp for tp, offset in end.items() if offset > self.latest.get(tp, -1)]
@@ -233,7 +270,7 @@ class StreamDriver:
         return begins
 
     def _commit_soon(self, offsets: PartitionOffsets) -> None:
-        if self._options.commit_group is None or offsets == self._committed:
+        if self._options.commit_group is None or not offsets or offsets == self._committed:
             return
         self._to_commit = self._committed = offsets
         if self._committing is None or self._committing.done():
