@@ -15,7 +15,9 @@ import pytest
 from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.broker.coordination.transaction_expiry import TransactionExpiry
+from aiokafkapy.broker.features import UpgradeType
 from aiokafkapy.common import TopicPartition
+from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.reader import PartitionReader
 from tests.reading import committed_values
 
@@ -55,6 +57,25 @@ def with_librdkafka(servers: str, group: str) -> list[bytes | None]:
         values.append(message.value())
     reader.close()
     return values
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (2, 0)])
+async def test_a_producer_uses_the_transaction_version_that_its_cluster_has_now(before: Any, after: Any) -> None:
+    way = UpgradeType.UPGRADE if after > before else UpgradeType.SAFE_DOWNGRADE
+    async with DevBroker(transaction_version=before) as broker:
+        broker.create_topic("t", 1)
+        async with KafkaProducer(broker.bootstrap_servers, transactional_id="x") as producer:
+            for value in (b"1", b"2", b"3", b"4"):
+                async with producer.transaction():
+                    await producer.send("t", value)
+                if value == b"1":
+                    broker.state.features.update({"transaction.version": (after, way)})
+                    broker.controls.drop_connections()  # a client hears of it when it connects
+                if value == b"2":
+                    broker.controls.clear()
+        added = broker.controls.request_count(ApiKey.ADD_PARTITIONS_TO_TXN)
+        assert await committed(broker) == [b"1", b"2", b"3", b"4"]
+    assert added == (0 if after >= 2 else 2)
 
 
 @pytest.mark.parametrize("version", [2, 1])

@@ -8,6 +8,7 @@ from aiokafkapy.producer.accumulator.producer_batch cimport BatchAccount, Produc
 @cython.final
 cdef class IncompleteBatches(BatchAccount):
     cdef dict _batches
+    cdef bint _is_by_age
     cdef readonly long long delivered
     cdef readonly long long failed
 

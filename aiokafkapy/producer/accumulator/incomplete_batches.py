@@ -10,6 +10,7 @@ pending holds at every moment; a batch that is split leaves in the same step in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 
 from ..deliveries.produce_request_result import SettlementCounter
 from .producer_batch import BatchAccount, ProducerBatch
@@ -18,13 +19,14 @@ __all__ = ["Flush", "IncompleteBatches"]
 
 
 class IncompleteBatches(BatchAccount):
-    """The batches without an outcome, oldest first."""
+    """The batches without an outcome."""
 
-    __slots__ = ("_batches", "delivered", "failed")
+    __slots__ = ("_batches", "_is_by_age", "delivered", "failed")
 
     def __init__(self) -> None:
         super().__init__()
         self._batches: dict[ProducerBatch, None] = {}
+        self._is_by_age = True
         self.delivered = 0
         self.failed = 0
 
@@ -46,6 +48,7 @@ class IncompleteBatches(BatchAccount):
         """The records of ``batch`` live on in ``successors``, except for ``failed`` of them."""
         self._batches.pop(batch, None)
         self._batches.update(dict.fromkeys(successors))
+        self._is_by_age = False
         self.failed += failed
 
     def copy_all(self) -> list[ProducerBatch]:
@@ -54,6 +57,10 @@ class IncompleteBatches(BatchAccount):
 
     def first(self, is_meant: Callable[[ProducerBatch], bool]) -> ProducerBatch | None:
         """The oldest batch that is meant; None without one."""
+        if not self._is_by_age:
+            # Successors came last, and are as old as the batch that was split.
+            self._batches = dict.fromkeys(sorted(self._batches, key=attrgetter("created")))
+            self._is_by_age = True
         return next(filter(is_meant, self._batches), None)
 
     @property

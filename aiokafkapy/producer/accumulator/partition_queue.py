@@ -70,12 +70,18 @@ class PartitionQueue:
         self.leader_epoch = NO_LEADER_EPOCH
 
     def insert_in_order(self, batch: ProducerBatch) -> None:
-        """Put a batch that came back before all younger ones; it is almost always the first."""
+        """Put a batch that came back before all younger ones. It is almost always the first, but a topic's new limit
+        makes thousands out of those that wait.
+        """
         batches = self.batches
-        position = 0
-        while position < len(batches) and batches[position].order < batch.order:
-            position += 1
-        batches.insert(position, batch)
+        low, high = 0, len(batches)
+        while low < high:
+            middle = (low + high) // 2
+            if batches[middle].order < batch.order:
+                low = middle + 1
+            else:
+                high = middle
+        batches.insert(low, batch)
 
     def remove(self, batch: ProducerBatch) -> bool:
         """Take ``batch`` out, wherever it is; False when it is not here."""

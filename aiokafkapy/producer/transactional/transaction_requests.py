@@ -240,6 +240,8 @@ class TransactionRequests:
             self._check(body.error_code)
             if getattr(body, "producer_id", -1) >= 0:
                 self._manager.use_identity(body.producer_id, body.producer_epoch)
+            if not self._has_two_phases:  # which need version 2
+                transaction.version = self._version(node)  # of the next one: the cluster may have been upgraded
             return None
 
         try:

@@ -9,8 +9,8 @@ from aiokafkapy.record.builder import RecordBatchBuilder
 from ..accumulator_harness import T0
 
 
-def batch_of(incomplete: IncompleteBatches, records: int = 2) -> ProducerBatch:
-    batch = ProducerBatch(T0, RecordBatchBuilder(1000), 0.0, incomplete=incomplete)
+def batch_of(incomplete: IncompleteBatches, records: int = 2, created: float = 0.0) -> ProducerBatch:
+    batch = ProducerBatch(T0, RecordBatchBuilder(1000), created, incomplete=incomplete)
     for _ in range(records):
         assert batch.try_append(1, None, b"x", None) is not None
     incomplete.add(batch)
@@ -51,6 +51,16 @@ def test_the_pieces_of_a_split_batch_take_its_place_in_the_same_step() -> None:
     for piece in pieces:
         piece.complete(0)
     assert (incomplete.pending, incomplete.delivered) == (0, 6)
+
+
+def test_the_pieces_of_a_split_batch_are_as_old_as_it_was() -> None:
+    incomplete = IncompleteBatches()
+    old, young = batch_of(incomplete, 6, created=1.0), batch_of(incomplete, created=2.0)
+    old.close()
+    pieces = old.split(80)
+    assert incomplete.first(lambda batch: True) is pieces[0]
+    assert incomplete.first(lambda batch: batch not in pieces) is young
+    assert incomplete.copy_all() == [*pieces, young]
 
 
 def test_records_that_were_taken_out_of_a_batch_have_failed_when_the_others_are_pending_again() -> None:

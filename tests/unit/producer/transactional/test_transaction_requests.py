@@ -361,6 +361,25 @@ class TestEndTxn:
         assert (used, body.producer_id, body.producer_epoch, body.committed) == (sent, 7, 3, True)
         assert world.transaction_requests.identity == PreparedTxnState(7, 4)
 
+    @pytest.mark.parametrize(("before", "after", "decided"), [(1, 2, 2), (2, 1, 1), (2, 0, 1)])
+    @on_virtual_time
+    async def test_the_version_of_the_next_transaction_is_decided_then(
+        self, before: int, after: int, decided: int
+    ) -> None:
+        world = World(before)
+        world.client.versions = Versions(finalized_features={"transaction.version": after})
+        await world.end(producer_id=-1, producer_epoch=-1)
+        assert world.transaction.version == decided
+        ((used, _),) = world.requests(ApiKey.END_TXN)
+        assert used == (5 if before >= 2 else 4)
+
+    @on_virtual_time
+    async def test_two_phases_stay_with_the_version_that_they_need(self) -> None:
+        world = World(transaction_two_phase_commit_enable=True)
+        world.client.versions = Versions(finalized_features={"transaction.version": 1})
+        await world.end(producer_id=-1, producer_epoch=-1)
+        assert world.transaction.version == 2
+
     @on_virtual_time
     async def test_an_answer_without_an_identity_changes_none(self) -> None:
         world = World()
