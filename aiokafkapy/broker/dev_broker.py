@@ -155,9 +155,14 @@ class DevBroker:
             raise
 
     async def stop(self) -> None:
-        """Close every connection, port and file; idempotent."""
-        if self._console is not None:
-            await self._console.stop()
+        """Close every connection, port and file, also when it is cancelled; idempotent."""
+        try:
+            if self._console is not None:
+                await self._console.stop()
+        finally:
+            await self._close_cluster()
+
+    async def _close_cluster(self) -> None:
         state, self._state = self._state, None
         if state is None:
             return
@@ -174,13 +179,15 @@ class DevBroker:
         state.groups.close()
         state.purgatory.close()
         state.authentication.close()
-        for node in self._stopping:
-            await node.wait_stopped()
-        self._stopping.clear()
-        # Aborted transports close their sockets in the next turn of the loop.
-        await asyncio.sleep(0)
-        state.topics.close()
-        self._lock.release()
+        try:
+            for node in self._stopping:
+                await node.wait_stopped()
+            # Aborted transports close their sockets in the next turn of the loop.
+            await asyncio.sleep(0)
+        finally:
+            self._stopping.clear()
+            state.topics.close()
+            self._lock.release()
 
     async def __aenter__(self) -> Self:
         await self.start()

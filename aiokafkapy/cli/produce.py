@@ -16,6 +16,8 @@ import asyncio
 import contextlib
 import json
 import os
+import stat
+import sys
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -207,12 +209,15 @@ def produce(
     )
     inputs = Inputs(files or [STDIN], kind, shape)
     inputs.check()
+    if failed is not None:
+        inputs.check_kept(failed)
 
     async def command(stop: Stop) -> int:
         begun = time.perf_counter()
-        with open_for_failed(failed) if failed is not None else contextlib.nullcontext() as failed_file:
-            outcome = Outcome(failed_file)
-            async with started_producer(options, timeout, stop) as producer:
+        async with started_producer(options, timeout, stop) as producer:
+            # Not earlier: an earlier run's may be the only list of the lines that are to be sent now.
+            with open_for_failed(failed) if failed is not None else contextlib.nullcontext() as failed_file:
+                outcome = Outcome(failed_file)
                 with progress("sending", None, is_shown=not quiet) as bar:
                     await inputs.send(producer, topic, outcome, bar, stop)
         return _conclude(outcome, topic, time.perf_counter() - begun, stop, quiet=quiet, as_json=as_json, failed=failed)
@@ -246,6 +251,16 @@ class Inputs:
             raise typer.BadParameter("must be exactly one character", param_hint="--delimiter")
         if shape.partition is not None and shape.partition_field is not None:
             raise typer.BadParameter("give either --partition or --partition-field", param_hint="--partition")
+
+    def check_kept(self, failed: Path) -> None:
+        """Exit with code 2 if the file for failed lines is an input: it would be emptied before it is read."""
+        with contextlib.suppress(OSError):
+            kept = failed.stat()
+            for name in self.names if stat.S_ISREG(kept.st_mode) else ():
+                with contextlib.suppress(OSError, ValueError):
+                    given = os.fstat(sys.stdin.fileno()) if name == STDIN else Path(name).stat()
+                    if os.path.samestat(kept, given):
+                        raise typer.BadParameter(f"{failed} is an input, and would be emptied", param_hint="--failed")
 
     async def send(self, producer: KafkaProducer, topic: str, outcome: Outcome, bar: Progress, stop: Stop) -> None:
         """Send the records of all files, in order, and wait for every delivery, until the user asks to stop."""

@@ -154,7 +154,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def _options(request: pytest.FixtureRequest, mark: str) -> dict[str, Any]:
     """The keyword arguments of the nearest ``mark`` of the test."""
     marker = request.node.get_closest_marker(mark)
-    return dict(marker.kwargs) if marker is not None else {}
+    if marker is None:
+        return {}
+    if marker.args:
+        given = ", ".join(map(repr, marker.args))
+        raise pytest.UsageError(f"@pytest.mark.{mark}({given}): give options by their names, as in {mark}(name=value)")
+    return dict(marker.kwargs)
 
 
 def _seeds(request: pytest.FixtureRequest) -> int | Iterable[int]:

@@ -168,6 +168,21 @@ def test_records_that_the_producer_refuses_go_to_the_file_too(cluster: Cluster, 
     assert [record["value"] for record in cluster.read("refused")] == ["short", "last"]
 
 
+def test_the_file_for_failed_lines_is_no_input(cluster: Cluster, tmp_path: Path) -> None:
+    lines = tmp_path / "lines.txt"
+    lines.write_text("a\nb\n")
+    result = cluster.run("produce", "events", str(lines), "--failed", str(lines), code=2)
+    assert "is an input" in result.stderr
+    assert lines.read_text() == "a\nb\n"
+
+
+def test_a_run_that_reaches_no_broker_leaves_the_failed_lines_of_the_one_before(tmp_path: Path) -> None:
+    failed = tmp_path / "failed.jsonl"
+    failed.write_text("{}\n")
+    Cluster("127.0.0.1:1").run("produce", "events", "--failed", str(failed), "--timeout", "1", given="a\n", code=1)
+    assert failed.read_text() == "{}\n"
+
+
 def test_a_line_of_a_slow_pipe_is_sent_when_it_comes(cluster: Cluster) -> None:
     cluster.run("topics", "create", "live")
     follower = cluster.start("read", "live", "--follow")

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker, Listener
 from aiokafkapy.broker.coordination.share_group_manager import ShareGroupHeartbeat
 from aiokafkapy.errors import (
@@ -133,6 +134,24 @@ def test_wrong_options_are_refused_without_a_loop() -> None:
         DevBroker(nodes=3, port=65_534)
     with pytest.raises(ConfigurationError, match="did you mean 'num_partitions'"):
         DevBroker(num_partition=3)
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_broker_whose_stop_is_cancelled_leaves_its_data_to_another(tmp_path: Path, turns: int) -> None:
+    broker = DevBroker(data_dir=tmp_path)
+    await broker.start()
+    broker.create_topic("t")
+    async with KafkaProducer(broker.bootstrap_servers) as producer:
+        await producer.send("t", b"1")
+    stopping = asyncio.ensure_future(broker.stop())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    stopping.cancel()
+    await asyncio.wait([stopping])
+    if not turns:
+        await broker.stop()  # it had not begun
+    async with DevBroker(data_dir=tmp_path) as another:
+        assert [record.value for record in another.records("t")] == [b"1"]
 
 
 async def test_cluster_id_and_topics_survive_in_a_data_dir(tmp_path: Path) -> None:

@@ -63,6 +63,21 @@ def test_it_works_in_strict_mode_with_strict_marks(pytester: pytest.Pytester) ->
     result.assert_outcomes(passed=1)
 
 
+def test_options_of_a_mark_without_their_names_are_refused(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.kafka_broker(3)
+        async def test_it(kafka_broker):
+            pass
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:randomly", "--asyncio-mode=auto", *LOOP_SCOPE)
+    result.stdout.fnmatch_lines(["*kafka_broker(3): give options by their names*"])
+    result.assert_outcomes(errors=1)
+
+
 def test_without_pytest_asyncio_it_says_what_to_install(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
