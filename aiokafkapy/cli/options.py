@@ -112,7 +112,7 @@ def parse_timestamp(text: str) -> int:
 
     Raises ValueError.
     """
-    if re.fullmatch(r"@-?\d+", text):
+    if re.fullmatch(r"@-?\d{1,18}", text):  # a request has room for 18 digits
         return int(text[1:])
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:

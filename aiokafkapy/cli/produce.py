@@ -208,14 +208,11 @@ def produce(
         columns=None if columns is None else columns.split(","),
     )
     inputs = Inputs(files or [STDIN], kind, shape)
-    inputs.check()
-    if failed is not None:
-        inputs.check_kept(failed)
+    inputs.check(failed)
 
     async def command(stop: Stop) -> int:
         begun = time.perf_counter()
         async with started_producer(options, timeout, stop) as producer:
-            # Not earlier: an earlier run's may be the only list of the lines that are to be sent now.
             with open_for_failed(failed) if failed is not None else contextlib.nullcontext() as failed_file:
                 outcome = Outcome(failed_file)
                 with progress("sending", None, is_shown=not quiet) as bar:
@@ -236,8 +233,10 @@ class Inputs:
     kind: str | None
     shape: RecordShape
 
-    def check(self) -> None:
-        """Exit with code 2 for options that do not fit together."""
+    def check(self, failed: Path | None) -> None:
+        """Exit with code 2 for options that do not fit together. ``failed`` is the file for failed lines."""
+        if failed is not None:
+            self._check_kept(failed)
         shape = self.shape
         if self.kind is not None and self.kind not in FORMATS:
             raise typer.BadParameter(f"{self.kind!r} is none of {', '.join(FORMATS)}", param_hint="--format")
@@ -252,8 +251,8 @@ class Inputs:
         if shape.partition is not None and shape.partition_field is not None:
             raise typer.BadParameter("give either --partition or --partition-field", param_hint="--partition")
 
-    def check_kept(self, failed: Path) -> None:
-        """Exit with code 2 if the file for failed lines is an input: it would be emptied before it is read."""
+    def _check_kept(self, failed: Path) -> None:
+        """Refuse a file that is an input: it would be emptied before it is read."""
         with contextlib.suppress(OSError):
             kept = failed.stat()
             for name in self.names if stat.S_ISREG(kept.st_mode) else ():
@@ -271,7 +270,10 @@ class Inputs:
 
 
 def open_for_failed(path: Path) -> TextIO:
-    """The file of ``--failed``; what is no UTF-8, such as in a name, is escaped as JSON escapes it."""
+    """The file of ``--failed``; what is no UTF-8, such as in a name, is escaped as JSON escapes it.
+
+    To be opened when a broker was reached: one of an earlier run may be the only list of the lines that are sent now.
+    """
     return path.open("w", encoding="utf-8", errors="backslashreplace")
 
 

@@ -46,6 +46,8 @@ UNKNOWN_TOPIC_TIMEOUT = 2.0
 """Seconds to retry an unknown topic: brokers learn of a new one with a delay."""
 QUIET_WAIT = 0.5
 """Seconds after which a fetch without records returns, to check for Ctrl-C and the end."""
+QUIET_ROUNDS = 4
+"""Fetches without records after which it is looked whether the topic is still there."""
 
 
 @dataclass(slots=True)
@@ -61,6 +63,11 @@ class ReadPlan:
     def is_done(self) -> bool:
         """True when there is nothing more to show."""
         return not self.stops or (self.max_records is not None and self.shown >= self.max_records)
+
+    @property
+    def has_end(self) -> bool:
+        """True when reading is to end by itself."""
+        return self.until_ms is not None or None not in self.stops.values()
 
     def take(self, records: Iterable[ConsumedRecord]) -> list[ConsumedRecord]:
         """The records to show of these, which are of one partition; updates the plan."""
@@ -143,9 +150,13 @@ def read(
 
 async def show_records(reader: PartitionReader, plan: ReadPlan, stop: Stop, output: TextIO) -> None:
     """Write the records of the plan, until it is done or the user asks to stop."""
+    quiet = 0
     while not plan.is_done and not stop.is_requested:
         _check_listener(output)
         found = await reader.fetch(QUIET_WAIT)
+        quiet = 0 if found else quiet + 1
+        if plan.has_end and quiet % QUIET_ROUNDS == QUIET_ROUNDS - 1:
+            await _check_topics(reader, plan)
         lines = [as_json_line(record) for record in plan.take(found)]
         if lines:
             output.write("".join(lines))
@@ -189,6 +200,18 @@ def _check_listener(output: TextIO) -> None:
     poll.register(descriptor, 0)
     if any(event & select.POLLERR for _, event in poll.poll(0)):
         raise BrokenPipeError
+
+
+async def _check_topics(reader: PartitionReader, plan: ReadPlan) -> None:
+    """Raise CommandError if a topic is gone, whose end is never reached then."""
+    for topic in {tp.topic for tp in plan.stops}:
+        try:
+            await reader.partitions_for(topic, UNKNOWN_TOPIC_TIMEOUT)
+        except UnknownTopicOrPartitionError:
+            shown = counted(plan.shown, "record")
+            raise CommandError(f"topic {topic} was deleted while it was read; shown: {shown}") from None
+        except KafkaTimeoutError:
+            continue  # no broker is there: they may come back
 
 
 async def _choose_partitions(

@@ -1,9 +1,10 @@
-"""``read`` ends when its output is closed; the records it prints are in ``test_commands``."""
+"""``read`` ends when its output is closed or its topic gone; the records it prints are in ``test_commands``."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
 import select
 import signal
@@ -13,8 +14,10 @@ from typing import TextIO
 import pytest
 
 from aiokafkapy.cli.read import ReadPlan, show_records
+from aiokafkapy.cli.reporting import CommandError
 from aiokafkapy.cli.running import Stop
 from aiokafkapy.common import ConsumedRecord, TopicPartition
+from aiokafkapy.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 
 PLACE = TopicPartition("t", 0)
 
@@ -24,6 +27,7 @@ class Reader:
 
     def __init__(self, *records: ConsumedRecord) -> None:
         self.fetches = 0
+        self.looked_for = 0
         self._records = list(records)
 
     async def fetch(self, _: float) -> list[ConsumedRecord]:
@@ -31,6 +35,12 @@ class Reader:
         await asyncio.sleep(0)
         records, self._records = self._records, []
         return records
+
+    async def partitions_for(self, topic: str, _: float) -> None:
+        self.looked_for += 1
+        if self.looked_for < 3:
+            raise KafkaTimeoutError("no broker is there")
+        raise UnknownTopicOrPartitionError("gone", topic=topic)
 
     def position(self, _: TopicPartition) -> int | None:
         return None
@@ -67,3 +77,21 @@ async def test_where_there_is_no_poll_reading_ends_with_the_next_record(
     with pytest.raises(BrokenPipeError):
         await show_records(reader, ReadPlan({PLACE: None}), Stop(), pipe_without_a_reader)  # type: ignore[arg-type]
     assert reader.fetches == 1
+
+
+async def test_reading_to_an_end_ends_when_the_topic_is_deleted() -> None:
+    record = ConsumedRecord(0, b"key", b"value", (), 1_000, "t", 0)
+    reader, output = Reader(record), io.StringIO()
+    with pytest.raises(CommandError, match="topic t was deleted while it was read; shown: 1 record"):
+        await show_records(reader, ReadPlan({PLACE: 5}), Stop(), output)  # type: ignore[arg-type]
+    assert output.getvalue().count("\n") == 1
+
+
+async def test_new_records_are_waited_for_whatever_becomes_of_the_topic() -> None:
+    reader = Reader()
+    following = asyncio.ensure_future(show_records(reader, ReadPlan({PLACE: None}), Stop(), io.StringIO()))  # type: ignore[arg-type]
+    for _ in range(100):
+        await asyncio.sleep(0)
+    following.cancel()
+    assert reader.fetches > 10
+    assert reader.looked_for == 0
