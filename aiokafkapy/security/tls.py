@@ -590,7 +590,7 @@ def _java_store(given: str, option: str, path: str, kind: str) -> ConfigurationE
 def _blocks(text: str) -> list[_Block]:
     """The objects in PEM text, each laid out as OpenSSL wants it; a variable of the environment may have ``\\n``."""
     blocks = []
-    for label, body in _PEM_BLOCK.findall(text.replace("\\n", "\n")):
+    for label, body in _PEM_BLOCK.findall(text.replace("\\n", "\n").replace("\r\n", "\n")):
         # A key that OpenSSL encrypted in its old way has headers: that one is left as it is.
         packed = "".join(body.split())
         lines = (packed[start : start + 64] for start in range(0, len(packed), 64))

@@ -43,6 +43,20 @@ async def in_the_commit(producer: KafkaProducer) -> asyncio.Task[None]:
     return task
 
 
+async def test_several_tasks_may_go_on_to_the_next_transaction_at_once(
+    broker: DevBroker, producer: KafkaProducer
+) -> None:
+    async def work(number: int) -> None:
+        for _ in range(20):
+            await producer.enqueue("t", b"%d" % number)
+            await producer.commit_and_begin_transaction()
+
+    await asyncio.gather(*(work(number) for number in range(3)))
+    await producer.commit_transaction()
+    values = await committed(broker)
+    assert sorted(value or b"" for value in values) == [b"%d" % number for number in range(3) for _ in range(20)]
+
+
 async def test_a_client_that_sends_all_the_time_is_never_refused(broker: DevBroker, producer: KafkaProducer) -> None:
     counts = [0] * 4
     is_over = False

@@ -112,9 +112,9 @@ class ConsumedBatches(Generic[R]):
             await self._go_back(batch, error)
 
     async def _send_offsets(self, batch: ConsumedBatch[R]) -> BaseException | None:
-        offsets = {place: self._consumer.next_offset(some[-1]) for place, some in batch.by_partition.items()}
-        group = self._consumer.group()._replace(generation_id=batch.generation)
         try:
+            offsets = {place: self._consumer.next_offset(some[-1]) for place, some in batch.by_partition.items()}
+            group = self._consumer.group()._replace(generation_id=batch.generation)
             await self._transactions.send_offsets(offsets, group)
         except BaseException as failure:  # cancellation, too, leaves by way of the transaction
             return failure

@@ -223,6 +223,7 @@ class TransactionRequests:
         Also raises the error of a transaction that failed before its commit could be sent.
         """
         transaction = self._transaction
+        identity = self._identity()  # asked again, it is about the same transaction
 
         async def ask() -> KafkaError | None:
             node = await self._coordinator(TRANSACTION, transaction.transactional_id)
@@ -234,7 +235,7 @@ class TransactionRequests:
                 ApiKey.END_TXN,
                 max_version=None if transaction.version >= 2 else END_TXN_BEFORE_V2,
                 committed=committed,
-                **self._identity(),
+                **identity,
             )
             transaction.is_commit_in_doubt = was_in_doubt  # this request has its answer
             self._check(body.error_code)

@@ -238,7 +238,8 @@ class Transactions:
 
     async def settled(self) -> None:
         """Return when no end is under way."""
-        if self._ending is not None:
+        # Again where another call waited, too, and has begun the next one.
+        while self._ending is not None and not self._ending.done():
             await asyncio.wait([self._ending])
 
     # internals

@@ -132,7 +132,7 @@ def test_a_client_shows_its_certificate_from_a_file_or_from_text(
     assert not _shake(server, **certificates.client_options()).has_worked
 
 
-@pytest.mark.parametrize("kind", ["PKCS #8", "OpenSSL's old way"])
+@pytest.mark.parametrize("kind", ["PKCS #8", "OpenSSL's old way", "OpenSSL's old way, CRLF"])
 def test_an_encrypted_key_is_opened(kind: str, certificates: TestCertificates, server: ssl.SSLContext) -> None:
     client = certificates.client("CN=alice", file="alice.pem", password="open sesame", key="RSA")
     if kind != "PKCS #8":
@@ -144,7 +144,8 @@ def test_an_encrypted_key_is_opened(kind: str, certificates: TestCertificates, s
             serialization.BestAvailableEncryption(b"open sesame"),
         )
         assert b"Proc-Type: 4,ENCRYPTED" in old
-        client.write_bytes(old + pem[pem.index(b"-----BEGIN CERTIFICATE") :])
+        both = old + pem[pem.index(b"-----BEGIN CERTIFICATE") :]
+        client.write_bytes(both.replace(b"\n", b"\r\n") if kind.endswith("CRLF") else both)
     for options in (certificates.client_options(client), certificates.inline_client_options(client)):
         assert _shake(server, **options).has_worked
         with pytest.raises(ConfigurationError, match="the key cannot be opened with ssl_key_password"):

@@ -46,6 +46,7 @@ class Consumer:
         self.generation = 3
         self.back: list[tuple[dict[TopicPartition, int], int]] = []
         self.trouble: Exception | None = None
+        self.closed: Exception | None = None
         self.is_stuck = False
 
     async def read(self, max_records: int) -> Mapping[TopicPartition, Sequence[Record]]:
@@ -59,6 +60,8 @@ class Consumer:
         return record.offset
 
     def group(self) -> GroupMetadata:
+        if self.closed is not None:
+            raise self.closed
         return GroupMetadata("g", self.generation, "m")
 
     async def go_back(self, offsets: Mapping[TopicPartition, int], generation: int) -> None:
@@ -176,6 +179,15 @@ async def test_an_exception_of_the_block_leaves_the_consumer_at_the_batch_s_begi
 
 
 @on_virtual_time
+async def test_a_consumer_that_was_closed_leaves_by_the_transaction() -> None:
+    work = Work()
+    with pytest.raises(RuntimeError, match="Consumer closed"):
+        async for batch in work.batches():
+            async with batch:
+                work.consumer.closed = RuntimeError("Consumer closed")
+    assert work.log[:3] == ["read 10", "begin", "abort"]
+
+
 async def test_a_caller_that_is_cancelled_while_offsets_are_sent_leaves_by_the_transaction() -> None:
     work = Work()
     work.offset_errors = [asyncio.CancelledError()]
