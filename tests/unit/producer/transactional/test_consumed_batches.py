@@ -188,6 +188,7 @@ async def test_a_consumer_that_was_closed_leaves_by_the_transaction() -> None:
     assert work.log[:3] == ["read 10", "begin", "abort"]
 
 
+@on_virtual_time
 async def test_a_caller_that_is_cancelled_while_offsets_are_sent_leaves_by_the_transaction() -> None:
     work = Work()
     work.offset_errors = [asyncio.CancelledError()]
