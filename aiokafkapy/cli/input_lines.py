@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = ["MAX_LINE", "STDIN", "is_regular_file", "lines_of"]
+__all__ = ["MAX_LINE", "STDIN", "is_regular_file", "lines_of", "stat_of"]
 
 STDIN: Final = "-"
 MAX_LINE: Final = 64 * 1024 * 1024
@@ -27,10 +27,14 @@ MAX_LINE: Final = 64 * 1024 * 1024
 CHUNK: Final = 256 * 1024
 
 
+def stat_of(name: str) -> os.stat_result:
+    """What the file system says of an input. Raises OSError, and ValueError where stdin was closed."""
+    return os.fstat(sys.stdin.fileno()) if name == STDIN else Path(name).stat()
+
+
 def is_regular_file(name: str) -> bool:
     """True when opening and reading never wait for a writer."""
-    found = os.fstat(sys.stdin.fileno()) if name == STDIN else Path(name).stat()
-    return stat.S_ISREG(found.st_mode)
+    return stat.S_ISREG(stat_of(name).st_mode)
 
 
 def lines_of(name: str, source: str) -> Iterator[bytes]:

@@ -16,8 +16,6 @@ import asyncio
 import contextlib
 import json
 import os
-import stat
-import sys
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -29,7 +27,7 @@ import typer
 
 from ..common import counted
 from ..errors import KafkaError
-from .input_lines import STDIN, is_regular_file, lines_of
+from .input_lines import STDIN, is_regular_file, lines_of, stat_of
 from .input_queue import feed
 from .options import (
     DEFAULT_SERVERS,
@@ -253,13 +251,11 @@ class Inputs:
 
     def _check_kept(self, failed: Path) -> None:
         """Refuse a file that is an input: it would be emptied before it is read."""
-        with contextlib.suppress(OSError):
-            kept = failed.stat()
-            for name in self.names if stat.S_ISREG(kept.st_mode) else ():
-                with contextlib.suppress(OSError, ValueError):
-                    given = os.fstat(sys.stdin.fileno()) if name == STDIN else Path(name).stat()
-                    if os.path.samestat(kept, given):
-                        raise typer.BadParameter(f"{failed} is an input, and would be emptied", param_hint="--failed")
+        for name in self.names:
+            # What cannot be looked at is an error when it is opened.
+            with contextlib.suppress(OSError, ValueError):
+                if failed.is_file() and os.path.samestat(failed.stat(), stat_of(name)):
+                    raise typer.BadParameter(f"{failed} is an input, and would be emptied", param_hint="--failed")
 
     async def send(self, producer: KafkaProducer, topic: str, outcome: Outcome, bar: Progress, stop: Stop) -> None:
         """Send the records of all files, in order, and wait for every delivery, until the user asks to stop."""

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ReadPlan", "as_json_line", "read"]
 
-UNKNOWN_TOPIC_TIMEOUT = 2.0
-"""Seconds to retry an unknown topic: brokers learn of a new one with a delay."""
 QUIET_WAIT = 0.5
 """Seconds after which a fetch without records returns, to check for Ctrl-C and the end."""
 QUIET_ROUNDS = 4
@@ -155,7 +153,8 @@ async def show_records(reader: PartitionReader, plan: ReadPlan, stop: Stop, outp
         _check_listener(output)
         found = await reader.fetch(QUIET_WAIT)
         quiet = 0 if found else quiet + 1
-        if plan.has_end and quiet % QUIET_ROUNDS == QUIET_ROUNDS - 1:
+        if quiet == QUIET_ROUNDS and plan.has_end:
+            quiet = 0
             await _check_topics(reader, plan)
         lines = [as_json_line(record) for record in plan.take(found)]
         if lines:
@@ -204,6 +203,8 @@ def _check_listener(output: TextIO) -> None:
 
 async def _check_topics(reader: PartitionReader, plan: ReadPlan) -> None:
     """Raise CommandError if a topic is gone, whose end is never reached then."""
+    from ..reader.existing_topics import UNKNOWN_TOPIC_TIMEOUT
+
     for topic in {tp.topic for tp in plan.stops}:
         try:
             await reader.partitions_for(topic, UNKNOWN_TOPIC_TIMEOUT)
@@ -217,14 +218,10 @@ async def _check_topics(reader: PartitionReader, plan: ReadPlan) -> None:
 async def _choose_partitions(
     reader: PartitionReader, topic: str, wanted: list[int] | None, timeout: float
 ) -> list[TopicPartition]:
+    from ..reader.existing_topics import existing_partitions
+
     try:
-        try:
-            first = min(UNKNOWN_TOPIC_TIMEOUT, timeout)
-            found = [one.partition for one in await reader.partitions_for(topic, first)]
-        except KafkaTimeoutError:
-            if first == timeout:
-                raise
-            found = [one.partition for one in await reader.partitions_for(topic, timeout - first)]
+        found = [one.partition for one in await existing_partitions(reader, topic, timeout)]
     except UnknownTopicOrPartitionError:
         raise CommandError(f"there is no topic {topic}; see them with: aiokafkapy topics list") from None
     missing = sorted(set(wanted or ()) - set(found))

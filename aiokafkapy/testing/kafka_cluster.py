@@ -21,9 +21,10 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, get_args
 
 from ..admin.topics import TopicAdmin
-from ..common import ConsumedRecord, PartitionInfo, TopicPartition
-from ..errors import KafkaTimeoutError, UnknownTopicOrPartitionError
+from ..common import ConsumedRecord, TopicPartition
+from ..errors import UnknownTopicOrPartitionError
 from ..reader import PartitionReader
+from ..reader.existing_topics import existing_partitions
 from .assertions import WantedRecord, assert_produced
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ Kind = Literal["dev", "memory", "proxy", "real"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 _TIMEOUT: Final = 30.0
 """Seconds for making, reading and deleting a topic."""
-_UNKNOWN_TOPIC_TIMEOUT: Final = 2.0
-"""Seconds after which a topic that brokers do not know is not there: they learn of a new one with a delay."""
 
 
 class KafkaCluster:
@@ -78,7 +77,7 @@ class KafkaCluster:
         """
         async with PartitionReader(self._own_servers, isolation_level="read_committed") as reader:
             try:
-                found = await self._partitions_of(reader, topic)
+                found = await existing_partitions(reader, topic, _TIMEOUT)
             except UnknownTopicOrPartitionError:
                 return []
             chosen = [TopicPartition(topic, each.partition) for each in found if partition in (None, each.partition)]
@@ -90,11 +89,6 @@ class KafkaCluster:
                 reader.stop_at(each, ends[each])
             records = [record async for record in reader] if chosen else []
         return sorted(records, key=lambda record: (record.partition, record.offset))
-
-    async def _partitions_of(self, reader: PartitionReader, topic: str) -> tuple[PartitionInfo, ...]:
-        with contextlib.suppress(KafkaTimeoutError):
-            return await reader.partitions_for(topic, _UNKNOWN_TOPIC_TIMEOUT)
-        return await reader.partitions_for(topic, _TIMEOUT)
 
     async def assert_produced(self, topic: str, **wanted: Unpack[WantedRecord]) -> list[ConsumedRecord]:
         """``aiokafkapy.testing.assert_produced`` of the records that are there now."""

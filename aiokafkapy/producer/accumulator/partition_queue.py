@@ -7,6 +7,8 @@ place. It knows no memory, no time and no broker. Kafka's counterparts are the `
 
 from __future__ import annotations
 
+from bisect import insort_left
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...common import NO_LEADER, NO_LEADER_EPOCH, TopicPartition
@@ -73,15 +75,7 @@ class PartitionQueue:
         """Put a batch that came back before all younger ones. It is almost always the first, but a topic's new limit
         makes thousands out of those that wait.
         """
-        batches = self.batches
-        low, high = 0, len(batches)
-        while low < high:
-            middle = (low + high) // 2
-            if batches[middle].order < batch.order:
-                low = middle + 1
-            else:
-                high = middle
-        batches.insert(low, batch)
+        insort_left(self.batches, batch, key=attrgetter("order"))
 
     def remove(self, batch: ProducerBatch) -> bool:
         """Take ``batch`` out, wherever it is; False when it is not here."""

@@ -133,12 +133,14 @@ class KafkaStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvail
 
 
 def _check_limits(options: SourceOptions) -> None:
+    if HAS_READ_LIMITS:
+        return
     limits = {
         "maxOffsetsPerTrigger": options.max_offsets_per_trigger,
         "minOffsetsPerTrigger": options.min_offsets_per_trigger,
     }
     for name, value in limits.items():
-        if value is not None and not HAS_READ_LIMITS:
+        if value is not None:
             expected = f"it to be left out: PySpark {pyspark.__version__} has no limits for sources in Python, 4.2 has"
             raise OptionError(name, value, expected)
 
