@@ -45,7 +45,8 @@ async def tcp_server(
     finally:
         server.close()
         for writer in writers:
-            writer.transport.abort()
+            with contextlib.suppress(AttributeError):  # Python 3.11.2, TLS: it is closed already
+                writer.transport.abort()
         ended = await asyncio.gather(*serving, return_exceptions=True)
         for writer in writers:
             with contextlib.suppress(OSError):

@@ -161,13 +161,13 @@ async def test_a_cancelled_call_takes_its_record_back_and_says_so(cluster: Clust
         with pytest.raises(TimeoutError) as caught:
             async with asyncio.timeout(0.05):
                 await producer.send(topic, b"cancelled", partition=0)
-        cause: Any = caught.value.__cause__
+        cause: Any = caught.value.__context__
         assert cause.outcome_unknown is False
         assert cause.__notes__ == ["1 record taken back: not sent"]
         with pytest.raises(TimeoutError) as caught:
             async with asyncio.timeout(0.2):
                 await producer.send_many(topic, [b"%d" % number for number in range(100)])
-        assert "100 records taken back" in caught.value.__cause__.__notes__[0]  # type: ignore[union-attr]
+        assert "100 records taken back" in caught.value.__context__.__notes__[0]  # type: ignore[union-attr]
         await producer.flush()
         assert kept.result().offset == 0
         assert_accounts_balance(producer, settled=True)
@@ -184,7 +184,7 @@ async def test_a_cancelled_call_whose_record_is_in_a_request_leaves_it_there_and
         with pytest.raises(TimeoutError) as caught:
             async with asyncio.timeout(0.1):
                 await producer.send(topic, b"second", partition=0)
-        cause: Any = caught.value.__cause__
+        cause: Any = caught.value.__context__
         assert cause.outcome_unknown is True
         assert "delivery goes on" in cause.__notes__[0]
         cluster.net.resume()
@@ -201,7 +201,7 @@ async def test_without_the_option_a_cancelled_call_leaves_its_record_on_its_way(
         with pytest.raises(TimeoutError) as caught:
             async with asyncio.timeout(0.05):
                 await producer.send(topic, b"goes on", partition=0)
-        assert not hasattr(caught.value.__cause__, "__notes__")
+        assert not hasattr(caught.value.__context__, "__notes__")
         await producer.flush()
     assert await cluster.log(topic) == [b"goes on"]
 

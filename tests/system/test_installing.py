@@ -101,7 +101,8 @@ def test_the_source_distribution_is_built_installed_and_works_without_a_network(
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, source / name)
     with tarfile.open(built("sdist", source, out, blocked)) as archive:
-        archive.extractall(unpacked, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Debian 12 has Python 3.11.2, without it
+        archive.extractall(unpacked)
     (root,) = unpacked.iterdir()
     with zipfile.ZipFile(built("wheel", root, out, blocked)) as wheel:
         wheel.extractall(installed)

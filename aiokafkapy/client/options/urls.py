@@ -8,14 +8,18 @@ Rule: no message shows the URL, which may have a password in it.
 
 from __future__ import annotations
 
+import re
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 from ...common import parse_addresses
 from ...errors import ConfigurationError
 
 __all__ = ["options_of_url"]
 
+# RFC 3986, appendix B: scheme, authority, path, query, fragment. urlsplit() of some Pythons takes an IPv6 address only
+# as the first of the servers.
+_PARTS: Final = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
 _PROTOCOLS: Final = {
     "kafka": None,
     "kafka+plaintext": "PLAINTEXT",
@@ -35,27 +39,30 @@ def options_of_url(url: str) -> dict[str, str]:
     """
     if not isinstance(url, str):
         raise ConfigurationError(f"the URL of the cluster is a {type(url).__name__}, not a str: {_FORM}")
+    matched = _PARTS.fullmatch(url)
+    assert matched is not None  # by any text
+    scheme, authority, path, query, fragment = matched.groups(default="")
+    scheme = scheme.lower()
     try:
-        parts = urlsplit(url)
-        query = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        options = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
     except ValueError:
         raise ConfigurationError(f"the URL of the cluster cannot be read: {_FORM}") from None
-    if parts.scheme not in _PROTOCOLS:
+    if scheme not in _PROTOCOLS:
         raise ConfigurationError(f"the URL of the cluster has none of the schemes {', '.join(_PROTOCOLS)}: {_FORM}")
-    if parts.path not in ("", "/") or parts.fragment:
+    if path not in ("", "/") or fragment:
         raise ConfigurationError(f"the URL of the cluster has more than servers and options; {_ESCAPES}: {_FORM}")
-    credentials, _, servers = parts.netloc.rpartition("@")
+    credentials, _, servers = authority.rpartition("@")
     try:
         parse_addresses(servers)
     except ConfigurationError:  # which shows them, and a password with a ? or without an @ is taken for them
         raise ConfigurationError(f"the servers in the URL of the cluster cannot be read; {_ESCAPES}: {_FORM}") from None
     user, colon, password = credentials.partition(":")
     found = {"bootstrap_servers": servers}
-    protocol = _PROTOCOLS[parts.scheme]
+    protocol = _PROTOCOLS[scheme]
     given = [("security_protocol", protocol)] if protocol is not None else []
     given += [("sasl_username", unquote(user))] if user else []
     given += [("sasl_password", unquote(password))] if colon else []
-    given += [(name.strip().replace(".", "_").replace("-", "_"), value) for name, value in query]
+    given += [(name.strip().replace(".", "_").replace("-", "_"), value) for name, value in options]
     for name, value in given:
         if name in found:
             raise ConfigurationError(f"the URL of the cluster has {name} twice")

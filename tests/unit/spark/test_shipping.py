@@ -22,7 +22,8 @@ def test_a_python_without_site_packages_can_use_the_unpacked_package(tmp_path: P
     archive = package_archive(tmp_path / "made")
     assert [path.name for path in archive.parent.iterdir()] == [archive.name]
     with tarfile.open(archive) as packed:
-        packed.extractall(tmp_path / "unpacked", filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # Debian 12 has Python 3.11.2, without it
+        packed.extractall(tmp_path / "unpacked")
     command = [sys.executable, "-S", "-c", IMPORTS]
     done = subprocess.run(
         command,

@@ -19,6 +19,12 @@ def test_a_url_has_servers_credentials_and_options() -> None:
     assert (config.acks, config.linger_ms) == ("all", 7)
 
 
+def test_an_ipv6_address_is_a_server_at_any_place() -> None:
+    found = options_of_url("kafka://u:p@a,[::1]:2,[2001:db8::1]/?acks=1")
+    assert found["bootstrap_servers"] == "a,[::1]:2,[2001:db8::1]"
+    assert (found["sasl_username"], found["sasl_password"], found["acks"]) == ("u", "p", "1")
+
+
 @pytest.mark.parametrize(
     ("scheme", "protocol"),
     [("kafka", "PLAINTEXT"), ("kafka+plaintext", "PLAINTEXT"), ("kafka+ssl", "SSL"), ("KAFKA+SSL", "SSL")],

@@ -179,7 +179,7 @@ async def test_a_task_that_still_waits_is_cancelled_as_asyncio_does_it() -> None
                 was_told = True
             await asyncio.Event().wait()
     assert was_told
-    assert isinstance(caught.value.__cause__, asyncio.CancelledError)
+    assert isinstance(caught.value.__context__, asyncio.CancelledError)
 
 
 async def test_over_from_the_beginning_it_cancels_at_the_first_wait() -> None:
