@@ -24,11 +24,11 @@ CHAINS = {
     "spark": re.compile(r"tests/spark/"),
     "secure node": re.compile(r"tests/kafka/test_security"),
     "three nodes": re.compile(r"tests/(kafka|chaos/test_chaos\.py)|.*[-\[]kafka3[-\]]"),
-    # Four chains with JVMs are enough at a time: the fifth process begins with this one.
+    # Four chains with JVMs are enough at a time: two processes begin with these.
     "simulation": re.compile(r"tests/simulation/"),
+    "project": re.compile(r"tests/unit/test_project\.py"),
     "one node": re.compile(r".*[-\[]kafka[-\]]"),
     # These share nothing, but a few are long and would otherwise run last.
-    "project": re.compile(r"tests/unit/test_project\.py"),
     "sessions": re.compile(r"tests/system/test_security_sessions\.py"),
     "postgresql": re.compile(r"tests/system/test_outbox"),
     "site": re.compile(r"tests/documents/test_site\.py"),
