@@ -81,6 +81,7 @@ class Transactions:
         )
         self._ending: asyncio.Task[None] | None = None
         self._is_left = False  # nobody waits for the end any more
+        self._preparing = 0  # calls of ``prepare`` under way
         self.was_committed = False
         """Whether the last transaction was; False while it is open, or nobody knows."""
         self._ended_at = -math.inf
@@ -156,13 +157,16 @@ class Transactions:
         if not transaction.is_open:
             raise transaction.why_no_record()
         self._intake.shut_gate()
+        self._preparing += 1
         try:
             with self._timed("txn-prepare"):
                 await self._runtime.flush(math.inf)
                 await self._offsets_sent()
                 transaction.prepare(self._requests.identity)
         finally:
-            if transaction.is_open:
+            self._preparing -= 1
+            # Another call has seen all records of its transaction: it must not get any more.
+            if transaction.is_open and not self._preparing:
                 self._intake.reopen_gate()
         return self._requests.identity
 

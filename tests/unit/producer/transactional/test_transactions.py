@@ -460,6 +460,31 @@ class TestTwoPhases:
         assert world.log == ["shut", "flush", "reopen"]  # calls that were under way go on
 
     @on_virtual_time
+    async def test_the_gate_stays_shut_for_another_call_that_is_under_way(self) -> None:
+        world = await World(two_phases=True).begun(A)
+        flushed = world.loop.create_future()
+        world.will("flush", world.loop.create_future(), flushed)
+        given_up, kept = (asyncio.create_task(world.transactions.prepare()) for _ in range(2))
+        await settle()
+        given_up.cancel()
+        await asyncio.wait([given_up])
+        assert "reopen" not in world.log
+        flushed.set_result(None)
+        assert await kept == IDENTITY
+        assert world.log == ["shut", "flush", "shut", "flush"]
+
+    @on_virtual_time
+    async def test_the_last_call_that_is_given_up_opens_the_gate_again(self) -> None:
+        world = await World(two_phases=True).begun(A)
+        world.will("flush", world.loop.create_future(), world.loop.create_future())
+        calls = [asyncio.create_task(world.transactions.prepare()) for _ in range(2)]
+        await settle()
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls)
+        assert world.log.count("reopen") == 1
+
+    @on_virtual_time
     async def test_offsets_under_way_are_waited_for(self) -> None:
         world = await World(two_phases=True).begun(A)
         call, answer = await offsets_under_way(world)
