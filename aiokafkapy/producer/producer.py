@@ -462,8 +462,9 @@ class KafkaProducer(RecordSender[K, V]):
         ``group_metadata`` is as for ``send_offsets_to_transaction``, and by default the consumer's own. Raises
         TypeError for another consumer, and ConfigurationError for one that commits by itself.
         """
-        from .transactional.consumed_batches import PARTITIONS_HAVE_MOVED, ConsumedBatches
+        from .transactional.consumed_batches import ConsumedBatches
         from .transactional.consumers import consumer_of
+        from .transactional.transaction_requests import PARTITIONS_HAVE_MOVED
 
         patience = self._patience("consume_transform_produce", timeout, PARTITIONS_HAVE_MOVED)
         return ConsumedBatches(self._transactions(), consumer_of(consumer, group_metadata), max_records, patience)

@@ -11,7 +11,7 @@ Rules, KIP-98, KIP-360, KIP-588, KIP-890, KIP-1050:
   end of each transaction gives the next epoch. In version 1 a partition is added by a request of its own, before its
   first batch may go. The version changes between transactions only.
 - An error of a record or of a request makes the transaction *abortable*: it cannot be committed any more, and the
-  producer is as good as new after ``abort``. A broker's error whose class is ``fatal`` (another producer has taken over
+  producer is as good as new after ``abort``. A broker's error that is ``fatal`` (another producer has taken over
   the id, or a right is missing) is so for the producer: it can only be closed.
 - A *prepared* transaction (KIP-939) waits for an end that this producer asks for, or the next of its name,
   which is told the identity that it was prepared with.

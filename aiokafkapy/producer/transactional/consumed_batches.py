@@ -20,29 +20,14 @@ from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
 
 from ...common import TopicPartition
-from ...errors import (
-    FencedMemberEpochError,
-    IllegalGenerationError,
-    IllegalStateError,
-    RebalanceInProgressError,
-    StaleMemberEpochError,
-    UnknownMemberIdError,
-)
+from ...errors import IllegalStateError
 from .attempts import Patience
 from .consumers import Consumer
 from .transactions import Transactions
 
-__all__ = ["PARTITIONS_HAVE_MOVED", "ConsumedBatch", "ConsumedBatches"]
+__all__ = ["ConsumedBatch", "ConsumedBatches"]
 
 R = TypeVar("R")
-
-PARTITIONS_HAVE_MOVED: Final = (
-    IllegalGenerationError,
-    UnknownMemberIdError,
-    RebalanceInProgressError,
-    FencedMemberEpochError,
-    StaleMemberEpochError,
-)
 
 SECONDS_TO_GO_BACK: Final = 30.0
 

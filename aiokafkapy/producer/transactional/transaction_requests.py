@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -32,14 +33,27 @@ from ...client.tap.watch import ClientWatch
 from ...cluster.metadata import Metadata
 from ...common import Node, TopicPartition
 from ...errors import (
+    BrokerError,
     ConcurrentTransactionsError,
+    FencedInstanceIdError,
+    FencedMemberEpochError,
+    GroupAuthorizationFailedError,
+    IllegalGenerationError,
     InvalidProducerEpochError,
+    InvalidProducerIdMappingError,
     InvalidTxnStateError,
     KafkaError,
     OperationNotAttemptedError,
     ProducerFencedError,
+    RebalanceInProgressError,
+    StaleMemberEpochError,
+    TopicAuthorizationFailedError,
+    TransactionAbortableError,
     TransactionalIdAuthorizationFailedError,
+    UnknownMemberIdError,
+    UnknownProducerIdError,
     UnsupportedVersionError,
+    for_code,
     make,
 )
 from ...observability import get_logger
@@ -55,7 +69,7 @@ if TYPE_CHECKING:
     from ...security.sasl.mechanism import SaslMechanism
     from ..config import ProducerConfig
 
-__all__ = ["TransactionRequests"]
+__all__ = ["PARTITIONS_HAVE_MOVED", "TransactionRequests"]
 
 T = TypeVar("T")
 
@@ -68,6 +82,38 @@ END_TXN_BEFORE_V2: Final = 4
 TXN_OFFSET_COMMIT_BEFORE_V2: Final = 4
 ADD_PARTITIONS_FOR_CLIENTS: Final = 3
 """Version 4 and later are the brokers' own, with many transactions in one request."""
+PARTITIONS_HAVE_MOVED: Final = (
+    IllegalGenerationError,
+    UnknownMemberIdError,
+    RebalanceInProgressError,
+    FencedMemberEpochError,
+    StaleMemberEpochError,
+)
+"""Answers to a member of a group that is out of date."""
+MOST_TOPICS_NAMED: Final = 5
+
+# What Kafka's TransactionManager (4.1) makes of an answer; other errors are retriable, or these:
+_ADDING_PARTITIONS_IS_FATAL: Final = (
+    ProducerFencedError,
+    TransactionalIdAuthorizationFailedError,
+    InvalidTxnStateError,
+    InvalidProducerIdMappingError,
+)
+_ADDING_OFFSETS_IS_ABORTABLE: Final = (
+    GroupAuthorizationFailedError,
+    TransactionAbortableError,
+    UnknownProducerIdError,
+)
+_COMMITTING_OFFSETS_IS_ABORTABLE: Final = (
+    GroupAuthorizationFailedError,
+    FencedInstanceIdError,
+    TransactionAbortableError,
+    *PARTITIONS_HAVE_MOVED,  # Java knows the first two, and brokers answer with these
+    # Java's producer can only be closed after one of these. But a right may be granted, as that on a topic of a record;
+    # and in version 2 the epoch is the matter of the abort, see ``commit_offsets``.
+    TopicAuthorizationFailedError,
+    InvalidProducerEpochError,
+)
 
 _logger = get_logger(__name__)
 
@@ -186,7 +232,8 @@ class TransactionRequests:
             body = await self._send_counted(node, ApiKey.ADD_OFFSETS_TO_TXN, group_id=group_id, **identity)
             self._check(body.error_code)
 
-        await self._until(ask, timeout, "AddOffsetsToTxn")
+        with _fatal_but_for(_ADDING_OFFSETS_IS_ABORTABLE):
+            await self._until(ask, timeout, "AddOffsetsToTxn")
 
     async def commit_offsets(
         self, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetToCommit], timeout: float
@@ -215,7 +262,8 @@ class TransactionRequests:
                         raise make(answer.error_code, topic=topic.name, partition=answer.partition_index)
                     self._check(answer.error_code, topic=topic.name, partition=answer.partition_index)
 
-        await self._until(ask, timeout, "TxnOffsetCommit")
+        with _fatal_but_for(_COMMITTING_OFFSETS_IS_ABORTABLE):
+            await self._until(ask, timeout, "TxnOffsetCommit")
 
     async def end(self, *, committed: bool, timeout: float) -> None:
         """Commit or abort the transaction. An error has ``outcome_unknown`` when a commit may have been heard.
@@ -293,14 +341,18 @@ class TransactionRequests:
             v3_and_below_topics=topics,
             **identity,
         )
-        answers = [
+        refused = [
             (topic.name, answer.partition_index, answer.partition_error_code)
             for topic in body.results_by_topic_v3_and_below
             for answer in topic.results_by_partition
+            if answer.partition_error_code
         ]
-        # One that failed by itself says more than those that were not attempted because of it.
-        for topic, partition, code in sorted(answers, key=lambda answer: answer[2] == OperationNotAttemptedError.code):
-            self._check(code, topic=topic, partition=partition)
+        for topic, partition, code in refused:
+            error = self._error(code, topic=topic, partition=partition)
+            if error.retriable or isinstance(error, _ADDING_PARTITIONS_IS_FATAL):
+                raise error
+        if refused:
+            raise _why_not_added(refused)
 
     def _phases(self, node: Node, *, keeps_prepared: bool) -> dict[str, Any]:
         """The fields of InitProducerId for two-phase commit, whose version is used for nothing else."""
@@ -344,20 +396,22 @@ class TransactionRequests:
         }
 
     def _check(self, code: int, **place: Any) -> None:
-        if not code:
-            return
+        if code:
+            raise self._error(code, **place)
+
+    def _error(self, code: int, **place: Any) -> KafkaError:
         error = make(code, **place)
         if isinstance(error, InvalidProducerEpochError | ProducerFencedError):
-            raise ProducerFencedError(
+            return ProducerFencedError(
                 f"another producer has taken transactional_id={self._transaction.transactional_id!r}, or a transaction "
                 f"was open for longer than transaction_timeout_ms={self._timeout_ms}: close this one"
             )
         if isinstance(error, InvalidTxnStateError):
-            raise InvalidTxnStateError(
+            return InvalidTxnStateError(
                 f"the coordinator has no open transaction of transactional_id={self._transaction.transactional_id!r}: "
                 f"was it open for longer than transaction_timeout_ms={self._timeout_ms}? Close this producer"
             )
-        raise error
+        return error
 
     async def _send(self, node: Node, api_key: ApiKey, *, max_version: int | None = None, **fields: object) -> Struct:
         options: RequestOptions = {} if max_version is None else {"max_version": max_version}
@@ -404,6 +458,36 @@ class TransactionRequests:
         _logger.debug("transaction.retry", api=name, error=str(error))
         if not isinstance(error, ConcurrentTransactionsError):
             self._nodes.clear()
+
+
+@contextmanager
+def _fatal_but_for(abortable: tuple[type[KafkaError], ...]) -> Iterator[None]:
+    """An answer that is neither one of these nor retriable leaves the producer only to be closed."""
+    try:
+        yield
+    except BrokerError as error:
+        error.fatal = not (error.retriable or isinstance(error, abortable))
+        raise
+
+
+def _why_not_added(refused: Sequence[tuple[str, int, int]]) -> KafkaError:
+    """An abortable error for topics, partitions and codes, that names every topic with its reason."""
+    topics: dict[int, dict[str, None]] = {}
+    for topic, _, code in refused:
+        topics.setdefault(code, {})[topic] = None
+    if len(topics) > 1:  # those that were not attempted because of the others tell nothing
+        topics.pop(OperationNotAttemptedError.code, None)
+    text = " ".join(f"{_named(list(names))}: {make(code)}" for code, names in topics.items())
+    main = TopicAuthorizationFailedError.code if TopicAuthorizationFailedError.code in topics else next(iter(topics))
+    topic, partition, _ = next(one for one in refused if one[2] == main)
+    error = for_code(main)(text, topic=topic, partition=partition)
+    error.fatal = False  # though a class is that for a producer of single records
+    return error
+
+
+def _named(topics: Sequence[str]) -> str:
+    more = len(topics) - MOST_TOPICS_NAMED
+    return ", ".join(topics[:MOST_TOPICS_NAMED]) + (f" and {more} more topics" if more > 0 else "")
 
 
 def _delay_for(error: KafkaError) -> float | None:

@@ -18,12 +18,9 @@ from aiokafkapy.errors import (
     MessageTooLargeError,
 )
 from aiokafkapy.producer.transactional.attempts import Patience
-from aiokafkapy.producer.transactional.consumed_batches import (
-    PARTITIONS_HAVE_MOVED,
-    SECONDS_TO_GO_BACK,
-    ConsumedBatches,
-)
+from aiokafkapy.producer.transactional.consumed_batches import SECONDS_TO_GO_BACK, ConsumedBatches
 from aiokafkapy.producer.transactional.group_offsets import GroupMetadata, OffsetToCommit
+from aiokafkapy.producer.transactional.transaction_requests import PARTITIONS_HAVE_MOVED
 from aiokafkapy.producer.transactional.transactions import Transactions
 from tests.unit.virtual_time import on_virtual_time
 

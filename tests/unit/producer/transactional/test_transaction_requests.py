@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from aiokafkapy.client.network_client import NetworkClient
-from aiokafkapy.common import Node
+from aiokafkapy.common import Node, TopicPartition
 from aiokafkapy.errors import (
     ConcurrentTransactionsError,
     DisconnectedError,
@@ -25,7 +25,9 @@ from aiokafkapy.errors import (
     TopicAuthorizationFailedError,
     TransactionAbortableError,
     TransactionalIdAuthorizationFailedError,
+    UnknownServerError,
     UnsupportedVersionError,
+    for_code,
 )
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.identity.transaction import PreparedTxnState, Transaction, TransactionState
@@ -491,6 +493,45 @@ class TestPartitions:
         assert world.transaction.error.topic == "b"
         assert world.woken == 1
 
+    async def refused(self, **codes: int) -> KafkaError:
+        """The transaction's error after these answers."""
+        world = World(1)
+        world.will(ApiKey.ADD_PARTITIONS_TO_TXN, self.answer(**codes))
+        for topic in codes:
+            world.transaction.must_wait(TopicPartition(topic, 0), 0)
+        await settle()
+        error = world.transaction.error
+        assert error is not None
+        assert (world.transaction.state is TransactionState.FATAL_ERROR) == error.fatal
+        return error
+
+    @on_virtual_time
+    async def test_every_topic_that_was_refused_is_named_up_to_a_number(self) -> None:
+        refused = code(TopicAuthorizationFailedError)
+        error = await self.refused(a=refused, b=refused)
+        assert str(error) == f"a, b: {TopicAuthorizationFailedError.summary()}"
+        error = await self.refused(**dict.fromkeys("abcdefg", refused))
+        assert str(error) == f"a, b, c, d, e and 2 more topics: {TopicAuthorizationFailedError.summary()}"
+
+    @on_virtual_time
+    async def test_several_reasons_are_all_given_and_a_missing_right_first(self) -> None:
+        error = await self.refused(
+            a=code(OperationNotAttemptedError), b=code(UnknownServerError), c=code(TopicAuthorizationFailedError)
+        )
+        assert isinstance(error, TopicAuthorizationFailedError)
+        assert error.topic == "c"
+        assert str(error) == f"b: {UnknownServerError.summary()} c: {TopicAuthorizationFailedError.summary()}"
+
+    @pytest.mark.parametrize("number", [number for number in range(-1, 134) if number])
+    @on_virtual_time
+    async def test_only_an_answer_about_the_producer_is_fatal(self, number: int) -> None:
+        """As in Kafka's TransactionManager: 31, 35, 43, 50 and 52 are not, though fatal elsewhere."""
+        if for_code(number).retriable:
+            return
+        error = await self.refused(a=number)
+        assert error.fatal == (number in (47, 48, 49, 53, 90))
+        assert error.fresh().fatal == error.fatal
+
     @on_virtual_time
     async def test_it_ends_with_the_producer(self) -> None:
         world = World(1)
@@ -596,6 +637,34 @@ class TestOffsets:
         with pytest.raises(GroupAuthorizationFailedError) as caught:
             await self.commit(World(), code(GroupAuthorizationFailedError))
         assert (caught.value.topic, caught.value.partition) == ("a", 0)
+
+    @pytest.mark.parametrize("number", [number for number in range(-1, 134) if number])
+    @pytest.mark.parametrize(
+        ("call", "abortable"),
+        # As in Kafka's TransactionManager; in TxnOffsetCommit also 29, 27, 110 and 113, and 47 in version 2.
+        [("add", (30, 59, 120)), ("commit", (22, 25, 27, 29, 30, 47, 82, 110, 113, 120))],
+    )
+    @on_virtual_time
+    async def test_an_answer_that_is_not_known_to_leave_an_abort_is_fatal(
+        self, call: str, abortable: tuple[int, ...], number: int
+    ) -> None:
+        if for_code(number).retriable:
+            return
+        world = World(1 if call == "add" else 2)
+        world.will(ApiKey.ADD_OFFSETS_TO_TXN, SimpleNamespace(error_code=number))
+        calling = self.commit(world, number) if call == "commit" else world.transaction_requests.add_offsets("g", 60.0)
+        with pytest.raises(KafkaError) as caught:
+            await calling
+        assert caught.value.fatal == (number not in abortable)
+        world.transaction.fail(caught.value)
+        assert (world.transaction.state is TransactionState.FATAL_ERROR) == caught.value.fatal
+
+    @on_virtual_time
+    async def test_a_call_without_an_answer_is_not_fatal(self) -> None:
+        world = World()
+        with pytest.raises(KafkaTimeoutError) as caught:
+            await self.commit(world, code(NotCoordinatorError))
+        assert not caught.value.fatal
 
     @pytest.mark.parametrize("lost", [0, 2])
     @on_virtual_time
