@@ -9,10 +9,12 @@ Rules:
 
 - One task for each authentication. It ends with its connection at the latest.
 - A session is renewed at 85 to 95 % of its life. Requests in flight stay in flight; the next ones wait for the new
-  session, so that the broker's answers keep their order.
+  session, so that the broker's answers keep their order. Brokers let a connection be authenticated again once a second:
+  the requests after a shorter session wait that long, for a request in a session that is over costs the connection.
 - The broker is asked once every request in flight is answered and it no longer throttles us. It reads nothing before
   that, and the time-out of a question that waits behind a slow Produce request would cost that request its connection.
-- Long work (a token, PBKDF2, Kerberos) happens outside the event loop's turn.
+- Long work (a token, PBKDF2, Kerberos) happens outside the event loop's turn. It is the user's code, too: a call that
+  gives no token, and an exchange that comes to no end, are given up after request_timeout_ms, whatever they do.
 - ``AuthenticationFailedError`` means that one side refused the other. Any other failure is a lost
   connection, which may be tried again. So is a refusal of credentials that have been replaced meanwhile.
 """
@@ -25,13 +27,14 @@ import random
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..common import milliseconds
 from ..errors import (
     AuthenticationFailedError,
     DisconnectedError,
     IllegalSaslStateError,
+    KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
     SaslAuthenticationFailedError,
@@ -55,6 +58,8 @@ if TYPE_CHECKING:
     from ..security.sasl.mechanism import SaslClientExchange, SaslMechanism
 
 __all__ = ["AUTHENTICATION_STATES", "AuthenticationState", "Authenticator", "renewal_delay"]
+
+T = TypeVar("T")
 
 _RENEW_FROM: Final = 0.85
 _RENEW_UNTIL: Final = 0.95
@@ -174,11 +179,12 @@ class Authenticator:
         return min((session.renew_at for session in self._sessions.values()), default=math.inf)
 
     def use(self, mechanism: SaslMechanism) -> None:
-        """Authenticate with ``mechanism`` from now on; the one before is closed.
+        """Authenticate with ``mechanism`` from now on; the one before, if it is another, is closed.
 
         Where that has not said anything to the broker yet, this one takes its place.
         """
-        self._close_mechanism()
+        if mechanism is not self.mechanism:  # a user's own may be the same, with other credentials
+            self._close_mechanism()
         self.mechanism = mechanism
         for connection, session in self._sessions.items():
             if session.state is _S.PREPARING and session.task is not None:
@@ -214,7 +220,8 @@ class Authenticator:
         if not isinstance(error, KafkaError):  # of a mechanism or token provider of the user's
             # Its words are its own traceback's to show: they may have a token or a password, and logs keep ours.
             text = f"{self.mechanism.name}: {type(error).__name__} was raised by the mechanism or the token provider"
-            error, cause = SaslAuthenticationFailedError(text), error
+            kind = KafkaConnectionError if isinstance(error, TimeoutError) else SaslAuthenticationFailedError
+            error, cause = kind(text), error
             error.__cause__ = cause
         if isinstance(error, AuthenticationFailedError):
             self._counts.record_refusal(now, is_renewal=session.is_renewal)
@@ -234,19 +241,34 @@ class Authenticator:
         """Any exception of the user's code is logged, and has no other effect."""
         try:
             self.mechanism.close()
-        except Exception as error:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a CancelledError too: the client that is closed was not cancelled
             logger.error("sasl.mechanism_not_closed", mechanism=self.mechanism.name, error=type(error).__name__)
 
     async def _authenticate(self, connection: BrokerConnection, session: _Session) -> None:
         mechanism = session.mechanism
-        await self._prepare(mechanism)
-        await self._wait_for_turn(connection.node_id)
+        deadline = self._loop.time() + self._request_timeout
+        work = asyncio.ensure_future(mechanism.prepare())
+        await self._outcome(work, deadline, f"{mechanism.name}: there were no credentials")
+        await self._wait_for_turn(connection.node_id, session.renewable_at)
         session.change(_S.HANDSHAKE)
-        await self._handshake(connection, mechanism.name)
+        await self._handshake(connection, session)
         session.change(_S.EXCHANGE)
+        lifetime_ms = await self._exchange(connection, mechanism)
+        if connection.is_closed:
+            raise DisconnectedError(_CLOSED)
+        now = self._loop.time()
+        session.renew_at = now + renewal_delay(lifetime_ms, random.random())
+        session.renewable_at = now + _NOT_BEFORE
+        session.change(_S.AUTHENTICATED)
+
+    async def _exchange(self, connection: BrokerConnection, mechanism: SaslMechanism) -> int:
+        """Challenges and responses to the end; returns the session's life in ms."""
         exchange = mechanism.exchange(self._nodes.states.peer_name(connection.node_id))
+        deadline = self._loop.time() + self._request_timeout
         challenge, lifetime_ms = b"", 0
-        while (token := await self._respond(mechanism, exchange, challenge)) is not None:
+        while (token := await self._respond(mechanism, exchange, challenge, deadline)) is not None:
             if len(token) > MAX_TOKEN_BYTES:
                 raise SaslAuthenticationFailedError(
                     f"{mechanism.name}: the token has {len(token):,} bytes; brokers take {MAX_TOKEN_BYTES:,} "
@@ -262,33 +284,69 @@ class Authenticator:
             raise SaslAuthenticationFailedError(
                 f"{mechanism.name}: the exchange with {connection.address} ended before it was complete"
             )
-        if connection.is_closed:
-            raise DisconnectedError(_CLOSED)
-        session.renew_at = self._loop.time() + renewal_delay(lifetime_ms, random.random())
-        session.change(_S.AUTHENTICATED)
+        return lifetime_ms
 
-    async def _prepare(self, mechanism: SaslMechanism) -> None:
+    async def _respond(
+        self, mechanism: SaslMechanism, exchange: SaslClientExchange, challenge: bytes, deadline: float
+    ) -> bytes | None:
+        what = f"{mechanism.name}: the exchange was not complete"
+        if self._loop.time() >= deadline:
+            raise self._timed_out(what)
+        if not mechanism.blocks:
+            return exchange.respond(challenge)
+        return await self._outcome(run_in_thread(self._loop, exchange.respond, challenge), deadline, what)
+
+    async def _outcome(self, work: asyncio.Future[T], deadline: float, what: str) -> T:
+        """The outcome of code of the user's, which may hang, in a thread too, and may not care for a cancellation.
+
+        Raises KafkaTimeoutError at ``deadline``; then it is left to itself.
+        """
+        alarm, timer = self._alarm(deadline)
+        work.add_done_callback(_retrieve)
         try:
-            async with asyncio.timeout(self._request_timeout):
-                await mechanism.prepare()
-        except TimeoutError as error:
-            if isinstance(error, KafkaError):
-                raise
-            limit = f"request_timeout_ms={round(self._request_timeout * 1000)}"
-            raise KafkaTimeoutError(f"{mechanism.name}: there were no credentials within {limit}") from error
+            await asyncio.wait((work, alarm), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            work.cancel()
+            await asyncio.wait((work, alarm), return_when=asyncio.FIRST_COMPLETED)
+            raise
+        finally:
+            timer.cancel()
+        if work.done():
+            return work.result()
+        work.cancel()
+        raise self._timed_out(what)
 
-    async def _wait_for_turn(self, node_id: int) -> None:
+    def _timed_out(self, what: str) -> KafkaTimeoutError:
+        return KafkaTimeoutError(f"{what} within request_timeout_ms={round(self._request_timeout * 1000)}")
+
+    def _alarm(self, when: float) -> tuple[asyncio.Future[None], asyncio.TimerHandle]:
+        """A future that is done then, and its timer."""
+        alarm = self._loop.create_future()
+        return alarm, self._loop.call_at(when, alarm.set_result, None)
+
+    async def _wait_for_turn(self, node_id: int, not_before: float) -> None:
         """Until the broker would read a request at once; those in flight have time-outs of their own."""
+        if not_before > self._loop.time():
+            alarm, timer = self._alarm(not_before)
+            try:
+                await asyncio.wait((alarm,))  # which cancels nothing that the timer is about to set
+            finally:
+                timer.cancel()
         nodes = self._nodes
         while not nodes.in_flight.is_empty(node_id) or nodes.throttle_delay(node_id, self._loop.time()) > 0:
             await self._wait_for_change()
 
-    async def _handshake(self, connection: BrokerConnection, mechanism: str) -> None:
+    async def _handshake(self, connection: BrokerConnection, session: _Session) -> None:
+        mechanism = session.mechanism.name
         answer = await self._ask(connection, ApiKey.SASL_HANDSHAKE, mechanism=mechanism)
         if answer.error_code == UnsupportedSaslMechanismError.code:
             offered = ", ".join(sorted(answer.mechanisms)) or "none"
             raise UnsupportedSaslMechanismError(
                 f"{connection.address} does not have sasl_mechanism={mechanism!r}; it has: {offered}"
+            )
+        if answer.error_code == IllegalSaslStateError.code and session.is_renewal:
+            raise DisconnectedError(
+                f"{connection.address} did not let the session be renewed: it needs a new connection"
             )
         if answer.error_code == IllegalSaslStateError.code:
             raise IllegalSaslStateError(
@@ -297,11 +355,6 @@ class Authenticator:
             )
         if answer.error_code:
             raise make(answer.error_code, _refusal(mechanism, connection.address, None))
-
-    async def _respond(self, mechanism: SaslMechanism, exchange: SaslClientExchange, challenge: bytes) -> bytes | None:
-        if mechanism.blocks:
-            return await run_in_thread(self._loop, exchange.respond, challenge)
-        return exchange.respond(challenge)
 
     async def _ask(self, connection: BrokerConnection, api_key: ApiKey, **fields: object) -> Struct:
         """Write a request although the node is not ready; returns the answer's body."""
@@ -330,9 +383,11 @@ class Authenticator:
 
 
 class _Session:
-    """The authentication of one connection: its state, its task and mechanism, when it began and when it is renewed."""
+    """The authentication of one connection: its state, its task and mechanism, when it began, when it is to be renewed
+    and from when on the broker lets it.
+    """
 
-    __slots__ = ("answer", "began", "is_renewal", "mechanism", "renew_at", "state", "task")
+    __slots__ = ("answer", "began", "is_renewal", "mechanism", "renew_at", "renewable_at", "state", "task")
 
     def __init__(self, mechanism: SaslMechanism) -> None:
         self.mechanism = mechanism
@@ -341,10 +396,17 @@ class _Session:
         self.answer: asyncio.Future[ClientResponse] | None = None
         self.began = 0.0
         self.renew_at = math.inf
+        self.renewable_at = -math.inf
         self.is_renewal = False
 
     def change(self, new: AuthenticationState) -> None:
         self.state = AUTHENTICATION_STATES.transition(self.state, new)
+
+
+def _retrieve(work: asyncio.Future[T]) -> None:
+    """The error of one that was given up is nobody's to log."""
+    if not work.cancelled():
+        work.exception()
 
 
 def _refusal(mechanism: str, address: str, words: str | None) -> str:

@@ -27,7 +27,7 @@ def run_in_thread(
 
     executor = ThreadPoolExecutor(1, thread_name_prefix="aiokafkapy")
     try:
-        return loop.run_in_executor(executor, function, *args)
+        return loop.run_in_executor(executor, _outcome, function, *args)
     except RuntimeError:  # the limit of threads is reached, or the interpreter ends
         return done_here(loop, function, *args)
     finally:
@@ -40,7 +40,15 @@ def done_here(
     """The outcome of ``function(*args)``, run here and now."""
     outcome: asyncio.Future[T] = loop.create_future()
     try:
-        outcome.set_result(function(*args))
+        outcome.set_result(_outcome(function, *args))
     except Exception as error:
         outcome.set_exception(error)
     return outcome
+
+
+def _outcome(function: Callable[[*Arguments], T], *args: *Arguments) -> T:
+    """No future takes a StopIteration: one that a thread gives to it would never be done. As in a coroutine."""
+    try:
+        return function(*args)
+    except StopIteration as error:
+        raise RuntimeError(f"{getattr(function, '__name__', 'the function')} raised StopIteration") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from unittest.mock import Mock
 
@@ -14,6 +15,7 @@ from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
 from aiokafkapy.client.nodes.connection_states import ConnectionState
 from aiokafkapy.errors import (
     AuthenticationFailedError,
+    IllegalSaslStateError,
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
 )
@@ -362,15 +364,34 @@ class TestRefused:
         self, make_client: MakeClient, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
     ) -> None:
         SaslServer(cluster[1])
-        mechanism = Mechanism()
-        mechanism.close = Mock(side_effect=KeyError("no vault"))  # type: ignore[method-assign]
-        under_test = make_sasl_client(make_client, mechanism)
+        first, second = Mechanism(), Mechanism()
+        first.close = Mock(side_effect=KeyError("no vault"))  # type: ignore[method-assign]
+        second.close = Mock(side_effect=asyncio.CancelledError)  # type: ignore[method-assign]
+        under_test = make_sasl_client(make_client, first)
         await under_test.started()
-        under_test.client.update_credentials(mechanism)
+        under_test.client.update_credentials(second)
         await under_test.client.close()
-        assert [record.message for record in caplog.records].count(
-            "sasl.mechanism_not_closed mechanism=SAY-THREE error=KeyError"
-        ) == 2
+        assert [record.message for record in caplog.records if "not_closed" in record.message] == [
+            "sasl.mechanism_not_closed mechanism=SAY-THREE error=KeyError",
+            "sasl.mechanism_not_closed mechanism=SAY-THREE error=CancelledError",
+        ]
+
+    @pytest.mark.parametrize("is_ready", [True, False])
+    async def test_the_same_mechanism_with_other_credentials_is_not_closed(
+        self, is_ready: bool, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        server, mechanism = SaslServer(cluster[1]), TokenMechanism()
+        if not is_ready:
+            mechanism.is_ready.clear()
+        under_test = make_sasl_client(make_client, mechanism)
+        await under_test.loop.settle()
+        under_test.client.update_credentials(mechanism)
+        assert not mechanism.is_closed
+        mechanism.is_ready.set()
+        await under_test.started()
+        assert server.said
+        await under_test.client.close()
+        assert mechanism.is_closed
 
     async def test_a_token_that_no_broker_takes_is_refused_with_its_size(
         self, make_client: MakeClient, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
@@ -391,6 +412,132 @@ class TestRefused:
         SaslServer(cluster[1])
         await under_test.loop.advance(1)
         await under_test.started()
+
+
+class Unheeding(Mechanism):
+    """Its ``prepare`` goes on when it is cancelled, until ``is_ready``."""
+
+    async def prepare(self) -> None:
+        self.prepared += 1
+        while not self.is_ready.is_set():
+            with suppress(asyncio.CancelledError):
+                await self.is_ready.wait()
+
+
+class TestUsersCode:
+    """Whatever a mechanism of the user's does, each attempt ends, and another is made."""
+
+    LIMIT = 20_000
+
+    async def given_up(self, under_test: ClientUnderTest, cluster: FakeCluster) -> str:
+        """Why a first attempt was given up after its time, and not before."""
+        await under_test.loop.advance(self.LIMIT / 1000 - 0.1)
+        assert len(cluster.attempts) == 1
+        await under_test.loop.advance(0.2)
+        assert under_test.metadata.fatal_error is None
+        assert len(cluster.attempts) == 2
+        return under_test.metadata.describe_failure()
+
+    @pytest.mark.parametrize("kind", [Mechanism, Unheeding])
+    async def test_one_that_gives_no_credentials_is_given_up(
+        self, kind: type[Mechanism], make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        SaslServer(cluster[1])
+        mechanism = kind()
+        mechanism.is_ready.clear()
+        under_test = make_sasl_client(make_client, mechanism, request_timeout_ms=self.LIMIT)
+        why = await self.given_up(under_test, cluster)
+        assert "SAY-THREE: there were no credentials within request_timeout_ms=20000" in why
+        mechanism.is_ready.set()
+        await under_test.started()
+
+    async def test_one_that_hangs_in_its_thread_is_given_up(
+        self, make_client: MakeClient, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        SaslServer(cluster[1])
+        mechanism = Mechanism()
+        mechanism.blocks = True
+        under_test = make_sasl_client(make_client, mechanism, request_timeout_ms=self.LIMIT)
+        with monkeypatch.context() as hanging:
+            hanging.setattr(under_test.loop, "run_in_executor", lambda *job: under_test.loop.create_future())
+            why = await self.given_up(under_test, cluster)
+        assert "SAY-THREE: the exchange was not complete within request_timeout_ms=20000" in why
+        await under_test.loop.advance(self.LIMIT / 1000 + 1)
+        await under_test.started()
+
+    async def test_one_that_never_comes_to_an_end_is_given_up(
+        self, make_client: MakeClient, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Exchange, "respond", lambda self, challenge: b"one")
+        SaslServer(cluster[1])
+        requests: list[FakeRequest] = []
+        cluster[1].answering[ApiKey.SASL_AUTHENTICATE] = requests.append
+        under_test = make_sasl_client(make_client, Mechanism(), request_timeout_ms=self.LIMIT)
+        for _ in range(5):
+            await under_test.loop.advance(4)
+            assert len(cluster.attempts) == 1
+            requests.pop().respond(auth_bytes=b"two")
+        await under_test.loop.advance(1)
+        assert len(cluster.attempts) == 2
+        assert "the exchange was not complete within request_timeout_ms=20000" in under_test.metadata.describe_failure()
+
+    @pytest.mark.parametrize("blocks", [True, False])
+    async def test_a_stop_iteration_is_an_error_as_any_other(
+        self, blocks: bool, make_client: MakeClient, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        SaslServer(cluster[1])
+        mechanism = Mechanism()
+        mechanism.blocks = blocks
+        monkeypatch.setattr(Exchange, "respond", lambda self, challenge: next(iter(())))
+        under_test = make_sasl_client(make_client, mechanism)
+        await under_test.loop.settle()
+        error = under_test.metadata.fatal_error
+        assert isinstance(error, SaslAuthenticationFailedError)
+        assert str(error) == "SAY-THREE: RuntimeError was raised by the mechanism or the token provider"
+        assert isinstance(error.__cause__, RuntimeError)
+        assert isinstance(error.__cause__.__cause__, StopIteration)
+
+    async def test_a_time_out_of_its_own_may_pass_and_is_not_told_as_ours(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        SaslServer(cluster[1])
+        mechanism = Mechanism()
+        mechanism.error = TimeoutError("of a vault")
+        under_test = make_sasl_client(make_client, mechanism)
+        await under_test.loop.settle()
+        assert under_test.metadata.fatal_error is None
+        why = under_test.metadata.describe_failure()
+        assert "SAY-THREE: TimeoutError was raised by the mechanism or the token provider" in why
+        mechanism.error = None
+        await under_test.loop.advance(1)
+        await under_test.started()
+
+    async def test_the_clean_up_of_one_that_is_not_needed_any_more_is_waited_for(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        SaslServer(cluster[1])
+        mechanism = Unheeding()
+        mechanism.is_ready.clear()
+        under_test = make_sasl_client(make_client, mechanism)
+        await under_test.loop.settle()
+        closing = asyncio.create_task(under_test.client.close())
+        await under_test.loop.settle()
+        assert not closing.done()
+        mechanism.is_ready.set()
+        await closing
+
+    async def test_a_client_is_closed_though_it_does_not_end(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        SaslServer(cluster[1])
+        mechanism = Unheeding()
+        mechanism.is_ready.clear()
+        under_test = make_sasl_client(make_client, mechanism, request_timeout_ms=self.LIMIT)
+        await under_test.loop.settle()
+        closing = asyncio.create_task(under_test.client.close())
+        await under_test.loop.advance(self.LIMIT / 1000)
+        await closing
+        mechanism.is_ready.set()
 
 
 class TestCounts:
@@ -456,6 +603,44 @@ class TestRenewal:
         assert state_of(under_test, 1) is ConnectionState.READY
         await under_test.loop.advance(10)
         assert len(server.said) > said + 2, "again and again"
+
+    async def test_a_session_of_under_a_second_is_renewed_once_a_second(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        """Brokers refuse more, and close the connection at a request after the session's end (KIP-368)."""
+        SaslServer(cluster[1])
+        server = SaslServer(cluster[2], lifetime_ms=400)
+        under_test = await make_sasl_client(make_client, Mechanism()).connected(2)
+        await under_test.loop.advance(0.3)
+        assert under_test.client.ready(under_test.node(2), under_test.now)
+        for renewals in range(3):
+            await under_test.loop.advance(0.1)
+            assert not under_test.client.ready(under_test.node(2), under_test.now), "requests wait for the next one"
+            assert len(server.said) == 2 + 2 * renewals
+            await under_test.loop.advance(0.6)
+            assert len(server.said) == 2 + 2 * renewals
+            await under_test.loop.advance(0.1)
+            assert len(server.said) == 4 + 2 * renewals
+            assert under_test.client.ready(under_test.node(2), under_test.now)
+            await under_test.loop.advance(0.25)
+        assert len(cluster[2].transports) == 1
+
+    async def test_a_renewal_that_comes_too_early_for_the_broker_costs_the_connection_only(
+        self, make_client: MakeClient, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        SaslServer(cluster[1])
+        server = SaslServer(cluster[2], lifetime_ms=10_000)
+        under_test = await make_sasl_client(make_client, Mechanism()).connected(2)
+        cluster[2].answering[ApiKey.SASL_HANDSHAKE] = lambda request: request.respond(
+            error_code=IllegalSaslStateError.code, mechanisms=[]
+        )
+        await under_test.loop.advance(9.6)
+        assert state_of(under_test, 2) is ConnectionState.DISCONNECTED
+        text = "\n".join(record.message for record in caplog.records)
+        assert "two:2 did not let the session be renewed" in text
+        assert "PLAINTEXT" not in text
+        cluster[2].answering[ApiKey.SASL_HANDSHAKE] = server.handshake
+        await under_test.connected(2)
 
     async def test_requests_in_flight_stay_and_the_next_ones_wait(
         self, make_client: MakeClient, cluster: FakeCluster

@@ -3,10 +3,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
-from aiokafkapy.client.transport.worker_thread import run_in_thread
+from aiokafkapy.client.transport.worker_thread import done_here, run_in_thread
 
 HANG = 30.0
 
@@ -31,6 +32,12 @@ async def test_the_thread_ends_with_its_work() -> None:
 async def test_an_error_is_the_outcome() -> None:
     with pytest.raises(ZeroDivisionError):
         await run_in_thread(asyncio.get_running_loop(), divmod, 1, 0)
+
+
+@pytest.mark.parametrize("run", [run_in_thread, done_here])
+async def test_a_stop_iteration_which_no_future_takes_is_the_outcome_as_in_a_coroutine(run: Any) -> None:
+    with pytest.raises(RuntimeError, match="raised StopIteration"):
+        await asyncio.wait_for(run(asyncio.get_running_loop(), next, iter(())), HANG)
 
 
 async def test_where_no_thread_can_be_started_the_work_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
