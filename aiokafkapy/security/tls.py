@@ -340,7 +340,8 @@ class _Builder:
                 blocks += [block for block in _blocks_of("ssl_key_location", settings.ssl_key_location) if block.is_key]
         elif settings.ssl_keystore_certificate_chain is not None and settings.ssl_keystore_key is not None:
             name = "ssl_keystore_certificate_chain with ssl_keystore_key"
-            blocks = [*_blocks(settings.ssl_keystore_certificate_chain), *_blocks(settings.ssl_keystore_key)]
+            blocks = _blocks("ssl_keystore_certificate_chain", settings.ssl_keystore_certificate_chain)
+            blocks += _blocks("ssl_keystore_key", settings.ssl_keystore_key)
         elif self.server_side:
             raise ConfigurationError("a TLS listener needs a certificate: write ssl_keystore_location=<PEM file>")
         else:
@@ -370,7 +371,8 @@ class _Builder:
         if location is not None:
             name, blocks = f"ssl_truststore_location={location!r}", _blocks_of("ssl_truststore_location", location)
         else:
-            name, blocks = "ssl_truststore_certificates", _blocks(text or "")
+            name = "ssl_truststore_certificates"
+            blocks = _blocks(name, text or "")
         trusted = [block.text for block in blocks if block.label == _CERTIFICATE]
         if not trusted:
             raise ConfigurationError(
@@ -553,7 +555,7 @@ def _blocks_of(option: str, location: str) -> list[_Block]:
         ) from error
     blocks: list[_Block] = []
     for path, content in contents:
-        found = _blocks(content.decode("utf-8", "replace"))
+        found = _blocks(f"{option}={str(path)!r}", content.decode("utf-8", "replace"))
         if not found and len(contents) == 1:
             _refuse_other_formats(option, str(path), content)
         blocks += found
@@ -587,10 +589,15 @@ def _java_store(given: str, option: str, path: str, kind: str) -> ConfigurationE
     )
 
 
-def _blocks(text: str) -> list[_Block]:
+def _blocks(name: str, text: str) -> list[_Block]:
     """The objects in PEM text, each laid out as OpenSSL wants it; a variable of the environment may have ``\\n``."""
     blocks = []
     for label, body in _PEM_BLOCK.findall(text.replace("\\n", "\n").replace("\r\n", "\n")):
+        if not body.isascii():  # ``ssl`` takes none; the errors of a codec would show the text, which may be a key
+            strange = next(character for character in body if not character.isascii())
+            raise ConfigurationError(
+                f"{name} has {strange!a} inside of a {label}, where PEM has ASCII only: copy it anew"
+            )
         # A key that OpenSSL encrypted in its old way has headers: that one is left as it is.
         packed = "".join(body.split())
         lines = (packed[start : start + 64] for start in range(0, len(packed), 64))

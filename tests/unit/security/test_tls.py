@@ -530,6 +530,28 @@ def test_files_with_the_wrong_things_in_them_say_so(certificates: TestCertificat
         check_settings(Options(ssl_truststore_location=str(der)))
 
 
+def test_a_character_that_pem_does_not_have_is_told(certificates: TestCertificates, tmp_path: Path) -> None:
+    path = tmp_path / "odd.pem"
+    pem, revocations = certificates.client_file.read_text(), certificates.crl_file.read_text()
+    inline = certificates.inline_client_options(certificates.client_file)
+    for option, text in (
+        ("ssl_keystore_location", pem),
+        ("ssl_truststore_location", certificates.ca_file.read_text()),
+        ("ssl_crl_location", revocations),
+    ):
+        path.write_text(_with_a_dash(text), encoding="utf-8")
+        with pytest.raises(ConfigurationError, match=rf"^{option}=.*odd.pem' has '\\u2013' inside of a ") as caught:
+            check_settings(Options(**{option: str(path)}))
+        assert caught.value.__cause__ is None
+    for option, others in (
+        ("ssl_keystore_key", inline),
+        ("ssl_keystore_certificate_chain", inline),
+        ("ssl_truststore_certificates", {"ssl_truststore_certificates": certificates.ca_file.read_text()}),
+    ):
+        with pytest.raises(ConfigurationError, match=rf"^{option} has '\\u2013' inside of a "):
+            check_settings(Options(**others | {option: _with_a_dash(others[option])}))
+
+
 @pytest.mark.parametrize("store", ["truststore", "keystore"])
 def test_a_store_of_javas_is_refused_with_the_commands_that_convert_it(store: str, tmp_path: Path) -> None:
     option = f"ssl_{store}_location"
@@ -577,6 +599,13 @@ def _damaged(pem: str) -> str:
     """With other letters in the first object of PEM."""
     lines = pem.splitlines()
     lines[1] = lines[1][:10] + "AAAAAAAAAA" + lines[1][20:]
+    return "\n".join(lines)
+
+
+def _with_a_dash(pem: str) -> str:
+    """With one of a word processor's inside of the first object of PEM."""
+    lines = pem.splitlines()
+    lines[1] = lines[1][:10] + "\u2013" + lines[1][11:]
     return "\n".join(lines)
 
 
