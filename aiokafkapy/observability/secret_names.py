@@ -22,6 +22,7 @@ _SECRET_WORDS: Final = (
     "keystore_key",
     "proxy_url",
     "authorization",
+    "oauthbearer_extensions",  # what the user's identity provider wants to know
 )
 
 

@@ -81,7 +81,8 @@ class SaslOptionFields(BaseModel):
         str | None, Field(description="Settings of that, as name=value,name=value: see docs/security.md.")
     ] = None
     sasl_oauthbearer_extensions: Annotated[
-        str | None, Field(description="Extensions to send with each token (KIP-342), as name=value,name=value.")
+        str | None,
+        Field(repr=False, description="Extensions to send with each token (KIP-342), as name=value,name=value."),
     ] = None
     sasl_oauthbearer_client_credentials_client_id: Annotated[
         str | None, Field(description="Client id, for the provider's client credentials.")

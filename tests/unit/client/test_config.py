@@ -177,6 +177,7 @@ class TestMessages:
             sasl_mechanism="PLAIN",
             sasl_username="u",
             sasl_password="hunter2",
+            sasl_oauthbearer_extensions="pin=hunter2",
         )
         assert "hunter2" not in repr(config)
         assert "hunter2" not in str(config)

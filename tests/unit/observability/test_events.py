@@ -241,7 +241,16 @@ def test_an_error_while_an_event_is_written_ends_in_the_log(caplog: pytest.LogCa
 
 @pytest.mark.parametrize(
     "name",
-    ["password", "sasl_jaas_config", "ssl_key_password", "Token", "client_secret", "ssl.keystore.key", "proxy.url"],
+    [
+        "password",
+        "sasl_jaas_config",
+        "ssl_key_password",
+        "Token",
+        "client_secret",
+        "ssl.keystore.key",
+        "proxy.url",
+        "sasl.oauthbearer.extensions",
+    ],
 )
 def test_secrets_are_never_shown(name: str, caplog: pytest.LogCaptureFixture) -> None:
     get_logger("aiokafkapy.x").error("e", **{name: "hunter2"})

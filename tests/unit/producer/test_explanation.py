@@ -41,8 +41,15 @@ def test_an_option_is_shown_with_its_value_its_kafka_name_and_where_it_came_from
 
 
 def test_a_secret_is_shown_to_be_set_and_nothing_else_of_it() -> None:
-    found = told(security_protocol="SASL_SSL", sasl_mechanism="PLAIN", sasl_username="ann", sasl_password="hunter2")
+    found = told(
+        security_protocol="SASL_SSL",
+        sasl_mechanism="PLAIN",
+        sasl_username="ann",
+        sasl_password="hunter2",
+        sasl_oauthbearer_extensions="pin=hunter2",
+    )
     assert option(found, "sasl_password").value == "<hidden>"
+    assert option(found, "sasl_oauthbearer_extensions").value == "<hidden>"
     assert option(found, "sasl_jaas_config").value is None
     assert "hunter2" not in json.dumps(found.as_json())
 
