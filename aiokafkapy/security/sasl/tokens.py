@@ -171,12 +171,13 @@ class TokenKeeper:
     async def _try_to_fetch(self) -> KafkaError | None:
         """Ask the provider once; its error is returned, so that each waiter raises its own copy."""
         asked_at_ms = self._now_ms()
+        limit = asyncio.timeout(FETCH_TIMEOUT)
         try:
-            async with asyncio.timeout(FETCH_TIMEOUT):
+            async with limit:
                 self._take(await _awaited(self._provider()), asked_at_ms)
         except Exception as error:
             self._arm(self._now_ms() + RETRY_AFTER_MS)
-            return _explained(error)
+            return _explained(error, is_late=limit.expired())
         return None
 
     def _take(self, given: Any, asked_at_ms: int) -> None:
@@ -249,13 +250,13 @@ async def _awaited(given: object) -> Any:
     return await given
 
 
-def _explained(error: Exception) -> KafkaError:
-    """A provider's exception, as the client's own error."""
+def _explained(error: Exception, *, is_late: bool) -> KafkaError:
+    """A provider's exception, as the client's own error; a TimeoutError may be the provider's, too."""
     if isinstance(error, SaslAuthenticationFailedError | KafkaConnectionError):
         return error
     if isinstance(error, ConfigurationError):
         explained: KafkaError = SaslAuthenticationFailedError(str(error))
-    elif isinstance(error, TimeoutError):
+    elif is_late and isinstance(error, TimeoutError):
         explained = KafkaConnectionError(f"the token provider has not given a token within {FETCH_TIMEOUT:g} s")
     elif isinstance(error, OSError):
         explained = KafkaConnectionError(f"the token provider could not get a token: {type(error).__name__}")

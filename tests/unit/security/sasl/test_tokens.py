@@ -185,6 +185,18 @@ def test_a_provider_that_hangs_is_given_up() -> None:
     in_virtual_time(program)
 
 
+def test_a_time_out_of_the_provider_s_own_is_not_told_as_ours() -> None:
+    async def program() -> None:
+        provider = Provider()
+        provider.error = TimeoutError()
+        keeper = keeper_of(provider)
+        with pytest.raises(KafkaConnectionError, match=r"^the token provider could not get a token: TimeoutError$"):
+            await keeper.prepare()
+        keeper.close()
+
+    in_virtual_time(program)
+
+
 def test_closing_ends_waiting_requests() -> None:
     async def program() -> None:
         provider = Provider()
