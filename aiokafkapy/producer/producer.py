@@ -539,9 +539,9 @@ class KafkaProducer(RecordSender[K, V]):
 
         ``offsets`` are numbers, or any client's objects with ``offset``, by partition, or confluent-kafka's list;
         ``group_metadata`` is a group's id, or an object with ``group_id``, ``generation_id``, ``member_id`` and
-        ``group_instance_id``. Raises TypeError and ValueError for an object that is neither, and the coordinator's
-        error; after that, or after a cancellation, the transaction can only be aborted. A commit waits for this call,
-        and an abort ends it with TransactionAbortedError.
+        ``group_instance_id``. Raises TypeError, ValueError and InvalidTopicError for arguments that are neither, which
+        changes nothing, and the coordinator's error; after that, or after a cancellation, the transaction can only be
+        aborted. A commit waits for this call, and an abort ends it with TransactionAbortedError.
         """
         from .transactional.group_offsets import group_of, offsets_of
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
+from operator import index
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from ...common import TopicPartition
+from ..arguments import topic_name
 
 __all__ = ["GroupLike", "GroupMetadata", "OffsetToCommit", "OffsetsLike", "group_of", "offsets_of"]
 
+MAX_INT32: Final = 2**31 - 1
+MAX_INT64: Final = 2**63 - 1
 _LIBRDKAFKA_GROUP: Final = b"CGMDv2:"
 """The bytes of confluent-kafka's ``consumer_group_metadata()`` begin so (rd_kafka_consumer_group_metadata_write)."""
 
@@ -68,7 +72,7 @@ def offsets_of(offsets: Mapping[Any, Any] | Iterable[Any]) -> dict[TopicPartitio
     """Offsets in any client's form: numbers or objects with ``offset`` by partition, or a list of objects with
     ``topic``, ``partition`` and ``offset``, as confluent-kafka has them.
 
-    Raises TypeError or ValueError for anything else.
+    Raises TypeError or ValueError for anything else, and InvalidTopicError for a name that no topic has.
     """
     pairs = offsets.items() if isinstance(offsets, Mapping) else ((one, one) for one in offsets)
     return {place: _offset(place, one) for place, one in ((_partition(place), one) for place, one in pairs)}
@@ -78,8 +82,11 @@ def _partition(place: Any) -> TopicPartition:
     try:
         topic, partition = (place.topic, place.partition) if hasattr(place, "topic") else place
     except (TypeError, ValueError):
-        raise TypeError(f"{place!r} is no partition: expected a topic and a number, as TopicPartition has") from None
-    return TopicPartition(topic, partition)
+        topic = partition = None
+    if not isinstance(topic, str):
+        raise TypeError(f"{place!r} is no partition: expected a topic and a number, as TopicPartition has")
+    topic = topic_name(topic)
+    return TopicPartition(topic, _number(f"the partition of topic {topic!r}", partition, 0, MAX_INT32))
 
 
 def _offset(place: TopicPartition, one: object) -> OffsetToCommit:
@@ -87,7 +94,32 @@ def _offset(place: TopicPartition, one: object) -> OffsetToCommit:
     if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
         raise ValueError(f"{place}: an offset to commit is 0 or more, not {offset!r}")
     epoch = getattr(one, "leader_epoch", None)
-    return OffsetToCommit(offset, -1 if epoch is None else epoch, getattr(one, "metadata", None) or "")
+    return OffsetToCommit(
+        _number(f"{place}: an offset to commit", offset, 0, MAX_INT64),
+        -1 if epoch is None else _number(f"{place}: the leader epoch of an offset", epoch, -1, MAX_INT32),
+        _text(f"{place}: the metadata of an offset", getattr(one, "metadata", None) or ""),
+    )
+
+
+def _number(what: str, given: Any, least: int, most: int) -> int:
+    if isinstance(given, bool) or not hasattr(type(given), "__index__"):
+        raise TypeError(f"{what} is a {type(given).__name__}, not an int")
+    number = index(given)
+    if not least <= number <= most:
+        raise ValueError(f"{what} is {number}: write {least} to {most}")
+    return number
+
+
+def _text(what: str, given: object) -> str:
+    if not isinstance(given, str):
+        raise TypeError(f"{what} is a {type(given).__name__}, not a str")
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"{what} has a lone surrogate, which is no character: write text that UTF-8 can hold"
+        ) from None
+    return given
 
 
 def group_of(given: object) -> GroupMetadata:
@@ -103,11 +135,12 @@ def group_of(given: object) -> GroupMetadata:
     if not group_id:
         raise ValueError("the group has no id")
     generation = getattr(given, "generation_id", None)
+    instance = getattr(given, "group_instance_id", None)
     return GroupMetadata(
-        group_id,
-        -1 if generation is None else generation,
-        getattr(given, "member_id", None) or "",
-        getattr(given, "group_instance_id", None),
+        _text("the group's id", group_id),
+        -1 if generation is None else _number("the generation of the group", generation, -1, MAX_INT32),
+        _text("the member's id in the group", getattr(given, "member_id", None) or ""),
+        None if instance is None else _text("the member's group_instance_id", instance),
     )
 
 

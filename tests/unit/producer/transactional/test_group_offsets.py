@@ -14,6 +14,7 @@ import pytest
 from aiokafka.structs import OffsetAndMetadata
 
 from aiokafkapy.common import TopicPartition
+from aiokafkapy.errors import InvalidTopicError
 from aiokafkapy.producer.transactional.group_offsets import GroupMetadata, OffsetToCommit, group_of, offsets_of
 
 Place = namedtuple("Place", "topic partition")
@@ -45,11 +46,41 @@ def test_offsets_of_any_client(given: Any, expected: OffsetToCommit) -> None:
         ({TopicPartition("t", 1): "5"}, "t-1: an offset to commit is 0 or more, not '5'"),
         ({"t": 5}, "'t' is no partition"),
         ([confluent_kafka.TopicPartition("t", 1)], "t-1: an offset to commit is 0 or more, not -1001"),
+        ({TopicPartition("t", 1): 2**63}, f"t-1: an offset to commit is {2**63}: write 0 to {2**63 - 1}"),
+        ({"ab": 5}, "the partition of topic 'a' is a str, not an int"),
+        ({(7, 1): 5}, r"\(7, 1\) is no partition"),
+        ({("t", None): 5}, "the partition of topic 't' is a NoneType, not an int"),
+        ({("t", True): 5}, "the partition of topic 't' is a bool, not an int"),
+        ({("t", 2**31): 5}, f"the partition of topic 't' is {2**31}: write 0 to {2**31 - 1}"),
+        ({("t", 1): OffsetToCommit(5, "2")}, "t-1: the leader epoch of an offset is a str, not an int"),
+        ({("t", 1): OffsetToCommit(5, 2**31)}, f"t-1: the leader epoch of an offset is {2**31}: write -1 to "),
+        ({("t", 1): OffsetToCommit(5, 2, b"x")}, "t-1: the metadata of an offset is a bytes, not a str"),
+        ({("t", 1): OffsetToCommit(5, 2, "\ud800")}, "t-1: the metadata of an offset has a lone surrogate"),
     ],
 )
 def test_a_value_that_is_no_offset_is_refused(given: Any, words: str) -> None:
     with pytest.raises((TypeError, ValueError), match=words):
         offsets_of(given)
+
+
+def test_a_name_that_no_topic_has_is_refused() -> None:
+    with pytest.raises(InvalidTopicError, match="a/b"):
+        offsets_of({("a/b", 1): 5})
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"group_id": "\ud800"}, "the group's id has a lone surrogate"),
+        ({"generation_id": "4"}, "the generation of the group is a str, not an int"),
+        ({"generation_id": 2**31}, f"the generation of the group is {2**31}: write -1 to {2**31 - 1}"),
+        ({"member_id": b"m"}, "the member's id in the group is a bytes, not a str"),
+        ({"group_instance_id": 5}, "the member's group_instance_id is a int, not a str"),
+    ],
+)
+def test_a_member_that_is_none_is_refused(given: dict[str, Any], words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=words):
+        group_of(SimpleNamespace(**{"group_id": "g"} | given))
 
 
 def test_groups_of_any_client() -> None:
