@@ -138,7 +138,8 @@ class KafkaProducer(RecordSender[K, V]):
             if isinstance(error, KafkaError):
                 error.add_note(f"what to do: {error.remedy}")
             try:
-                await runtime.close(-math.inf)
+                if life.state is not ProducerState.FORKED:
+                    await runtime.close(-math.inf)
             finally:
                 if life.may_become(ProducerState.NEW):
                     life.become(ProducerState.NEW)
@@ -795,8 +796,8 @@ class KafkaProducer(RecordSender[K, V]):
         if self._life.may_become(ProducerState.FORKED):
             self._life.become(ProducerState.FORKED)
             self._intake.unbind()
-            if self._life.runtime is not None and self._life.runtime.spooling is not None:
-                self._life.runtime.spooling.release_lock()
+            if self._life.runtime is not None:
+                self._life.runtime.disown()
         return self._life.runtime
 
 

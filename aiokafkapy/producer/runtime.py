@@ -324,6 +324,15 @@ class ProducerRuntime:
             self.spooling.abort()
         self._waits.close()
 
+    def disown(self) -> None:
+        """This is the child of a fork: ``abort`` does nothing from now on, for the tasks end here too, but the sockets
+        and the loop's poller are the parent's.
+        """
+        self._is_closed = True
+        self.is_bound = False
+        if self.spooling is not None:
+            self.spooling.release_lock()
+
     async def ping(self, timeout: float | None) -> float:
         """Ask a broker for a sign of life; returns the seconds it took."""
         started = perf_counter()

@@ -1041,6 +1041,41 @@ class TestLife:
             # The parent's connection is unharmed.
             await producer.send("t", b"y")
 
+    @pytest.mark.parametrize("is_started", [False, True])
+    async def test_tasks_that_end_in_the_child_of_a_fork_leave_the_parent_its_connections(
+        self, broker: DevBroker, is_started: bool
+    ) -> None:
+        """As ``asyncio.run`` ends them, when the child leaves it by ``sys.exit()``."""
+        broker.create_topic("t", partitions=1)
+        broker.controls.delay(ApiKey.METADATA, seconds=0.1)
+        producer = KafkaProducer(broker.bootstrap_servers)
+        starting = asyncio.create_task(producer.start())
+        await until(lambda: broker.controls.request_count(ApiKey.METADATA) > 0)
+        if is_started:
+            await starting
+        runtime: Any = producer._life.runtime
+        tasks = [runtime.sender_task] if is_started else [starting, runtime.sender_task]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            ended = 0
+            try:
+                for task in tasks:
+                    try:
+                        task.get_coro().throw(asyncio.CancelledError())
+                    except asyncio.CancelledError:
+                        ended += 1
+                if producer.state.value != "forked" or not runtime.client.is_active:
+                    ended = -1
+            finally:
+                os._exit(len(tasks) - ended)
+        _, status = await asyncio.to_thread(os.waitpid, child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        await starting
+        await producer.send("t", b"x")
+        await producer.close()
+
 
 class TestATopicThatBrokersCloseTheConnectionOn:
     """As Kafka does on a name of 40,000 characters, which is refused here: a name of the broker's own dislike."""
