@@ -17,6 +17,8 @@ cdef class BatchSealer:
 
     cpdef seal(self, ProducerBatch batch)
     cpdef bint must_wait(self, PartitionQueue queue, ProducerBatch batch) except -1
+    @cython.locals(successor=ProducerBatch)
+    cpdef exchange(self, ProducerBatch batch, object successors)
     cpdef hand_over(self, ProducerBatch batch)
     cpdef list take(self)
     cpdef bint is_quick(self, ProducerBatch batch) except -1

@@ -14,6 +14,7 @@ quick, and so are some of those that are about to be sent.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from ...record.compression import quick_limit
@@ -78,6 +79,13 @@ class BatchSealer:
             return False
         self.hand_over(batch)
         return True
+
+    def exchange(self, batch: ProducerBatch, successors: Iterable[ProducerBatch]) -> None:
+        """The batch's records live on in these: count the memory that they hold in place of its."""
+        self._pool.release(batch.memory)
+        batch.memory = 0
+        for successor in successors:
+            self._pool.charge(successor.settle_memory())
 
     def hand_over(self, batch: ProducerBatch) -> None:
         """Queue a closed batch for a thread, unless its memory has to come back from another first."""

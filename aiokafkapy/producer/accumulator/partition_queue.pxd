@@ -18,6 +18,7 @@ cdef class PartitionQueue:
     cdef public int leader_epoch
     cdef readonly double linger
     cdef readonly bint has_priority
+    cdef public Py_ssize_t max_message_bytes
 
     @cython.locals(batch=ProducerBatch)
     cpdef ProducerBatch pop_first(self)

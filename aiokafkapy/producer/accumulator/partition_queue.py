@@ -8,6 +8,7 @@ place. It knows no memory, no time and no broker. Kafka's counterparts are the `
 from __future__ import annotations
 
 from bisect import insort_left
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -48,6 +49,7 @@ class PartitionQueue:
         "leader",
         "leader_epoch",
         "linger",
+        "max_message_bytes",
         "next_order",
         "open_batch",
         "topic_partition",
@@ -59,6 +61,7 @@ class PartitionQueue:
         self.topic_partition = topic_partition
         self.linger = linger
         self.has_priority = has_priority
+        self.max_message_bytes = NO_LIMIT  # its topic's
         self.batches: list[ProducerBatch] = []  # seldom more than two
         # The last batch, as long as it may take records
         self.open_batch: ProducerBatch | None = None
@@ -72,10 +75,12 @@ class PartitionQueue:
         self.leader_epoch = NO_LEADER_EPOCH
 
     def insert_in_order(self, batch: ProducerBatch) -> None:
-        """Put a batch that came back before all younger ones. It is almost always the first, but a topic's new limit
-        makes thousands out of those that wait.
-        """
+        """Put a batch that came back before all younger ones."""
         insort_left(self.batches, batch, key=attrgetter("order"))
+
+    def replace_first(self, successors: Iterable[ProducerBatch]) -> None:
+        """Put these in the place of the oldest batch, which takes no records any more."""
+        self.batches[:1] = successors
 
     def remove(self, batch: ProducerBatch) -> bool:
         """Take ``batch`` out, wherever it is; False when it is not here."""
@@ -148,6 +153,9 @@ class TopicInfo:
         """
         before = self.batch_size
         self.max_message_bytes = NO_LIMIT if max_message_bytes is None else min(max_message_bytes, NO_LIMIT)
+        for queue in self.queues:
+            if queue is not None:
+                queue.max_message_bytes = self.max_message_bytes
         self.limit_until = until
         self.batch_size = max(1, min(self.own_batch_size, self.max_message_bytes))
         return self.batch_size < before
@@ -164,6 +172,7 @@ class TopicInfo:
         if queue is None:
             place = TopicPartition(self.topic, partition)
             queue = self.queues[partition] = PartitionQueue(place, self.linger, has_priority=self.has_priority)
+            queue.max_message_bytes = self.max_message_bytes
         return queue
 
     def queue_sizes(self, partitions: list[int]) -> list[int]:

@@ -10,6 +10,7 @@ from aiokafkapy.producer.identity.transaction_manager cimport TransactionManager
 
 cdef int NO_LEADER, NO_SEQUENCE
 cdef double _NEVER, _TIME_OF_BATCH, _LONGEST_LINGER, _RECHECK
+cdef Py_ssize_t _SPLIT_AT_ONCE
 
 
 @cython.final
@@ -29,7 +30,9 @@ cdef class ReadyBatches:
     cdef double _gathered_for
     cdef double _next_look
     cdef bint _is_hurried
+    cdef Py_ssize_t _split_bytes
     cdef public object auto_linger
+    cdef public object on_split
     cdef public object timer
 
     @cython.locals(
@@ -42,6 +45,7 @@ cdef class ReadyBatches:
     cdef _note_ready(self, dict queues, double now, bint takes_all)
     @cython.locals(queue=PartitionQueue, batch=ProducerBatch, chosen=list, size=Py_ssize_t)
     cdef list _drain_node(self, dict queues, Py_ssize_t max_request_size, double now)
+    cdef bint _make_fit(self, PartitionQueue queue, ProducerBatch batch) except -1
     @cython.locals(linger=double)
     cdef double _gathering_time(self, double now) except -1
     cdef double _own_linger_ends(self, PartitionQueue queue, ProducerBatch batch) except? -1

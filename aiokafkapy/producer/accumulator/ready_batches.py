@@ -21,7 +21,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -54,6 +54,9 @@ TIME_OF_BATCH: Final = 20e-6
 LONGEST_LINGER: Final = 0.25
 """Seconds that a batch gathers behind a request in flight, with any number of partitions."""
 
+SPLIT_AT_ONCE: Final = 65_536
+"""Bytes of batches that are split in one drain, and what the last one has beyond that: some milliseconds."""
+
 NOTHING: Final[Set[str]] = frozenset()
 """No topics, as nearly always."""
 
@@ -62,6 +65,7 @@ _NEVER: Final = float("inf")
 _TIME_OF_BATCH: Final = TIME_OF_BATCH
 _LONGEST_LINGER: Final = LONGEST_LINGER
 _RECHECK: Final = RECHECK
+_SPLIT_AT_ONCE: Final = SPLIT_AT_ONCE
 
 
 # Said here and not in the .pxd, for Cython takes it from the source only.
@@ -103,8 +107,10 @@ class ReadyBatches:
         "_next_look",
         "_queues",
         "_sealer",
+        "_split_bytes",
         "_transaction_manager",
         "auto_linger",
+        "on_split",
         "timer",
     )
 
@@ -122,6 +128,9 @@ class ReadyBatches:
         self._linger = ADAPTIVE_LINGER if linger is None else linger
         self._is_hurried = False  # at the last ``ready``
         self._gathered_for = self._linger  # then, too
+        # How much was split in this drain; ``on_split`` is told of each batch that is no more
+        self._split_bytes = 0
+        self.on_split: Callable[[ProducerBatch], object] = lambda _: None  # until there is somebody to tell
         # With an ``auto_linger``, and a linger of None: it decides while a leader is busy
         self.auto_linger: AutoLinger | None = None
         self._next_look = _NEVER
@@ -192,8 +201,10 @@ class ReadyBatches:
 
         A node's batches stay within ``max_request_size`` bytes, except for a first one that alone is larger. A
         partition that was drained goes to the back of the round; those of topics with priority come before all others.
-        The batches are sealed, stamped, and in flight.
+        The batches are sealed, stamped, and in flight. One that was filled before its topic had so low a limit is split
+        first, if not too much was split already: it is taken another time then.
         """
+        self._split_bytes = 0
         rounds = self._queues.by_leader(cluster)
         return {node_id: self._drain_node(rounds.get(node_id, {}), max_request_size, now) for node_id in node_ids}
 
@@ -239,6 +250,10 @@ class ReadyBatches:
                 if queue.open_batch is batch:
                     queue.open_batch = None
                 self._sealer.seal(batch)  # only then its size is known
+            elif batch.builder.size > queue.max_message_bytes:
+                if not self._make_fit(queue, batch):
+                    continue
+                batch = queue.batches[0]
             if chosen and size + batch.builder.size > max_request_size:
                 break  # full: this partition will be the first of the next round
             size += batch.builder.size
@@ -257,6 +272,21 @@ class ReadyBatches:
         if batches:
             self._queues.gathering = NOBODY  # the batches that gathered may be gone
         return batches
+
+    def _make_fit(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
+        """Split the first batch of ``queue``, unless only the broker can tell what becomes of it; False when that would
+        be too much at once.
+        """
+        if batch.record_count < 2 or not batch.may_be_taken_back:
+            return True
+        if self._split_bytes >= _SPLIT_AT_ONCE:
+            return False
+        self._split_bytes += batch.builder.size
+        successors = batch.split(queue.max_message_bytes)
+        queue.replace_first(successors)
+        self._sealer.exchange(batch, successors)
+        self.on_split(batch)
+        return True
 
     def _gathering_time(self, now: float) -> float:
         linger = self._linger

@@ -110,6 +110,7 @@ class RecordAccumulator:
             credit_step=credit_step(config),
             priority_topics=config.priority_topics,
         )
+        self._ready_batches.on_split = self.appender.forget
         if config.linger_ms == "auto":
             self._ready_batches.auto_linger = AutoLinger(self.appender)
         # Called when memory came back while records wait for it: they are to be asked for with ``appender.grant``
@@ -227,22 +228,18 @@ class RecordAccumulator:
         return len(successors)
 
     def limit_topic(self, topic: str, max_message_bytes: int | None, until: float) -> None:
-        """The topic takes batches of so many bytes, as sent; None: nothing is known. Queued batches are made to fit.
+        """The topic takes batches of so many bytes, as sent; None: nothing is known.
 
-        Records that can never fit are refused until ``until``, and batches are filled no further. One that was sent, or
-        is to be compressed, is left to the broker.
+        Records that can never fit are refused until ``until``, and batches are filled no further. Those that are queued
+        are made to fit when they are drained; one that was sent, or is to be compressed, is left to the broker.
         """
         info = self._queues.topic(topic)
         if not info.limit(max_message_bytes, until):
             return
-        for queue in [queue for queue in self._queues.with_batches() if queue.topic_partition[0] == topic]:
-            for batch in list(queue.batches):
-                if batch is queue.open_batch and batch.limit > info.batch_size:
-                    self.appender.close_batch(queue)
-                is_split = batch.may_be_taken_back and not batch.compression and batch.record_count > 1
-                if is_split and batch.size > info.max_message_bytes:
-                    self._queues.remove(batch)
-                    self._replace(batch, batch.split(info.max_message_bytes))
+        for queue in self._queues.with_batches():
+            batch = queue.open_batch
+            if queue.topic_partition[0] == topic and batch is not None and batch.limit > info.batch_size:
+                self.appender.close_batch(queue)
 
     def use_codec(self, topic: str, compression: int, level: int | None) -> None:
         """Compress the topic's batches so from now on; those that are filled keep their codec."""
@@ -534,15 +531,13 @@ class RecordAccumulator:
         self._tell_of_room()
         self.wakeup()
 
-    def _replace(self, batch: ProducerBatch, successors: Iterable[ProducerBatch]) -> None:
+    def _replace(self, batch: ProducerBatch, successors: Collection[ProducerBatch]) -> None:
         manager = self._transaction_manager
         if manager is not None:
             manager.remove_in_flight_batch(batch)
         self.appender.forget(batch)
-        self._pool.release(batch.memory)
-        batch.memory = 0
+        self._sealer.exchange(batch, successors)
         for successor in successors:
-            self._pool.charge(successor.settle_memory())
             if manager is not None and successor.has_sequence:
                 manager.add_in_flight_batch(successor)
             self._queues.put_back(successor)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from aiokafkapy import _form
+from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import (
     DeliveryTimeoutError,
     IllegalStateError,
@@ -18,6 +19,7 @@ from aiokafkapy.errors import (
     RecordTooLargeError,
 )
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
+from aiokafkapy.producer.accumulator.ready_batches import SPLIT_AT_ONCE
 from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
 from aiokafkapy.producer.deliveries.delivery import Delivery, place_of
 from aiokafkapy.producer.deliveries.produce_request_result import ProduceRequestResult
@@ -98,6 +100,56 @@ class TestLimitOfATopic:
         assert written == [b"%02d" % number * 20 for number in range(50)]
         assert all(delivery.done() for delivery in deliveries)
         harness.check()
+
+    @pytest.mark.parametrize("idempotent", [False, True])
+    def test_batches_are_split_when_they_are_sent_and_so_many_bytes_at_once(self, idempotent: bool) -> None:
+        harness = Harness({"t": [1] * 40}, batch_size=30_000, idempotent=idempotent)
+        values = [b"%02d" % number * 500 for number in range(29)]
+        for partition in range(40):
+            for value in values:
+                harness.append_ok(value, partition)
+        harness.accumulator.limit_topic("t", 2_000, harness.now + 10)
+        whole = set(harness.accumulator.incomplete)
+        assert len(whole) == 40
+        written: dict[int, list[bytes]] = {partition: [] for partition in range(40)}
+        while batches := harness.drain():
+            left = whole.intersection(harness.accumulator.incomplete)
+            assert sum(batch.size for batch in whole - left) < SPLIT_AT_ONCE + 30_000
+            whole = left
+            harness.check()
+            for batch in batches:
+                assert batch.size <= 2_000
+                written[batch.topic_partition.partition] += values_of(batch)
+                harness.complete(batch)
+        assert written == dict.fromkeys(range(40), values)
+        assert harness.pool.held == 0
+
+    def test_a_limit_that_is_lifted_before_they_are_sent_splits_nothing(self) -> None:
+        harness = Harness(batch_size=1_000)
+        for number in range(10):
+            harness.append_ok(b"%02d" % number * 20)
+        harness.accumulator.limit_topic("t", 300, harness.now + 10)
+        harness.accumulator.limit_topic("t", 900, harness.now + 10)
+        (batch,) = harness.drain()
+        assert batch.record_count == 10
+
+    def test_what_waits_beside_a_split_batch_is_dropped_by_its_age(self) -> None:
+        harness = Harness({"t": [1, 1, 1]}, batch_size=1_000)
+        for number in range(12):
+            harness.append_ok(b"%02d" % number * 20, number % 3)
+            harness.now += 1
+        harness.accumulator.limit_topic("t", 160, harness.now + 10)
+        harness.accumulator.mute_partition(TopicPartition("t", 1))
+        assert [values_of(batch)[0][:2] for batch in harness.drain()] == [b"00", b"02"]
+        dropped: list[bytes] = []
+
+        def dropping(batch: ProducerBatch) -> KafkaError:
+            dropped.extend(value[:2] for value in values_of(batch))
+            return KafkaError("dropped")
+
+        while harness.accumulator.drop_oldest(lambda _: True, dropping):
+            harness.check()
+        assert dropped == [b"06", b"09", b"01", b"04", b"07", b"10", b"08", b"11"]
 
     def test_sent_and_compressed_batches_are_left_to_the_broker(self) -> None:
         harness = Harness(batch_size=1_000)
