@@ -90,6 +90,7 @@ class OptionalParts:
                 topics={topic: config.for_topic(topic).compression_type == AUTO for topic in config.topics},
                 takes_zstd=self._takes_zstd,
             )
+            in_flight_batches.on_codec_refused = self.codecs.refused
 
     def on_metadata_update(self) -> None:
         """Metadata has changed."""

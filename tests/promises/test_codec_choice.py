@@ -8,7 +8,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from aiokafkapy import KafkaProducer, TopicOptions
+import pytest
+
+from aiokafkapy import KafkaProducer, TopicOptions, errors
+from aiokafkapy.protocol.api import ApiKey
 
 from .clusters import Cluster, DevCluster
 from .observing import assert_accounts_balance, assert_nothing_is_left
@@ -49,6 +52,29 @@ async def test_text_is_compressed_and_noise_is_not(cluster: Cluster) -> None:
         assert_accounts_balance(producer, settled=True)
     assert await cluster.log(text) == orders * 2
     assert await cluster.log(noise) == random
+
+
+async def test_a_codec_that_brokers_refuse_is_given_up_and_no_record_fails(dev_cluster: DevCluster) -> None:
+    topic = await dev_cluster.create_topic()
+    orders = [order(number) for number in range(500)]
+    async with dev_cluster.producer(compression_type="auto") as producer:
+        await producer.send_many(topic, orders)
+        refused = await sampled(producer, topic)
+        dev_cluster.broker.controls.fail_next(ApiKey.PRODUCE, errors.UnsupportedCompressionTypeError)
+        await producer.send_many(topic, orders)
+        assert producer.statistics().codecs[topic].codec != refused
+        assert producer.metrics()["record-retry-total"] > 0
+        assert_accounts_balance(producer, settled=True)
+    assert await dev_cluster.log(topic) == orders * 2
+
+
+async def test_a_codec_that_was_asked_for_is_refused_to_its_records(dev_cluster: DevCluster) -> None:
+    topic, other = await dev_cluster.create_topic(), await dev_cluster.create_topic()
+    topics = {other: TopicOptions(compression_type="auto")}
+    async with dev_cluster.producer(compression_type="gzip", topics=topics) as producer:
+        dev_cluster.broker.controls.fail_next(ApiKey.PRODUCE, errors.UnsupportedCompressionTypeError)
+        with pytest.raises(errors.UnsupportedCompressionTypeError):
+            await producer.send(topic, b"x" * 1_000)
 
 
 async def test_it_may_be_one_topics_own(dev_cluster: DevCluster) -> None:

@@ -445,6 +445,14 @@ class ProducerBatch(SequencedBatch):
             failed.fail([errors[index] for index in indexes].__getitem__)
         return rest
 
+    def uncompressed(self) -> ProducerBatch:
+        """Move the records into a new batch without a codec, which is returned sealed, as ``remove_records`` does."""
+        self.compression = _UNCOMPRESSED
+        rest = self.remove_records({})
+        if rest is None:
+            raise IllegalStateError(f"{self!r} has no records")
+        return rest
+
     def withdraw(self, errors: Mapping[int, BaseException]) -> None:
         """Fail these records, by index, and send the batch without them; nothing can be added to it any more.
 

@@ -258,6 +258,10 @@ class RecordAccumulator:
             self._transaction_manager.request_epoch_bump(batch.topic_partition)
         return rest
 
+    def reenqueue_uncompressed(self, batch: ProducerBatch) -> None:
+        """Queue a drained batch, whose codec a broker does not take, again without it, to be sent at once."""
+        self._replace(batch, [batch.uncompressed()])
+
     def expired_batches(self, now: float) -> list[ProducerBatch]:
         """Take out the queued batches that are older than ``delivery_timeout_ms``, oldest first in each partition.
 

@@ -118,6 +118,13 @@ class CodecChooser:
             self.chosen = best
         return self.chosen != before
 
+    def forbid(self, codec: int) -> bool:
+        """Use another codec than this one: none, until the next sample. True when that changes the choice."""
+        if self.chosen.codec != codec:
+            return False
+        self.chosen = NONE
+        return True
+
     def cost(self, candidate: Candidate) -> float:
         """Seconds for each byte."""
         ratio, cpu = self._figures(candidate)

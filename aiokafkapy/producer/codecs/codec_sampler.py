@@ -3,9 +3,11 @@
 It is a ``PassingWatch``; ``CodecChooser`` decides. It knows neither requests nor answers. Java has no counterpart.
 
 Rules: one sample at a time, of ``SAMPLE`` bytes at most, never on the loop, and with pauses: all topics together take a
-few hundredths of a processor. A failure here leaves the codec as it is. zstd is used where all brokers take it.
+few hundredths of a processor. A failure here leaves the codec as it is. zstd is used where all brokers take it, and a
+codec that a broker has refused is not used again (Azure Event Hubs takes gzip alone).
 
-Events: ``codec.chosen`` (debug; topic, codec, level, ratio), ``codec.sample_failed`` (debug; topic, error).
+Events: ``codec.chosen`` (debug; topic, codec, level, ratio), ``codec.refused`` (warning; topic, codec),
+``codec.sample_failed`` (debug; topic, error).
 """
 
 from __future__ import annotations
@@ -59,6 +61,7 @@ class CodecSampler(PassingWatch):
         self._own = topics
         self._takes_zstd = takes_zstd
         self._choosers: dict[str, CodecChooser] = {}
+        self._refused: set[int] = set()
         # The one sample
         self._executor: Executor | None = None
         self._sample: asyncio.Future[dict[Candidate, Measurement]] | None = None
@@ -70,6 +73,18 @@ class CodecSampler(PassingWatch):
         if self._sample is None and now >= self._free_at and not self._is_over:
             self._maybe_sample(batch, now)
         super().completed(batch, base_offset, now)
+
+    def refused(self, topic: str, codec: int) -> bool:
+        """A broker does not take batches with this codec; True when it was chosen here."""
+        if not self._is_chosen_here(topic):
+            return False
+        if codec not in self._refused:
+            self._refused.add(codec)
+            _logger.warning("codec.refused", topic=topic, codec=Compression(codec).codec_name)
+            for name, chooser in self._choosers.items():
+                if chooser.forbid(codec):
+                    self._accumulator.use_codec(name, *chooser.chosen)
+        return True
 
     def choices(self) -> dict[str, CodecChoice]:
         """The codec of each topic that had a sample."""
@@ -89,9 +104,12 @@ class CodecSampler(PassingWatch):
 
     # internals
 
+    def _is_chosen_here(self, topic: str) -> bool:
+        return self._own.get(topic, self._is_default)
+
     def _maybe_sample(self, batch: ProducerBatch, now: float) -> None:
         topic = batch.topic_partition[0]
-        if not self._own.get(topic, self._is_default):
+        if not self._is_chosen_here(topic):
             return
         chooser = self._choosers.get(topic)
         if chooser is None:
@@ -133,9 +151,8 @@ class CodecSampler(PassingWatch):
             _logger.debug("codec.chosen", **fields)
 
     def _usable(self) -> Sequence[Candidate]:
-        if self._takes_zstd():
-            return CANDIDATES
-        return [candidate for candidate in CANDIDATES if candidate.codec != Compression.ZSTD]
+        unusable = self._refused if self._takes_zstd() else self._refused | {Compression.ZSTD}
+        return [candidate for candidate in CANDIDATES if candidate.codec not in unusable]
 
 
 def measure(

@@ -28,6 +28,7 @@ cdef class InFlightBatches:
     cdef readonly dict last_errors
     cdef public object watch
     cdef public object on_refused
+    cdef public object on_codec_refused
 
     @cython.locals(batch=ProducerBatch)
     cpdef add(self, list batches)

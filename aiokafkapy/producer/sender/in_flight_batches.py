@@ -38,6 +38,7 @@ from ..metrics import SenderMetrics
 from ..observation.batch_watch import BatchWatcher
 from ..producer_metadata import ProducerMetadata
 from .produce_responses import (
+    CODEC_REFUSED,
     NO_ERROR,
     REFUSALS_BY_LIMITS,
     Decision,
@@ -91,6 +92,10 @@ class InFlightBatches:
         self.watch: BatchWatcher | None = None
         self.on_refused: Callable[[str], object] | None = None
         """Called with the topic of a batch that a broker found too large, or whose times it does not take."""
+        self.on_codec_refused: Callable[[str, int], bool] | None = None
+        """Called with the topic and the codec of a batch that a broker refused for it; True where nobody asked for that
+        codec.
+        """
 
     def __len__(self) -> int:
         return sum(map(len, self._requests))
@@ -262,6 +267,7 @@ class InFlightBatches:
             was_in_doubt=batch.is_in_doubt,
             was_sent=was_sent,
             may_leave_gap=not self._is_gapless,
+            is_codec_ours=answer.error_code == CODEC_REFUSED and self._is_codec_ours(batch),
         )
         if decision.refresh_metadata:
             self._metadata.request_update()
@@ -275,6 +281,9 @@ class InFlightBatches:
             self._split(batch, now)
         elif decision.outcome is Outcome.RETRY:
             self._retry(batch, decision, now)
+        elif decision.outcome is Outcome.RETRY_UNCOMPRESSED:
+            self._metrics.record_retry(batch.record_count, decision.error or KafkaError("the codec was refused"), now)
+            self._accumulator.reenqueue_uncompressed(batch)
         elif decision.outcome is Outcome.RETRY_WITHOUT_RECORDS:
             self._retry_without_records(batch, decision, now)
         else:
@@ -285,6 +294,10 @@ class InFlightBatches:
                 adjust_sequence_numbers=decision.adjust_sequence_numbers,
                 named=decision.errors_by_index,
             )
+
+    def _is_codec_ours(self, batch: ProducerBatch) -> bool:
+        codec = batch.builder.compression
+        return bool(codec and self.on_codec_refused and self.on_codec_refused(batch.topic_partition.topic, codec))
 
     def _fail_followers(self, batch: ProducerBatch, error: BaseException, now: float) -> None:
         for follower in self._accumulator.leave_gap(batch, error):

@@ -35,6 +35,7 @@ from ...errors import (
     RequestTimedOutError,
     UnknownProducerIdError,
     UnknownServerError,
+    UnsupportedCompressionTypeError,
     UnsupportedVersionError,
     for_code,
     make,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from ..accumulator.producer_batch import ProducerBatch
 
 __all__ = [
+    "CODEC_REFUSED",
     "REFUSALS_BY_LIMITS",
     "Decision",
     "Outcome",
@@ -83,6 +85,8 @@ _NAMES_RECORDS: Final = frozenset((InvalidRecordError.code, InvalidTimestampErro
 """Errors that may name the records at fault (KIP-467)."""
 
 
+CODEC_REFUSED: Final = UnsupportedCompressionTypeError.code
+
 REFUSALS_BY_LIMITS: Final = _TOO_LARGE | {InvalidTimestampError.code}
 """Errors that depend on the topic's configuration."""
 
@@ -93,6 +97,7 @@ class Outcome(enum.Enum):
     COMPLETE = "complete"
     SPLIT = "split"
     RETRY = "retry"
+    RETRY_UNCOMPRESSED = "retry at once, without the codec, which was ours to choose"
     RETRY_WITHOUT_RECORDS = "retry without the records named in errors_by_index"
     FAIL = "fail"
 
@@ -123,12 +128,14 @@ def decide(
     was_in_doubt: bool = False,
     was_sent: bool = True,
     may_leave_gap: bool = True,
+    is_codec_ours: bool = False,
 ) -> Decision:
     """The outcome of ``batch`` after ``answer``.
 
     ``retries`` is how often it may be sent again, ``delivery_timeout`` is in seconds; ``was_in_doubt`` says that an
     earlier attempt may have been written, ``was_sent`` that something of this one may have reached the broker. Unless
-    it ``may_leave_gap``, a batch is not sent again without the records that the broker refused.
+    it ``may_leave_gap``, a batch is not sent again without the records that the broker refused. ``is_codec_ours``: the
+    batch is compressed, and nobody asked for that codec.
     """
     code = answer.error_code
     if code in (NO_ERROR, DuplicateSequenceNumberError.code):
@@ -136,6 +143,8 @@ def decide(
         return Decision(Outcome.COMPLETE)
     if code in _TOO_LARGE and batch.record_count > 1 and not batch.is_done:
         return Decision(Outcome.SPLIT, make(code, answer.error_message))
+    if code == CODEC_REFUSED and is_codec_ours and not batch.is_done:
+        return Decision(Outcome.RETRY_UNCOMPRESSED, make(code, answer.error_message))
     refresh = for_code(code).invalid_metadata
     in_doubt = code in _IN_DOUBT and was_sent
     out_of_time = batch.has_reached_delivery_timeout(delivery_timeout, now)

@@ -247,6 +247,27 @@ class TestComingBack:
         assert lost == [] or largest == 90
         assert harness.pool.held == 0
 
+    def test_a_batch_whose_codec_is_refused_is_sent_again_without_it_in_its_place(self) -> None:
+        harness = Harness(idempotent=True, batch_size=4_000, compression_type="lz4")
+        harness.prime()
+        deliveries = [harness.append_ok(b"%02d" % number * 200) for number in range(20)]
+        first, second = harness.drain() + harness.drain()
+        assert first.builder.compression
+        harness.accumulator.reenqueue(second, harness.now)
+        harness.now += 1
+        harness.accumulator.reenqueue_uncompressed(first)
+        harness.check()
+        assert first.memory == 0
+        (again,) = harness.drain()
+        assert again.builder.compression == 0
+        assert (again.base_sequence, again.record_count) == (first.base_sequence, first.record_count)
+        harness.complete(again, 1)
+        while batches := harness.drain():
+            for batch in batches:
+                harness.complete(batch, batch.base_sequence)
+        assert [delivery.result().offset for delivery in deliveries] == list(range(1, 21))
+        assert harness.pool.held == 0
+
     def test_records_that_the_broker_named_fail_and_the_others_are_sent_again_with_a_new_epoch(self) -> None:
         harness = Harness(idempotent=True)
         deliveries = [harness.append_ok(b"%d" % number) for number in range(4)]

@@ -156,6 +156,24 @@ async def test_without_zstd_on_all_brokers_it_is_not_used() -> None:
     assert rig.accumulator.used[2] == ("t", Compression.LZ4, None)
 
 
+async def test_a_codec_that_a_broker_refuses_is_used_for_no_topic_any_more(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig(topics={"own": False})
+    for topic in ("t", "u"):
+        await rig.sample(topic=topic)
+    used = rig.accumulator.used
+    assert [codec for _, codec, _ in used] == [Compression.ZSTD] * 2
+    assert not rig.sampler.refused("own", Compression.ZSTD)
+    assert rig.sampler.refused("t", Compression.ZSTD)
+    assert rig.sampler.refused("u", Compression.ZSTD)  # a batch of before
+    assert used[2:] == [("t", Compression.NONE, None), ("u", Compression.NONE, None)]
+    assert caplog.text.count("codec.refused") == 1
+    await rig.sample()
+    assert used[4:] == [("t", Compression.LZ4, None)]
+    assert rig.sampler.refused("t", Compression.LZ4)
+    await rig.sample()
+    assert used[5:] == [("t", Compression.NONE, None)]
+
+
 async def test_a_sample_that_fails_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -143,6 +143,13 @@ def test_a_request_that_never_left_leaves_no_doubt() -> None:
     assert not outcome(13, was_sent=False).in_doubt
 
 
+def test_a_refused_codec_is_left_out_where_nobody_asked_for_it() -> None:
+    assert outcome(76).outcome is Outcome.FAIL
+    assert outcome(76, is_codec_ours=True).outcome is Outcome.RETRY_UNCOMPRESSED
+    assert outcome(76, Batch(is_done=True), is_codec_ours=True).outcome is Outcome.FAIL
+    assert outcome(10, is_codec_ours=True).outcome is Outcome.SPLIT
+
+
 @pytest.mark.parametrize("code", [10, 18])
 def test_too_large_a_batch_is_split_and_a_single_record_fails_with_its_size(code: int) -> None:
     assert outcome(code).outcome is Outcome.SPLIT
