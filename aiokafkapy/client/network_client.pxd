@@ -13,7 +13,7 @@ from aiokafkapy.client.nodes.sender_client cimport SenderClient
 from aiokafkapy.client.nodes.api_versions cimport throttle_seconds
 from aiokafkapy.client.request_pipeline cimport RequestPipeline
 from aiokafkapy.client.transport.connection cimport BrokerConnection
-from aiokafkapy.client.transport.traffic_counts cimport TrafficCounts
+from aiokafkapy.client.transport.node_traffic cimport ClientTraffic
 from aiokafkapy.protocol.framing cimport decode_correlation_id
 
 
@@ -41,7 +41,7 @@ cdef class NetworkClient(SenderClient):
     cdef object _authenticator
     cdef MetadataUpdater _updater
     cdef readonly object watch
-    cdef readonly TrafficCounts traffic
+    cdef readonly ClientTraffic traffic
 
     cpdef bint is_ready(self, object node, double now) except -1
     @cython.locals(version=int)

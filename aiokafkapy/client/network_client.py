@@ -414,7 +414,7 @@ class NetworkClient(SenderClient):
         if entry is None or entry.correlation_id != correlation_id:
             expected = "none" if entry is None else entry.correlation_id
             raise CorrelationIdMismatchError(f"a response has correlation id {correlation_id}, expected is {expected}")
-        self.traffic.record_response(len(frame) + 4, now)
+        self.traffic.record_response(node_id, len(frame) + 4, now - entry.sent_at, now)
         if len(frame) > LARGE_ANSWER and entry.is_internal and entry.request.api_key == ApiKey.METADATA:
             self._in_flight.complete_next(node_id)
             if self.watch is not None:

@@ -6,7 +6,7 @@ from aiokafkapy.client.nodes.api_versions cimport ApiVersions, NodeApiVersions
 from aiokafkapy.client.nodes.client_request cimport ClientRequest, ClientResponse
 from aiokafkapy.client.transport.connection cimport BrokerConnection
 from aiokafkapy.client.transport.deadline_timer cimport DeadlineTimer
-from aiokafkapy.client.transport.traffic_counts cimport TrafficCounts
+from aiokafkapy.client.transport.node_traffic cimport ClientTraffic
 from aiokafkapy.client.nodes.in_flight_requests cimport InFlightRequest, InFlightRequests, written_now
 
 cdef long long _MAX_CORRELATION_ID
@@ -25,7 +25,7 @@ cdef class RequestPipeline:
     cdef object _on_completed
     cdef public long long _correlation_id
     cdef public object watch
-    cdef readonly TrafficCounts traffic
+    cdef readonly ClientTraffic traffic
     cdef object _decoding
     cdef list _completed
     cdef bint _is_completing
@@ -37,6 +37,8 @@ cdef class RequestPipeline:
         self, BrokerConnection connection, ClientRequest request, int version, double now, object timeout=*, object future=*,
         bint is_internal=*,
     )
+    @cython.locals(size=Py_ssize_t)
+    cdef _count(self, InFlightRequest entry, object frame, double now)
     cdef _encode(self, ClientRequest request, int version, int correlation_id)
     @cython.locals(request=ClientRequest)
     cpdef decode(self, InFlightRequest entry, bytes frame)

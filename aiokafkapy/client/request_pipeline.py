@@ -41,7 +41,7 @@ from .tap.watch import ClientWatch
 from .transport.connection import BrokerConnection
 from .transport.connection_log import ConnectionLog
 from .transport.deadline_timer import DeadlineTimer
-from .transport.traffic_counts import TrafficCounts
+from .transport.node_traffic import ClientTraffic
 from .transport.worker_thread import run_in_thread
 
 __all__ = ["LARGE_ANSWER", "RequestPipeline"]
@@ -79,7 +79,7 @@ class RequestPipeline:
         self._on_completed = on_completed
         self._correlation_id = -1
         self.watch: ClientWatch | None = None
-        self.traffic = TrafficCounts(loop.time())
+        self.traffic = ClientTraffic(loop.time())
         # One at most: a metadata request is in progress until its answer is decoded.
         self._decoding: asyncio.Future[object] | None = None
         self._completed: list[tuple[InFlightRequest, ClientResponse]] = []
@@ -113,9 +113,7 @@ class RequestPipeline:
             buffers = [*self._add_probe(connection, now), *buffers]
         entry = written_now(request, version, correlation_id, future, now, deadline, is_internal)
         self._in_flight.add(entry)
-        self.traffic.record_request(_size(frame), now)
-        if self.watch is not None:
-            self.watch.sent(entry, frame, self._in_flight.count(request.node_id))
+        self._count(entry, frame, now)
         connection.last_used = now
         connection.write(buffers)
         if connection.is_writable:
@@ -204,6 +202,13 @@ class RequestPipeline:
 
     # internals
 
+    def _count(self, entry: InFlightRequest, frame: Sequence[Buffer], now: float) -> None:
+        """The request is in flight now: count it, and tell of it."""
+        size, node_id = _size(frame), entry.request.node_id
+        self.traffic.record_request(node_id, size, now)
+        if self.watch is not None:
+            self.watch.sent(entry, frame, size, self._in_flight.count(node_id))
+
     def _encode(self, request: ClientRequest, version: int, correlation_id: int) -> Sequence[Buffer]:
         """The whole frame."""
         try:
@@ -224,9 +229,7 @@ class RequestPipeline:
         deadline = now + min(_PROBE_TIMEOUT, self._request_timeout)
         entry = InFlightRequest(request, version, correlation_id, None, now, deadline, is_internal=True)
         self._in_flight.add(entry)
-        self.traffic.record_request(_size(buffers), now)
-        if self.watch is not None:
-            self.watch.sent(entry, buffers, 1)
+        self._count(entry, buffers, now)
         self._timer.arm(deadline)
         return buffers
 

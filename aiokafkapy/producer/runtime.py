@@ -114,6 +114,7 @@ class ProducerRuntime:
         self.accumulator = RecordAccumulator(config, None, self.transaction_manager, self.teller)
         self.observation = Observation(config, WeakClock(loop) if config.record_timing else loop.time)
         self.client = NetworkClient(config, self.metadata, loop=loop, watch=self.observation.client_watch())
+        self.observation.count_nodes(self.client)
         self.sender = self._new_sender()
         self.client.wakeup = self.accumulator.wakeup = self.sender.wakeup
         self._watch_batches(config)
@@ -122,6 +123,7 @@ class ProducerRuntime:
         self.telemetry: TelemetrySender | None = None  # where a broker takes it
         if self.transaction is not None and self.transaction_manager is not None:
             self.transaction_requests = self._new_transaction_requests(self.transaction, self.transaction_manager)
+            self.observation.count_nodes(self.transaction_requests.client)
         self.overflow = Overflow(config, self.accumulator, self.metrics)
         self.partitioner = partitioner
         self.deadlines = RecordDeadlines(loop, self._on_overdue)

@@ -233,7 +233,7 @@ def metrics_of(runtime: ProducerRuntime | None) -> dict[str, float]:
 
 
 def _traffic_of(clients: Sequence[NetworkClient], now: float) -> dict[str, float]:
-    found = traffic_metrics([client.traffic for client in clients], now)
+    found = traffic_metrics([client.traffic.counts for client in clients], now)
     for kind in ("rate", "total"):
         found[f"network-io-{kind}"] = found[f"request-{kind}"] + found[f"response-{kind}"]
     return found
@@ -241,10 +241,10 @@ def _traffic_of(clients: Sequence[NetworkClient], now: float) -> dict[str, float
 
 def node_metrics_of(runtime: ProducerRuntime | None) -> dict[int, dict[str, float]]:
     """Kafka's metrics of each node; empty unless ``metrics_per_node`` is set."""
-    metrics = None if runtime is None else runtime.observation.node_metrics
-    if metrics is None or runtime is None:
+    traffic = None if runtime is None else runtime.observation.node_traffic
+    if traffic is None or runtime is None:
         return {}
-    found, limits = metrics.snapshot(runtime.now()), runtime.sender.in_flight_limits()
+    found, limits = traffic.snapshot(runtime.now()), runtime.sender.in_flight_limits()
     for node_id in found.keys() & limits.keys():
         found[node_id]["requests-in-flight-limit"] = limits[node_id]
     return found

@@ -94,10 +94,9 @@ class ClientWatch:
 
     # requests
 
-    def sent(self, entry: InFlightRequest, buffers: Sequence[Buffer], in_flight: int) -> None:
-        """The request was handed to its connection as these buffers, which are its whole frame."""
+    def sent(self, entry: InFlightRequest, buffers: Sequence[Buffer], size: int, in_flight: int) -> None:
+        """The request was handed to its connection as these buffers, which are its whole frame of ``size`` bytes."""
         request = entry.request
-        size = sum(map(len, buffers))
         tell = self._observers.request_sent
         name = api_name(request.api_key)
         if tell is not None:

@@ -245,7 +245,7 @@ class TestResponses:
         self, make_client: MakeClient, cluster: FakeCluster
     ) -> None:
         under_test = await make_client().connected(1)
-        traffic = under_test.client.traffic
+        traffic = under_test.client.traffic.counts
         requests, responses, bytes_in = traffic.requests, traffic.responses, traffic.bytes_in
         assert requests == responses > 0, "the client's own count"
         send(under_test)

@@ -82,7 +82,7 @@ async def test_a_request_is_one_write_with_header_and_body(setting: Setting) -> 
 async def test_requests_are_counted_with_all_their_bytes(setting: Setting) -> None:
     setting.write()
     setting.write(encode=lambda *_: [bytearray(8), memoryview(b"123"), b"4"])
-    traffic = setting.pipeline.traffic
+    traffic = setting.pipeline.traffic.counts
     assert (traffic.requests, traffic.responses) == (2, 0)
     assert traffic.bytes_out == sum(map(len, setting.connection.writes))
     assert traffic.sent.maximum(setting.loop.time()) == len(setting.connection.writes[0])

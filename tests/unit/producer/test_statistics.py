@@ -149,9 +149,9 @@ async def test_the_names_are_java_s_and_ours(runtime: ProducerRuntime) -> None:
 
 
 async def test_operations_of_the_network_are_requests_and_answers(runtime: ProducerRuntime) -> None:
-    runtime.client.traffic.record_request(100, runtime.now())
-    runtime.client.traffic.record_request(100, runtime.now())
-    runtime.client.traffic.record_response(50, runtime.now())
+    runtime.client.traffic.counts.record_request(100, runtime.now())
+    runtime.client.traffic.counts.record_request(100, runtime.now())
+    runtime.client.traffic.counts.record_response(50, runtime.now())
     metrics = metrics_of(runtime)
     assert (metrics["network-io-total"], metrics["request-total"], metrics["incoming-byte-total"]) == (3, 2, 50)
     assert metrics["network-io-rate"] == pytest.approx(3 / 30, rel=0.1)
@@ -163,7 +163,7 @@ async def test_the_coordinator_s_client_counts_too() -> None:
     runtime = ProducerRuntime(config, DefaultPartitioner(), asyncio.get_running_loop())
     assert runtime.transaction_requests is not None
     for client in (runtime.client, runtime.transaction_requests.client):
-        client.traffic.record_request(100, runtime.now())
+        client.traffic.counts.record_request(100, runtime.now())
         client.connection_counts.record_authentication(runtime.now())
     metrics = metrics_of(runtime)
     assert (metrics["request-total"], metrics["outgoing-byte-total"], metrics["request-size-avg"]) == (2, 200, 100)

@@ -20,7 +20,7 @@ def test_with_no_option_nothing_is_watched() -> None:
     nothing = observation()
     assert nothing.client_watch() is None
     assert nothing.batch_watch is None
-    assert nothing.node_metrics is None
+    assert nothing.node_traffic is None
     assert nothing.topic_metrics is None
     assert nothing.observers.failures == 0
 
@@ -34,11 +34,13 @@ def test_each_client_has_a_watch_of_its_own_with_the_same_observers() -> None:
     assert observed.batch_watch is None, "nobody wants to know of batches"
 
 
-def test_metrics_by_node_watch_the_clients_and_those_by_topic_the_batches() -> None:
+def test_metrics_by_node_watch_nothing_and_those_by_topic_the_batches_alone() -> None:
     by_node = observation(metrics_per_node=True)
-    assert by_node.client_watch() is not None
+    assert by_node.node_traffic is not None
+    assert by_node.client_watch() is None
     assert by_node.batch_watch is None
     by_topic = observation(metrics_topics_max=5)
+    assert by_topic.client_watch() is None
     assert by_topic.batch_watch is not None
 
 
