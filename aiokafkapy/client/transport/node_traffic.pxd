@@ -7,12 +7,9 @@ from aiokafkapy.observability.window cimport Window
 
 
 @cython.final
-cdef class ClientTraffic:
-    cdef readonly TrafficCounts counts
-    cdef public NodeTraffic by_node
-
-    cpdef record_request(self, object node_id, Py_ssize_t size, double now)
-    cpdef record_response(self, object node_id, Py_ssize_t size, double seconds, double now)
+cdef class NodeCounts:
+    cdef readonly TrafficCounts traffic
+    cdef readonly Window latency
 
 
 @cython.final
@@ -27,6 +24,9 @@ cdef class NodeTraffic:
 
 
 @cython.final
-cdef class NodeCounts:
-    cdef readonly TrafficCounts traffic
-    cdef readonly Window latency
+cdef class ClientTraffic:
+    cdef readonly TrafficCounts counts
+    cdef public NodeTraffic by_node
+
+    cpdef record_request(self, object node_id, Py_ssize_t size, double now)
+    cpdef record_response(self, object node_id, Py_ssize_t size, double seconds, double now)
