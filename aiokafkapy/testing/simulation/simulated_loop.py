@@ -1,6 +1,6 @@
 """An event loop whose time is virtual and whose network is simulated: hours pass at once, and twice alike.
 
-When no callback is ready, the time jumps to the next timer. If there is none, or only recurring ones, ``Deadlock``
+When no callback is ready, the time jumps to the next timer. If there is none, or none before ``ends_at``, ``Deadlock``
 names the tasks that still wait, so that a hang is found at once; ``is_told_of`` chooses them.
 
 Rules: nothing depends on a real thread, socket or clock; a call that does is refused (``Guard``); work for a thread
@@ -10,6 +10,7 @@ runs later, in a turn of its own; exceptions that asyncio would log are kept in 
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import threading
 import weakref
@@ -29,7 +30,11 @@ Arguments = TypeVarTuple("Arguments")
 START = 1_000.0
 """Not zero, to expose code that confuses "never" with time zero."""
 LONGEST_RUN = 1_800.0
-"""Seconds after which only recurring timers can keep the loop alive: no scenario needs a tenth of it."""
+"""Seconds after which a run counts as hung, whatever timers recur: no scenario needs a tenth of it."""
+
+RESOLUTION = 1e-9
+NEVER = 1e10
+"""Seconds, three centuries: a timer for later is there so as not to come."""
 
 MOST_PLACES = 12
 
@@ -58,7 +63,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.ends_at = START + LONGEST_RUN
         self._now = START
         self._turns = 0
-        self._clock_resolution = 1e-9
+        self._clock_resolution = RESOLUTION
         self._selector = self
         self._delay_of_thread = delay_of_thread
         self._busy_until: weakref.WeakKeyDictionary[Executor | None, float] = weakref.WeakKeyDictionary()
@@ -75,20 +80,22 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # in place of asyncio's selector
 
     def select(self, timeout: float | None) -> list[object]:
-        """Let the time pass until the next timer; ``Deadlock`` when there is none."""
+        """Let the time pass until the next timer; ``Deadlock`` when there is none in time."""
         self._turns += 1
         if self._turns > MOST_TURNS:
             self._turns = 0
-            raise Deadlock(f"the loop spins: at {self._now:.4f} s it has turned {MOST_TURNS:,} times")
+            raise self._deadlock(f"the loop spins: at {self._now:.4f} s it has turned {MOST_TURNS:,} times")
         if timeout == 0:
             return []
-        if timeout is None or self._now > self.ends_at:
-            tasks = filter(self.is_told_of, asyncio.all_tasks(self))
-            waiting = sorted(f"{task.get_name()}: {_where(task)}" for task in tasks)
-            raise Deadlock("the awaited events cannot happen any more; waiting tasks:\n  " + "\n  ".join(waiting))
         # _run_once has taken cancelled timers off the front; a timeout is cut at a day, which is no harm.
-        if self._scheduled[0].when() > self._now:
-            self._now = self._scheduled[0].when()
+        due = math.inf if timeout is None else self._scheduled[0].when()
+        if due > NEVER:
+            raise self._deadlock("the awaited events cannot happen any more")
+        if due > self.ends_at:
+            raise self._deadlock(f"it has not ended within {self.ends_at - START:g} s")
+        if due > self._now:
+            self._now = due
+            self._clock_resolution = max(RESOLUTION, math.ulp(due))  # a timer that is due must count as due
             self._turns = 0
         return []
 
@@ -203,6 +210,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """There is none."""
 
     # internals
+
+    def _deadlock(self, reason: str) -> Deadlock:
+        tasks = filter(self.is_told_of, asyncio.all_tasks(self))
+        waiting = sorted(f"{task.get_name()}: {_where(task)}" for task in tasks)
+        return Deadlock(f"{reason}; waiting tasks:\n  " + "\n  ".join(waiting))
 
     def _complain(self, _: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         self.complaints.append(f"{context['message']}: {context.get('exception')!r}")

@@ -165,6 +165,55 @@ def test_a_hang_is_reported_with_the_place_where_it_waits() -> None:
     assert "kafka-processor" not in str(found)
 
 
+def test_a_hang_in_which_no_client_has_a_timer_names_each_task() -> None:
+    """The broker's own timers, such as that of retention, are no progress."""
+
+    async def wait_for_one_another(world: Simulation) -> None:
+        first, second = asyncio.Event(), asyncio.Event()
+
+        async def work(awaited: asyncio.Event, other: asyncio.Event) -> None:
+            await awaited.wait()
+            other.set()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(work(first, second), name="first worker")
+            group.create_task(work(second, first), name="second worker")
+
+    for limit in (5.0, 1e9, float("inf")):
+        found = failure(wait_for_one_another, seeds=1, faults=None, time_limit=limit, shrink=False)
+        assert isinstance(found.__cause__, Deadlock)
+        assert "the awaited events cannot happen any more" in str(found)
+        for name in ("the scenario: ", "first worker: ", "second worker: "):
+            assert name in str(found)
+        assert str(found).count("work:") == 2
+        assert found.report.virtual_seconds < 60
+
+
+def test_a_scenario_that_spins_is_named() -> None:
+    async def spin(world: Simulation) -> None:
+        while True:
+            await elapsed(0)
+
+    assert re.search(r"the loop spins: .*\n  the scenario: .*spin:", str(failure(spin, seeds=1, shrink=False)))
+
+
+def test_the_time_limit_bounds_a_sleep() -> None:
+    ended = []
+
+    async def sleep_long(world: Simulation) -> None:
+        await elapsed(60)
+        await elapsed(1e8)
+        ended.append(world.now)
+
+    found = failure(sleep_long, seeds=1, time_limit=100)
+    assert isinstance(found.__cause__, Deadlock)
+    assert re.search(r"it has not ended within 100 s; waiting tasks:\n  the scenario: .*sleep_long:", str(found))
+    assert found.report.virtual_seconds < 100
+    assert not ended
+    simulate(sleep_long, 1, time_limit=1.1e8)
+    assert ended == [pytest.approx(1e8 + 60)]
+
+
 def test_a_task_s_exception_that_nobody_retrieves_is_a_failure() -> None:
     kept = []
 
