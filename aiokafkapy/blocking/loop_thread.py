@@ -8,6 +8,8 @@ Rules:
 - A wait that is interrupted takes the coroutine along: it is cancelled, and has ended when the interrupt goes on.
 - Nobody waits for a loop that has ended: ``stop`` gives the coroutines on it a moment to end by themselves, cancels the
   rest, and each that did not end, or comes too late, raises LoopEndedError.
+- SystemExit and KeyboardInterrupt, which end a loop of asyncio's, do not end this one, which is nobody's program: a
+  coroutine's are its caller's, a callback's are told to the loop's exception handler, as its other errors are.
 - In the child of a fork there is no such thread. Its owner forgets it there, and neither closes nor frees it:
   its sockets and its poller are the parent's.
 """
@@ -19,7 +21,7 @@ import concurrent.futures
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 __all__ = ["ENDING_SECONDS", "Job", "LoopEndedError", "LoopThread"]
 
@@ -81,12 +83,21 @@ class LoopThread:
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         try:
-            self.loop.run_until_complete(self._until_stopped())
-            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+            self._run_to_end(self._until_stopped())
+            self._run_to_end(self.loop.shutdown_asyncgens())
         finally:
             self.loop.close()
             while self.jobs:
                 self.jobs.pop().lose()
+
+    def _run_to_end(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(coroutine)
+        while not task.done():
+            try:
+                self.loop.run_until_complete(task)
+            except (SystemExit, KeyboardInterrupt) as error:
+                message = f"{type(error).__name__} in a callback on the loop's thread, which goes on"
+                self.loop.call_exception_handler({"message": message, "exception": error})
 
     async def _until_stopped(self) -> None:
         await self._is_stopped.wait()
@@ -102,13 +113,14 @@ class LoopThread:
 class Job(Generic[T]):
     """A coroutine on a loop, as its thread sees it."""
 
-    __slots__ = ("_coroutine", "_outcome", "_task", "_thread")
+    __slots__ = ("_coroutine", "_exit", "_outcome", "_task", "_thread")
 
     def __init__(self, thread: LoopThread, coroutine: Coroutine[Any, Any, T]) -> None:
         self._thread = thread
         self._coroutine = coroutine
         self._outcome: concurrent.futures.Future[T] = concurrent.futures.Future()
-        self._task: asyncio.Task[T] | None = None
+        self._task: asyncio.Task[T | None] | None = None
+        self._exit: BaseException | None = None
         thread.jobs.add(self)
         try:
             thread.loop.call_soon_threadsafe(self._start)
@@ -149,22 +161,29 @@ class Job(Generic[T]):
     # asyncio callbacks
 
     def _start(self) -> None:
-        self._task = self._thread.loop.create_task(self._coroutine)
+        self._task = self._thread.loop.create_task(self._without_exit())
         self._task.add_done_callback(self._ended)
 
     def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
-    def _ended(self, task: asyncio.Task[T]) -> None:
+    async def _without_exit(self) -> T | None:
+        try:
+            return await self._coroutine
+        except (SystemExit, KeyboardInterrupt) as error:
+            self._exit = error
+            return None
+
+    def _ended(self, task: asyncio.Task[T | None]) -> None:
         self._thread.jobs.discard(self)
         if task.cancelled():
             is_cut_off = self._thread.is_cutting_off
             self._outcome.set_exception(LoopEndedError() if is_cut_off else concurrent.futures.CancelledError())
-        elif (error := task.exception()) is not None:
+        elif (error := self._exit or task.exception()) is not None:
             self._outcome.set_exception(error)
         else:
-            self._outcome.set_result(task.result())
+            self._outcome.set_result(cast("T", task.result()))
         self._task = None
 
 

@@ -108,11 +108,13 @@ class ThreadSender:
         """Accept the records that have crossed, in order."""
         self._is_woken = False
         crossing = self._crossing
-        for _ in range(len(crossing)):
-            context, given, delivery_timeout_ms, overflow, ends_at, sent = crossing.popleft()
-            context.run(self._take_one, given, delivery_timeout_ms, overflow, ends_at, sent)
-        if crossing:
-            self.loop.call_soon(self._take)
+        try:
+            for _ in range(len(crossing)):
+                context, given, delivery_timeout_ms, overflow, ends_at, sent = crossing.popleft()
+                context.run(self._take_one, given, delivery_timeout_ms, overflow, ends_at, sent)
+        finally:
+            if crossing:  # or a callback of a future has raised SystemExit, which a LoopThread outlives
+                self.loop.call_soon(self._take)
 
     def _take_one(
         self, given: GivenRecord, delivery_timeout_ms: object, overflow: object, ends_at: float, sent: _Sent

@@ -328,6 +328,33 @@ class TestBlockingProducer:
         await in_thread(program)
         assert await values(broker) == [b"first", b"second"]
 
+    async def test_an_exit_in_a_callback_ends_neither_the_records_nor_close(
+        self, broker: DevBroker, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        class Leaving:
+            def on_acknowledgement(self, *_: object) -> None:
+                raise SystemExit("of an interceptor")
+
+        def leave(_: object) -> None:
+            raise SystemExit("of a callback")
+
+        def program() -> None:
+            with BlockingProducer(broker.bootstrap_servers, interceptors=[Leaving()]) as producer:
+                wrong = producer.send("t", b"x", partition="one")  # type: ignore[arg-type]
+                wrong.add_done_callback(leave)
+                sent = [producer.send("t", b"%d" % n) for n in range(50)]
+                for future in sent[::10]:
+                    future.add_done_callback(leave)
+                assert [future.result(30).offset for future in sent] == list(range(50))
+                producer.flush()
+                last = producer.send("t", b"last")
+            assert last.result(0).offset == 50
+
+        await in_thread(program)
+        assert not [thread for thread in threading.enumerate() if thread.name.startswith("aiokafkapy")]
+        told = [record.exc_info[1] for record in caplog.records if record.exc_info is not None]
+        assert {str(error) for error in told} == {"of an interceptor", "of a callback"}
+
     async def test_each_of_two_closes_waits(self, broker: DevBroker) -> None:
         """Or the end of the program would go on while a daemon thread still closes."""
         producer = BlockingProducer(broker.bootstrap_servers)

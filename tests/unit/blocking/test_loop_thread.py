@@ -103,3 +103,33 @@ def test_a_job_that_is_ended_was_cancelled(thread: LoopThread) -> None:
     assert job.done()
     assert told.wait(30)
     assert isinstance(error_of(job), concurrent.futures.CancelledError)
+
+
+@pytest.mark.parametrize("exit_of", [SystemExit, KeyboardInterrupt])
+def test_an_exit_in_a_callback_is_told_and_ends_nothing(thread: LoopThread, exit_of: type[BaseException]) -> None:
+    told: list[dict[str, object]] = []
+    thread.loop.set_exception_handler(lambda _, context: told.append(context))
+
+    def leave() -> None:
+        raise exit_of(3)
+
+    for _ in range(2):
+        thread.loop.call_soon_threadsafe(leave)
+        assert thread.run(doubled(21)) == 42
+    thread.loop.call_soon_threadsafe(leave)
+    thread.stop()
+    assert [type(context["exception"]) for context in told] == [exit_of] * 3
+    assert thread.loop.is_closed()
+
+
+def test_an_exit_in_a_coroutine_is_its_caller_s(thread: LoopThread) -> None:
+    told: list[dict[str, object]] = []
+    thread.loop.set_exception_handler(lambda _, context: told.append(context))
+
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        thread.run(leave())
+    assert thread.run(doubled(21)) == 42
+    assert not told
