@@ -6,7 +6,7 @@ describes the messages here, too.
 
 Rules:
 
-- Nothing raises into the proxy: a file that fails ends the recording, and ``failure`` has the reason.
+- Nothing raises into the proxy: a file that fails ends the recording, which is logged, and ``failure`` has the reason.
 - A file is for its owner's eyes, and one that is there is written again. At ``max_bytes`` the recording ends, and says
   so.
 - A connection still open when the recording ends was not closed: a replay leaves it open.
@@ -25,6 +25,7 @@ from typing import Final
 
 from aiokafkapy.client.tap.wire_tap import DEFAULT_MAX_BYTES, MOST_DECODED, described
 from aiokafkapy.common import format_address
+from aiokafkapy.observability import get_logger
 from aiokafkapy.protocol.api import ApiKey, api_name
 from aiokafkapy.protocol.codec import RequestHeader
 
@@ -32,6 +33,8 @@ from .hiding import NO_HEADER, HiddenFrame, Hiding
 from .lines import FORMAT
 
 __all__ = ["ConnectionRecorder", "Recorder"]
+
+_logger = get_logger(__name__)
 
 STOPPED: Final = "the recording was stopped"
 FULL: Final = "max_bytes is reached"
@@ -112,7 +115,7 @@ class Recorder:
         try:
             self._file.write(text)
         except OSError as error:
-            self.failure = self.failure or error
+            self._fail(error)
             self._close()
 
     def _end(self, reason: str) -> None:
@@ -126,7 +129,12 @@ class Recorder:
         try:
             self._file.close()
         except OSError as error:  # a full disk: the rest could not be written
-            self.failure = self.failure or error
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        if self.failure is None:
+            self.failure = OSError(error.errno, error.strerror, self.path)
+            _logger.error("recording.failed", file=self.path, error=str(error))
 
 
 class ConnectionRecorder:

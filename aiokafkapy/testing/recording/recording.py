@@ -2,8 +2,9 @@
 
 Owns whether the lines fit together; ``lines`` has each line by itself. Nothing of a message is taken apart here.
 
-Rules: a file that is damaged raises RecordingError with the line, before anything is replayed. One that was broken off
-at the end of a line is whole as far as it goes: ``ended`` is then None.
+Rules: a file that is damaged raises RecordingError with the line, before anything is replayed. One that was broken off,
+as by a full disk, is whole as far as it goes: ``ended`` is then None. A last line that is cut off is left out, and
+logged.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from aiokafkapy.observability import get_logger
 from aiokafkapy.protocol.codec import RequestHeader, decode_request_header
 
 from .hiding import NO_HEADER
 from .lines import EVENTS, Line, RecordingError, header_of
 
 __all__ = ["Conversation", "Exchange", "Recording"]
+
+_logger = get_logger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -88,14 +92,15 @@ class Recording:
     def parse(cls, data: bytes, path: str = "<recording>") -> Self:
         """As ``read``, from a file's bytes."""
         texts = data.split(b"\n")
-        if texts[-1]:
-            raise RecordingError(path, len(texts), "the file ends in the middle of this line")
         if len(texts) == 1:
-            raise RecordingError(path, 1, "the file is empty")
+            raise RecordingError(path, 1, "the file ends in the middle of this line" if data else "the file is empty")
         recording = cls(path, *header_of(Line(path, 1, texts[0])))
         reader = _Reader(recording)
         for number, text in enumerate(texts[1:-1], 2):
             reader.read(Line(path, number, text))
+        if texts[-1]:
+            # The place from which on bytes are not used.
+            _logger.warning("recording.cut_off", file=path, line=len(texts), position=len(data) - len(texts[-1]))
         return recording
 
     @property

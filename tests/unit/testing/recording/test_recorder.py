@@ -75,11 +75,15 @@ def test_a_recording_ends_at_its_limit_and_says_so(tmp_path: Path) -> None:
         Recorder(file, max_bytes=0)
 
 
-def test_a_file_that_fails_ends_the_recording_and_nothing_else(tmp_path: Path) -> None:
+def test_a_file_that_fails_ends_the_recording_and_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     recorder = Recorder("/dev/full")
     recorder.begin([PLACE])
     assert recorder.failure is not None
     assert "No space left" in str(recorder.failure)
+    assert recorder.failure.filename == "/dev/full"
+    assert [message.split()[0] for message in caplog.messages] == ["recording.failed"]
     recorder.connected(1, PLACE, None).request(produce(records(b"a"))[4:], 1)
     recorder.end()
     with pytest.raises(FileNotFoundError):

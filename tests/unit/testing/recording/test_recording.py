@@ -45,11 +45,35 @@ def test_a_file_is_read_by_its_path(tmp_path: Path) -> None:
     file = tmp_path / "bug.jsonl"
     file.write_bytes(tape().data)
     assert len(Recording.read(file).exchanges) == 3
-    file.write_bytes(tape().data[:-9])
-    with pytest.raises(RecordingError, match=r"bug\.jsonl, line 11: the file ends in the middle of this line"):
-        Recording.read(file)
     with pytest.raises(FileNotFoundError):
         Recording.read(tmp_path / "none")
+
+
+def test_a_line_that_a_full_disk_has_cut_off_is_left_out_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "bug.jsonl"
+    whole = tape().data
+    lines = whole.splitlines(keepends=True)
+    start = 0
+    for number, line in enumerate(lines, 1):
+        for end in (start + 1, start + len(line) - 1):
+            caplog.clear()
+            file.write_bytes(whole[:end])
+            if number == 1:
+                with pytest.raises(
+                    RecordingError, match=r"bug\.jsonl, line 1: the file ends in the middle of this line"
+                ):
+                    Recording.read(file)
+                continue
+            recording = Recording.read(file)
+            assert recording.ended is None
+            assert len(recording.exchanges) == sum(b'"request", ' in kept for kept in lines[: number - 1])
+            (told,) = caplog.messages
+            assert told.startswith("recording.cut_off")
+            for field in (str(file), f"line={number}", f"position={start}"):
+                assert field in told
+        start += len(line)
 
 
 def test_bytes_that_answered_no_request_have_their_place() -> None:
