@@ -67,9 +67,11 @@ def assert_produced(
     """The records of a topic that are as asked for; AssertionError when there is none, or not ``count`` of them.
 
     ``produced`` is a ``DevBroker`` or a ``MockProducer``. ``headers`` are those that a record must have, beside others.
-    ``count=0`` asserts that there is none. It looks at once: await the sending first.
+    ``count=0`` asserts that there is none; ValueError for fewer. It looks at once: await the sending first.
     """
     __tracebackhide__ = True  # of pytest
+    if count is not None and count < 0:
+        raise ValueError(f"count={count}: write 0 or more, or None")
     wanted = _Wanted(value, key, list(headers.items() if isinstance(headers, Mapping) else headers))
     try:
         records = produced.records(topic, partition)

@@ -19,12 +19,15 @@ DEFAULT_START = 1_000.0
 class VirtualClock:
     """Seconds as a float, like the time of an event loop.
 
-    Also callable, so that it can stand wherever a ``Callable[[], float]`` such as ``loop.time`` is expected.
+    Also callable, so that it can stand wherever a ``Callable[[], float]`` such as ``loop.time`` is expected. Raises
+    ValueError for a ``start`` that is not finite.
     """
 
     __slots__ = ("_now",)
 
     def __init__(self, start: float = DEFAULT_START) -> None:
+        if not math.isfinite(start):
+            raise ValueError(f"start={start}: a time is finite")
         self._now = float(start)
 
     def time(self) -> float:

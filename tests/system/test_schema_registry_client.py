@@ -91,6 +91,34 @@ async def test_a_lasting_error_is_not_retried(server: SchemaRegistry, client: Sc
     assert len(server.requests) == 2
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"times": 0}, "times=0: write 1 or more, or None"),
+        ({"times": -1}, "times=-1"),
+        ({"status": 200}, "status=200: write one of no success, from 300 to 599"),
+        ({"status": 600}, "status=600"),
+        ({"retry_after": -1}, "retry_after=-1: write 0 or more seconds"),
+    ],
+)
+async def test_a_fault_that_cannot_be_is_refused_and_none_is_armed(
+    server: SchemaRegistry, client: SchemaRegistryClient, options: dict[str, int], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        server.fail_next(**options)
+    assert (await client.register("a", SCHEMA)).id == 1
+    assert len(server.requests) == 1
+
+
+async def test_a_fault_lasts_until_it_is_cleared(server: SchemaRegistry, client: SchemaRegistryClient) -> None:
+    server.fail_next(400, times=None)
+    for _ in range(3):
+        with pytest.raises(SchemaRegistryError, match="a fault of the test's"):
+            await client.register("a", SCHEMA)
+    server.clear_faults()
+    assert (await client.register("a", SCHEMA)).id == 1
+
+
 async def test_retry_after_is_kept(server: SchemaRegistry, client: SchemaRegistryClient) -> None:
     server.fail_next(429, retry_after=1)
     started = asyncio.get_running_loop().time()

@@ -22,6 +22,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -221,8 +222,10 @@ class FaultProxy:
 
     async def seen(self, api_key: int, count: int = 1, *, since: int = 0, timeout: float = 10) -> Request:
         """Wait until an API was asked ``count`` times, and return that request; TimeoutError after
-        ``timeout`` seconds.
+        ``timeout`` seconds, and ValueError for a count below 1.
         """
+        if count < 1:
+            raise ValueError(f"count={count}: write 1 or more")
         await self.until(lambda: self.request_count(api_key, since=since) >= count, timeout)
         return self.requests_of(api_key, since=since)[count - 1]
 
@@ -274,9 +277,9 @@ class FaultProxy:
 
     def slow(self, bytes_per_second: float | None, node_id: int | None = None) -> None:
         """Limit the bytes per second in each direction of each connection; None removes the limit. Raises ValueError
-        for 0 or less.
+        for 0 or less, or an infinite one.
         """
-        if bytes_per_second is not None and not bytes_per_second > 0:
+        if bytes_per_second is not None and not 0 < bytes_per_second < math.inf:
             raise ValueError(f"bytes_per_second={bytes_per_second}: write more than 0, or call stall()")
         self.rates.set(bytes_per_second, node_id)
         self._apply(node_id)
@@ -307,7 +310,9 @@ class FaultProxy:
         self._rules.arm(Fault(api_key, node_id, lambda _: answer, times))
 
     def delay(self, api_key: int | None, seconds: float, node_id: int | None = None) -> None:
-        """Delay every response of this API by ``seconds``, several in flight in parallel; 0 ends it."""
+        """Delay every response of this API by ``seconds``, several in flight in parallel; 0 ends it. Raises ValueError
+        for a delay that is negative or not finite.
+        """
         self._rules.set_delay(api_key, node_id, seconds)
 
     def hold(self, api_key: int | None, *, times: int | None = None, node_id: int | None = None) -> Hold:
@@ -334,7 +339,11 @@ class FaultProxy:
     def truncate(
         self, api_key: int | None, after_bytes: int, *, times: int | None = 1, node_id: int | None = None
     ) -> None:
-        """Cut the next responses after so many bytes, including the four of the size, and end the connection."""
+        """Cut the next responses after so many bytes, including the four of the size, and end the connection. Raises
+        ValueError for fewer than 0.
+        """
+        if after_bytes < 0:
+            raise ValueError(f"after_bytes={after_bytes}: write 0 or more")
         torn = Answer(replace=lambda _, answer: answer[:after_bytes], cut=True)
         self.answer_next(api_key, torn, times=times, node_id=node_id)
 

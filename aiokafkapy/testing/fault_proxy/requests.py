@@ -6,6 +6,7 @@ client, which a test may replace by any others, include it.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from aiokafkapy.protocol.produce_request import LOWEST_VERSION
 from aiokafkapy.protocol.produce_response import FIRST_FLEXIBLE
 from aiokafkapy.record.batch import RecordBatch
 
-__all__ = ["Answer", "Hold", "Replace", "Request", "SentBatch"]
+__all__ = ["Answer", "Hold", "Replace", "Request", "SentBatch", "checked_delay"]
 
 NO_HEADER = RequestHeader(-1, -1, -1, None)
 """The header of a frame that is not a Kafka request; such frames are passed on all the same."""
@@ -187,7 +188,7 @@ class Answer:
     ``forward``: the broker gets it. ``replace``: makes the bytes for the client (any bytes, including a frame's size)
     from the broker's response, if there is one. ``delay``: the client gets them so many seconds later. ``hold``: they
     wait for its release. ``lose``: the client gets nothing. ``cut``: the connection ends after it; ``swallow``: the
-    connection is half-open after it.
+    connection is half-open after it. Raises ValueError for a delay that is negative or not finite.
     """
 
     forward: bool = True
@@ -197,6 +198,16 @@ class Answer:
     lose: bool = False
     cut: bool = False
     swallow: bool = False
+
+    def __post_init__(self) -> None:
+        checked_delay("delay", self.delay)
+
+
+def checked_delay(name: str, seconds: float) -> float:
+    """The delay of an answer; ValueError unless it is finite, and 0 at least."""
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise ValueError(f"{name}={seconds}: write 0 or more seconds")
+    return seconds
 
 
 def _int16(cursor: Cursor) -> int:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from aiokafkapy.broker.faults.armed_faults import checked_times
 
-from .requests import Answer, Hold, Request
+from .requests import Answer, Hold, Request, checked_delay
 
 __all__ = ["Fault", "OnRequest", "Rules"]
 
@@ -61,7 +61,7 @@ class Rules:
 
     def set_delay(self, api_key: int | None, node_id: int | None, seconds: float) -> None:
         """Delay responses by ``seconds``."""
-        self._delays[api_key, node_id] = seconds
+        self._delays[api_key, node_id] = checked_delay("seconds", seconds)
 
     def arm(self, fault: Fault) -> None:
         """Arm a fault for the next requests that match."""

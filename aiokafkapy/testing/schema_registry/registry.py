@@ -24,6 +24,7 @@ except ModuleNotFoundError as missing:
         "SchemaRegistry needs aiohttp: pip install 'aiokafkapy[testing]'", name=missing.name
     ) from missing
 
+from ...broker.faults.armed_faults import checked_times
 from ...common import JsonObject
 from .routes import answer, make_routes
 from .store import SchemaStore
@@ -42,9 +43,9 @@ class RegistryRequest(NamedTuple):
 
 
 class _Fault:
-    def __init__(self, status: int, times: int, path: str, headers: dict[str, str]) -> None:
+    def __init__(self, status: int, times: int | None, path: str, headers: dict[str, str]) -> None:
         self.status = status
-        self.times = times
+        self.remaining = checked_times(times)
         self.path = path
         self.headers = headers
 
@@ -136,8 +137,16 @@ class SchemaRegistry:
         """How many requests came, of a method, whose path has ``path`` in it."""
         return sum(1 for one in self.requests if method in (None, one.method) and path in one.path)
 
-    def fail_next(self, status: int = 503, *, times: int = 1, path: str = "", retry_after: int | None = None) -> None:
-        """Answer the next requests whose path has ``path`` in it with this status."""
+    def fail_next(
+        self, status: int = 503, *, times: int | None = 1, path: str = "", retry_after: int | None = None
+    ) -> None:
+        """Answer the next ``times`` requests (None: all, until ``clear_faults``) whose path has ``path`` in it with this
+        status. Raises ValueError for a status of success, ``times`` below 1, and ``retry_after`` below 0.
+        """
+        if not 300 <= status <= 599:
+            raise ValueError(f"status={status}: write one of no success, from 300 to 599")
+        if retry_after is not None and retry_after < 0:
+            raise ValueError(f"retry_after={retry_after}: write 0 or more seconds")
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         self._faults.append(_Fault(status, times, path, headers))
 
@@ -182,8 +191,9 @@ class SchemaRegistry:
     def _next_fault(self, path: str) -> _Fault | None:
         for fault in self._faults:
             if fault.path in path:
-                fault.times -= 1
-                if fault.times <= 0:
-                    self._faults.remove(fault)
+                if fault.remaining is not None:
+                    fault.remaining -= 1
+                    if not fault.remaining:
+                        self._faults.remove(fault)
                 return fault
         return None

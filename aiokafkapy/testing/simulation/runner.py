@@ -52,9 +52,9 @@ def simulate(
 ) -> list[Report]:
     """Run ``await scenario(world)`` in virtual time, once for each seed; the reports, when none failed.
 
-    ``seeds`` is their number, from 0 on, or the seeds. ``broker`` has options of the ``DevBroker`` of ``nodes`` nodes,
-    ``faults`` are the faults (None: none). ``threads="simulated"`` runs a thread's work as one step of the
-    loop. After ``time_limit`` virtual seconds a run counts as hung. With ``shrink`` a seed that fails is run again with
+    ``seeds`` is their number, from 0 on, or the seeds, whole numbers. ``broker`` has options of the ``DevBroker`` of
+    ``nodes`` nodes, ``faults`` are the faults (None: none). ``threads="simulated"`` runs a thread's work as one step of
+    the loop. After ``time_limit`` virtual seconds a run counts as hung. With ``shrink`` a seed that fails is run again with
     fewer faults.
 
     Raises SimulationFailure for the first seed that fails: the coroutine raised, it waits for an event that will never
@@ -94,6 +94,8 @@ def _chosen(seeds: int | Iterable[int]) -> Sequence[int]:
         except ValueError:
             raise ValueError(f"{SEED_VARIABLE}={given!r}: a seed is a whole number") from None
     chosen = range(seeds) if isinstance(seeds, int) else list(seeds)
+    if isinstance(seeds, str | bytes) or not all(isinstance(each, int) for each in chosen):
+        raise ValueError(f"seeds={seeds!r}: write their number, or the seeds, which are whole numbers")
     if not chosen:
         raise ValueError(f"seeds={seeds!r}: without a seed nothing is tested")
     return chosen

@@ -40,6 +40,8 @@ def test_produced_records_are_found(produced: Any) -> None:
     assert_produced(produced, "orders", headers=[("trace", lambda value: value == b"a")])
     assert assert_produced(produced, "orders", value=b"never", count=0) == []
     assert assert_produced(produced, "no-such-topic", count=0) == []
+    with pytest.raises(ValueError, match="count=-1: write 0 or more, or None"):
+        assert_produced(produced, "orders", count=-1)
 
 
 def test_a_record_that_was_not_produced_is_reported_with_the_nearest_one(produced: Any) -> None:

@@ -186,8 +186,9 @@ async def test_slow_lets_bytes_through_piece_by_piece_and_in_order(plain: FaultP
     plain.slow(None)
     async with asyncio.timeout(DEADLINE):
         assert some + await client.reader.readexactly(len(payload) - len(some)) == payload
-    with pytest.raises(ValueError, match="stall"):
-        plain.slow(0)
+    for rate in (0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=f"bytes_per_second={rate}: .*stall"):
+            plain.slow(rate)
 
 
 async def test_a_verb_may_be_for_one_node(broker: DevBroker, proxy: FaultProxy, connect: Connect) -> None:

@@ -33,6 +33,8 @@ async def test_requests_are_counted_and_kept(proxy: FaultProxy, connect: Connect
     assert (proxy.answers_received, proxy.answers_sent) == (2, 2)
     with pytest.raises(TimeoutError):
         await proxy.seen(ApiKey.METADATA, 3, timeout=0.01)
+    with pytest.raises(ValueError, match="count=0: write 1 or more"):
+        await proxy.seen(ApiKey.METADATA, 0)
 
 
 async def test_the_batches_of_a_producer_are_seen(proxy: FaultProxy) -> None:

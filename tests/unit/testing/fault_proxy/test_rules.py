@@ -199,6 +199,22 @@ async def test_faults_are_used_in_the_order_they_were_given(proxy: FaultProxy, c
         proxy.drop_next(ApiKey.METADATA, times=0)
 
 
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+async def test_what_is_no_delay_is_refused_and_changes_nothing(
+    proxy: FaultProxy, connect: Connect, seconds: float
+) -> None:
+    with pytest.raises(ValueError, match=f"seconds={seconds}: write 0 or more"):
+        proxy.delay(ApiKey.METADATA, seconds)
+    with pytest.raises(ValueError, match=f"delay={seconds}: write 0 or more"):
+        proxy.answer_next(ApiKey.METADATA, Answer(delay=seconds))
+    await metadata_of(await connect(proxy))
+
+
+def test_fewer_bytes_than_none_are_refused(proxy: FaultProxy) -> None:
+    with pytest.raises(ValueError, match="after_bytes=-1: write 0 or more"):
+        proxy.truncate(ApiKey.METADATA, after_bytes=-1)
+
+
 async def test_produce_without_acks_is_not_expected_to_be_answered(
     broker: DevBroker, proxy: FaultProxy, connect: Connect
 ) -> None:

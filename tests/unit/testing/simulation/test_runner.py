@@ -310,6 +310,10 @@ async def test_a_loop_that_runs_is_no_place_for_it() -> None:
     [
         ({"seeds": 0}, "seeds=0: without a seed nothing is tested"),
         ({"seeds": []}, r"seeds=\[\]"),
+        ({"seeds": "abc"}, "seeds='abc': write their number, or the seeds, which are whole numbers"),
+        ({"seeds": b"abc"}, "seeds=b'abc'"),
+        ({"seeds": [1, 2.5]}, r"seeds=\[1, 2.5\]"),
+        ({"seeds": ["1"]}, r"seeds=\['1'\]"),
         ({"nodes": 0}, "nodes=0"),
         ({"threads": "real"}, "threads='real'"),
         ({"time_limit": 0}, "time_limit=0"),
