@@ -140,8 +140,8 @@ class SchemaRegistry:
     def fail_next(
         self, status: int = 503, *, times: int | None = 1, path: str = "", retry_after: int | None = None
     ) -> None:
-        """Answer the next ``times`` requests (None: all, until ``clear_faults``) whose path has ``path`` in it with this
-        status. Raises ValueError for a status of success, ``times`` below 1, and ``retry_after`` below 0.
+        """Answer the next ``times`` requests (None: all, until ``clear_faults``) whose path has ``path`` in it with
+        this status. Raises ValueError for a status of success, ``times`` below 1, and ``retry_after`` below 0.
         """
         if not 300 <= status <= 599:
             raise ValueError(f"status={status}: write one of no success, from 300 to 599")

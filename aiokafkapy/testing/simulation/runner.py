@@ -54,8 +54,8 @@ def simulate(
 
     ``seeds`` is their number, from 0 on, or the seeds, whole numbers. ``broker`` has options of the ``DevBroker`` of
     ``nodes`` nodes, ``faults`` are the faults (None: none). ``threads="simulated"`` runs a thread's work as one step of
-    the loop. After ``time_limit`` virtual seconds a run counts as hung. With ``shrink`` a seed that fails is run again with
-    fewer faults.
+    the loop. After ``time_limit`` virtual seconds a run counts as hung. With ``shrink`` a seed that fails is run again
+    with fewer faults.
 
     Raises SimulationFailure for the first seed that fails: the coroutine raised, it waits for an event that will never
     happen, or it used something that a simulation has not, which is a SimulationError. Raises ValueError for arguments
