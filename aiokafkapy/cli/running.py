@@ -7,7 +7,8 @@ Rules:
 
 - The first signal asks the command to stop (``Stop``) and to report its work so far; the second ends it at once, as
   does the first while the command still looks for a broker (``Stop.ends_at_once``). Where the loop is held, as by a
-  write to a pipe that nobody reads, the process ends without a word: a word might be held as well.
+  write to a pipe that nobody reads, the process ends without a word: a word might be held as well. It is so with the
+  second signal, and with the first a few seconds later if it is the output that nobody reads.
 - An error that a user, a file or a broker can cause is one line on stderr; a traceback means a bug of ours.
 - A closed stdout (``| head``) is not an error.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import select
 import signal
 import sys
 import time
@@ -36,6 +38,8 @@ NOTICE_AFTER: Final = 1.0
 """Seconds that a command may take to stop before the user is told how to end it."""
 HELD_AFTER: Final = 0.5
 """Seconds after which a loop that has not seen a signal is held: the next signal ends the process."""
+STUCK_AFTER: Final = 3.0
+"""Seconds after which such a loop's process ends by itself if nobody reads its output: longer than a reader's pause."""
 
 
 _ANSWERED: Final = ("TLS", "certificate", "security_protocol")
@@ -127,6 +131,7 @@ class _Signals:
         self._task = task
         self._before: dict[signal.Signals, Any] = {}
         self._notice: asyncio.TimerHandle | None = None
+        self._has_alarm = False
         # When the first of the signals came that the loop has not seen yet
         self._unseen_since: float | None = None
 
@@ -139,6 +144,8 @@ class _Signals:
         """As it was."""
         if self._notice is not None:
             self._notice.cancel()
+        if self._has_alarm:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -146,19 +153,43 @@ class _Signals:
         now = time.monotonic()
         if self._unseen_since is None:
             self._unseen_since = now
+            self._begin_alarms()
         elif now - self._unseen_since > HELD_AFTER:
             os._exit(EXIT_INTERRUPTED)
         self._loop.call_soon_threadsafe(self._on_seen)
 
+    def _on_alarm(self, _number: int, _frame: object) -> None:
+        if self._unseen_since is None:
+            self._unseen_since = time.monotonic()
+            self._loop.call_soon_threadsafe(self._on_answer)
+        elif _is_output_stuck():
+            os._exit(EXIT_INTERRUPTED)
+
+    def _begin_alarms(self) -> None:
+        """Now and again from here on, by the system's timer, for that interrupts a write. Windows has none."""
+        if hasattr(signal, "setitimer") and not self._has_alarm:
+            self._has_alarm = True
+            self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._on_alarm)
+            signal.setitimer(signal.ITIMER_REAL, STUCK_AFTER, STUCK_AFTER)
+
     # asyncio callbacks
 
-    def _on_seen(self) -> None:
+    def _on_answer(self) -> None:
         self._unseen_since = None
+
+    def _on_seen(self) -> None:
+        self._on_answer()
         if not self._stop.is_requested:
             self._notice = self._loop.call_later(NOTICE_AFTER, say, "stopping; Ctrl-C again ends it at once")
         elif self._task is not None:
             self._task.cancel()
         self._stop.request()
+
+
+def _is_output_stuck() -> bool:
+    """Whether stdout or stderr takes no byte now."""
+    outputs = (1, 2)  # which are open: see ``streams``
+    return len(select.select([], outputs, [], 0)[1]) < len(outputs)
 
 
 @contextmanager

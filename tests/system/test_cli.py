@@ -593,6 +593,17 @@ def test_following_ends_when_its_reader_has_gone_though_no_record_comes(cluster:
     follower.stderr.close()
 
 
+def test_one_signal_ends_reading_though_nobody_reads_its_output(cluster: Cluster) -> None:
+    cluster.run("produce", "stuck", given="a line of a hundred bytes or so\n" * 5_000)
+    reading = cluster.start("read", "stuck")
+    assert reading.stdout is not None
+    read_line(reading.stdout)  # and little more: the pipe is full in a moment
+    reading.send_signal(signal.SIGTERM)
+    assert reading.wait(TIMEOUT) == 130
+    _, err = reading.communicate()
+    assert b"Traceback" not in err
+
+
 def test_reading_from_beyond_the_end_says_where_the_end_is(cluster: Cluster) -> None:
     cluster.run("produce", "beyond", given="one\n")
     done = cluster.run("read", "beyond", "--from", "100")
