@@ -3,7 +3,7 @@
 versions: 0-2
 kept: options that are not named go back to their defaults; validate_only
 dropped: broker options, as in IncrementalAlterConfigs, which is the one to use
-notes: all changes of one resource are made, or none.
+notes: all changes of one resource are made, or none; one that occurs twice fails, at each place, as in Kafka.
 """
 
 from __future__ import annotations

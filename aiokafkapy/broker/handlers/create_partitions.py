@@ -3,12 +3,15 @@
 versions: 0-3
 kept: the new total, manual assignments of the new ones, validate_only
 dropped: the time-out; THROTTLING_QUOTA_EXCEEDED
-notes: keyed records go elsewhere afterwards, as in Kafka. Any node answers.
+notes: keyed records go elsewhere afterwards, as in Kafka. A name that occurs twice fails, all its occurrences as one,
+    as in Kafka. Any node answers.
 """
 
 from __future__ import annotations
 
-from ...errors import KafkaError
+from collections import Counter
+
+from ...errors import InvalidRequestError, KafkaError
 from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
 from ..context import RequestContext
@@ -28,14 +31,19 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Re
 def handle(context: RequestContext, body: Body) -> Response:
     """Each topic by itself. Too many partitions in all fail every topic."""
     topics = context.state.topics
+    times = Counter(requested.name for requested in body.topics)
+    once = [requested for requested in body.topics if times[requested.name] == 1]
     check_new_partitions(
         sum(
             max(0, requested.count - len(topic.partitions))
-            for requested in body.topics
+            for requested in once
             if (topic := topics.get(requested.name)) is not None
         )
     )
-    return context.respond(results=[_grow(context, topic, validate_only=body.validate_only) for topic in body.topics])
+    twice = InvalidRequestError("Duplicate topic name.")
+    results = [_result(name, twice) for name, count in times.items() if count > 1]
+    results += [_grow(context, requested, validate_only=body.validate_only) for requested in once]
+    return context.respond(results=results)
 
 
 def _grow(context: RequestContext, requested: Struct, *, validate_only: bool) -> dict[str, object]:

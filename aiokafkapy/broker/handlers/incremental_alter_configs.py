@@ -3,11 +3,13 @@
 versions: 0-1
 kept: set, delete, append and subtract (lists of topics), validate_only
 dropped: broker options: they are given to ``DevBroker(...)`` and do not change; loggers
-notes: all changes of one resource are made, or none. Options of groups and subscriptions are forgotten in a restart.
+notes: all changes of one resource are made, or none; one that occurs twice fails, at each place, as in Kafka. Options
+    of groups and subscriptions are forgotten in a restart.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -82,10 +84,13 @@ def respond_each(
 ) -> Response:
     """The answer: an error for all, or a change of each and its outcome."""
     responses = []
+    times = Counter((resource.resource_type, resource.resource_name) for resource in body.resources)
     for resource in body.resources:
         failure = error
         try:
             if change is not None:
+                if times[resource.resource_type, resource.resource_name] > 1:
+                    raise InvalidRequestError("Each resource must appear at most once.")
                 change(context, resource, body.validate_only)
         except KafkaError as refusal:
             failure = refusal

@@ -109,6 +109,53 @@ async def test_topics_are_deleted_by_id_and_not_at_all_where_that_is_off() -> No
         assert len(node.state.topics) == 1
 
 
+@pytest.mark.parametrize("version", range(1, 7))
+async def test_a_topic_named_twice_is_not_deleted(version: int) -> None:
+    async with socketless_node() as node:
+        for name in ("t", "u"):
+            node.broker.create_topic(name)
+        names = ["t", "u", "t", "t"]
+        wanted = {"topics": [{"name": name} for name in names]} if version == 6 else {"topic_names": names}
+        results = node.call(ApiKey.DELETE_TOPICS, version, timeout=1000, **wanted).responses
+        assert [(result.name, result.error_code) for result in results] == [("t", 42), ("u", 0)]
+        if version >= 5:
+            assert results[0].error_message == "Duplicate topic name."
+        assert [topic.name for topic in node.state.topics] == ["t"]
+
+
+async def test_a_topic_given_twice_by_id_or_by_both_is_not_deleted() -> None:
+    async with socketless_node() as node:
+        for name in ("t", "u", "v"):
+            node.broker.create_topic(name)
+        t, u, v = (topic_of(node.state.topics, name).topic_id for name in ("t", "u", "v"))
+
+        def delete(*topics: tuple[str | None, Any]) -> set[tuple[str | None, Any, int]]:
+            wanted = [{"name": name, "topic_id": topic_id} for name, topic_id in topics]
+            results = node.call(ApiKey.DELETE_TOPICS, 6, topics=wanted, timeout=1000).responses
+            return {(result.name, result.topic_id, result.error_code) for result in results}
+
+        assert delete((None, t), (None, t), ("u", u), (None, None)) == {(None, t, 42), ("u", u, 42), (None, None, 42)}
+        assert delete((None, t), ("t", None)) == {("t", t, 42)}
+        assert delete((None, t), ("t", None), (None, t)) == {("t", t, 42), (None, t, 42)}
+        assert {topic.name for topic in node.state.topics} == {"t", "u", "v"}
+        assert delete((None, t), ("u", None), ("w", None), (None, v)) == {
+            ("t", t, 0), ("u", u, 0), ("w", None, 3), ("v", v, 0),
+        }  # fmt: skip
+        assert len(node.state.topics) == 0
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_a_topic_named_twice_gets_no_partitions(version: int) -> None:
+    async with socketless_node() as node:
+        for name in ("t", "u"):
+            node.broker.create_topic(name)
+        counts = (("t", 9_000), ("u", 2_000), ("t", 9_000))  # which are too many in all
+        wanted = [{"name": name, "count": count, "assignments": None} for name, count in counts]
+        results = node.call(ApiKey.CREATE_PARTITIONS, version, topics=wanted, timeout=1000).results
+        assert [(result.name, result.error_code) for result in results] == [("t", 42), ("u", 0)]
+        assert [len(topic_of(node.state.topics, name).partitions) for name in ("t", "u")] == [1, 2_000]
+
+
 @pytest.mark.parametrize("version", range(4))
 async def test_partitions_are_added_and_never_taken_away(version: int) -> None:
     async with socketless_node() as node:

@@ -53,6 +53,28 @@ async def test_a_broker_describes_itself_and_no_other(open_harness: OpenHarness)
     assert describe("one", 2).error_message == "Broker id must be an integer, but it is: one"
 
 
+@pytest.mark.parametrize(
+    ("api", "version"), [(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1), (ApiKey.ALTER_CONFIGS, 0), (ApiKey.ALTER_CONFIGS, 2)]
+)
+async def test_a_resource_twice_in_a_request_is_refused_at_each_place(api: ApiKey, version: int) -> None:
+    async with socketless_node() as node:
+        for name in ("t", "u"):
+            node.broker.create_topic(name)
+        resources = [
+            {
+                "resource_type": TOPIC,
+                "resource_name": name,
+                "configs": [{"name": "retention.ms", "config_operation": SET, "value": value}],
+            }
+            for name, value in (("t", "5"), ("u", "6"), ("t", "7"))
+        ]
+        results = node.call(api, version, resources=resources, validate_only=False).responses
+        assert codes(results) == [42, 0, 42]
+        assert results[0].error_message == "Each resource must appear at most once."
+        overrides = {topic.name: topic.config.overrides for topic in node.state.topics}
+        assert overrides == {"t": {}, "u": {"retention.ms": "6"}}
+
+
 @pytest.mark.parametrize("version", range(2))
 async def test_configs_are_altered_all_or_none(version: int) -> None:
     async with socketless_node() as node:
