@@ -22,7 +22,7 @@ from uuid import UUID
 
 from ..client.config import MAX_INT, MAX_LONG, ClientConfig, given_config
 from ..client.network_client import NetworkClient
-from ..client.network_client_utils import retry_until, unless_refused
+from ..client.network_client_utils import ATTEMPTS, attempt_timeout, retry_until, unless_refused
 from ..cluster.metadata import Metadata
 from ..common import NO_LEADER, Node, PartitionInfo, TopicPartition, check_topic_name
 from ..errors import (
@@ -44,9 +44,8 @@ __all__ = ["ClusterDescription", "TopicAdmin", "TopicDescription", "description_
 T = TypeVar("T")
 BROKER_DEFAULT: Final = -1
 _WHOLE_TOPIC: Final = -1
-_ATTEMPTS_AT_A_QUESTION: Final = 3
 _ATTEMPTS_AT_A_CHANGE: Final = 2
-"""For which a call's time is enough at least. Fewer at a change: one whose answer is late is made nevertheless."""
+"""Fewer than at a question: a change whose answer is late is made nevertheless."""
 _FIRST_RELEASES: Final[Mapping[int, str]] = {
     ApiKey.DELETE_RECORDS: "0.11 (KIP-107)",
     ApiKey.DESCRIBE_CONFIGS: "1.1 (KIP-133, KIP-226)",
@@ -483,13 +482,11 @@ class TopicAdmin:
         but_not: type[KafkaError] | tuple[()] = (),
         *,
         spent: float = 0.0,
-        attempts: int = _ATTEMPTS_AT_A_QUESTION,
+        attempts: int = ATTEMPTS,
     ) -> T:
-        """Return the result of ``ask``, which is given the seconds that it may take: a broker that hangs leaves time to
-        ask another.
-        """
+        """Return the result of ``ask``, which is given the seconds that it may take."""
         limit = self.timeout if timeout is None else timeout
-        seconds = min(max(limit - spent, 0.0) / attempts, self.config.request_timeout_ms / 1000)
+        seconds = attempt_timeout(limit - spent, self.config.request_timeout_ms / 1000, attempts)
         return await retry_until(
             lambda: ask(seconds),
             limit - spent,

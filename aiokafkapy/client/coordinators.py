@@ -25,9 +25,9 @@ TRANSACTION: Final = 1
 """FindCoordinator's numbers."""
 
 
-async def find_coordinator(client: NetworkClient, key_type: int, key: str) -> Node:
-    """Ask any broker. Raises its error, CoordinatorNotAvailableError when it names no node, and the errors of
-    sending.
+async def find_coordinator(client: NetworkClient, key_type: int, key: str, timeout: float | None = None) -> Node:
+    """Ask any broker, for ``timeout`` seconds, default request_timeout_ms. Raises its error,
+    CoordinatorNotAvailableError when it names no node, and the errors of sending.
     """
 
     def build(version: int) -> Message:
@@ -35,7 +35,7 @@ async def find_coordinator(client: NetworkClient, key_type: int, key: str) -> No
 
     # Version 0 knows groups only.
     min_version = None if key_type == GROUP else 1
-    response = await client.send_and_wait(ApiKey.FIND_COORDINATOR, build, min_version=min_version)
+    response = await client.send_and_wait(ApiKey.FIND_COORDINATOR, build, timeout=timeout, min_version=min_version)
     for found in getattr(response, "coordinators", (response,)):
         if found.error_code:
             raise make(found.error_code, getattr(found, "error_message", None))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypedDict, TypeVar
 
 from ..common import ExponentialBackoff, Node
 from ..errors import DisconnectedError, KafkaError, KafkaTimeoutError
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from .nodes.node_readiness import NodeReadiness
 
 __all__ = [
+    "ATTEMPTS",
     "RequestClient",
     "RequestOptions",
     "SendingClient",
+    "attempt_timeout",
     "await_ready",
     "retry_until",
     "send_and_receive",
@@ -36,6 +38,9 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+ATTEMPTS: Final = 3
+"""At a question, for which a call's time-out is enough at least."""
 
 
 class RequestOptions(TypedDict, total=False):
@@ -138,6 +143,13 @@ def _no_connection(nodes: NodeReadiness, node: Node) -> DisconnectedError:
     state = nodes.states.get(node.node_id)
     cause = None if state is None else state.last_error
     return DisconnectedError(f"no connection to node {node.node_id}: {cause or 'it was lost'}")
+
+
+def attempt_timeout(timeout: float, request_timeout: float, attempts: int = ATTEMPTS) -> float:
+    """The seconds for one attempt of a call, whose time-out is enough for so many at least: a broker that hangs leaves
+    time to ask another, or to hear that a leader has moved.
+    """
+    return min(max(timeout, 0.0) / attempts, request_timeout)
 
 
 def _nothing(error: KafkaError) -> None:

@@ -5,7 +5,9 @@ Owns the requests and their retries while leaders move. Kafka's counterpart is `
 Rules:
 
 - One request per leader with all of its partitions, all in parallel; only the partitions that failed are retried.
-- ``look_up`` retries retriable errors with back-off until the time-out, and raises any other error at once.
+- ``look_up`` retries retriable errors with back-off until the time-out, and raises any other error at once. A leader
+  that does not answer, or is not reached, has a third of it, then the metadata is asked who leads now; no connection is
+  closed for it, since fetches may be under way there.
 - ``ask_leaders`` and ``answers`` are its two halves, for the reader's positions: there each partition has its own
   outcome.
 - With read_committed, the end is the last stable offset.
@@ -15,9 +17,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from ..client.network_client_utils import attempt_timeout
 from ..client.nodes.client_request import ClientRequest, ClientResponse
 from ..common import ExponentialBackoff, Node, TopicPartition
 from ..errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError, make
@@ -54,15 +58,24 @@ Answer: TypeAlias = OffsetAndTimestamp | KafkaError | None
 
 
 class OffsetLookup:
-    """Looks up offsets. Uses its owner's client and metadata, and keeps no state between calls."""
+    """Looks up offsets. Uses its owner's client and metadata, and keeps no state between calls. ``request_timeout``
+    bounds each request, in seconds.
+    """
 
     def __init__(
-        self, client: NetworkClient, metadata: Metadata, backoff: ExponentialBackoff, *, read_committed: bool
+        self,
+        client: NetworkClient,
+        metadata: Metadata,
+        backoff: ExponentialBackoff,
+        *,
+        read_committed: bool,
+        request_timeout: float = math.inf,
     ) -> None:
         self._client = client
         self._metadata = metadata
         self._backoff = backoff
         self._isolation_level = int(read_committed)
+        self._request_timeout = request_timeout
 
     async def look_up(
         self, wanted: Mapping[TopicPartition, int], timeout: float
@@ -76,20 +89,25 @@ class OffsetLookup:
         self._metadata.add_topics({tp.topic for tp in wanted})
         found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
         errors: dict[TopicPartition, KafkaError] = {}
+        seconds = attempt_timeout(timeout, self._request_timeout)
+        now = asyncio.get_running_loop().time
+        looks_again = now() + seconds
         try:
             async with asyncio.timeout(timeout):
                 attempts = 0
                 while len(found) < len(wanted):
                     asked = self.ask_leaders({tp: time for tp, time in wanted.items() if tp not in found})
-                    for partitions, future in asked:
-                        for tp, answer in self.answers(partitions, await future).items():
-                            if not isinstance(answer, KafkaError):
-                                found[tp] = answer
-                            elif answer.retriable:
-                                errors[tp] = answer
-                            else:
-                                raise answer
+                    for tp, answer in (await self._answers_within(seconds, asked)).items():
+                        if not isinstance(answer, KafkaError):
+                            found[tp] = answer
+                        elif answer.retriable:
+                            errors[tp] = answer
+                        else:
+                            raise answer
                     if len(found) < len(wanted):
+                        if now() >= looks_again:
+                            self._metadata.request_update()
+                            looks_again = now() + seconds
                         await self._wait(self._backoff.delay(attempts), has_asked=bool(asked))
                         attempts += bool(asked)
         except TimeoutError:
@@ -136,6 +154,21 @@ class OffsetLookup:
         return found
 
     # internals
+
+    async def _answers_within(
+        self, seconds: float, asked: Sequence[tuple[Mapping[TopicPartition, int], asyncio.Future[ClientResponse]]]
+    ) -> dict[TopicPartition, Answer]:
+        if asked:
+            await asyncio.wait([future for _, future in asked], timeout=seconds)
+        found: dict[TopicPartition, Answer] = {}
+        for partitions, future in asked:
+            if future.done():
+                found |= self.answers(partitions, future.result())
+            else:
+                for tp in partitions:
+                    text = f"its leader did not answer within {seconds:g} s"
+                    found[tp] = KafkaTimeoutError(text, topic=tp.topic, partition=tp.partition)
+        return found
 
     def _request(self, leader: Node, wanted: Mapping[TopicPartition, int]) -> ClientRequest:
         def build(version: int) -> Message:

@@ -8,20 +8,21 @@ Rules:
 - Reading starts where ``seek`` says, or else ``auto_offset_reset``. Nothing is committed automatically, and committed
   offsets are never read back: ``commit_offsets`` is for other tools to see.
 - The next request to a node is in flight while the caller processes the last response; no more than that is held.
-- Waiting ends by time-out, by cancellation (no data is lost: the next call returns it), or by ``close``, which leaves
-  no task and no socket behind.
+- Waiting ends by time-out, by cancellation (no data is lost: the next call returns it), or by ``close``, also that of
+  other tasks, which leaves no task and no socket behind.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from ..client.config import given_config
 from ..client.network_client import NetworkClient
+from ..client.network_client_utils import unless_refused
 from ..client.nodes.client_request import ClientRequest, ClientResponse
 from ..cluster.metadata import Metadata
 from ..common import ConsumedRecord, PartitionInfo, TopicPartition
@@ -46,8 +47,9 @@ class PartitionReader:
     from one task at a time, on one event loop.
 
     Each ``timeout`` is in seconds, by default ``default_api_timeout_ms``. Calls that ask brokers raise
-    IllegalStateError before ``start`` and after ``close``; those about a partition's position raise it for a partition
-    that is not assigned.
+    IllegalStateError before ``start`` and after ``close``, at once where it comes while they wait; those about a
+    partition's position raise it for a partition that is not assigned. A broker that does not answer has a third of the
+    time-out.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class PartitionReader:
         self._group_offsets: GroupOffsets | None = None
         self._crash: Exception | None = None
         self._has_news = asyncio.Event()
-        self._is_closed = False
+        self._closed = asyncio.Event()
 
     # start and close
 
@@ -78,7 +80,7 @@ class PartitionReader:
         """Create the client; the first request connects. Does nothing when started. Raises ConfigurationError for
         options that cannot work, and IllegalStateError after ``close``.
         """
-        if self._is_closed:
+        if self._closed.is_set():
             raise IllegalStateError("the reader is closed: make a new one")
         if self._client is not None:
             return
@@ -89,12 +91,15 @@ class PartitionReader:
             self.metadata,
             self.config.retry_backoff,
             read_committed=self.config.isolation_level == "read_committed",
+            request_timeout=self.config.request_timeout_ms / 1000,
         )
-        self._group_offsets = GroupOffsets(self._client, self.config.retry_backoff)
+        self._group_offsets = GroupOffsets(
+            self._client, self.config.retry_backoff, request_timeout=self.config.request_timeout_ms / 1000
+        )
 
     async def close(self) -> None:
         """Drop fetched data and close the connections. Idempotent, and harmless before ``start``."""
-        self._is_closed = True
+        self._closed.set()
         client, self._client = self._client, None
         if client is None:
             return
@@ -119,8 +124,10 @@ class PartitionReader:
         exist, else KafkaTimeoutError.
         """
         self._running()
+        return await self._until_closed(self._partitions_for(topic, self._timeout(timeout)))
+
+    async def _partitions_for(self, topic: str, timeout: float) -> tuple[PartitionInfo, ...]:
         self.metadata.add_topics({topic})
-        timeout = self._timeout(timeout)
         try:
             async with asyncio.timeout(timeout):
                 while not (found := self.metadata.cluster.partitions_for_topic(topic)):
@@ -150,7 +157,7 @@ class PartitionReader:
         """
         self._running()
         assert self._lookup is not None
-        return await self._lookup.look_up(times, self._timeout(timeout))
+        return await self._until_closed(self._lookup.look_up(times, self._timeout(timeout)))
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -180,7 +187,7 @@ class PartitionReader:
         """
         self._running()
         assert self._group_offsets is not None
-        await self._group_offsets.commit(group, offsets, self._timeout(timeout))
+        await self._until_closed(self._group_offsets.commit(group, offsets, self._timeout(timeout)))
 
     # positions
 
@@ -313,10 +320,19 @@ class PartitionReader:
 
     def _running(self) -> NetworkClient:
         if self._client is None:
+            is_closed = self._closed.is_set()
             raise IllegalStateError(
-                "the reader is closed" if self._is_closed else "the reader is not started: use `async with`, or start()"
+                "the reader is closed" if is_closed else "the reader is not started: use `async with`, or start()"
             )
         return self._client
+
+    async def _until_closed(self, call: Coroutine[Any, Any, F]) -> F:
+        """The result of a call that may wait for brokers, unless the reader is closed meanwhile."""
+        return await unless_refused(call, self._refusal())
+
+    async def _refusal(self) -> NoReturn:
+        await self._closed.wait()
+        raise IllegalStateError("the reader is closed")
 
     def _timeout(self, timeout: float | None) -> float:
         return self.config.default_api_timeout_ms / 1000 if timeout is None else timeout

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,8 +21,11 @@ from aiokafkapy.protocol.api import ApiKey, client_versions
 from aiokafkapy.protocol.messages import build_response
 from aiokafkapy.reader.group_offsets import GroupOffsets
 
+from ..virtual_time import elapsed, on_virtual_time
+
 Answer = Callable[[int], Any] | Exception
 OFFSETS = {TopicPartition("t", 0): 5, TopicPartition("t", 2): 7, TopicPartition("u", 0): 0}
+HANGS = Exception()
 NOT_COORDINATOR, LOADING, UNKNOWN_MEMBER, NOT_ALLOWED, NOT_AVAILABLE = 16, 14, 25, 30, 15
 
 
@@ -33,12 +38,21 @@ class FakeClient:
         self.requests: list[tuple[ApiKey, Any, Node | None]] = []
 
     async def send_and_wait(
-        self, api_key: ApiKey, build: Callable[[int], Any], node: Node | None = None, *, min_version: int | None = None
+        self,
+        api_key: ApiKey,
+        build: Callable[[int], Any],
+        node: Node | None = None,
+        *,
+        timeout: float = math.inf,
+        min_version: int | None = None,
     ) -> Any:
         low, high = client_versions(api_key)
         version = low if self.oldest else high
         self.requests.append((api_key, build(version), node))
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if answer is HANGS:
+            await elapsed(timeout)
+            raise KafkaTimeoutError(f"no answer within {timeout:g} s")
         if isinstance(answer, Exception):
             raise answer
         return answer(version)
@@ -105,6 +119,16 @@ async def test_a_coordinator_that_is_not_there_yet_is_asked_for_again() -> None:
 async def test_a_lasting_failure_is_raised_at_once(answers: list[Answer], error: type[Exception]) -> None:
     with pytest.raises(error):
         await commit(*answers)
+
+
+@pytest.mark.parametrize("answers", [[HANGS, coordinator(4), committed()], [coordinator(3), HANGS, coordinator(4)]])
+@on_virtual_time
+async def test_a_broker_that_hangs_has_a_third_of_the_time(answers: list[Answer]) -> None:
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    client = await commit(*answers, committed(), timeout=30)
+    assert loop.time() - begun == pytest.approx(10)
+    assert client.requests[-1][2] == Node(4, "h", 9)
 
 
 async def test_being_late_says_why() -> None:

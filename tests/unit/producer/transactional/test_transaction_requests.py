@@ -104,6 +104,7 @@ class Client:
         build: Callable[[int], Any],
         *,
         node: Node | None = None,
+        timeout: float | None = None,
         max_version: int | None = None,
         min_version: int | None = None,
     ) -> Any:

@@ -1,0 +1,88 @@
+"""A reader's calls end: by ``close``, and within their time also where a broker hangs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from aiokafkapy.common import TopicPartition
+from aiokafkapy.errors import IllegalStateError, KafkaTimeoutError
+from aiokafkapy.reader import LATEST, PartitionReader
+from aiokafkapy.testing.simulation import Simulation, simulate
+
+from ..virtual_time import elapsed
+
+FIRST = TopicPartition("t", 0)
+
+Call = Callable[[PartitionReader], Coroutine[Any, Any, object]]
+CALLS: list[Call] = [
+    lambda reader: reader.partitions_for("t"),
+    lambda reader: reader.list_offsets({FIRST: LATEST}),
+    lambda reader: reader.beginning_offsets([FIRST]),
+    lambda reader: reader.end_offsets([FIRST]),
+    lambda reader: reader.commit_offsets("g", {FIRST: 1}),
+    lambda reader: reader.fetch(60),
+]
+
+
+def stall(world: Simulation) -> None:
+    """No broker answers from here on."""
+    world.broker.controls.stall_connections()
+
+
+@pytest.mark.parametrize("is_connected", [False, True])
+@pytest.mark.parametrize("call", CALLS)
+def test_a_close_ends_the_calls_of_other_tasks_at_once(call: Call, is_connected: bool) -> None:
+    async def scenario(world: Simulation) -> None:
+        world.broker.create_topic("t")
+        async with PartitionReader(world.bootstrap_servers) as reader:
+            reader.assign([FIRST])
+            if is_connected:
+                await reader.end_offsets([FIRST])
+            stall(world)
+            calling = asyncio.create_task(call(reader))
+            await elapsed(1)
+            if calling.done():  # partitions_for, whose answer was there
+                return
+            begun = world.now
+            await reader.close()
+            with pytest.raises(IllegalStateError, match="the reader is closed"):
+                await calling
+            assert world.now - begun < 1
+
+    simulate(scenario, 1, faults=None)
+
+
+@pytest.mark.parametrize("is_connected", [False, True])
+def test_a_leader_that_hangs_leaves_time_to_ask_the_next_one(is_connected: bool) -> None:
+    async def scenario(world: Simulation) -> None:
+        world.broker.create_topic("t", partitions=2)
+        for partition in range(2):
+            world.broker.controls.set_leader("t", partition, 1 + partition)
+        async with PartitionReader(world.bootstrap_servers) as reader:
+            partitions = [FIRST, TopicPartition("t", 1)]
+            await reader.partitions_for("t")
+            if is_connected:
+                await reader.end_offsets(partitions)
+            world.broker.controls.stall_connections(True, 1)
+            world.broker.controls.set_leader("t", 0, 3)
+            begun = world.now
+            assert await reader.end_offsets(partitions, 10) == dict.fromkeys(partitions, 0)
+            assert 10 / 3 <= world.now - begun < 5
+
+    simulate(scenario, 4, faults=None)
+
+
+def test_a_leader_that_hangs_on_is_said() -> None:
+    async def scenario(world: Simulation) -> None:
+        world.broker.create_topic("t")
+        async with PartitionReader(world.bootstrap_servers) as reader:
+            await reader.end_offsets([FIRST])
+            stall(world)
+            with pytest.raises(KafkaTimeoutError, match=r"not found within 6 s: .*did not answer within 2 s"):
+                await reader.end_offsets([FIRST], 6)
+
+    simulate(scenario, 1, faults=None)
