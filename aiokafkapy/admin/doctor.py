@@ -20,6 +20,8 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple, NoReturn
 
 from ..client.config import ClientConfig
@@ -33,6 +35,7 @@ from ..cluster.metadata import Metadata
 from ..common import Node, format_address
 from ..errors import (
     AuthenticationFailedError,
+    ClusterAuthorizationFailedError,
     DisconnectedError,
     KafkaConnectionError,
     KafkaError,
@@ -43,6 +46,7 @@ from ..protocol.api import ApiKey
 from ..protocol.codec import Message, Struct
 from ..protocol.messages import build_request
 from ..security.handshake_errors import explain_failure, is_silent_end
+from .cluster_nodes import active_controller, nodes_of
 from .diagnosis import (
     Finding,
     Verdict,
@@ -146,19 +150,32 @@ class Doctor:
         brokers: dict[int, str] = {one.node_id: format_address(one.host, one.port) for one in body.brokers}
         facts: dict[str, object] = {
             "cluster_id": getattr(body, "cluster_id", None),
-            "controller_id": getattr(body, "controller_id", None),
+            "controller_id": None,
             "brokers": {str(node_id): place for node_id, place in brokers.items()},
         }
         text = f"cluster {facts['cluster_id']} has {len(brokers)} broker{'s'[: len(brokers) != 1]}: " + ", ".join(
             f"{node_id} at {place}" for node_id, place in sorted(brokers.items())
         )
-        if facts["controller_id"] in brokers:
-            text += f"; controller: {facts['controller_id']}"
-            self._note(Finding("metadata", address, Verdict.OK, text, facts=facts))
-        else:
-            advice = "topics can neither be made nor changed; with KRaft see the controllers' quorum"
-            self._note(Finding("metadata", address, Verdict.WARNING, f"{text}; no controller", advice, facts))
+        self._step = f"asking {address} for the controller"
+        self._note(await self._with_controller(link, body, Finding("metadata", address, Verdict.OK, text, facts=facts)))
         return body
+
+    async def _with_controller(self, link: _Link, body: Struct, found: Finding) -> Finding:
+        """The finding about the cluster that answered ``body``, with its controller."""
+        try:
+            controller = await active_controller(partial(self._ask, link), body)
+        except ClusterAuthorizationFailedError:
+            return replace(found, text=f"{found.text}; its controller is told to those who may describe the cluster")
+        except KafkaError as error:
+            reason = f"no controller: {error}"
+        else:
+            if controller is not None:
+                place = "" if controller.node_id in nodes_of(body) else ", no broker"
+                facts = {**found.facts, "controller_id": controller.node_id}
+                return replace(found, text=f"{found.text}; controller: {controller.node_id}{place}", facts=facts)
+            reason = "no controller"
+        advice = "topics can neither be made nor changed; with KRaft see the controllers' quorum"
+        return replace(found, verdict=Verdict.WARNING, text=f"{found.text}; {reason}", advice=advice)
 
     async def _look_at_brokers(self, body: Struct, reached: dict[tuple[str, int], _Visit]) -> None:
         """Visit each broker where it advertises to be; one that was reached there already is not visited again."""

@@ -37,6 +37,7 @@ from ..errors import (
 from ..protocol.api import ApiKey
 from ..protocol.codec import Message, Struct
 from ..protocol.messages import build_request, by_topic
+from .cluster_nodes import active_controller, nodes_of
 from .configs import TOPIC_RESOURCE, ConfigEntry, ConfigValue, config_changes, config_text, entry_of
 
 __all__ = ["ClusterDescription", "TopicAdmin", "TopicDescription", "description_of"]
@@ -60,7 +61,7 @@ class ClusterDescription(NamedTuple):
 
     cluster_id: str | None
     controller: Node | None
-    """With KRaft any broker, which passes requests on to the controller; None where the broker knows of none."""
+    """The active one; with KRaft perhaps no broker. None where there is none, and where we may not describe it."""
     nodes: tuple[Node, ...]
 
 
@@ -270,11 +271,17 @@ class TopicAdmin:
         """The cluster's id, its controller, and its running brokers with their racks. Raises KafkaTimeoutError after
         ``timeout`` seconds.
         """
-        # Metadata has all of it on every broker; DescribeCluster came with Kafka 2.8 and knows no better controller.
+        loop = asyncio.get_running_loop()
+        limit = self.timeout if timeout is None else timeout
+        ends_at = loop.time() + limit
+        # Metadata has the rest on every broker; DescribeCluster came with Kafka 2.8 and knows no better controller.
         response = await self._retry(lambda seconds: self._metadata_of([], seconds), timeout)
-        nodes = _nodes_of(response)
-        controller = nodes.get(getattr(response, "controller_id", -1))
-        in_order = tuple(node for _, node in sorted(nodes.items()))
+        seconds = min(attempt_timeout(limit, self.config.request_timeout_ms / 1000), ends_at - loop.time())
+        try:
+            controller = await active_controller(lambda api_key, build: self._send(api_key, build, seconds), response)
+        except KafkaError:  # the cluster has no controller, or we may not ask: the rest is true all the same
+            controller = None
+        in_order = tuple(node for _, node in sorted(nodes_of(response).items()))
         return ClusterDescription(getattr(response, "cluster_id", None), controller, in_order)
 
     async def create(
@@ -506,18 +513,11 @@ def _check(answer: Struct, name: str) -> None:
         raise make(answer.error_code, getattr(answer, "error_message", None), topic=name)
 
 
-def _nodes_of(response: Struct) -> dict[int, Node]:
-    """The brokers of a Metadata response, by id."""
-    return {
-        each.node_id: Node(each.node_id, each.host, each.port, getattr(each, "rack", None)) for each in response.brokers
-    }
-
-
 def _leaders_of(response: Struct) -> dict[TopicPartition, Node | KafkaError]:
     """The leader of each partition of a Metadata response, or why there is none; -1 stands for a topic's partitions
     where the topic has an error.
     """
-    nodes = _nodes_of(response)
+    nodes = nodes_of(response)
     leaders: dict[TopicPartition, Node | KafkaError] = {}
     for topic in response.topics:
         if topic.error_code:

@@ -12,6 +12,7 @@ import typer
 
 from ..common import counted
 from .options import DEFAULT_SERVERS, DEFAULT_TIMEOUT, BootstrapServers, ConfigEntries, Timeout
+from .reporting import say
 from .topics import AsJson, echo_json, with_admin
 
 if TYPE_CHECKING:
@@ -39,5 +40,10 @@ def cluster(
         for node in found.nodes:
             rack = "" if node.rack is None else f"  rack {node.rack}"
             typer.echo(f"{node.node_id:>6}  {node.address}{rack}{'  controller' if node == found.controller else ''}")
+        if found.controller is None:
+            say("The controller is not known: there is none, or we may not describe the cluster.")
+        elif found.controller not in found.nodes:
+            address = "" if found.controller.is_empty else f"  {found.controller.address}"
+            typer.echo(f"{found.controller.node_id:>6}{address}  controller, no broker")
 
     with_admin(bootstrap_servers, config, timeout, work)

@@ -13,6 +13,7 @@ import pytest
 from aiokafkapy.admin import ConfigEntry, ConfigSource, TopicAdmin
 from aiokafkapy.common import Node, TopicPartition
 from aiokafkapy.errors import (
+    ClusterAuthorizationFailedError,
     DisconnectedError,
     IllegalStateError,
     InvalidConfigError,
@@ -392,6 +393,11 @@ def led(*leaders: int, code: int = 0) -> Answer:
     return lambda version: build_response(ApiKey.METADATA, version, **fields)
 
 
+def quorum(leader: int) -> Answer:
+    topics = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0, "leader_id": leader}]}]
+    return lambda version: build_response(ApiKey.DESCRIBE_QUORUM, version, topics=topics)
+
+
 def begun(*partitions: tuple[int, int, int]) -> Answer:
     entries = [{"partition_index": index, "low_watermark": low, "error_code": code} for index, low, code in partitions]
     return lambda version: build_response(ApiKey.DELETE_RECORDS, version, topics=[{"name": "t", "partitions": entries}])
@@ -459,7 +465,25 @@ async def test_a_partition_that_an_answer_leaves_out_is_an_error() -> None:
 
 
 async def test_a_cluster_is_described_with_its_nodes_in_order() -> None:
-    admin, client = admin_with(led())
+    admin, client = admin_with(led(), quorum(1))
     found = await admin.describe_cluster()
-    assert found == ("c", Node(2, "h", 2, "r2"), (Node(1, "h", 1), Node(2, "h", 2, "r2")))
+    assert found == ("c", Node(1, "h", 1), (Node(1, "h", 1), Node(2, "h", 2, "r2")))
     assert client.requests[0][1].topics == ()
+
+
+@pytest.mark.parametrize("failure", [ClusterAuthorizationFailedError("no"), DisconnectedError("gone")])
+async def test_a_cluster_is_described_without_a_controller_where_nobody_tells_it(failure: KafkaError) -> None:
+    admin, client = admin_with(led(), failure)
+    found = await admin.describe_cluster()
+    assert (found.controller, len(found.nodes)) == (None, 2)
+    assert len(client.requests) == 2
+
+
+@on_virtual_time
+async def test_a_controller_that_is_away_leaves_the_rest_in_time() -> None:
+    admin, client = admin_with(led(), quorum(1))
+    client.delays = [math.inf, math.inf, 4, math.inf]
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    assert (await admin.describe_cluster(15)).controller is None
+    assert loop.time() - begun == pytest.approx(15)
