@@ -138,7 +138,7 @@ class KafkaProducer(RecordSender[K, V]):
             if isinstance(error, KafkaError):
                 error.add_note(f"what to do: {error.remedy}")
             try:
-                if life.state is not ProducerState.FORKED:
+                if not life.is_forked:
                     await runtime.close(-math.inf)
             finally:
                 if life.may_become(ProducerState.NEW):

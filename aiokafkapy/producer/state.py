@@ -106,6 +106,11 @@ class Lifecycle(Generic[R]):
         """True from ``start()`` to ``close()``, also when the Sender has died meanwhile."""
         return self._state in self._OPEN
 
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is the child of a fork, where nothing of the producer is its own."""
+        return self.state is _S.FORKED
+
     def may_become(self, state: ProducerState) -> bool:
         """True when ``state`` may follow now."""
         return PRODUCER_STATES.can_follow(self._state, state)

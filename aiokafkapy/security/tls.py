@@ -375,9 +375,7 @@ class _Builder:
             blocks = _blocks(name, text or "")
         trusted = [block.text for block in blocks if block.label == _CERTIFICATE]
         if not trusted:
-            raise ConfigurationError(
-                f"{name} has no certificates in PEM: write the CA's, or leave it out for the system's"
-            )
+            raise ConfigurationError(f"{name} has no certificates in PEM: write the CA's, or nothing for the system's")
         try:
             context.load_verify_locations(cadata="\n".join(dict.fromkeys(trusted)))
         except ssl.SSLError as error:
@@ -593,14 +591,10 @@ def _blocks(name: str, text: str) -> list[_Block]:
     """The objects in PEM text, each laid out as OpenSSL wants it; a variable of the environment may have ``\\n``."""
     blocks = []
     for label, body in _PEM_BLOCK.findall(text.replace("\\n", "\n").replace("\r\n", "\n")):
-        if not body.isascii():  # ``ssl`` takes none; the errors of a codec would show the text, which may be a key
-            strange = next(character for character in body if not character.isascii())
-            raise ConfigurationError(
-                f"{name} has {strange!a} inside of a {label}, where PEM has ASCII only: copy it anew"
-            )
+        if strange := re.search(r"[^\x00-\x7f]", body):  # ``ssl`` takes none; a codec's error might show a key
+            raise ConfigurationError(f"{name} has {strange[0]!a} inside of a {label}: PEM is ASCII, copy it anew")
         # A key that OpenSSL encrypted in its old way has headers: that one is left as it is.
         packed = "".join(body.split())
-        lines = (packed[start : start + 64] for start in range(0, len(packed), 64))
-        laid_out = body.strip("\n") if ":" in body else "\n".join(lines)
+        laid_out = body.strip("\n") if ":" in body else "\n".join(packed[i : i + 64] for i in range(0, len(packed), 64))
         blocks.append(_Block(label, f"-----BEGIN {label}-----\n{laid_out}\n-----END {label}-----"))
     return blocks

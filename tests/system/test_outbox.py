@@ -193,6 +193,19 @@ class TestOrder:
 class TestRefused:
     """A record that cannot be published is parked; others are published, those behind it by choice."""
 
+    async def test_a_partitioner_that_raises_costs_its_row_alone(self, outbox: TestOutbox, broker: DevBroker) -> None:
+        def place(topic: str, key: bytes, *_: object) -> int:
+            if key == b"bad":
+                raise LookupError("no place for it")
+            return 0
+
+        await outbox.add(b"parked", key=b"bad")
+        await outbox.add(b"sent", key=b"good")
+        async with outbox.relay(broker.bootstrap_servers, partitioner=place) as relay:
+            await eventually(lambda: relay.statistics().published == relay.statistics().refused == 1)
+            assert "no place for it" in str(relay.statistics().last_error)
+        assert values(broker) == [b"sent"]
+
     @MODES
     @pytest.mark.parametrize(("on_error", "who"), [("stop", "the broker"), ("skip", "the producer")])
     async def test_it_stops_its_key_or_nothing(
@@ -592,6 +605,8 @@ class TestLife:
             ({"acks": 1}, "enable_gapless_guarantee=True needs enable_idempotence=True"),
             ({"lingerms": 5}, "linger_ms"),
             ({"manual_flush": True, "linger_ms": None}, "manual_flush=True contradicts a relay"),
+            ({"value_serializer": bytes}, "serialized when they are added, and would be a second time"),
+            ({"key_serializer": bytes}, "serialized when they are added, and would be a second time"),
         ],
     )
     async def test_options_that_cannot_work_are_refused_at_once(self, options: dict[str, Any], text: str) -> None:

@@ -73,7 +73,7 @@ async def test_a_failure_is_not_remembered(server: SchemaRegistry, client: Schem
         await client.version("a", 2)
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
 async def test_a_failure_that_passes_is_tried_again(
     server: SchemaRegistry, client: SchemaRegistryClient, status: int
 ) -> None:
@@ -102,7 +102,7 @@ async def test_a_lasting_error_is_not_retried(server: SchemaRegistry, client: Sc
     ],
 )
 async def test_a_fault_that_cannot_be_is_refused_and_none_is_armed(
-    server: SchemaRegistry, client: SchemaRegistryClient, options: dict[str, int], message: str
+    server: SchemaRegistry, client: SchemaRegistryClient, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
         server.fail_next(**options)

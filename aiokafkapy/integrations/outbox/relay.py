@@ -108,8 +108,7 @@ class OutboxRelay:
         _check(on_error, keep_published, batch_rows, poll_interval, database_timeout)
         chosen: Any = dict(options) if config is not None else _impatient(options)
         made = KafkaProducer(bootstrap_servers, config=config, **chosen).config
-        if made.manual_flush:
-            raise ConfigurationError("manual_flush=True contradicts a relay, which flushes each batch: leave it out")
+        _check_producer(made)
         self._publisher: Publisher
         if made.transactional_id is None:
             self._publisher = PlainPublisher(made, on_error)
@@ -378,6 +377,16 @@ def _impatient(options: Mapping[str, object]) -> dict[str, object]:
     if "request_timeout_ms" in options:
         missing.pop("delivery_timeout_ms", None)
     return {**missing, **options}
+
+
+def _check_producer(made: ProducerConfig) -> None:
+    if made.manual_flush:
+        raise ConfigurationError("manual_flush=True contradicts a relay, which flushes each batch: leave it out")
+    if made.key_serializer is not None or made.value_serializer is not None:
+        raise ConfigurationError(
+            "key_serializer and value_serializer are the outbox's, Outbox(…, value_serializer=…): a relay's rows are "
+            "serialized when they are added, and would be a second time"
+        )
 
 
 def _check(

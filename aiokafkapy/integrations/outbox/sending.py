@@ -109,7 +109,7 @@ class Sending:
                     timestamp_ms=record.timestamp_ms,
                     headers=record.headers,
                 )
-            except (KafkaError, TypeError, ValueError) as error:
+            except Exception as error:  # a partitioner of the user's may raise any
                 self._not_taken(row, error)
                 if isinstance(error, MetadataTimeoutError):
                     await self._hold_alike(row, rows, error)

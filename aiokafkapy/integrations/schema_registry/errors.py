@@ -173,7 +173,7 @@ def error_for(
 ) -> SchemaRegistryError:
     """The error for a registry's answer. ``doing`` is the question, in words that name subject or id."""
     kind = _BY_CODE.get(code or 0) or _BY_CODE.get(status) or SchemaRegistryError
-    if kind is SchemaRegistryError and (status == 429 or status >= 500):
+    if kind is SchemaRegistryError and (status in (408, 429) or status >= 500):
         kind = RegistryUnavailableError
     reasons = "; ".join(problems) or text
     shown = reasons if len(reasons) <= _SHOWN else f"{reasons[:_SHOWN]}..."

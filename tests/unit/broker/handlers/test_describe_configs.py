@@ -60,11 +60,12 @@ async def test_a_resource_twice_in_a_request_is_refused_at_each_place(api: ApiKe
     async with socketless_node() as node:
         for name in ("t", "u"):
             node.broker.create_topic(name)
+        how = {"config_operation": SET} if api is ApiKey.INCREMENTAL_ALTER_CONFIGS else {}
         resources = [
             {
                 "resource_type": TOPIC,
                 "resource_name": name,
-                "configs": [{"name": "retention.ms", "config_operation": SET, "value": value}],
+                "configs": [{"name": "retention.ms", "value": value, **how}],
             }
             for name, value in (("t", "5"), ("u", "6"), ("t", "7"))
         ]
