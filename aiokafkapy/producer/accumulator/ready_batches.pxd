@@ -32,7 +32,7 @@ cdef class ReadyBatches:
     cdef bint _is_hurried
     cdef Py_ssize_t _split_bytes
     cdef public object auto_linger
-    cdef public object on_split
+    cdef public object appender
     cdef public object timer
 
     @cython.locals(

@@ -21,7 +21,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
     from ..identity.transaction_manager import TransactionManager
     from .phase_timer import PhaseTimer
+    from .record_appender import RecordAppender
 
 __all__ = ["ADAPTIVE_LINGER", "ReadyBatches", "ReadyCheckResult"]
 
@@ -109,8 +110,8 @@ class ReadyBatches:
         "_sealer",
         "_split_bytes",
         "_transaction_manager",
+        "appender",
         "auto_linger",
-        "on_split",
         "timer",
     )
 
@@ -128,9 +129,9 @@ class ReadyBatches:
         self._linger = ADAPTIVE_LINGER if linger is None else linger
         self._is_hurried = False  # at the last ``ready``
         self._gathered_for = self._linger  # then, too
-        # How much was split in this drain; ``on_split`` is told of each batch that is no more
+        # How much was split in this drain; the appender is told of a batch that is no more
         self._split_bytes = 0
-        self.on_split: Callable[[ProducerBatch], object] = lambda _: None  # until there is somebody to tell
+        self.appender: RecordAppender | None = None
         # With an ``auto_linger``, and a linger of None: it decides while a leader is busy
         self.auto_linger: AutoLinger | None = None
         self._next_look = _NEVER
@@ -285,7 +286,8 @@ class ReadyBatches:
         successors = batch.split(queue.max_message_bytes)
         queue.replace_first(successors)
         self._sealer.exchange(batch, successors)
-        self.on_split(batch)
+        if self.appender is not None:
+            self.appender.forget(batch)
         return True
 
     def _gathering_time(self, now: float) -> float:

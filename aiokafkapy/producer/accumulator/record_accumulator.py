@@ -110,7 +110,7 @@ class RecordAccumulator:
             credit_step=credit_step(config),
             priority_topics=config.priority_topics,
         )
-        self._ready_batches.on_split = self.appender.forget
+        self._ready_batches.appender = self.appender
         if config.linger_ms == "auto":
             self._ready_batches.auto_linger = AutoLinger(self.appender)
         # Called when memory came back while records wait for it: they are to be asked for with ``appender.grant``
