@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import aiokafka
 import confluent_kafka
@@ -52,9 +52,12 @@ def test_offsets_of_any_client(given: Any, expected: OffsetToCommit) -> None:
         ({("t", None): 5}, "the partition of topic 't' is a NoneType, not an int"),
         ({("t", True): 5}, "the partition of topic 't' is a bool, not an int"),
         ({("t", 2**31): 5}, f"the partition of topic 't' is {2**31}: write 0 to {2**31 - 1}"),
-        ({("t", 1): OffsetToCommit(5, cast(int, "2"))}, "t-1: the leader epoch of an offset is a str, not an int"),
+        (
+            {("t", 1): SimpleNamespace(offset=5, leader_epoch="2")},
+            "t-1: the leader epoch of an offset is a str, not an int",
+        ),
         ({("t", 1): OffsetToCommit(5, 2**31)}, f"t-1: the leader epoch of an offset is {2**31}: write -1 to "),
-        ({("t", 1): OffsetToCommit(5, 2, cast(str, b"x"))}, "t-1: the metadata of an offset is a bytes, not a str"),
+        ({("t", 1): SimpleNamespace(offset=5, metadata=b"x")}, "t-1: the metadata of an offset is a bytes, not a str"),
         ({("t", 1): OffsetToCommit(5, 2, "\ud800")}, "t-1: the metadata of an offset has a lone surrogate"),
     ],
 )
