@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy import ProducerRecord, RecordMetadata, errors
+from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata, errors
+from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.testing import FaultProxy
 from aiokafkapy.testing.fault_proxy import Answer, Hold
 
 from .clusters import Cluster, DevCluster, KafkaCluster
@@ -270,6 +272,37 @@ async def _move_leaders(cluster: Cluster, topic: str) -> None:
         victim = await cluster.leader_of(topic, 0)
         await cluster.kafka.stop(victim)
         await cluster.kafka.start(victim)
+
+
+@pytest.mark.parametrize("later", [1, 5, 8])
+async def test_batches_of_a_new_leader_do_not_make_brokers_forget_those_of_the_old_one(later: int) -> None:
+    """The old leader wrote five batches whose answers are lost; meanwhile metadata tells of a new leader."""
+    async with DevBroker(nodes=2) as broker:
+        broker.create_topic("t", partitions=1)
+        broker.controls.set_leader("t", 0, 1)
+        options: dict[str, Any] = {"linger_ms": 0, "batch_size": 1, "metadata_max_age_ms": 100, "retry_backoff_ms": 20}
+        async with (
+            FaultProxy(broker.bootstrap_servers) as net,
+            KafkaProducer(net.bootstrap_servers, delivery_timeout_ms=60_000, **options) as producer,
+        ):
+            await producer.send("t", b"first")
+            net.hold(ApiKey.PRODUCE, node_id=1)
+            old = [producer.send_nowait("t", b"old %d" % number) for number in range(5)]
+            await net.until(lambda: len(broker.records("t")) == 6)
+            broker.controls.set_leader("t", 0, 2)
+            await asyncio.sleep(0.3)  # metadata are told anew
+            new = [producer.send_nowait("t", b"new %d" % number) for number in range(later)]
+            await asyncio.sleep(0.1)
+            net.cut(1)
+            async with asyncio.timeout(20):
+                found = await asyncio.gather(*old, *new)
+        assert [one.offset for one in found] == list(range(1, 6 + later))
+        expected = [
+            b"first",
+            *(b"old %d" % number for number in range(5)),
+            *(b"new %d" % number for number in range(later)),
+        ]
+        assert [record.value for record in broker.records("t")] == expected
 
 
 async def test_with_the_gapless_guarantee_nothing_is_written_behind_a_record_that_failed(cluster: Cluster) -> None:

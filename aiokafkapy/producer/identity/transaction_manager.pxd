@@ -7,6 +7,7 @@ from aiokafkapy.producer.identity.sequenced_batch cimport SequencedBatch
 cdef int NO_SEQUENCE
 cdef long long MAX_SEQUENCE
 cdef long long NO_LAST_ACKED_SEQUENCE
+cdef Py_ssize_t BATCHES_REMEMBERED
 
 cpdef long long increment_sequence(long long sequence, long long by) except -1
 cpdef long long last_sequence_of(SequencedBatch batch) except -1

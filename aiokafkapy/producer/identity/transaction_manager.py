@@ -17,6 +17,8 @@ Rules, KIP-98 and KIP-360:
   refused batches are renumbered. Java renumbers at once. Other partitions finish with the old epoch, and take the new
   one when they are empty.
 - A retried batch is sent only as the first of its partition's in-flight batches; that keeps order.
+- A new batch waits while five of its partition have no outcome, or one of them is older than the last one acknowledged:
+  after a change of leader they are on their way to two brokers, and those at the old one would be forgotten by the new.
 - Until a partition has acknowledged something of this identity, one batch at a time is in flight there. A broker that
   knows nothing of a producer takes any sequence: if the first batch were refused (by a broker that is not the leader
   yet) and the second taken, the first could never be written. Java sends five, and loses it.
@@ -52,6 +54,8 @@ __all__ = [
 NO_LAST_ACKED_SEQUENCE: Final = -1
 MAX_EPOCH: Final = 2**15 - 1
 MAX_SEQUENCE: Final = 2**31 - 1
+BATCHES_REMEMBERED: Final = 5
+"""Of a producer in each partition, by the brokers (``ProducerStateEntry``): an older one is no duplicate to them."""
 NO_OFFSET: Final = -1
 
 
@@ -251,17 +255,22 @@ class TransactionManager:
         entry = self._partitions.get(topic_partition)
         if entry is None:
             return False
+        oldest = entry.in_flight[0] if entry.in_flight else None
         if first.base_sequence == NO_SEQUENCE:
             # A new epoch starts at 0, so it must not overtake batches of the old one; nor may anything overtake the
             # first batch, see the rules; and while a batch's outcome is unknown, so is the next sequence.
-            if entry.in_flight and (entry.last_acked_sequence == NO_LAST_ACKED_SEQUENCE or not self._is_current(entry)):
+            # Nor may a batch that went to a new leader push those on their way to the old one out of the five that
+            # brokers remember: their retries would be out of order for ever.
+            if oldest is not None and (
+                entry.last_acked_sequence == NO_LAST_ACKED_SEQUENCE
+                or not self._is_current(entry)
+                or len(entry.in_flight) >= BATCHES_REMEMBERED
+                or not is_before(entry.last_acked_sequence, oldest.base_sequence)
+            ):
                 return True
             return bool(self._unresolved) and topic_partition in self._unresolved
         # A retry: only as the first of those in flight, which keeps order and brings the number in flight to one.
-        if not entry.in_flight:
-            return False
-        oldest = entry.in_flight[0]
-        return oldest.base_sequence != first.base_sequence
+        return oldest is not None and oldest.base_sequence != first.base_sequence
 
     def stamp(self, batch: SequencedBatch) -> None:
         """Give a new batch our identity and the partition's next sequences, and follow it until it has an outcome.
