@@ -177,6 +177,7 @@ class Job(Generic[T]):
 
     def _ended(self, task: asyncio.Task[T | None]) -> None:
         self._thread.jobs.discard(self)
+        self._coroutine.close()  # it never began where its task was cancelled before
         if task.cancelled():
             is_cut_off = self._thread.is_cutting_off
             self._outcome.set_exception(LoopEndedError() if is_cut_off else concurrent.futures.CancelledError())

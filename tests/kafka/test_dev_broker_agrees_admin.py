@@ -182,7 +182,8 @@ async def duplicates(client: RawClient, topic: str) -> Any:
     body = await client.call(ApiKey.CREATE_PARTITIONS, 3, topics=grown, timeout=10_000, validate_only=False)
     told.append(sorted((each.name, int(each.error_code), each.error_message or "") for each in body.results))
     for api, version in ((ApiKey.INCREMENTAL_ALTER_CONFIGS, 1), (ApiKey.ALTER_CONFIGS, 2)):
-        configs = [{"name": "retention.ms", "config_operation": SET, "value": "86400000"}]
+        how = {"config_operation": SET} if api is ApiKey.INCREMENTAL_ALTER_CONFIGS else {}
+        configs = [{"name": "retention.ms", "value": "86400000", **how}]
         resources = [
             {"resource_type": TOPIC, "resource_name": name, "configs": configs} for name in (topic, other, topic)
         ]
