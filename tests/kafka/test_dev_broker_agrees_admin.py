@@ -172,48 +172,6 @@ async def options_of_groups_and_subscriptions(client: RawClient, topic: str) -> 
     return told
 
 
-async def duplicates(client: RawClient, topic: str) -> Any:
-    """In one request. Answers come in any order."""
-    other = f"{topic}-other"
-    for name in (topic, other):
-        await create(client, name)
-    told: list[Any] = []
-    grown = [{"name": name, "count": 2, "assignments": None} for name in (topic, other, topic)]
-    body = await client.call(ApiKey.CREATE_PARTITIONS, 3, topics=grown, timeout=10_000, validate_only=False)
-    told.append(sorted((each.name, int(each.error_code), each.error_message or "") for each in body.results))
-    for api, version in ((ApiKey.INCREMENTAL_ALTER_CONFIGS, 1), (ApiKey.ALTER_CONFIGS, 2)):
-        how = {"config_operation": SET} if api is ApiKey.INCREMENTAL_ALTER_CONFIGS else {}
-        configs = [{"name": "retention.ms", "value": "86400000", **how}]
-        resources = [
-            {"resource_type": TOPIC, "resource_name": name, "configs": configs} for name in (topic, other, topic)
-        ]
-        body = await client.call(api, version, resources=resources, validate_only=False)
-        told.append([(each.resource_name, int(each.error_code), each.error_message or "") for each in body.responses])
-    await all_is_heard(client, topic)
-    body = await client.call(ApiKey.METADATA, 12, topics=[{"name": topic}, {"name": other}])
-    ids = {each.name: each.topic_id for each in body.topics}
-    told.append(sorted(len(each.partitions) for each in body.topics))
-    names = {topic_id: name for name, topic_id in ids.items()} | {None: None}
-
-    async def delete(*wanted: tuple[str | None, Any]) -> None:
-        topics = [{"name": name, "topic_id": topic_id} for name, topic_id in wanted]
-        body = await client.call(ApiKey.DELETE_TOPICS, 6, topics=topics, timeout=10_000)
-        told.append(
-            sorted(
-                (each.name or "", names[each.topic_id] or "", int(each.error_code), each.error_message or "")
-                for each in body.responses
-            )
-        )
-
-    await delete((topic, None), (topic, None))
-    await delete((None, ids[topic]), (None, ids[topic]), (None, None), (other, ids[other]))
-    await delete((None, ids[topic]), (topic, None))
-    await delete((None, ids[topic]), (topic, None), (None, ids[topic]))
-    await delete((topic, None), (other, None), (topic, None))
-    await delete((None, ids[topic]))
-    return told
-
-
 async def the_quorum(client: RawClient, topic: str) -> Any:
     told = []
     for name, index in (("__cluster_metadata", 0), (topic, 0), ("__cluster_metadata", 5)):
@@ -232,7 +190,6 @@ SCENARIOS: list[Scenario] = [
     client_quotas,
     features,
     options_of_groups_and_subscriptions,
-    duplicates,
     the_quorum,
 ]
 
