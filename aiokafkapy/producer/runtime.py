@@ -265,12 +265,7 @@ class ProducerRuntime:
     async def flush(self, deadline: float) -> None:
         """Wait until every record sent before this call has its outcome; raises FlushTimeoutError at ``deadline``."""
         waiting = self.admission.snapshot()
-        if waiting:
-            hurry = self.accumulator.hurry()  # what is accepted waits neither for linger nor for these
-            try:
-                await self.admitted(waiting, deadline)
-            finally:
-                hurry.end()
+        await self.admitted(waiting, deadline)
         flush, settled = self.begin_flush()
         try:
             if not flush.is_settled:
