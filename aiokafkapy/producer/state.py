@@ -109,7 +109,7 @@ class Lifecycle(Generic[R]):
     @property
     def is_forked(self) -> bool:
         """Whether this is the child of a fork, where nothing of the producer is its own."""
-        return self.state is _S.FORKED
+        return self._state is _S.FORKED
 
     def may_become(self, state: ProducerState) -> bool:
         """True when ``state`` may follow now."""

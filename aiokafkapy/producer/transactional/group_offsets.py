@@ -11,13 +11,12 @@ from collections.abc import Iterable, Mapping
 from operator import index
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from ...client.config import MAX_INT, MAX_LONG
 from ...common import TopicPartition
 from ..arguments import topic_name
 
 __all__ = ["GroupLike", "GroupMetadata", "OffsetToCommit", "OffsetsLike", "group_of", "offsets_of"]
 
-MAX_INT32: Final = 2**31 - 1
-MAX_INT64: Final = 2**63 - 1
 _LIBRDKAFKA_GROUP: Final = b"CGMDv2:"
 """The bytes of confluent-kafka's ``consumer_group_metadata()`` begin so (rd_kafka_consumer_group_metadata_write)."""
 
@@ -86,7 +85,7 @@ def _partition(place: Any) -> TopicPartition:
     if not isinstance(topic, str):
         raise TypeError(f"{place!r} is no partition: expected a topic and a number, as TopicPartition has")
     topic = topic_name(topic)
-    return TopicPartition(topic, _number(f"the partition of topic {topic!r}", partition, 0, MAX_INT32))
+    return TopicPartition(topic, _number(f"the partition of topic {topic!r}", partition, 0, MAX_INT))
 
 
 def _offset(place: TopicPartition, one: object) -> OffsetToCommit:
@@ -95,8 +94,8 @@ def _offset(place: TopicPartition, one: object) -> OffsetToCommit:
         raise ValueError(f"{place}: an offset to commit is 0 or more, not {offset!r}")
     epoch = getattr(one, "leader_epoch", None)
     return OffsetToCommit(
-        _number(f"{place}: an offset to commit", offset, 0, MAX_INT64),
-        -1 if epoch is None else _number(f"{place}: the leader epoch of an offset", epoch, -1, MAX_INT32),
+        _number(f"{place}: an offset to commit", offset, 0, MAX_LONG),
+        -1 if epoch is None else _number(f"{place}: the leader epoch of an offset", epoch, -1, MAX_INT),
         _text(f"{place}: the metadata of an offset", getattr(one, "metadata", None) or ""),
     )
 
@@ -138,7 +137,7 @@ def group_of(given: object) -> GroupMetadata:
     instance = getattr(given, "group_instance_id", None)
     return GroupMetadata(
         _text("the group's id", group_id),
-        -1 if generation is None else _number("the generation of the group", generation, -1, MAX_INT32),
+        -1 if generation is None else _number("the generation of the group", generation, -1, MAX_INT),
         _text("the member's id in the group", getattr(given, "member_id", None) or ""),
         None if instance is None else _text("the member's group_instance_id", instance),
     )
