@@ -9,7 +9,8 @@ the sending.
 
 Rules: no more is taken from the iterable than there is room for, plus one slice; outcomes are collected as they come,
 so that values are not held longer than needed; a record that cannot be sent leaves its error in its place, and the next
-goes on; between two slices others run.
+goes on; what a record has waited for in vain, ``max_block_ms`` long, the next ones do not wait for again, until it is
+there; between two slices others run.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, overload
 
-from ...errors import KafkaError
+from ...errors import BufferExhaustedError, KafkaError, MetadataTimeoutError
 from ...record.builder import plain_sizes
 from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from ..arguments import check_items, topic_name
@@ -31,11 +32,11 @@ from ..deliveries.delivery import Delivery
 from ..deliveries.delivery_list import DeliveryList
 from ..deliveries.shortcuts import now_ms
 from ..records import CallOverflow, ProducerRecord, RecordMetadata
+from .async_serializers import finish_serializing
 from .call_overflow import accept_specially, check_overflow
 from .pending_record import GivenRecord, PendingRecord
 from .record_deadlines import Accepted, enclosing_deadline, open_deadlines
 from .record_intake import RecordIntake
-from .record_sender import admitted
 
 if TYPE_CHECKING:
     from .intake_runtime import IntakeRuntime
@@ -48,6 +49,10 @@ FIRST_SLICE: Final = 64
 """Records, before anything is known of their size."""
 COLLECTED: Final = 1000
 """Outcomes that are looked at in one turn of the loop; whole lists of delivered records count once."""
+
+_Lack = tuple[str, int | None]
+"""What a record may lack: a partition of a topic, a topic (None), or room."""
+_ROOM: Final[_Lack] = ("", None)
 
 
 class BulkSend:
@@ -63,6 +68,7 @@ class BulkSend:
         "_parts",
         "_runtime",
         "_topic",
+        "_waited_for",
         "_waiting",
     )
 
@@ -82,6 +88,8 @@ class BulkSend:
         self._parts: deque[DeliveryList | Delivery | BaseException] = deque()
         # The record that waits to be accepted. When the call is cancelled, it may have been, in that very step.
         self._waiting: PendingRecord | None = None
+        # All that records of this call have waited for in vain, and since when.
+        self._waited_for: dict[_Lack, float] = {}
 
     async def run(self, items: Iterable[Any]) -> Outcomes:
         """Send all and return their outcomes. Raises only errors of the iterable itself, and CancelledError."""
@@ -157,6 +165,8 @@ class BulkSend:
                 except KafkaError as error:
                     position = len(deliveries) + 1
                     self._parts.append(error)
+                if self._waited_for and deliveries:
+                    self._is_there(topic, None)
                 if open_deadlines:
                     self._inherit_deadline(deliveries)
             if position < len(values):
@@ -182,13 +192,40 @@ class BulkSend:
                 accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
             if not isinstance(accepted, Delivery):
                 self._waiting = accepted
-                accepted = await admitted(accepted)
+                accepted = await self._admitted(accepted)
                 self._waiting = None
         except Exception as error:
             self._waiting = None
             self._parts.append(error)
         else:
             self._parts.append(accepted)
+            if self._waited_for:
+                self._is_there(accepted.topic_partition.topic, partition)
+
+    async def _admitted(self, record: PendingRecord) -> Delivery:
+        """As ``record_sender.admitted``, within the time since the call began to wait for what the record lacks."""
+        loop = record.get_loop()
+        now = loop.time()
+        began = min(self._waited_for.get(lack, now) for lack in _lacks(record.topic, record.partition))
+        record.call_waits_since = began
+        record.admission.enter(record, now)
+        if not record.is_serialized:
+            await finish_serializing(record)
+        if began < now:
+            loop.call_soon(_expire, record)
+        try:
+            return await record
+        except MetadataTimeoutError as error:
+            self._waited_for.setdefault((record.topic, error.partition), began)
+            raise
+        except BufferExhaustedError:
+            self._waited_for.setdefault(_ROOM, began)
+            raise
+
+    def _is_there(self, topic: str, partition: int | None) -> None:
+        """A record of the topic was accepted."""
+        for lack in _lacks(topic, partition):
+            self._waited_for.pop(lack, None)
 
     def _inherit_deadline(self, deliveries: DeliveryList) -> None:
         outer = enclosing_deadline.get()
@@ -285,6 +322,16 @@ class Outcomes(Sequence[RecordMetadata | BaseException]):
 
     def __repr__(self) -> str:
         return f"<outcomes of {self._length} records, {self.failed} failed>"
+
+
+def _lacks(topic: str, partition: int | None) -> tuple[_Lack, _Lack, _Lack]:
+    """All that a record may have to wait for."""
+    return (topic, partition), (topic, None), _ROOM
+
+
+def _expire(record: PendingRecord) -> None:
+    if not record.done():
+        record.admission.expire(record)
 
 
 def _errors_of(part: DeliveryList | Delivery | BaseException) -> Sequence[BaseException]:

@@ -9,18 +9,21 @@ from typing import Any, cast
 
 import pytest
 
+from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import KafkaError, RecordTooLargeError
 from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.deliveries.delivery_list import DeliveryList
 from aiokafkapy.producer.intake.admission import Admission
-from aiokafkapy.producer.intake.bulk import LONGEST_SLICE, SLICE_BYTES, BulkSend, Outcomes, _taker
+from aiokafkapy.producer.intake.bulk import FIRST_SLICE, LONGEST_SLICE, SLICE_BYTES, BulkSend, Outcomes, _taker
 from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
 from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.intake.record_intake import RecordIntake
+from aiokafkapy.producer.intake.record_sender import admitted
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.producer.records import ProducerRecord, RecordMetadata
 
+from ...virtual_time import elapsed, on_virtual_time
 from ..sender_fakes import cluster_of
 
 
@@ -41,13 +44,15 @@ class Runtime:
         self.admission = Admission(loop, self.metadata, self.accumulator, DefaultPartitioner(), max_block=5.0)
         self.accumulator.on_room = self.admission.on_room
         self.next_offset = 0
+        self.pause = 0.0
         self.calls: list[Any] = []
 
     def accept(self, topic: str, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any) -> Any:
         self.calls.append((topic, value, key, partition, timestamp_ms, headers))
         if isinstance(value, Exception):
             raise value
-        return PendingRecord(self.admission, topic, key, value, 0, 5, headers, loop=asyncio.get_running_loop())
+        partition = 0 if partition is None else partition
+        return PendingRecord(self.admission, topic, key, value, partition, 5, headers, loop=asyncio.get_running_loop())
 
     def accepting_runtime(self) -> Any:
         return self
@@ -58,17 +63,20 @@ class Runtime:
     def takes_records(self, opening: int) -> bool:
         return self.is_bound and opening == self.opening
 
-    async def deliver(self) -> None:
+    def deliver_once(self) -> None:
         """The part of a Sender and a broker."""
+        now, cluster = self.now(), self.metadata.cluster
+        nodes = self.accumulator.ready(cluster, now, {}).ready_nodes
+        for batches in self.accumulator.drain(cluster, nodes, 1_000_000, now).values():
+            for batch in batches:
+                offset, self.next_offset = self.next_offset, self.next_offset + batch.record_count
+                batch.complete(offset)
+                self.accumulator.deallocate(batch)
+
+    async def deliver(self) -> None:
         while True:
-            now, cluster = self.now(), self.metadata.cluster
-            nodes = self.accumulator.ready(cluster, now, {}).ready_nodes
-            for batches in self.accumulator.drain(cluster, nodes, 1_000_000, now).values():
-                for batch in batches:
-                    offset, self.next_offset = self.next_offset, self.next_offset + batch.record_count
-                    batch.complete(offset)
-                    self.accumulator.deallocate(batch)
-            await asyncio.sleep(0)
+            self.deliver_once()
+            await (elapsed(self.pause) if self.pause else asyncio.sleep(0))
 
 
 async def send(runtime: Runtime, items: Any, *, is_plain: bool = True) -> Outcomes:
@@ -76,9 +84,16 @@ async def send(runtime: Runtime, items: Any, *, is_plain: bool = True) -> Outcom
     runtime.takes_plain_values = is_plain
     bulk = BulkSend(cast(RecordIntake, runtime), "t")
     try:
-        return await asyncio.wait_for(bulk.run(items), 10)
+        return await asyncio.wait_for(bulk.run(items), 30)
     finally:
         delivering.cancel()
+
+
+async def seconds_of_send(runtime: Runtime, items: Any, *, is_plain: bool = False) -> tuple[float, Outcomes]:
+    """The virtual seconds that it takes."""
+    began, runtime.pause = runtime.now(), 0.01
+    outcomes = await send(runtime, items, is_plain=is_plain)
+    return runtime.now() - began, outcomes
 
 
 def delivered(outcomes: Outcomes) -> list[RecordMetadata]:
@@ -137,6 +152,43 @@ async def test_a_full_buffer_is_waited_for() -> None:
     assert taken == 3000
     # The records that waited for room were appended by the line for room; none is missing and none twice.
     assert sorted(outcome.offset for outcome in outcomes) == list(range(3000))
+
+
+@on_virtual_time
+async def test_a_call_waits_once_for_what_many_of_its_records_lack() -> None:
+    records = [ProducerRecord("none", b"1"), ProducerRecord("t", b"2"), ProducerRecord("t", b"3", partition=7)]
+    seconds, outcomes = await seconds_of_send(Runtime(), records * 20)
+    assert outcomes.failed == 40
+    assert all("no metadata within max_block_ms=5000" in str(outcome) for outcome in outcomes[::3])
+    assert all("t-7: no such partition within max_block_ms=5000" in str(outcome) for outcome in outcomes[2::3])
+    assert seconds == pytest.approx(2 * 5.0, abs=0.2)
+
+
+@on_virtual_time
+async def test_a_call_waits_anew_for_what_was_there_meanwhile() -> None:
+    runtime = Runtime()
+
+    def records() -> Any:
+        for partitions in (1, 8, 1):
+            runtime.deliver_once()
+            runtime.metadata.cluster = cluster_of({"u": [1] * partitions})
+            runtime.admission.on_metadata_update()
+            yield from [ProducerRecord("u", b"1", partition=7)] * FIRST_SLICE
+
+    seconds, outcomes = await seconds_of_send(runtime, records())
+    assert [isinstance(outcome, Exception) for outcome in outcomes[::FIRST_SLICE]] == [True, False, True]
+    assert seconds == pytest.approx(2 * 5.0, abs=0.2)
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+@on_virtual_time
+async def test_a_call_waits_once_for_room_that_does_not_come(is_plain: bool) -> None:
+    runtime = Runtime(buffer_memory=5000, max_request_size=2000, batch_size=1000)
+    runtime.accumulator.mute_partition(TopicPartition("u", 0))
+    filler = [await admitted(runtime.accept("u", b"x" * 900, None, None, 0, None)) for _ in range(5)]
+    seconds, outcomes = await seconds_of_send(runtime, [b"x" * 900] * 30, is_plain=is_plain)
+    assert not filler[0].done()
+    assert seconds == pytest.approx(5.0, abs=0.2)
 
 
 async def test_values_are_let_go_when_they_are_in_a_batch() -> None:
