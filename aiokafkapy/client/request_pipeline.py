@@ -186,18 +186,23 @@ class RequestPipeline:
         if self._is_completing or not self._completed:
             return  # the call in progress hands these out as well, which keeps the order
         self._is_completing = True
-        while self._completed:
-            entry, response = self._completed[0]
-            del self._completed[0]  # compiled, at half the cost of pop(0)
-            request = entry.request
-            try:
-                request.hand_out(response)
-            except Exception:
-                self._log.callback_failed(api_name(request.api_key))
-            future = entry.future
-            if future is not None and not future.done() and not self._loop.is_closed():
-                future.set_result(response)
-        self._is_completing = False
+        try:
+            while self._completed:
+                entry, response = self._completed[0]
+                del self._completed[0]  # compiled, at half the cost of pop(0)
+                request = entry.request
+                try:
+                    request.hand_out(response)
+                except Exception:
+                    self._log.callback_failed(api_name(request.api_key))
+                future = entry.future
+                if future is not None and not future.done() and not self._loop.is_closed():
+                    future.set_result(response)
+        except BaseException:  # Ctrl-C, or SystemExit of an observer: the loop may be run again
+            self._loop.call_soon(self.complete_responses if self._completed else self._on_completed)
+            raise
+        finally:
+            self._is_completing = False
         self._on_completed()
 
     # internals

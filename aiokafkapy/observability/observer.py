@@ -6,7 +6,7 @@ report their events. Kafka's counterparts are its sensors and ``MetricsReporter`
 Rules:
 
 - An observer's exception ends here: it is logged, rate-limited, and counted. Only KeyboardInterrupt and SystemExit
-  pass.
+  pass, by way of the loop: what the client is in the middle of comes to its end.
 - Methods are ordinary functions, called on the client's event loop in the middle of its work: they must be quick.
 - A method that no observer overrides costs nothing, and without observers a request and a batch pay for one test each;
   there are no events of single records.
@@ -178,6 +178,10 @@ OBSERVER_METHODS: Final = tuple(name for name in vars(Observer) if not name.star
 """The names of the methods that an observer may have."""
 
 
+def _raise(error: BaseException) -> None:
+    raise error
+
+
 class Observers:
     """Tells several observers; each field is the function that tells one event, or None when nobody wants it."""
 
@@ -191,14 +195,20 @@ class Observers:
     throttled: Callable[[Throttled], None] | None
     batch_done: Callable[[BatchDone], None] | None
 
-    def __init__(self, observers: Sequence[object], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        observers: Sequence[object],
+        clock: Callable[[], float],
+        on_end: Callable[[BaseException], None] = _raise,
+    ) -> None:
+        """``on_end`` is told of a KeyboardInterrupt or SystemExit, see ``interrupts``."""
         self._clock = clock
         self._log = RateLimitedLogger(_logger)
         self.failures = 0
         """How many calls of an observer have failed."""
         for name in OBSERVER_METHODS:
             wanted = [hook for each in observers if (hook := _overridden(each, name)) is not None]
-            setattr(self, name, _Telling(name, wanted, self._failed) if wanted else None)
+            setattr(self, name, _Telling(name, wanted, self._failed, on_end) if wanted else None)
 
     # internals
 
@@ -211,14 +221,19 @@ class Observers:
 class _Telling:
     """Calls one method of those observers that have it; contains their errors."""
 
-    __slots__ = ("_hooks", "_name", "_on_error")
+    __slots__ = ("_hooks", "_name", "_on_end", "_on_error")
 
     def __init__(
-        self, name: str, hooks: Sequence[Callable[[Any], object]], on_error: Callable[[str, BaseException], None]
+        self,
+        name: str,
+        hooks: Sequence[Callable[[Any], object]],
+        on_error: Callable[[str, BaseException], None],
+        on_end: Callable[[BaseException], None],
     ) -> None:
         self._name = name
         self._hooks = tuple(hooks)
         self._on_error = on_error
+        self._on_end = on_end
 
     def __call__(self, event: object) -> None:
         for hook in self._hooks:
@@ -227,8 +242,8 @@ class _Telling:
                 if iscoroutine(found):
                     found.close()
                     raise TypeError(f"{self._name} is a coroutine function: an observer's methods are ordinary ones")
-            except (KeyboardInterrupt, SystemExit):
-                raise
+            except (KeyboardInterrupt, SystemExit) as error:
+                self._on_end(error)
             except BaseException as error:  # a CancelledError too: neither a task nor a callback was cancelled
                 self._on_error(f"{_owner(hook)}.{self._name}", error)
 

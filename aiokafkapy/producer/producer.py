@@ -167,6 +167,8 @@ class KafkaProducer(RecordSender[K, V]):
         is_alive = runtime is not None and not runtime.loop.is_closed()
         if runtime is not None and is_alive and runtime.loop is not _get_running_loop():
             raise WrongEventLoopError("close() was called on another event loop than start()")
+        if is_alive:
+            self._take_from_threads()
         self._intake.unbind()
         if life.may_become(ProducerState.CLOSING):
             life.become(ProducerState.CLOSING)
@@ -292,8 +294,8 @@ class KafkaProducer(RecordSender[K, V]):
     ) -> Sequence[RecordMetadata | BaseException]:
         """Send values (or ``ProducerRecord``s) of an iterable of any length and wait for all; outcomes in its order.
 
-        It takes from the iterable only as fast as there is room. Once a record has waited ``max_block_ms`` in vain, those
-        after it do not wait for the same, until it is there. A record that fails does not stop the others: with
+        It takes from the iterable only as fast as there is room; what one record has waited for in vain, for
+        ``max_block_ms``, the next ones do not wait for again. A record that fails does not stop the others: with
         ``return_exceptions`` its error stands in its place, otherwise the first error is raised once all have an
         outcome, with a note of how many failed. Cancelling stops taking; accepted records stay on their way, except for
         those that ``cancel_takes_back`` takes back; ``deliveries`` of the CancelledError has an entry for each record
@@ -388,6 +390,7 @@ class KafkaProducer(RecordSender[K, V]):
         """
         timeout = timeout_of("flush", timeout)
         runtime = self._usable_runtime()
+        self._take_from_threads()
         deadline = math.inf if timeout is None else runtime.loop.time() + max(0.0, timeout)
         started = runtime.now()
         try:
@@ -771,6 +774,10 @@ class KafkaProducer(RecordSender[K, V]):
                 "this producer has no transactions: write transactional_id='a-name-of-this-service' to have them"
             )
         return transactions
+
+    def _take_from_threads(self) -> None:
+        for sender in self._thread_senders:
+            sender.take()
 
     def _new_thread_sender(self) -> ThreadSender:
         from .thread_sender import ThreadSender

@@ -89,9 +89,11 @@ class ThreadSender:
         if not self._is_woken:
             self._is_woken = True
             try:
-                self.loop.call_soon_threadsafe(self._take)
+                self.loop.call_soon_threadsafe(self.take)
             except RuntimeError:
-                raise _loop_has_ended() from None
+                if not sent.running() and not sent.done():  # close() may have taken it before
+                    self._check()
+                    raise _loop_has_ended() from None
         return sent
 
     # internals: on the caller's thread
@@ -104,8 +106,10 @@ class ThreadSender:
 
     # internals: on the loop
 
-    def _take(self) -> None:
-        """Accept the records that have crossed, in order."""
+    def take(self) -> None:
+        """Accept the records that have crossed, in order. Also before a flush or the end, for the thread that has set
+        ``_is_woken`` may not have woken the loop yet.
+        """
         self._is_woken = False
         crossing = self._crossing
         try:
@@ -114,7 +118,7 @@ class ThreadSender:
                 context.run(self._take_one, given, delivery_timeout_ms, overflow, ends_at, sent)
         finally:
             if crossing:  # or a callback of a future has raised SystemExit, which a LoopThread outlives
-                self.loop.call_soon(self._take)
+                self.loop.call_soon(self.take)
 
     def _take_one(
         self, given: GivenRecord, delivery_timeout_ms: object, overflow: object, ends_at: float, sent: _Sent

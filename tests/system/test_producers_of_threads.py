@@ -130,3 +130,33 @@ async def test_threads_share_a_producer_while_others_have_their_own(kafka_broker
         assert told == list(range(records))
         found = [record.value for record in kafka_broker.records(f"own{number}")]
         assert found == [value_of(f"o{number}", place) for place in range(records)]
+
+
+@pytest.mark.parametrize("end", ["flush", "close"])
+async def test_a_threads_record_is_waited_for_though_another_was_to_wake_the_loop(
+    kafka_broker: DevBroker, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """A thread is held before it wakes the loop; the next one finds it being woken."""
+    is_held, goes_on = threading.Event(), threading.Event()
+
+    class HeldLoop:
+        def call_soon_threadsafe(self, callback: Callable[[], object]) -> None:
+            is_held.set()
+            goes_on.wait(30)
+            loop.call_soon_threadsafe(callback)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(loop, name)
+
+    loop = asyncio.get_running_loop()
+    async with KafkaProducer(kafka_broker.bootstrap_servers) as producer:
+        await in_thread(lambda: producer.send_from_thread("t", b"first").result(30))
+        monkeypatch.setattr(producer._thread_senders[0], "loop", HeldLoop())
+        held = asyncio.ensure_future(in_thread(producer.send_from_thread, "t", b"held"))
+        await asyncio.to_thread(is_held.wait, 30)
+        later = await in_thread(producer.send_from_thread, "t", b"later")
+        await getattr(producer, end)()
+        assert later.done()
+        assert later.result().offset == 2
+        goes_on.set()
+        assert (await held).result().offset == 1

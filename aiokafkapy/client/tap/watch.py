@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...observability.interrupts import raise_soon
 from ...observability.observer import (
     ConnectionClosed,
     ConnectionFailed,
@@ -57,7 +58,7 @@ class ClientWatch:
     def of(cls, config: ClientConfig, clock: Callable[[], float]) -> ClientWatch | None:
         """The watch that a configuration and the environment ask for; None when nobody is to be told."""
         tap = WireTap.from_environment()
-        return cls(Observers(config.observers, clock), tap) if config.observers or tap is not None else None
+        return cls(Observers(config.observers, clock, raise_soon), tap) if config.observers or tap is not None else None
 
     # connections
 

@@ -33,6 +33,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
 from ...common import HIDDEN, milliseconds
 from ...observability import describe_error, get_logger, is_secret_name
+from ...observability.interrupts import raise_soon
 from ...protocol.api import PROOF_FIELDS, api_name
 from ...protocol.codec import decode_request, decode_response
 from ..nodes.client_request import Buffer
@@ -187,8 +188,8 @@ class WireTap:
         }
         try:
             self._put(line)
-        except (KeyboardInterrupt, SystemExit):
-            raise
+        except (KeyboardInterrupt, SystemExit) as error:
+            raise_soon(error)
         except BaseException as error:
             self._end(describe_error(error))
 
@@ -202,8 +203,8 @@ class WireTap:
                 self._end("max_bytes is reached")
             else:
                 self._capture.write(packets)
-        except (KeyboardInterrupt, SystemExit):
-            raise
+        except (KeyboardInterrupt, SystemExit) as error:
+            raise_soon(error)
         except BaseException as error:
             self._end(describe_error(error))
 

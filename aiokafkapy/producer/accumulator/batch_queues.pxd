@@ -26,7 +26,7 @@ cdef class BatchQueues:
 
     cdef bint has_batches(self) except -1
     cdef Py_ssize_t count(self) except -1
-    @cython.locals(queue=PartitionQueue)
+    @cython.locals(queue=PartitionQueue, info=TopicInfo)
     cpdef dict by_leader(self, object cluster)
     @cython.locals(info=TopicInfo)
     cpdef TopicInfo topic(self, str topic)
@@ -34,6 +34,7 @@ cdef class BatchQueues:
     @cython.locals(queue=PartitionQueue)
     cpdef PartitionQueue sticky_queue(self, TopicInfo info, object cluster)
     cpdef PartitionQueue switch_partition(self, TopicInfo info, object cluster)
+    cdef bint is_dead_end(self, TopicInfo info, PartitionQueue queue, object cluster) except -1
     cpdef update_node_latency_stats(self, object node_id, double now, bint can_drain)
     cpdef add_open(self, PartitionQueue queue, ProducerBatch batch)
     @cython.locals(queue=PartitionQueue)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ...common import TopicPartition
+from ...common import NO_LEADER, TopicPartition
 from ...errors import GaplessGuaranteeError, IllegalStateError
 from .built_in_partitioner import BuiltInPartitioner
 from .partition_queue import PartitionQueue, TopicInfo, TopicSettings
@@ -114,10 +114,13 @@ class BatchQueues:
         """
         if cluster is not self._view:
             queues = self.with_batches()
-            self._view = cluster
+            self._view = self.cluster = cluster
             self._active = {}
             for queue in queues:
                 queue.update_leader(cluster)
+                info = self._topics[queue.topic_partition[0]]
+                if info.sticky_queue is queue and self.is_dead_end(info, queue, cluster):
+                    info.sticky_queue = None
                 self._active.setdefault(queue.leader, {})[queue] = None
         return self._active
 
@@ -161,6 +164,15 @@ class BatchQueues:
         info.sticky_queue = queue
         info.produced_bytes = 0
         return queue
+
+    def is_dead_end(self, info: TopicInfo, queue: PartitionQueue, cluster: Cluster | None) -> bool:
+        """True when the partition has no leader, or is not there any more, and another one of its topic has one."""
+        if cluster is None:
+            cluster = self.cluster
+        if cluster is None:
+            return False
+        leader = queue.leader if queue.cluster is cluster else queue.leader_in(cluster)
+        return leader == NO_LEADER and len(cluster.available_partitions_for_topic(info.topic)) > 0
 
     def update_node_latency_stats(self, node_id: int, now: float, can_drain: bool) -> None:
         """A node that is ready to be sent something could be sent it, or not."""

@@ -86,7 +86,7 @@ class BuiltInPartitioner:
             return self._next_of_round(everything)
         if self.is_adaptive and len(candidates) > 1:
             self._looked_for -= 1
-            if self._looked_for < 0:
+            if self._looked_for < 0 or candidates is not self._weighed:
                 self._looked_for = len(candidates) // PARTITIONS_PER_LOOK
                 self.update_partition_load_stats(candidates, queue_sizes, is_available)
             if self._cumulative is not None:

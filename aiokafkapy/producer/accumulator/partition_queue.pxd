@@ -23,6 +23,7 @@ cdef class PartitionQueue:
     @cython.locals(batch=ProducerBatch)
     cpdef ProducerBatch pop_first(self)
     cpdef update_leader(self, object cluster)
+    cdef int leader_in(self, object cluster) except? -2
 
 
 @cython.final

@@ -106,13 +106,18 @@ class PartitionQueue:
         if self.cluster is cluster:
             return
         self.cluster = cluster
+        self.leader = self.leader_in(cluster)
+        if self.leader != NO_LEADER:
+            topic = cluster.topic(self.topic_partition[0])
+            assert topic is not None
+            self.leader_epoch = topic.leader_epochs[self.topic_partition[1]]
+
+    def leader_in(self, cluster: Cluster) -> int:
+        """The node id of the leader in this view, NO_LEADER also for one without an address."""
         name, number = self.topic_partition
         topic = cluster.topic(name)
-        self.leader = NO_LEADER if topic is None else topic.leader(number)
-        if self.leader != NO_LEADER and cluster.node_by_id(self.leader) is None:
-            self.leader = NO_LEADER
-        if topic is not None and self.leader != NO_LEADER:
-            self.leader_epoch = topic.leader_epochs[number]
+        leader = NO_LEADER if topic is None else topic.leader(number)
+        return NO_LEADER if leader == NO_LEADER or cluster.node_by_id(leader) is None else leader
 
 
 class TopicInfo:

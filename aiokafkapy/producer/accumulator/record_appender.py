@@ -486,6 +486,10 @@ class RecordAppender:
     ) -> Delivery | None:
         """As ``append``, where the last batch did not take the record: it must grow, or another be opened."""
         self._check_open()
+        if record.partition < 0 and queue.open_batch is None and self._queues.is_dead_end(info, queue, cluster):
+            queue = self._queues.switch_partition(info, cluster)
+            if queue.open_batch is not None:
+                return self._append_record(record, now, cluster)
         if self._queues.gaps and queue.topic_partition in self._queues.gaps:
             raise refused_behind(queue.topic_partition, self._queues.gaps[queue.topic_partition].cause)
         batch = queue.open_batch

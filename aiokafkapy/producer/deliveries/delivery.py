@@ -18,7 +18,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextvars import Context
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -87,12 +87,15 @@ class Delivery:
         return self._result.error(self._index) if self._result.status == FAILED else None
 
     def add_done_callback(self, fn: Callable[[Delivery], object], *, context: Context | None = None) -> None:
-        """Call ``fn(self)`` on the running loop, the producer's, soon, once there is an outcome.
+        """Call ``fn(self)`` on the running loop, the producer's, soon, once there is an outcome; in ``context``, by
+        default a copy of the caller's.
 
         Raises RuntimeError where no event loop runs, and WrongEventLoopError on another loop than the producer's while
         there is no outcome. An exception of ``fn`` goes to the loop's exception handler.
         """
         loop = waiting().running_loop()
+        if context is None:
+            context = copy_context()  # or it would be that of whoever brings the answer
         if self.done():
             call_soon(loop, fn, self, context)
         else:

@@ -15,6 +15,7 @@ from ...client.network_client import NetworkClient
 from ...client.tap.watch import ClientWatch
 from ...client.tap.wire_tap import WireTap
 from ...client.transport.node_traffic import NodeTraffic
+from ...observability.interrupts import raise_soon
 from ...observability.observer import OBSERVER_METHODS, Observers
 from .batch_watch import BatchWatch
 from .topic_metrics import TopicMetrics
@@ -32,7 +33,7 @@ class Observation:
         self.node_traffic = NodeTraffic() if config.metrics_per_node else None
         self.topic_metrics = TopicMetrics(config.metrics_topics_max, clock) if config.metrics_topics_max else None
         ours = [] if self.topic_metrics is None else [self.topic_metrics]
-        self.observers = Observers([*ours, *config.observers], clock)
+        self.observers = Observers([*ours, *config.observers], clock, raise_soon)
         of_clients = [name for name in OBSERVER_METHODS if name != "batch_done"]
         self._has_observers = any(getattr(self.observers, name) is not None for name in of_clients)
         self.batch_watch: BatchWatch | None = None

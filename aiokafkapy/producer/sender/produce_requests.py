@@ -251,8 +251,12 @@ class ProduceRequests:
 
     def _handle_by_partition(self, sent: ProduceRequest, body: ProduceResponse, now: float) -> None:
         """Handle the answers of a response, in any order; some may be errors."""
-        answers = answers_by_partition(body.partitions, {topic_id: topic for topic, topic_id, _ in sent.by_topic()})
-        hints = leader_hints(answers)
+        asked = sent.by_topic()
+        answers = answers_by_partition(body.partitions, {topic_id: topic for topic, topic_id, _ in asked})
+        # Not of a topic that was made anew meanwhile: its leaders' epochs count from 0 again, and would never be newer.
+        cluster = self._metadata.cluster
+        current = {topic for topic, topic_id, _ in asked if topic_id == cluster.topic_id(topic)}
+        hints = {place: hint for place, hint in leader_hints(answers).items() if place.topic in current}
         if hints:
             # Before the batches: a retry then goes to the new leader at once (KIP-951).
             self._metadata.update_partition_leaderships(hints, body.node_endpoints)

@@ -63,6 +63,11 @@ class Setting:
         self.pipeline.write(self.connection, request, 4, self.loop.time(), request.timeout, future)
         return future
 
+    def answer_next(self) -> None:
+        entry = self.in_flight.complete_next(1)
+        assert entry is not None
+        self.pipeline.complete(entry, None, self.loop.time())
+
 
 @pytest.fixture
 async def setting() -> Setting:
@@ -120,15 +125,33 @@ async def test_responses_leave_in_the_order_of_completion_also_from_within_a_cal
 
     setting.write(callback=first)
     setting.write(callback=lambda _: order.append("second"))
-    for _ in range(2):
-        entry = setting.in_flight.complete_next(1)
-        assert entry is not None
-        setting.pipeline.complete(entry, None, setting.loop.time())
+    setting.answer_next()
+    setting.answer_next()
     setting.pipeline.complete_responses()
     assert order == ["first", "second"]
     assert setting.completions == 1
     setting.pipeline.complete_responses()
     assert setting.completions == 1
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+async def test_responses_are_handed_out_after_ctrl_c_in_a_callback(setting: Setting, is_last: bool) -> None:
+    def interrupted(response: ClientResponse) -> None:
+        raise KeyboardInterrupt
+
+    setting.write(callback=interrupted)
+    other = setting.write()
+    setting.answer_next()
+    if not is_last:
+        setting.answer_next()
+    with pytest.raises(KeyboardInterrupt):
+        setting.pipeline.complete_responses()
+    await setting.loop.settle()
+    if is_last:
+        setting.answer_next()
+        setting.pipeline.complete_responses()
+    assert other.done()
+    assert setting.completions == (2 if is_last else 1)
 
 
 async def test_an_aborted_send_completes_in_the_next_turn(setting: Setting) -> None:

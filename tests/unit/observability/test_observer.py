@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 
 import pytest
 
+from aiokafkapy.observability.interrupts import raise_soon
 from aiokafkapy.observability.observer import (
     OBSERVER_METHODS,
     BatchDone,
@@ -122,6 +124,25 @@ def test_only_the_end_of_the_program_passes() -> None:
         assert tell is not None
         with pytest.raises(error):
             tell(THROTTLED)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_the_end_of_the_program_comes_out_of_the_loop(error: type[BaseException]) -> None:
+    """Not out of the middle of the client's work, which would not be taken up again."""
+    recorder, ended = Recorder(), []
+
+    async def program() -> None:
+        tell = Observers([Failing(error()), recorder], time.monotonic, raise_soon).throttled
+        assert tell is not None
+        tell(THROTTLED)
+        ended.append("work")
+        await asyncio.get_running_loop().create_future()
+
+    loop = asyncio.new_event_loop()
+    with contextlib.closing(loop), pytest.raises(error):
+        loop.run_until_complete(program())
+    assert ended == ["work"]
+    assert recorder.events == [THROTTLED]
 
 
 def test_a_coroutine_function_is_refused_and_not_left_unawaited(caplog: pytest.LogCaptureFixture) -> None:

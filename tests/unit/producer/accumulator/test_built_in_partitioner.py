@@ -66,6 +66,13 @@ class TestBuiltInPartitioner:
         with pytest.raises(UnknownTopicOrPartitionError, match="no partitions"):
             BuiltInPartitioner("t").next_partition(cluster_of({"u": [1]}), no_batches)
 
+    def test_partitions_that_are_gone_are_not_chosen_by_weights_of_old_metadata(self) -> None:
+        partitioner = BuiltInPartitioner("t")
+        sizes = of([number % 3 for number in range(200)])
+        partitioner.next_partition(cluster_of({"t": [1] * 200}), sizes)
+        cluster = cluster_of({"t": [1] * 100})
+        assert max(partitioner.next_partition(cluster, sizes) for _ in range(100)) < 100
+
     def test_new_partitions_come_with_the_next_round(self) -> None:
         partitioner = BuiltInPartitioner("t")
         small, large = cluster_of({"t": [1] * 2}), cluster_of({"t": [1] * 4})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from aiokafkapy.producer.records import RecordMetadata
 from aiokafkapy.record.compression import Compression
 
 from ..accumulator_harness import KIB, Harness, Waiters, full_harness, values_of
+from ..sender_fakes import cluster_of
 
 STEPS = [
     "append", "append", "append", "drain", "complete", "fail", "cancel", "retry", "expire", "purge", "overdue", "drop",
@@ -131,6 +133,35 @@ class TestAppend:
         harness = Harness()
         with pytest.raises(IllegalStateError, match="needs a cluster"):
             harness.accumulator.appender.append("t", -1, 1, None, b"x", None, 0.0)
+
+    @pytest.mark.parametrize("is_open", [True, False])
+    @pytest.mark.parametrize("leaders", [[-1, 1, -1, -1], [1]], ids=["leaderless", "recreated with fewer"])
+    def test_sticky_records_leave_a_partition_without_a_leader(self, leaders: list[int], is_open: bool) -> None:
+        for _ in range(20):  # the sticky partition is any
+            harness = Harness({"t": [1] * 4})
+            harness.append_ok(partition=-1)
+            if not is_open:
+                harness.complete(harness.drain()[0])
+            harness.cluster = cluster_of({"t": leaders})
+            harness.ready()
+            for _ in range(10):
+                harness.append_ok(partition=-1)
+            with_leader = {number for number, leader in enumerate(leaders) if leader > 0}
+            found = Counter(
+                batch.topic_partition.partition in with_leader
+                for batch in harness.accumulator.incomplete
+                for _ in range(batch.record_count)
+            )
+            assert found[True] >= 10
+            assert found[False] <= is_open
+
+    def test_sticky_records_stay_where_no_partition_has_a_leader(self) -> None:
+        harness = Harness({"t": [1] * 4})
+        harness.cluster = cluster_of({"t": [-1] * 4})
+        for _ in range(10):
+            harness.append_ok(partition=-1)
+            harness.ready()
+        assert len(harness.accumulator.incomplete) == 1
 
     def test_nothing_is_accepted_once_closed(self) -> None:
         harness = Harness()

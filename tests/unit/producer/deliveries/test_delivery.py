@@ -252,6 +252,22 @@ class TestCallbacks:
         await turns(1)
         assert seen == ["mine"]
 
+    @pytest.mark.parametrize("is_late", [True, False])
+    async def test_they_run_in_a_copy_of_the_callers_context(self, is_late: bool) -> None:
+        """Not in that of the callback that brings the answer."""
+        variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="network's")
+        seen: list[str] = []
+        result, (delivery,) = pending()
+        if is_late:
+            result.succeed(1, -1)
+        token = variable.set("caller's")
+        delivery.add_done_callback(lambda _: seen.append(variable.get()))
+        variable.reset(token)
+        if not is_late:
+            result.succeed(1, -1)
+        await turns(1)
+        assert seen == ["caller's"]
+
     async def test_they_can_be_removed(self) -> None:
         result, (first, second) = pending(2)
         calls: list[Any] = []

@@ -19,7 +19,6 @@ from aiokafkapy.producer.intake.bulk import FIRST_SLICE, LONGEST_SLICE, SLICE_BY
 from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
 from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.intake.record_intake import RecordIntake
-from aiokafkapy.producer.intake.record_sender import admitted
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.producer.records import ProducerRecord, RecordMetadata
 
@@ -185,9 +184,11 @@ async def test_a_call_waits_anew_for_what_was_there_meanwhile() -> None:
 async def test_a_call_waits_once_for_room_that_does_not_come(is_plain: bool) -> None:
     runtime = Runtime(buffer_memory=5000, max_request_size=2000, batch_size=1000)
     runtime.accumulator.mute_partition(TopicPartition("u", 0))
-    filler = [await admitted(runtime.accept("u", b"x" * 900, None, None, 0, None)) for _ in range(5)]
+    append, now, cluster = runtime.accumulator.appender.append, runtime.now(), runtime.metadata.cluster
+    while append("u", 0, 0, None, b"x" * 100, None, now, cluster) is not None:
+        pass  # until there is no room
     seconds, outcomes = await seconds_of_send(runtime, [b"x" * 900] * 30, is_plain=is_plain)
-    assert not filler[0].done()
+    assert outcomes.failed == 30
     assert seconds == pytest.approx(5.0, abs=0.2)
 
 

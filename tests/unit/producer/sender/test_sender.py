@@ -198,6 +198,19 @@ class TestAnswers:
         harness.answer(retry, base_offset=8)
         assert delivery.result().offset == 8
 
+    def test_a_leader_hint_of_a_topic_that_was_made_anew_does_not_count(self) -> None:
+        harness = SenderHarness()
+        old, new = (TopicMetadata("t", [PartitionInfo("t", 0, 1, 1)], bytes(15) + number) for number in (b"5", b"6"))
+        harness.metadata.cluster = Cluster(NODES, {"t": old})
+        harness.append()
+        request = harness.send()
+        harness.metadata.cluster = Cluster(NODES, {"t": new})
+        answer = answer_of(T0, 6, current_leader=(2, 5))
+        harness.respond(request, ProduceResponse(1, 0, [answer], (Node(2, "two", 9092),)))
+        found = harness.metadata.cluster.partition(T0)
+        assert found is not None
+        assert found.leader == 1
+
     def test_metrics_are_kept(self) -> None:
         harness = SenderHarness()
         harness.append(b"x" * 50)
