@@ -295,6 +295,7 @@ class SpoolReplay:
         """See to the outcomes; False when some are to be sent again."""
         done: list[SpooledRecord] = []
         again: list[Exception] = []
+        apart: list[Exception] = []
         for record, outcome, is_refused in sending:
             error = outcome.exception() if isinstance(outcome, Delivery) else outcome
             if error is None:
@@ -304,17 +305,19 @@ class SpoolReplay:
             ):
                 if isinstance(outcome, Delivery) and _was_not_alone(outcome) and may_be_of_another(error):
                     self._suspected.add(record.sequence)
+                    apart.append(error)
                 else:
                     self._refused.append((record, error))
             else:
                 again.append(error if isinstance(error, Exception) else RuntimeError(str(error)))
-                self._spool.repeated += bool(getattr(error, "outcome_unknown", False))
+        may_be_written = sum(bool(getattr(error, "outcome_unknown", False)) for error in (*again, *apart))
+        self._spool.repeated += may_be_written
         self._replayed += len(done)
         self._spool.replayed += len(done)
         self._forget(done)
+        if may_be_written or (done and (again or apart)):
+            self._keep_partitions(sending)
         if again:
-            if done or any(getattr(error, "outcome_unknown", False) for error in again):
-                self._keep_partitions(sending)
             self._retry_later(len(again), again[0])
         else:
             self._failures = 0

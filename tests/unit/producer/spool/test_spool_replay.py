@@ -20,6 +20,7 @@ from aiokafkapy.errors import (
     NotLeaderOrFollowerError,
     ProducerClosedError,
     TopicAuthorizationFailedError,
+    UnknownServerError,
 )
 from aiokafkapy.producer.accumulator.incomplete_batches import Flush
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
@@ -391,6 +392,38 @@ async def test_retried_records_go_to_the_same_partitions_where_others_may_be_wri
     again = [] if first is None else [[b"0", b"2"]]
     assert runtime.sent == [[b"0", b"2"], [b"1", b"3"], *again, [b"1", b"3"]]
     assert runtime.partitioner.asked == 4
+
+
+@pytest.mark.parametrize("is_unknown", [False, True])
+async def test_the_records_of_a_refused_batch_keep_their_partitions_and_are_told_where_they_may_be_written(
+    new: Callable[..., Runtime], is_unknown: bool
+) -> None:
+    """They are sent again one by one; a broker may have written the batch before it refused its repetition."""
+
+    class OnceAround:
+        asked = 0
+
+        def partition(self, *_: Any) -> int:
+            self.asked += 1
+            return self.asked % 2 if self.asked <= 4 else 0
+
+    runtime = new()
+    runtime.partitioner = OnceAround()
+    await runtime.begin()
+    runtime.learn(t=2)
+    await runtime.spool_values(*numbers(4))
+    partitions: list[int] = []
+
+    def outcome(batch: ProducerBatch) -> KafkaError | None:
+        partitions.append(batch.topic_partition.partition)
+        return UnknownServerError("no", outcome_unknown=is_unknown) if len(partitions) == 2 else None
+
+    runtime.outcome = outcome
+    await runtime.drain()
+    assert runtime.sent == [[b"0", b"2"], [b"1", b"3"], [b"1"], [b"3"]]
+    assert partitions == [1, 0, 0, 0]
+    assert runtime.partitioner.asked == 4
+    assert runtime.spool.repeated == 2 * is_unknown
 
 
 async def test_the_next_process_knows_the_partitions_too(new: Callable[..., Runtime]) -> None:
