@@ -265,7 +265,12 @@ class ProducerRuntime:
     async def flush(self, deadline: float) -> None:
         """Wait until every record sent before this call has its outcome; raises FlushTimeoutError at ``deadline``."""
         waiting = self.admission.snapshot()
-        await self.admitted(waiting, deadline)
+        if waiting:
+            hurry = self.accumulator.hurry()  # what is accepted waits neither for linger nor for these
+            try:
+                await self.admitted(waiting, deadline)
+            finally:
+                hurry.end()
         flush, settled = self.begin_flush()
         try:
             if not flush.is_settled:

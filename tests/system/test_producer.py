@@ -7,6 +7,7 @@ it waits for a condition, or for an outcome.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
@@ -317,6 +318,27 @@ class TestTime:
         await producer.close()
         assert last.done()
         assert time.perf_counter() - started < 30
+
+    @pytest.mark.parametrize("options", [{"linger_ms": 60_000}, {"manual_flush": True}])
+    @pytest.mark.parametrize("ends", ["flush", "close"])
+    async def test_records_do_not_wait_for_one_that_is_not_accepted(
+        self, broker: DevBroker, options: dict[str, Any], ends: str
+    ) -> None:
+        """One misspelt topic must not cost the records of all others when a service ends."""
+        broker.create_topic("t", partitions=1)
+        producer = KafkaProducer(broker.bootstrap_servers, **options)
+        await producer.start()
+        await producer.partitions_for("t")
+        good = [producer.send_nowait("t", b"x") for _ in range(10)]
+        broker.controls.fail_next(ApiKey.METADATA, errors.UnknownTopicOrPartitionError, times=1_000)
+        waits = asyncio.create_task(producer.send("misspelt", b"y"))
+        await asyncio.sleep(0)
+        with contextlib.suppress(errors.FlushTimeoutError):
+            await (producer.flush(timeout=1) if ends == "flush" else producer.close(timeout=1))
+        assert [delivery.exception() for delivery in good] == [None] * 10
+        await producer.close(timeout=0)
+        await asyncio.wait([waits])
+        assert isinstance(waits.exception(), errors.KafkaError)
 
     async def test_flush_reports_its_timeout_and_the_records_go_on(self, broker: DevBroker) -> None:
         async with KafkaProducer(broker.bootstrap_servers) as producer:
