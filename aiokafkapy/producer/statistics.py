@@ -127,8 +127,8 @@ class ProducerHealth:
     """Whether the producer can do its work; cheap enough for a readiness probe."""
 
     is_healthy: bool
-    """Started, the Sender lives, brokers can be reached, no record waits longer than ``request_timeout_ms``, and there
-    is no ``fatal_error``.
+    """Started, the Sender lives, brokers can be reached, no record waits longer than ``request_timeout_ms``, the disk
+    gives the spool's records, and there is no ``fatal_error``.
     """
     state: str
     """``new``, ``starting``, ``running``, ``closing``, ``closed``, ``crashed`` or ``forked``."""
@@ -141,7 +141,9 @@ class ProducerHealth:
     buffered_fraction: float = 0.0
     """How full ``buffer_memory``, or ``buffer_records``, is, 0 to 1."""
     last_error: str | None = None
-    """The last error of metadata, the producer id, or a batch, when it has not been followed by a success."""
+    """The last error of metadata, the producer id, the spool's disk, or a batch, when it has not been followed by a
+    success.
+    """
     is_spooling: bool = False
     """Records are in the spool, and newer ones of their topics go there too."""
     brokers: tuple[BrokerHealth, ...] = ()
@@ -283,9 +285,11 @@ def health_of(state: ProducerState, runtime: ProducerRuntime | None) -> Producer
     statuses = () if runtime.circuits is None else runtime.circuits.statuses(now)
     circuits = tuple(status for status in statuses if status.state != "closed")
     fatal_error = None if runtime.transaction is None else runtime.transaction.fatal_error
+    spooling = runtime.spooling
+    has_failed = fatal_error is not None or (spooling is not None and spooling.error is not None)
     is_on_time = oldest < runtime.config.request_timeout_ms / 1000 and all(one.topic is not None for one in circuits)
     return ProducerHealth(
-        is_healthy=is_running and (connected > 0 or is_quiet) and is_on_time and fatal_error is None,
+        is_healthy=is_running and (connected > 0 or is_quiet) and is_on_time and not has_failed,
         state=state.value,
         connected_brokers=connected,
         known_brokers=0 if runtime.metadata.cluster.is_bootstrap else len(nodes),
@@ -293,7 +297,7 @@ def health_of(state: ProducerState, runtime: ProducerRuntime | None) -> Producer
         oldest_record_age=oldest,
         buffered_fraction=_buffered_fraction(runtime),
         last_error=_last_error(runtime),
-        is_spooling=runtime.spooling is not None and runtime.spooling.statistics().spool_records > 0,
+        is_spooling=spooling is not None and spooling.statistics().spool_records > 0,
         brokers=_brokers(runtime, now),
         open_circuits=circuits,
         fatal_error=None if fatal_error is None else str(fatal_error),
@@ -337,6 +341,7 @@ def _last_error(runtime: ProducerRuntime) -> str | None:
         None if runtime.transaction is None else runtime.transaction.fatal_error,
         manager.last_error if manager is not None else None,
         runtime.metadata.last_failure,
+        None if runtime.spooling is None else runtime.spooling.error,
         *runtime.sender.in_flight_batches.last_errors.values(),
     ]
     if runtime.circuits is not None:

@@ -38,7 +38,7 @@ class SpoolingScenario(Scenario):
 
     def stand_ins(self) -> Sequence[tuple[str, Any]]:
         return (
-            ("aiokafkapy.producer.spool.spool_files.write_at", self._disk.write_at),
+            ("aiokafkapy.producer.spool.spool_segment.write_at", self._disk.write_at),
             ("os.fsync", lambda _: None),  # the machine does not die here, only processes do
         )
 

@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 from aiokafkapy import KafkaProducer
-from aiokafkapy.producer.spool import spool_files
+from aiokafkapy.producer.spool import spool_segment
 
 SENDERS = 8
 KEYS = 3
@@ -23,7 +23,7 @@ KEYS = 3
 
 def tear(at: int) -> None:
     """Be killed in the middle of a write."""
-    real, writes = spool_files.write_at, itertools.count(1)
+    real, writes = spool_segment.write_at, itertools.count(1)
 
     def torn(descriptor: int, data: Any, position: int) -> int:
         if next(writes) == at:
@@ -31,7 +31,7 @@ def tear(at: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return real(descriptor, data, position)
 
-    module: Any = spool_files
+    module: Any = spool_segment
     module.write_at = torn
 
 

@@ -26,7 +26,7 @@ from aiokafkapy.errors import (
     SpoolError,
 )
 from aiokafkapy.producer.intake.pending_record import PendingRecord
-from aiokafkapy.producer.spool import spool_files
+from aiokafkapy.producer.spool import spool_segment
 from aiokafkapy.producer.spool.spooling_admission import SpoolingAdmission
 from aiokafkapy.protocol.api import ApiKey
 
@@ -446,7 +446,7 @@ async def test_a_full_disk_fails_the_records_it_refuses_and_the_producer_goes_on
         def full(*_: Any) -> int:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        monkeypatch.setattr(spool_files, "write_at", full)
+        monkeypatch.setattr(spool_segment, "write_at", full)
         with pytest.raises(SpoolError, match="No space left on device") as caught:
             await producer.send("orders", b"refused")
         assert not caught.value.outcome_unknown

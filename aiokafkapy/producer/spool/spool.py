@@ -40,7 +40,8 @@ from ..deliveries.outcome_teller import OutcomeTeller
 from ..deliveries.produce_request_result import ProduceRequestResult
 from ..records import RecordMetadata
 from .format import FRAME_OVERHEAD, Mark, SpooledRecord, encode_record
-from .spool_files import SYNC_INTERVAL, Recovered, SetAside, SpoolFiles, TornWriteError
+from .spool_files import SYNC_INTERVAL, Recovered, SpoolFiles, TornWriteError
+from .spool_segment import SetAside
 
 if TYPE_CHECKING:
     from ..config import ProducerConfig
@@ -244,12 +245,11 @@ class Spool:
 
     async def read(self, max_bytes: int, max_records: int) -> list[SpooledRecord]:
         """The next records on disk, in order. Raises OSError."""
-        is_quiet = not self._groups
+        written = self.topics - _count(self._on_their_way())
         records, set_aside = await self._run(partial(self._files.read, max_bytes, max_records))
         self._tell_damage(set_aside)
-        if not records and is_quiet:
-            # A record that was counted is damaged since.
-            self._forget(self.topics - _count(self._on_their_way()))
+        if not records:
+            self._forget(written)  # they are damaged since they were counted, or gone
         return records
 
     async def mark(self, mark: Mark) -> None:
@@ -433,7 +433,7 @@ class Spool:
                 file=str(one.file),
                 position=one.position,
                 bytes=one.size,
-                kept_in=str(one.kept_in),
+                kept_in=None if one.kept_in is None else str(one.kept_in),
             )
 
 

@@ -1,8 +1,8 @@
 """``SpoolFiles``: the folder of a spool. Everything here blocks, and runs on the spool's own thread.
 
-Owns the files: segments ``<first sequence>.spool``, the mark ``sent.json`` and the one before it, ``refused.jsonl``
-with the records that brokers refused, and ``.lock``. It knows no event loop and no producer. Kafka's counterparts are
-``LogSegment`` and ``FileLock``.
+Owns the files: the segments, the mark ``sent.json`` and the one before it, ``refused.jsonl`` with the records that
+brokers refused, and ``.lock``. It knows no event loop and no producer. Kafka's counterparts are ``Log`` and
+``FileLock``.
 
 Rules:
 
@@ -11,11 +11,14 @@ Rules:
 - Recovery believes a record that has its checksum. Bytes that do not have it are copied into a file beside the segment
   before anything else is done, whether a write was cut short, which is only ever at the end of the last segment, or the
   disk has damaged them. Nothing is overwritten. Where there is no room for the copy the segment itself is kept.
-- A segment is removed when all in it is dealt with, and the mark says so.
+- A segment of which nothing can be read, or that is gone, is named and set aside, and the next one is read.
+- A segment is removed when all in it is dealt with, and the mark says so. One that somebody else removes is read on for
+  as long as it is open, and no more is written to it.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections import Counter
@@ -25,14 +28,15 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from ...errors import SpoolError
-from .format import HEADER_SIZE, Damage, Mark, SpooledRecord, decode_mark, encode_mark, header, salt_of, scan
+from .format import HEADER_SIZE, Damage, Mark, SpooledRecord, decode_mark, encode_mark, header, scan
+from .spool_segment import SetAside, SpoolSegment, keep_beside, write_all
 
 try:
     import fcntl
 except ImportError:  # Windows, where nothing keeps two processes apart
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["SYNC_INTERVAL", "FsyncPolicy", "Recovered", "SetAside", "SpoolFiles", "TornWriteError"]
+__all__ = ["SYNC_INTERVAL", "FsyncPolicy", "Recovered", "SpoolFiles", "TornWriteError"]
 
 FsyncPolicy = Literal["always", "every_second", "never"]
 
@@ -43,7 +47,8 @@ LARGEST_SEGMENT: Final = 16 * 1024 * 1024
 SMALLEST_SEGMENT: Final = 64 * 1024
 SEGMENTS: Final = 8
 """A full spool has at least about so many, so that room comes back long before all of it is sent."""
-
+MOST_READ_ERRORS: Final = 10
+"""In a row, of one segment: then it is given up."""
 
 MARK: Final = "sent.json"
 MARK_BEFORE: Final = "sent.before.json"
@@ -52,15 +57,6 @@ MARK_BEFORE: Final = "sent.before.json"
 
 class TornWriteError(OSError):
     """A write failed, and so did cutting it off again: nobody knows how much of it is found at the next start."""
-
-
-class SetAside(NamedTuple):
-    """Bytes that are no record, and the file that has them."""
-
-    file: Path
-    position: int
-    size: int
-    kept_in: Path
 
 
 class Recovered(NamedTuple):
@@ -76,34 +72,6 @@ class Recovered(NamedTuple):
     set_aside: list[SetAside]
 
 
-class _Segment:
-    __slots__ = ("damaged", "first", "has_only_copy", "last", "path", "size")
-
-    def __init__(self, path: Path, first: int) -> None:
-        self.path = path
-        self.first = first
-        self.last = first - 1
-        self.size = 0
-        self.damaged: set[int] = set()
-        self.has_only_copy = False  # of damaged bytes, for which the disk had no room
-
-    def set_aside(self, position: int, torn: bytes) -> list[SetAside]:
-        """Keep damaged bytes beside it, once; without room for that they stay here."""
-        if position in self.damaged:
-            return []
-        self.damaged.add(position)
-        found = _set_aside(self.path, position, torn)
-        self.has_only_copy |= any(one.kept_in == self.path for one in found)
-        return found
-
-    def remove(self) -> None:
-        """All in it is dealt with."""
-        if self.has_only_copy:
-            self.path.replace(self.path.with_name(f"{self.path.name}.damaged"))
-        else:
-            self.path.unlink(missing_ok=True)
-
-
 class SpoolFiles:
     """One folder, for one process."""
 
@@ -116,19 +84,19 @@ class SpoolFiles:
         self._fsync = fsync
         self._clock = clock
         self._lock = -1
-        self._segments: list[_Segment] = []
+        self._segments: list[SpoolSegment] = []
         self._mark = Mark()
         self._delivered: frozenset[int] = frozenset()
-        # The segment that is written to
-        self._descriptor = -1
+        self._writing: SpoolSegment | None = None
         self._synced_at = 0.0
         self._is_dirty = False
         # The segment that is read, and its records that were not taken yet
-        self._reading: _Segment | None = None
-        self._read_from = self._read_to = 0
+        self._reading: SpoolSegment | None = None
+        self._read_from = self._read_to = self._read_errors = 0
         self._read_last = -1
         self._read_data = b""
         self._frames: Iterator[SpooledRecord | Damage] = iter(())
+        self._set_aside: list[SetAside] = []  # and not told yet
 
     # life
 
@@ -156,12 +124,12 @@ class SpoolFiles:
             with suppress(OSError):
                 self.sync()
         finally:
-            self._close_segment()
+            self._close_segments()
             self.release()
 
     def __del__(self) -> None:
         """For a loop that ended without its producer's close()."""
-        self._close_segment()
+        self._close_segments()
         self.release()
 
     def release(self) -> None:
@@ -183,11 +151,13 @@ class SpoolFiles:
         Raises OSError; then none of them is there.
         """
         data = b"".join(frames)
-        segment = self._segments[-1] if self._descriptor >= 0 else None
+        segment = self._writing
+        if segment is not None and not segment.path.exists():
+            segment = self._writing = None  # somebody removed it: no more records are to be lost with it
         if segment is None or (segment.size > HEADER_SIZE and segment.size + len(data) > self._segment_size):
             segment = self._new_segment(first)
         try:
-            _write_all(self._descriptor, data, segment.size)
+            write_all(segment.descriptor, data, segment.size)
             self._is_dirty = True
             if self._fsync == "always" or (
                 self._fsync == "every_second" and self._clock() - self._synced_at >= SYNC_INTERVAL
@@ -196,19 +166,23 @@ class SpoolFiles:
         except OSError as error:
             # The file is not written to again: a later fsync does not tell of data that a failed one has lost.
             try:
-                os.ftruncate(self._descriptor, segment.size)
+                os.ftruncate(segment.descriptor, segment.size)
             except OSError:
                 raise TornWriteError(*error.args) from error
             finally:
                 self._close_segment()
+            if segment.size == HEADER_SIZE:  # each one is a block of a disk that may be full
+                self._segments.remove(segment)
+                with suppress(OSError):
+                    segment.remove()
             raise
         segment.size += len(data)
         segment.last = last
 
     def sync(self) -> None:
         """All that was written is on disk when this returns, unless the policy is never."""
-        if self._is_dirty and self._descriptor >= 0 and self._fsync != "never":
-            os.fsync(self._descriptor)
+        if self._is_dirty and self._writing is not None and self._fsync != "never":
+            os.fsync(self._writing.descriptor)
             self._synced_at = self._clock()
         self._is_dirty = False
 
@@ -217,7 +191,7 @@ class SpoolFiles:
     def read(self, max_bytes: int, max_records: int) -> tuple[list[SpooledRecord], list[SetAside]]:
         """The next records that are not dealt with, in order, at least one if there is any, and the damaged bytes."""
         found: list[SpooledRecord] = []
-        set_aside: list[SetAside] = []
+        set_aside, self._set_aside = self._set_aside, []
         size = 0
         while len(found) < max_records and size < max_bytes:
             item = next(self._frames, None)
@@ -225,8 +199,13 @@ class SpoolFiles:
                 self._read_data = b""
                 try:
                     has_more = self._load_more()
-                except OSError:
-                    if not (found or set_aside):
+                except OSError as error:
+                    self._read_errors += 1
+                    if isinstance(error, FileNotFoundError) or self._read_errors >= MOST_READ_ERRORS:
+                        set_aside.append(self._give_up())
+                        continue
+                    if not found:
+                        self._set_aside = set_aside
                         raise
                     has_more = False  # it is tried again next time; these are not given again
                 if not has_more:
@@ -250,8 +229,8 @@ class SpoolFiles:
         freed = 0
         while self._segments and self._segments[0].last < mark.next:
             segment = self._segments.pop(0)
-            if not self._segments:
-                self._close_segment()
+            if segment is self._writing:
+                self._writing = None
             if segment is self._reading:
                 self._reading, self._frames = None, iter(())
             segment.remove()
@@ -265,6 +244,7 @@ class SpoolFiles:
 
     def refuse(self, lines: Sequence[bytes]) -> Path:
         """Add to the refused records; they are on disk when this returns. Raises OSError; then none is there."""
+        self._require_folder()
         path = self.folder / "refused.jsonl"
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -273,7 +253,7 @@ class SpoolFiles:
             if end and os.lseek(descriptor, -1, os.SEEK_END) >= 0 and os.read(descriptor, 1) != b"\n":
                 data = b"\n" + data  # a crash has torn the last line
             try:
-                _write_all(descriptor, data, end)
+                write_all(descriptor, data, end)
                 os.fsync(descriptor)
                 if not end:
                     _sync_folder(self.folder)  # the file's name too
@@ -294,10 +274,18 @@ class SpoolFiles:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            self.release()
             raise SpoolError(
                 f"spool_dir={str(self.folder)!r} is in use by another producer: each one, and each worker process, "
                 "needs a folder of its own"
             ) from None
+
+    def _require_folder(self) -> None:
+        """Make it anew if somebody removed it, and with it the lock."""
+        if self._lock < 0 or not self.folder.exists():
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.release()
+            self._acquire()
 
     def _recover(self) -> Recovered:
         set_aside: list[SetAside] = []
@@ -307,31 +295,51 @@ class SpoolFiles:
         delivered = self._delivered = frozenset(mark.delivered)
         last, maybe_sent = -1, 0
         for path in sorted(self.folder.glob("*.spool")):
-            data = path.read_bytes()
-            try:
-                salt = salt_of(data)
-            except ValueError as error:
-                raise SpoolError(
-                    f"{path} is no file of a spool that this version reads: {error}; move it away"
-                ) from None
-            segment = _Segment(path, last + 1)
-            for item in scan(data, salt, after=last) if salt is not None else ():
-                if isinstance(item, Damage):
-                    set_aside += segment.set_aside(item.position, data[item.position : item.end])
-                    continue
+            segment = SpoolSegment(path, last + 1)
+            for item in self._recovered(segment, set_aside):
                 last = segment.last = item.sequence
                 if last >= mark.next and last not in delivered:
                     topics[item.topic] += 1
                     maybe_sent += is_mark_damaged or last < mark.sent_to
             if segment.last < max(segment.first, mark.next):
                 segment.remove()  # nothing in it is left to be sent
-                continue
-            segment.size = len(data)
-            self._segments.append(segment)
+            else:
+                self._segments.append(segment)
         next_sequence = max(last + 1, mark.next, mark.sent_to)
         if is_mark_damaged:  # it may have had any of them
             mark = self._mark = mark._replace(sent_to=next_sequence)
         return Recovered(mark, next_sequence, topics.total(), self.size, topics, maybe_sent, set_aside)
+
+    def _recovered(self, segment: SpoolSegment, set_aside: list[SetAside]) -> Iterator[SpooledRecord]:
+        """Its records; what else is in it is set aside. Raises SpoolError for a file that is not ours."""
+        segment.size = segment.path.stat().st_size
+        try:
+            data = segment.read(0)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            set_aside.append(segment.give_up())
+            return
+        problem = segment.recognize(data)
+        damages: list[Damage] = []
+        has_records = False
+        for item in scan(data, segment.salt, after=segment.last) if len(data) > HEADER_SIZE else ():
+            if isinstance(item, Damage):
+                damages.append(item)
+            else:
+                has_records = True
+                yield item
+        if problem is not None and not has_records:
+            if segment.is_of_others(data):
+                raise SpoolError(
+                    f"{segment.path} is no file of a spool that this version reads: {problem}; move it away"
+                )
+            set_aside.append(segment.give_up())
+            return
+        if problem is not None:
+            damages.insert(0, Damage(0, HEADER_SIZE))
+        for damage in damages:
+            set_aside += segment.set_aside(damage.position, data[damage.position : damage.end])
 
     def _read_mark(self, set_aside: list[SetAside]) -> tuple[Mark, bool]:
         """The mark, and whether it was damaged: then it is the one before it, or none, and records are sent again."""
@@ -346,7 +354,7 @@ class SpoolFiles:
                 return decode_mark(data), is_damaged
             except (ValueError, KeyError, TypeError):
                 is_damaged = True
-                set_aside += _set_aside(path, 0, data)
+                set_aside += keep_beside(path, 0, data)
         return Mark(), is_damaged
 
     def _write_mark(self, mark: Mark) -> None:
@@ -354,7 +362,7 @@ class SpoolFiles:
         temporary = path.with_suffix(".tmp")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            _write_all(descriptor, encode_mark(mark), 0)
+            write_all(descriptor, encode_mark(mark), 0)
             if self._fsync == "always":
                 os.fsync(descriptor)
         finally:
@@ -369,29 +377,34 @@ class SpoolFiles:
         assert segment is not None
         return segment.set_aside(damage.position + self._read_from, self._read_data[damage.position : damage.end])
 
-    def _new_segment(self, first: int) -> _Segment:
+    def _new_segment(self, first: int) -> SpoolSegment:
         self.sync()
         self._close_segment()
-        path = self.folder / f"{first:020}.spool"
+        self._require_folder()
+        path = self.folder / f"{first:020}-{self.salt.hex()}.spool"
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            _write_all(descriptor, header(self.salt), 0)
+            write_all(descriptor, header(self.salt), 0)
             if self._fsync != "never":
                 _sync_folder(self.folder)
         except OSError:
             os.close(descriptor)
             path.unlink(missing_ok=True)
             raise
-        self._descriptor = descriptor
-        segment = _Segment(path, first)
+        segment = self._writing = SpoolSegment(path, first, self.salt, descriptor)
         segment.size = HEADER_SIZE
         self._segments.append(segment)
         return segment
 
     def _close_segment(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        segment, self._writing = self._writing, None
+        if segment is not None:
+            segment.close()
+
+    def _close_segments(self) -> None:
+        self._writing = None
+        for segment in self._segments:
+            segment.close()
 
     def _load_more(self) -> bool:
         """Go on reading where there is more; False at the end."""
@@ -404,53 +417,20 @@ class SpoolFiles:
             self._read_to = 0
         if self._read_to >= segment.size:
             return False
-        with segment.path.open("rb") as file:
-            salt = salt_of(file.read(HEADER_SIZE)) or b""
-            self._read_from = max(self._read_to, HEADER_SIZE)
-            file.seek(self._read_from)
-            data = file.read(segment.size - self._read_from)
-        self._read_data = data
-        self._frames = scan(data, salt, 0, self._read_last)
-        self._read_to = segment.size
+        start = max(self._read_to, HEADER_SIZE)
+        self._read_data = segment.read(start)
+        self._read_from, self._read_to, self._read_errors = start, segment.size, 0
+        self._frames = scan(self._read_data, segment.salt, 0, self._read_last)
         return True
 
-
-def _set_aside(path: Path, position: int, torn: bytes) -> list[SetAside]:
-    """Copy the bytes that are no record into a file of their own, unless an earlier start did. On a disk that has no
-    room for it they are where they were.
-    """
-    kept_in = path.with_name(f"{path.name}.damaged-{position}")
-    number = 1
-    while kept_in.exists():
-        if kept_in.read_bytes() == torn:
-            return []
-        number += 1
-        kept_in = path.with_name(f"{path.name}.damaged-{position}-{number}")
-    try:
-        descriptor = os.open(kept_in, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            _write_all(descriptor, torn, 0)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError:
-        with suppress(OSError):
-            kept_in.unlink(missing_ok=True)  # a part of them
-        kept_in = path
-    return [SetAside(path, position, len(torn), kept_in)]
-
-
-def write_at(descriptor: int, data: bytes | memoryview, position: int) -> int:
-    """Write some of the bytes; returns how many. ``pwrite``, which Windows has not."""
-    os.lseek(descriptor, position, os.SEEK_SET)
-    return os.write(descriptor, data)
-
-
-def _write_all(descriptor: int, data: bytes, position: int) -> None:
-    view = memoryview(data)
-    while view:
-        written = write_at(descriptor, view, position)
-        view, position = view[written:], position + written
+    def _give_up(self) -> SetAside:
+        """Of the segment that cannot be read: go on with the next."""
+        segment = self._reading
+        assert segment is not None
+        self._read_to, self._read_errors = segment.size, 0
+        if segment is self._writing:
+            self._writing = None
+        return segment.give_up()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -96,6 +96,7 @@ class SpoolReplay:
         # Topics of which all records are refused, and why, as long as records of them are here
         self._gone: dict[str, Exception] = {}
         self._replayed = 0
+        self.error: str | None = None  # why nothing is sent, where it is no broker's fault
         self.is_ending = False
         self.is_sending = False  # records are in batches, and their outcomes are not written down
 
@@ -142,8 +143,11 @@ class SpoolReplay:
             except ProducerClosedError:
                 return
             except Exception as error:  # of the disk, for example: nothing that is in the spool is given up for it
+                self.error = f"the spool cannot go on: {describe_error(error)}"
                 self._retry_later(len(self._pending), error)
                 await self._back_off()
+            else:
+                self.error = None
 
     async def _send_window(self) -> bool:
         """Send the next window and see to its outcomes. False when something is to be tried again, but later."""

@@ -95,6 +95,11 @@ class Spooling:
         spool = self._spool
         return SpoolStatistics(spool.spooled, spool.records, spool.size, spool.replayed, spool.repeated, spool.refused)
 
+    @property
+    def error(self) -> str | None:
+        """Why the spool's records are not sent, where it is the disk."""
+        return self._replay.error
+
     def has(self, topic: str) -> bool:
         """True while the topic has records in the spool: newer ones go there, too."""
         return self._spool.has(topic)

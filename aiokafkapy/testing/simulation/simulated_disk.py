@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from aiokafkapy.producer.spool import spool_files
+from aiokafkapy.producer.spool import spool_segment
 
 __all__ = ["SimulatedDisk"]
 
@@ -32,7 +32,7 @@ class SimulatedDisk:
         self._chance = chance
         self._root: Path | None = None
         self._folders = 0
-        self._write_at = spool_files.write_at
+        self._write_at = spool_segment.write_at
         self._deaths: dict[Path, tuple[int, Callable[[Path], object]]] = {}
 
     def new_folder(self) -> Path:
@@ -70,7 +70,7 @@ class SimulatedDisk:
     # in place of the product's calls
 
     def write_at(self, descriptor: int, data: bytes | memoryview, position: int) -> int:
-        """Stands for ``spool_files.write_at``."""
+        """Stands for ``spool_segment.write_at``."""
         part = self._chance.randint(1, len(data)) if self._chance.random() < 0.2 else len(data)
         if self.is_full:
             if part < len(data):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -192,6 +193,18 @@ async def test_old_records_and_errors_show(runtime: ProducerRuntime) -> None:
     assert 0 < health.buffered_fraction < 1
     runtime.crash = SenderCrashedError("died")
     assert health_of(ProducerState.CRASHED, runtime).last_error == "died"
+
+
+async def test_a_producer_whose_spool_cannot_be_read_is_not_healthy(tmp_path: Path) -> None:
+    config = ProducerConfig(bootstrap_servers="127.0.0.1:1", spool_dir=str(tmp_path))
+    runtime = ProducerRuntime(config, DefaultPartitioner(), asyncio.get_running_loop())
+    runtime.metadata.need_full_update = False
+    assert runtime.spooling is not None
+    assert health_of(ProducerState.RUNNING, runtime).is_healthy
+    runtime.spooling._replay.error = "i/o error"
+    health = health_of(ProducerState.RUNNING, runtime)
+    assert (health.is_healthy, health.last_error) == (False, "i/o error")
+    await runtime.close(0.0)
 
 
 async def test_a_producer_that_was_fenced_is_not_healthy() -> None:

@@ -206,7 +206,11 @@ async def test_a_disk_that_does_not_answer_keeps_no_close(tmp_path: Path, monkey
     await spool.close(None)
 
 
-async def test_records_that_are_gone_from_the_disk_hold_nobody_up(spool: Spool) -> None:
+@pytest.mark.parametrize("is_busy", [False, True])
+async def test_records_that_are_gone_from_the_disk_hold_nobody_up(
+    spool: Spool, is_busy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where there is always a write under way."""
     free: list[str] = []
     spool.on_free = free.append
     spool.offer(record(), "why")
@@ -214,9 +218,30 @@ async def test_records_that_are_gone_from_the_disk_hold_nobody_up(spool: Spool) 
     (path,) = spool.folder.glob("*.spool")
     data = path.read_bytes()
     path.write_bytes(data[:-1] + b"?")
+    if is_busy:
+
+        def full(*_: Any) -> None:
+            raise OSError("disk full")
+
+        monkeypatch.setattr(SpoolFiles, "append", full)
+        spool.offer(record(topic="u"), "why")
+        await asyncio.sleep(0)
     assert await spool.read(10_000, 10) == []
     assert await spool.read(10_000, 10) == []
-    assert free == ["t"]
+    assert "t" in free
+    assert not spool.has("t")
+
+
+async def test_a_file_that_somebody_removed_is_told(spool: Spool, caplog: pytest.LogCaptureFixture) -> None:
+    spool.offer(record(), "why")
+    await spool.written()
+    spool._files._close_segment()
+    (path,) = spool.folder.glob("*.spool")
+    path.unlink()
+    assert await spool.read(10_000, 10) == []
+    assert not spool.has("t")
+    assert f"producer.spool_damaged file={path}" in caplog.text
+    assert "kept_in=None" in caplog.text
 
 
 async def test_an_unopened_spool_takes_nothing(tmp_path: Path) -> None:

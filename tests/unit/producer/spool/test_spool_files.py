@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ from typing import Any
 import pytest
 
 from aiokafkapy.errors import SpoolError
-from aiokafkapy.producer.spool import spool_files
-from aiokafkapy.producer.spool.format import Mark, encode_record
-from aiokafkapy.producer.spool.spool_files import SMALLEST_SEGMENT, SpoolFiles, TornWriteError
+from aiokafkapy.producer.spool import spool_segment
+from aiokafkapy.producer.spool.format import HEADER_SIZE, Mark, encode_record
+from aiokafkapy.producer.spool.spool_files import MOST_READ_ERRORS, SMALLEST_SEGMENT, SpoolFiles, TornWriteError
+from aiokafkapy.producer.spool.spool_segment import SetAside
 
 LARGE = 2**40
 
@@ -111,10 +113,10 @@ def test_a_write_that_fails_leaves_nothing(opened: Callable[..., SpoolFiles], mo
 
     def fills_up(descriptor: int, data: Any, position: int) -> int:
         monkeypatch.undo()
-        spool_files.write_at(descriptor, bytes(data)[:20], position)
+        spool_segment.write_at(descriptor, bytes(data)[:20], position)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(spool_files, "write_at", fills_up)
+    monkeypatch.setattr(spool_segment, "write_at", fills_up)
     with pytest.raises(OSError, match="No space left"):
         append(files, 1)
     append(files, 2)
@@ -122,6 +124,26 @@ def test_a_write_that_fails_leaves_nothing(opened: Callable[..., SpoolFiles], mo
     files.close()
     found = opened().open()
     assert (found.records, found.set_aside) == (2, [])
+
+
+def test_writes_that_fail_leave_no_files(opened: Callable[..., SpoolFiles], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a block, with which a full disk would be filled up once a second."""
+    files = opened()
+    files.open()
+
+    def has_room_for_headers(descriptor: int, data: Any, position: int) -> int:
+        if position:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return os.write(descriptor, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(spool_segment, "write_at", has_room_for_headers)
+        for number in range(3):
+            with pytest.raises(OSError, match="No space left"):
+                append(files, number)
+    assert segments(files) == []
+    append(files, 3)
+    assert read(files) == [3]
 
 
 def test_a_write_that_cannot_be_cut_off_is_in_doubt(
@@ -176,6 +198,7 @@ def test_a_torn_end_is_cut_off_and_kept_beside(opened: Callable[..., SpoolFiles]
     found = again.open()
     assert found.records == 2
     (torn,) = found.set_aside
+    assert torn.kept_in is not None
     assert (torn.file, torn.size, torn.kept_in.read_bytes()) == (path, 17, b"\xa5\x5aSP half a frame")
     append(again, found.next_sequence)
     assert read(again) == [0, 1, 2]
@@ -198,7 +221,7 @@ def test_a_full_disk_keeps_the_segment_with_the_torn_end_and_the_start_goes_on(
     def full(*_: Any) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(spool_files, "write_at", full)
+    monkeypatch.setattr(spool_segment, "write_at", full)
     for _ in range(2):
         again = opened()
         found = again.open()
@@ -220,7 +243,7 @@ def test_what_was_read_before_an_error_of_the_disk_is_given(
 ) -> None:
     files = opened(max_bytes=8 * SMALLEST_SEGMENT)
     files.open()
-    for number in range(4):
+    for number in range(6):  # the last file is open, and read otherwise
         append(files, number, value=bytes(SMALLEST_SEGMENT // 2 - 200))
     real = Path.open
 
@@ -234,7 +257,7 @@ def test_what_was_read_before_an_error_of_the_disk_is_given(
     with pytest.raises(OSError, match="Input/output"):
         read(files)
     monkeypatch.undo()
-    assert read(files) == [2, 3]
+    assert read(files) == [2, 3, 4, 5]
 
 
 def test_damage_in_the_middle_is_named_and_kept_and_the_rest_is_read(opened: Callable[..., SpoolFiles]) -> None:
@@ -315,6 +338,196 @@ def test_a_crash_between_two_marks_leaves_the_one_before(opened: Callable[..., S
     assert (found.records, found.maybe_sent, found.mark) == (2, 1, Mark(0, 1))
 
 
+DAMAGED_HEADERS: list[tuple[str, Callable[[bytes], bytes]]] = [
+    ("a bit of the magic", lambda data: bytes([data[0] ^ 1]) + data[1:]),
+    ("a bit of the version", lambda data: data[:7] + bytes([data[7] ^ 2]) + data[8:]),
+    ("a bit of the salt", lambda data: data[:8] + bytes([data[8] ^ 1]) + data[9:]),
+    ("all of it", lambda data: bytes(HEADER_SIZE) + data[HEADER_SIZE:]),
+]
+
+
+@pytest.mark.parametrize("damage", [damage for _, damage in DAMAGED_HEADERS], ids=[name for name, _ in DAMAGED_HEADERS])
+def test_a_damaged_header_costs_no_record(opened: Callable[..., SpoolFiles], damage: Callable[[bytes], bytes]) -> None:
+    files = opened()
+    files.open()
+    append(files, 0, 1, 2)
+    path = files.folder / segments(files)[0]
+    data = damage(path.read_bytes())
+    path.write_bytes(data)
+    assert read(files) == [0, 1, 2], "it is open"
+    files.close()
+    again = opened()
+    found = again.open()
+    (told,) = found.set_aside
+    assert (found.records, told.file, told.position) == (3, path, 0)
+    assert told.kept_in is not None
+    assert told.kept_in.read_bytes() == data[:HEADER_SIZE]
+    assert read(again) == [0, 1, 2]
+    again.close()
+    assert opened().open().set_aside == [], "told once"
+
+
+def test_a_file_without_its_salt_is_read_by_its_header(opened: Callable[..., SpoolFiles]) -> None:
+    files = opened()
+    files.open()
+    append(files, 0, 1)
+    files.close()
+    path = files.folder / segments(files)[0]
+    path.rename(path.with_name(f"{0:020}.spool"))
+    again = opened()
+    assert (again.open().set_aside, read(again)) == ([], [0, 1])
+
+
+def test_a_file_of_zeros_is_set_aside_and_the_rest_is_read(opened: Callable[..., SpoolFiles]) -> None:
+    """As a loss of power leaves it, where it was not synced."""
+    files = opened(max_bytes=8 * SMALLEST_SEGMENT)
+    files.open()
+    for number in range(4):
+        append(files, number, value=bytes(SMALLEST_SEGMENT // 2 - 200))
+    files.close()
+    path = files.folder / segments(files)[0]
+    content = bytes(path.stat().st_size)
+    path.write_bytes(content)
+    kept_before = path.with_name(f"{path.name}.damaged")
+    kept_before.write_bytes(b"of another time")
+    again = opened(max_bytes=8 * SMALLEST_SEGMENT)
+    (told,) = again.open().set_aside
+    assert told == SetAside(path, 0, len(content), path.with_name(f"{path.name}.damaged-2"))
+    assert told.kept_in is not None
+    assert (told.kept_in.read_bytes(), kept_before.read_bytes()) == (content, b"of another time")
+    assert read(again) == [2, 3]
+
+
+def test_a_file_of_another_version_is_refused(opened: Callable[..., SpoolFiles]) -> None:
+    files = opened()
+    files.folder.mkdir()
+    path = files.folder / f"{0:020}-00000000.spool"
+    path.write_bytes(b"AKSPOOL\x02" + bytes(100))
+    with pytest.raises(SpoolError, match=r"-00000000\.spool is no file of a spool that this version reads"):
+        files.open()
+    assert path.exists()
+
+
+@pytest.mark.parametrize("what", ["the file", "the folder"])
+def test_what_is_open_is_read_on_when_it_is_removed_and_no_more_is_written_to_it(
+    opened: Callable[..., SpoolFiles], what: str
+) -> None:
+    files = opened()
+    files.open()
+    append(files, 0, 1)
+    if what == "the file":
+        (files.folder / segments(files)[0]).unlink()
+    else:
+        shutil.rmtree(files.folder)
+    append(files, 2)
+    assert len(segments(files)) == 1
+    with pytest.raises(SpoolError, match="in use by another producer"):
+        opened().open()
+    files.refuse([b"{}\n"])
+    assert files.read(LARGE, 1)[0][0].sequence == 0
+    assert read(files) == [1, 2]
+    files.close()
+    again = opened()
+    again.open()
+    assert read(again) == [2]
+
+
+def test_a_folder_that_was_removed_and_has_another_owner_is_left_to_it(opened: Callable[..., SpoolFiles]) -> None:
+    files = opened()
+    files.open()
+    append(files, 0)
+    shutil.rmtree(files.folder)
+    opened().open()
+    for _ in range(2):
+        files._close_segment()
+        files._lock = -1
+        with pytest.raises(SpoolError, match="in use by another producer"):
+            append(files, 1)
+
+
+def test_a_removed_file_is_named_and_the_next_one_is_read(opened: Callable[..., SpoolFiles]) -> None:
+    files = opened(max_bytes=8 * SMALLEST_SEGMENT)
+    files.open()
+    for number in range(6):
+        append(files, number, value=bytes(SMALLEST_SEGMENT // 2 - 200))
+    path = files.folder / segments(files)[1]
+    size = path.stat().st_size
+    path.unlink()
+    records, set_aside = files.read(LARGE, 10)
+    assert [record.sequence for record in records] == [0, 1, 4, 5]
+    assert set_aside == [SetAside(path, 0, size, None)]
+    before = files.size
+    assert files.mark(Mark(6, 6)) == (before, None)
+    assert segments(files) == []
+
+
+def test_a_file_that_cannot_be_read_is_set_aside_in_the_end_and_the_next_one_is_read(
+    opened: Callable[..., SpoolFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = opened(max_bytes=8 * SMALLEST_SEGMENT)
+    files.open()
+    for number in range(6):
+        append(files, number, value=bytes(SMALLEST_SEGMENT // 2 - 200))
+    first, second, _ = (files.folder / name for name in segments(files))
+    real = Path.open
+
+    def breaks(path: Path, *arguments: Any) -> Any:
+        if path in (first, second):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        return real(path, *arguments)
+
+    monkeypatch.setattr(Path, "open", breaks)
+    for _ in range(2 * (MOST_READ_ERRORS - 1)):
+        with pytest.raises(OSError, match="denied"):
+            files.read(LARGE, 10)
+    records, set_aside = files.read(LARGE, 10)
+    assert [record.sequence for record in records] == [4, 5]
+    assert [(one.file, one.kept_in) for one in set_aside] == [
+        (path, path.with_name(f"{path.name}.damaged")) for path in (first, second)
+    ]
+    files.mark(Mark(6, 6))
+    assert {path.name for path in files.folder.glob("*.damaged")} == {
+        f"{path.name}.damaged" for path in (first, second)
+    }
+
+
+def test_a_file_that_the_disk_does_not_give_keeps_no_start_from_succeeding(
+    opened: Callable[..., SpoolFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = opened(max_bytes=8 * SMALLEST_SEGMENT)
+    files.open()
+    for number in range(4):
+        append(files, number, value=bytes(SMALLEST_SEGMENT // 2 - 200))
+    files.close()
+    path = files.folder / segments(files)[0]
+    real = Path.open
+
+    def breaks(one: Path, *arguments: Any, **options: Any) -> Any:
+        if one == path:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(one, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", breaks)
+    again = opened()
+    found = again.open()
+    assert (found.records, [one.kept_in for one in found.set_aside]) == (2, [path.with_name(f"{path.name}.damaged")])
+    assert read(again) == [2, 3]
+
+
+def test_a_file_that_is_cut_while_it_is_open_is_told(opened: Callable[..., SpoolFiles]) -> None:
+    files = opened()
+    files.open()
+    append(files, 0)
+    end = files.size + HEADER_SIZE
+    append(files, 1, 2)
+    path = files.folder / segments(files)[0]
+    size = path.stat().st_size
+    os.truncate(path, end)
+    records, set_aside = files.read(LARGE, 10)
+    assert [record.sequence for record in records] == [0]
+    assert [(one.position, one.size) for one in set_aside] == [(end, size - end)]
+
+
 def test_files_that_are_not_ours_are_refused_by_name(opened: Callable[..., SpoolFiles]) -> None:
     files = opened()
     files.folder.mkdir()
@@ -349,7 +562,7 @@ def test_a_full_disk_does_not_keep_records_from_being_sent(
     def full(*_: Any) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(spool_files, "write_at", full)
+    monkeypatch.setattr(spool_segment, "write_at", full)
     freed, error = files.mark(Mark(1, 1))
     assert freed > 0
     assert error is not None
@@ -365,13 +578,13 @@ def test_refused_records_have_lines_of_their_own_after_a_full_disk_and_after_a_c
 
     def fills_up(descriptor: int, data: Any, _: int) -> int:
         monkeypatch.undo()
-        monkeypatch.setattr(spool_files, "write_at", full)
+        monkeypatch.setattr(spool_segment, "write_at", full)
         return os.write(descriptor, bytes(data)[:20])
 
     def full(*_: Any) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(spool_files, "write_at", fills_up)
+    monkeypatch.setattr(spool_segment, "write_at", fills_up)
     with pytest.raises(OSError, match="No space left"):
         files.refuse([b'{"key": "1"}\n', b'{"key": "2"}\n'])
     monkeypatch.undo()

@@ -562,12 +562,16 @@ async def test_a_disk_that_cannot_be_read_is_tried_again(
     await runtime.spool_values(b"1")
 
     async def broken(*_: Any) -> Any:
-        monkeypatch.undo()
         raise OSError("i/o error")
 
-    monkeypatch.setattr(runtime.spool, "read", broken)
-    await runtime.drain()
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime.spool, "read", broken)
+        draining = asyncio.create_task(runtime.drain())
+        await runtime.tried_in_vain()
+        assert runtime.replay.error == "the spool cannot go on: OSError: i/o error"
+    await draining
     assert runtime.sent == [[b"1"]]
+    assert runtime.replay.error is None
 
 
 async def test_unsent_records_are_given_back_at_the_end(new: Callable[..., Runtime]) -> None:

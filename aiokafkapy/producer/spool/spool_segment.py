@@ -1,0 +1,195 @@
+"""``SpoolSegment``: one file of a spool's records. Everything here blocks.
+
+Owns the file's name, how it is read, and what becomes of bytes that are no records. It knows neither the other segments
+nor the mark. Kafka's counterpart is ``LogSegment``.
+
+Rules:
+
+- Bytes that are no record are kept, under a name of their own: nothing is overwritten.
+- The salt is in the file's name, too: damage to the header costs no record.
+- A block that the disk cannot read costs the records in it.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+from .format import HEADER_SIZE, MAGIC, salt_of
+
+__all__ = ["SetAside", "SpoolSegment", "keep_beside", "write_all", "write_at"]
+
+BLOCK: Final = 4096
+"""Bytes that are lost with one sector, at most."""
+
+_NAME: Final = re.compile(r"\d{20}(?:-([0-9a-f]{8}))?\.spool")
+
+
+class SetAside(NamedTuple):
+    """Bytes that are no record, and the file that has them; ``kept_in`` is None where nothing is left of them."""
+
+    file: Path
+    position: int
+    size: int
+    kept_in: Path | None
+
+
+class SpoolSegment:
+    """Its ``size`` is that of the file as far as it was written, ``last`` the last sequence in it."""
+
+    __slots__ = ("_is_given_up", "damaged", "descriptor", "first", "has_only_copy", "last", "path", "salt", "size")
+
+    def __init__(self, path: Path, first: int, salt: bytes = b"", descriptor: int = -1) -> None:
+        self.path = path
+        self.first = first
+        self.last = first - 1
+        self.salt = salt
+        self.descriptor = descriptor  # while it is written to, and after that if it has lost its name
+        self.size = 0
+        self.damaged: set[int] = set()
+        self.has_only_copy = False  # of damaged bytes, for which the disk had no room
+        self._is_given_up = False
+
+    def recognize(self, data: bytes) -> ValueError | None:
+        """Find its salt, in its name or its header; returns what is wrong with the header."""
+        named = _NAME.fullmatch(self.path.name)
+        self.salt = data[len(MAGIC) : HEADER_SIZE]
+        if named is not None and named[1]:
+            self.salt = bytes.fromhex(named[1])
+        try:
+            salt = salt_of(data)
+        except ValueError as error:
+            return error
+        return None if salt in (None, self.salt) else ValueError("its salt is not that of its name")
+
+    def is_of_others(self, data: bytes) -> bool:
+        """True of a file without a record of ours that may have some of another version's, or anything."""
+        has_other_version = data.startswith(MAGIC[:-1]) and not data.startswith(MAGIC)
+        return has_other_version or _NAME.fullmatch(self.path.name) is None
+
+    def read(self, start: int) -> bytes:
+        """Its bytes from ``start`` on, and zeros where there are none. Raises OSError when the disk gives none."""
+        size = self.size - start
+        with self.path.open("rb") if self.descriptor < 0 else os.fdopen(os.dup(self.descriptor), "rb") as file:
+            try:
+                file.seek(start)
+                data = file.read(size)
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                data = _readable(file, start, self.size)
+                self.has_only_copy = True  # the disk may give them another time
+        return data.ljust(size, b"\0")
+
+    def set_aside(self, position: int, torn: bytes) -> list[SetAside]:
+        """Keep damaged bytes beside it, once; without room for that they stay here."""
+        if position in self.damaged:
+            return []
+        self.damaged.add(position)
+        found = keep_beside(self.path, position, torn)
+        self.has_only_copy |= any(one.kept_in == self.path for one in found)
+        return found
+
+    def give_up(self) -> SetAside:
+        """Nothing of it can be read: keep the whole file under another name, if it is there."""
+        self.close()
+        self._is_given_up = True
+        kept_in = self.path
+        try:
+            for kept_in in _names(self.path.with_name(f"{self.path.name}.damaged")):
+                if not kept_in.exists():
+                    break
+            self.path.replace(kept_in)
+        except FileNotFoundError:
+            return SetAside(self.path, 0, self.size, None)
+        except OSError:
+            kept_in = self.path
+        return SetAside(self.path, 0, self.size, kept_in)
+
+    def remove(self) -> None:
+        """All in it is dealt with."""
+        self.close()
+        if self._is_given_up:
+            return
+        if self.has_only_copy:
+            self.give_up()
+        else:
+            self.path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close its descriptor; idempotent."""
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def keep_beside(path: Path, position: int, torn: bytes) -> list[SetAside]:
+    """Copy the bytes that are no record into a file of their own, unless an earlier start did. On a disk that has no
+    room for it they are where they were.
+    """
+    for kept_in in _names(path.with_name(f"{path.name}.damaged-{position}")):
+        if not kept_in.exists():
+            break
+        if kept_in.read_bytes() == torn:
+            return []
+    try:
+        descriptor = os.open(kept_in, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            write_all(descriptor, torn, 0)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        with suppress(OSError):
+            kept_in.unlink(missing_ok=True)  # a part of them
+        kept_in = path
+    return [SetAside(path, position, len(torn), kept_in)]
+
+
+def write_at(descriptor: int, data: bytes | memoryview, position: int) -> int:
+    """Write some of the bytes; returns how many. ``pwrite``, which Windows has not."""
+    os.lseek(descriptor, position, os.SEEK_SET)
+    return os.write(descriptor, data)
+
+
+def write_all(descriptor: int, data: bytes, position: int) -> None:
+    """Write all of them. Raises OSError, perhaps after a part."""
+    view = memoryview(data)
+    while view:
+        written = write_at(descriptor, view, position)
+        view, position = view[written:], position + written
+
+
+# internals
+
+
+def _names(path: Path) -> Iterator[Path]:
+    """The name, and others like it: nothing is overwritten."""
+    yield path
+    for number in itertools.count(2):
+        yield path.with_name(f"{path.name}-{number}")
+
+
+def _readable(file: BinaryIO, start: int, end: int) -> bytes:
+    """What the disk gives, with zeros in place of the blocks that it cannot read. Raises OSError when it gives none."""
+    found: list[bytes] = []
+    failed: OSError | None = None
+    has_any = False
+    for position in range(start, end, BLOCK):
+        size = min(BLOCK, end - position)
+        try:
+            file.seek(position)
+            found.append(file.read(size))
+            has_any = True
+        except OSError as error:
+            failed = error
+            found.append(bytes(size))
+    if failed is not None and not has_any:
+        raise failed
+    return b"".join(found)
