@@ -239,7 +239,7 @@ class SpoolingAdmission(Admission):
     def _appended(self, record: PendingRecord, now: float) -> Delivery | None:
         """Into a batch; None without room."""
         self._choose_partition(record)
-        if record.done():
+        if record.done() or self._spool.has(record.topic):  # the user's partitioner may have sent records itself
             return None
         return self._policies.append_if_room(record, now, self._metadata.cluster)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from enum import StrEnum
 from typing import Any, cast
 
@@ -102,6 +103,21 @@ async def test_takes_nothing_once_the_runtime_has_ended() -> None:
     accept(taker)
     runtime.end()
     assert refuses(taker)
+
+
+async def test_a_record_waits_behind_those_that_its_partitioner_has_sent() -> None:
+    """They may have gone to the spool, with older ones of the topic."""
+    runtime = IntakeRuntime()
+
+    def partition(*_: object) -> int:
+        runtime.topics["orders"].waiting = deque()
+        return 0
+
+    taker = new_intake(runtime, partitioner=CallablePartitioner(partition))
+    record = accept(taker)
+    assert isinstance(record, PendingRecord)
+    assert (record.partition, runtime.values()) == (0, [])
+    record.cancel()
 
 
 async def test_a_record_whose_partitioner_unbinds_it_still_finds_its_place() -> None:

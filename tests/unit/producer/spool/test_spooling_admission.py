@@ -226,3 +226,21 @@ async def test_a_full_spool_is_waited_for_and_said(tmp_path: Path) -> None:
     await last
     harness.admission.close(lambda topic: BufferExhaustedError(topic))
     await harness.spool.close(None)
+
+
+async def test_a_record_comes_behind_those_that_its_partitioner_has_sent(harness: Harness) -> None:
+    """They took the room that it had seen, and older ones with them to the spool."""
+
+    class Nested:
+        def partition(self, topic: str, key: object, value: object, *_: object) -> int:
+            if value == b"outer":
+                assert harness.admission.append_at_once(harness.record(b"inner")) is not None
+            return 0
+
+    harness.partitioner = harness.admission._partitioner = Nested()
+    for value in (b"0", b"1"):
+        harness.enter(value)
+    harness.is_connected = False
+    assert harness.admission.append_at_once(harness.record(b"outer", partition=None)) is not None
+    assert harness.in_memory() == []
+    assert await harness.on_disk() == [b"0", b"1", b"inner", b"outer"]
