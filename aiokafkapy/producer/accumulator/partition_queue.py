@@ -162,8 +162,14 @@ class TopicInfo:
             if queue is not None:
                 queue.max_message_bytes = self.max_message_bytes
         self.limit_until = until
-        self.batch_size = max(1, min(self.own_batch_size, self.max_message_bytes))
+        self.fill(self.own_batch_size)
         return self.batch_size < before
+
+    def fill(self, batch_size: int) -> int:
+        """Fill new batches with so many bytes, as far as the topic takes them; returns how many it takes."""
+        self.own_batch_size = batch_size
+        self.batch_size = max(1, min(batch_size, self.max_message_bytes))
+        return self.batch_size
 
     def use_codec(self, compression: int, level: int | None) -> None:
         """Compress new batches so."""

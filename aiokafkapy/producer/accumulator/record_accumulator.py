@@ -241,6 +241,10 @@ class RecordAccumulator:
             if queue.topic_partition[0] == topic and batch is not None and batch.limit > info.batch_size:
                 self.appender.close_batch(queue)
 
+    def fill_batches(self, topic: str, batch_size: int) -> int:
+        """Fill the topic's batches with so many bytes from now on; returns how many its limit allows of them."""
+        return self._queues.topic(topic).fill(batch_size)
+
     def use_codec(self, topic: str, compression: int, level: int | None) -> None:
         """Compress the topic's batches so from now on; those that are filled keep their codec."""
         self._queues.topic(topic).use_codec(compression, level)

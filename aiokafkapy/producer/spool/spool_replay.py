@@ -7,7 +7,8 @@ Rules:
 
 - A window is a run of the spool's records that are appended in one step of the loop, no more of a topic than a batch
   takes, when nothing older of these topics is without an outcome: so the records of a partition are in one batch, and
-  are written together or not at all, and nothing overtakes.
+  are written together or not at all, and nothing overtakes. Such a batch is larger than others, for there is one in a
+  round trip; unless a broker finds it too large, or refuses it for a record that it does not name.
 - A record that fails is sent again, without end, before those behind it; except for records that brokers refuse for
   good, and those whose topic stays unknown while brokers answer. These go to ``refused.jsonl``, and the next one's turn
   has come. A broker that refuses a batch and does not name the record, as those before 2.4, gets each alone: it is
@@ -59,6 +60,10 @@ __all__ = ["SpoolReplay"]
 READ_BYTES: Final = 1024 * 1024
 READ_RECORDS: Final = 5_000
 """Read at a time; a window is a part of it."""
+LARGER: Final = 8
+"""Batches of the spool may have so many times ``batch_size``, up to ``max_request_size`` and ``READ_BYTES``."""
+WINDOW_RECORDS: Final = 2_000
+"""Appended without a step of the loop between."""
 
 _logger = get_logger(__name__)
 
@@ -93,6 +98,9 @@ class SpoolReplay:
         self._refused: list[tuple[SpooledRecord, Exception]] = []
         # To be sent alone: one of their batch was refused, and nobody said which
         self._suspected: set[int] = set()
+        # Topics of which the last window had more than ``batch_size``, and those that are not to have so much
+        self._large: set[str] = set()
+        self._not_large: set[str] = set()
         # Topics of which all records are refused, and why, as long as records of them are here
         self._gone: dict[str, Exception] = {}
         self._replayed = 0
@@ -213,9 +221,9 @@ class SpoolReplay:
             size = record_size_upper_bound(record.key, record.value, record.headers) - BATCH_HEADER_SIZE
             left = sizes.get(record.topic)
             if left is None:
-                left = runtime.config.for_topic(record.topic).batch_size - BATCH_HEADER_SIZE
+                left = self._fill(record.topic) - BATCH_HEADER_SIZE
             total += size
-            is_too_much = left < size or total > runtime.config.buffer_memory // 2
+            is_too_much = left < size or total > runtime.config.buffer_memory // 2 or len(window) >= WINDOW_RECORDS
             is_alone = record.sequence in self._suspected
             if window and (is_too_much or is_alone or not cluster.partition_count(record.topic)):
                 break
@@ -223,10 +231,32 @@ class SpoolReplay:
             window.append(record)
             if is_alone:
                 break
+        self._large = {topic for topic, left in sizes.items() if self._fill(topic) - left > self._own_size(topic)}
+        for topic in sizes:
+            self._fill(topic, is_over=True)
         return window
+
+    def _own_size(self, topic: str) -> int:
+        return self._runtime.config.for_topic(topic).batch_size
+
+    def _fill(self, topic: str, *, is_over: bool = False) -> int:
+        """Let its batches be larger until that is over, in this step of the loop; returns how large they may be."""
+        size = self._own_size(topic)
+        if not is_over and topic not in self._not_large:
+            size = max(size, min(LARGER * size, self._runtime.config.max_request_size, READ_BYTES))
+        return self._runtime.accumulator.fill_batches(topic, size)
 
     def _append(self, window: Sequence[SpooledRecord]) -> list[_Sending]:
         """Append from the front for as long as there is room, without a step of the loop between."""
+        for topic in self._large:
+            self._fill(topic)
+        try:
+            return self._append_all(window)
+        finally:
+            for topic in self._large:
+                self._fill(topic, is_over=True)
+
+    def _append_all(self, window: Sequence[SpooledRecord]) -> list[_Sending]:
         sending = []
         for record in window:
             placed = self._placed(record)
@@ -301,6 +331,8 @@ class SpoolReplay:
         again: list[Exception] = []
         apart: list[Exception] = []
         for record, outcome, is_refused in sending:
+            if record.topic in self._large and isinstance(outcome, Delivery) and _was_split(outcome):
+                self._not_large.add(record.topic)
             error = outcome.exception() if isinstance(outcome, Delivery) else outcome
             if error is None:
                 done.append(record)
@@ -308,7 +340,10 @@ class SpoolReplay:
                 is_refused or self._is_refused(error, is_sent=isinstance(outcome, Delivery))
             ):
                 if isinstance(outcome, Delivery) and _was_not_alone(outcome) and may_be_of_another(error):
-                    self._suspected.add(record.sequence)
+                    if record.topic in self._large:  # not so many one by one
+                        self._not_large.add(record.topic)
+                    else:
+                        self._suspected.add(record.sequence)
                     apart.append(error)
                 else:
                     self._refused.append((record, error))
@@ -337,6 +372,7 @@ class SpoolReplay:
         if not self._spool.records:
             _logger.info("producer.spool_drained", records=self._replayed)
             self._replayed = 0
+            self._not_large.clear()
 
     def _keep_partitions(self, sending: Sequence[_Sending]) -> None:
         """Some are written, or may be: those that are sent again go to the same partitions. Elsewhere an older record
@@ -441,6 +477,11 @@ class SpoolReplay:
 def _was_not_alone(delivery: Delivery) -> bool:
     result, index = place_of(delivery)
     return result.follow(index)[0].record_count > 1
+
+
+def _was_split(delivery: Delivery) -> bool:
+    result, index = place_of(delivery)
+    return result.follow(index)[0] is not result
 
 
 def _given_back(batch: ProducerBatch) -> ProduceRequestResult:

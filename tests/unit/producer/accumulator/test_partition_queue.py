@@ -84,3 +84,16 @@ def test_a_topic_makes_the_queue_of_a_partition_when_it_is_first_asked_for() -> 
     assert queue.topic_partition == ("t", 3)
     queue.batches.append(batch_at(0))
     assert info.queue_sizes([3, 0]) == [1, 0]
+
+
+def test_a_topics_batches_are_filled_as_far_as_it_takes_them() -> None:
+    info = TopicInfo("t", BuiltInPartitioner("t"))
+    info.limit(500, 1.0)
+    assert [(info.fill(batch_size), info.batch_size) for batch_size in (1_000, 400, 0)] == [
+        (500, 500),
+        (400, 400),
+        (1, 1),
+    ]
+    info.fill(1_000)
+    info.limit(None, 2.0)
+    assert info.batch_size == 1_000

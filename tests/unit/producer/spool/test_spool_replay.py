@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,7 +28,7 @@ from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.spool import spool_replay
 from aiokafkapy.producer.spool.format import Mark
-from aiokafkapy.producer.spool.spool_replay import SpoolReplay
+from aiokafkapy.producer.spool.spool_replay import LARGER, SpoolReplay
 from aiokafkapy.producer.spool.spool_runtime import SpoolRuntime
 
 from ..spool_harness import Harness
@@ -133,7 +134,7 @@ def numbers(count: int) -> list[bytes]:
 
 
 async def test_all_is_sent_in_order_no_more_than_a_batch_of_a_topic_at_a_time(new: Callable[..., Runtime]) -> None:
-    runtime = new(batch_size=200)
+    runtime = new(batch_size=200 // LARGER)
     await runtime.begin()
     await runtime.spool_values(*numbers(100))
     await runtime.drain()
@@ -142,6 +143,73 @@ async def test_all_is_sent_in_order_no_more_than_a_batch_of_a_topic_at_a_time(ne
     assert runtime.spool.replayed == 100
     assert not list(runtime.spool.folder.glob("*.spool"))
     assert (runtime.mark()["next"], runtime.mark()["sent_to"]) == (100, 100)
+
+
+async def test_its_batches_are_larger_than_those_of_others(new: Callable[..., Runtime]) -> None:
+    """There is one in a round trip: records that come meanwhile must not be more."""
+    runtime = new(batch_size=200, max_request_size=100_000)
+    await runtime.begin()
+    await runtime.spool_values(*numbers(100))
+    sizes: list[int] = []
+    runtime.outcome = lambda batch: sizes.append(batch.builder.size)
+    await runtime.drain()
+    assert runtime.all_sent == numbers(100)
+    assert 200 < max(sizes) <= 200 * LARGER
+    runtime.enter(b"newer")
+    (batch,) = runtime.accumulator.incomplete
+    assert batch.limit == 200
+
+
+async def test_a_large_batch_that_a_broker_splits_is_the_last(new: Callable[..., Runtime]) -> None:
+    runtime = new(batch_size=200, max_request_size=100_000)
+    await runtime.begin()
+    await runtime.spool_values(*numbers(100))
+    sizes: list[int] = []
+
+    def outcome(batch: ProducerBatch) -> None:
+        sizes.append(batch.builder.size)
+        if len(sizes) == 1:
+            runtime.accumulator._queues.queue(batch.topic_partition).remove(batch)
+            runtime.accumulator.split_and_reenqueue(batch)
+
+    runtime.outcome = outcome
+    await runtime.drain()
+    (large, *others) = runtime.sent
+    assert [value for batch in others for value in batch] == numbers(100)
+    behind = 1 + list(accumulate(map(len, others))).index(len(large))
+    assert sizes[0] > 200
+    assert all(size <= 200 for size in sizes[1 + behind :])
+
+
+async def test_a_window_has_no_more_of_a_topic_than_its_limit_allows(new: Callable[..., Runtime]) -> None:
+    """Two batches of a partition would pass each other where the first is sent again."""
+    runtime = new(batch_size=400)
+    await runtime.begin()
+    runtime.accumulator.limit_topic("t", 200, runtime.loop.time() + 60)
+    await runtime.spool_values(*numbers(20))
+    batches: list[int] = []
+    runtime.outcome = lambda _: batches.append(runtime.accumulator.batch_count)
+    await runtime.drain()
+    assert runtime.all_sent == numbers(20)
+    assert batches == [1] * len(runtime.sent)
+    assert len(batches) > 2
+
+
+async def test_a_large_batch_that_is_refused_is_sent_in_smaller_ones_first(new: Callable[..., Runtime]) -> None:
+    runtime = new(batch_size=200)
+    await runtime.begin()
+    await runtime.spool_values(*numbers(10))
+    runtime.outcome = lambda _: InvalidTimestampError("no") if b"4" in runtime.sent[-1] else None
+    await runtime.drain()
+    assert runtime.sent == [
+        numbers(10),
+        [b"0", b"1", b"2"],
+        [b"3", b"4", b"5"],
+        [b"3"], [b"4"], [b"5"],
+        [b"6", b"7", b"8"],
+        [b"9"],
+    ]  # fmt: skip
+    assert (runtime.spool.refused, runtime.spool.replayed) == (1, 9)
 
 
 async def test_a_record_that_fails_is_sent_again_before_those_behind_it(new: Callable[..., Runtime]) -> None:
