@@ -207,7 +207,9 @@ class RecordIntake:
             if chosen < 0 and (key is not None or not self._is_sticky_without_key):
                 chosen = self._partition_for(state, key, value, original)
                 if state.waiting is not None:  # the user's partitioner has sent records, which have to wait
-                    return self._pending(state, chosen, timestamp, key, value, headers, original)
+                    return self._pending(  # type: ignore[unreachable]
+                        state, chosen, timestamp, key, value, headers, original
+                    )
             delivery = self._appender.append(
                 state.topic, chosen, timestamp, key, value, headers, NO_TIME, state.cluster
             )

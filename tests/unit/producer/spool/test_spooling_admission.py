@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -237,7 +238,8 @@ async def test_a_record_comes_behind_those_that_its_partitioner_has_sent(harness
                 assert harness.admission.append_at_once(harness.record(b"inner")) is not None
             return 0
 
-    harness.partitioner = harness.admission._partitioner = Nested()
+    nested: Any = Nested()
+    harness.partitioner = harness.admission._partitioner = nested
     for value in (b"0", b"1"):
         harness.enter(value)
     harness.is_connected = False
