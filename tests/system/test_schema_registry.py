@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from uuid import UUID, uuid4
 
 import pytest
@@ -222,6 +222,37 @@ async def test_data_that_does_not_fit_names_the_field_and_not_the_value(
         with pytest.raises(SerializationError, match=wanted) as caught:
             await written(kafka_broker, serializer, {"id": "secret"})
         assert "secret" not in str(caught.value)
+
+
+@dataclass
+class Payment:
+    id: int
+    paid: bool
+
+
+@pytest.mark.parametrize(
+    ("schema", "data", "wanted"),
+    [
+        (AVRO_TEXT, {"id": 1.7}, "Order.id is a float, not long"),
+        (Payment, Payment(1, cast(bool, "false")), "Payment.paid is a str, not boolean"),
+        ("bytes", 5, "the data is a int, not bytes"),
+        ("bytes", "abc", "the data is a str, not bytes"),
+    ],
+)
+async def test_data_that_avro_would_write_as_other_data_is_refused(
+    schema: Any, data: Any, wanted: str, kafka_broker: DevBroker, registry: SchemaRegistryClient
+) -> None:
+    serializer = AvroSerializer(registry, schema, auto_register_schemas=True)
+    with pytest.raises(SerializationError, match=f"it does not fit its Avro schema: {wanted}$"):
+        await written(kafka_broker, serializer, data)
+
+
+async def test_avro_data_that_is_trusted_is_not_checked(
+    kafka_broker: DevBroker, registry: SchemaRegistryClient
+) -> None:
+    serializer = AvroSerializer(registry, AVRO_TEXT, auto_register_schemas=True, validate=False)
+    records = await written(kafka_broker, serializer, {"id": 1.7})
+    assert await AvroDeserializer(registry).of(records[0]) == {"id": 1}
 
 
 async def test_the_latest_version_is_written_when_asked_for(

@@ -4,13 +4,13 @@ Owns the reading of schemas with their references, encoding, and resolution of t
 Knows no HTTP. Confluent's counterparts are ``KafkaAvroSerializer`` and ``KafkaAvroDeserializer``.
 
 Rules: a schema that is ``bytes`` alone is written without Avro's length, as Confluent's serializers do; data that does
-not fit its schema is a SerializationError that names the field and the types, never the value.
+not fit its schema, by ``avro_checks``, is a SerializationError that names the field and the types, never the value.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack, overload
 
@@ -24,7 +24,10 @@ from .serializer import Encoder, RegistrySerializer, RuledForm, SerializerOption
 
 try:
     import fastavro
-    from fastavro.validation import ValidationError, validate
+    from fastavro.validation import ValidationError
+    from fastavro.validation import validate as fastavro_validate
+
+    from .avro_checks import Check, Misfit, avro_check, shown
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
         "Avro needs fastavro: pip install 'aiokafkapy[schema-registry]'", name=missing.name
@@ -46,7 +49,8 @@ class AvroSerializer(RegistrySerializer[T]):
     """Writes Avro. ``schema_or_model`` is a schema (a ``Schema``, its text, or a dict), whose data are dicts, or a
     pydantic model or dataclass, whose schema is derived: see ``avro_schema``. None is for ``use_latest_version``.
 
-    ``to_dict`` turns an object into data of the schema.
+    ``to_dict`` turns an object into data of the schema. ``validate=False`` trusts the data: fastavro writes much that
+    does not fit as something else.
     """
 
     @overload
@@ -56,6 +60,7 @@ class AvroSerializer(RegistrySerializer[T]):
         schema_or_model: type[T],
         *,
         to_dict: Callable[[T], object] | None = None,
+        validate: bool = True,
         **options: Unpack[SerializerOptions],
     ) -> None: ...
 
@@ -66,6 +71,7 @@ class AvroSerializer(RegistrySerializer[T]):
         schema_or_model: Schema | str | dict[str, Any] | None = None,
         *,
         to_dict: Callable[[Any], object] | None = None,
+        validate: bool = True,
         **options: Unpack[SerializerOptions],
     ) -> None: ...
 
@@ -75,6 +81,7 @@ class AvroSerializer(RegistrySerializer[T]):
         schema_or_model: object = None,
         *,
         to_dict: Callable[[Any], object] | None = None,
+        validate: bool = True,
         **options: Unpack[SerializerOptions],
     ) -> None:
         schema = None
@@ -85,6 +92,7 @@ class AvroSerializer(RegistrySerializer[T]):
         elif schema_or_model is not None:
             schema = _schema_of(schema_or_model)
         self._to_dict = to_dict
+        self._validates = validate
         self._name = None if schema is None else _name_of(schema)
         super().__init__(registry, schema, **options)
 
@@ -96,7 +104,7 @@ class AvroSerializer(RegistrySerializer[T]):
 
         parsed, named = await _parsed_with_names(self._registry, registered.schema)
         to_dict = self._to_dict
-        write = _writer(parsed)
+        write = _writer(parsed, self._check(parsed, named))
 
         def message(data: object) -> object:
             return data if to_dict is None else to_dict(data)
@@ -104,10 +112,14 @@ class AvroSerializer(RegistrySerializer[T]):
         return RuledForm(message, avro_walk(parsed, named, fills_defaults=True), lambda one: write(one, b""))
 
     async def _encoder_for(self, schema: Schema, *, is_own: bool) -> Encoder:
-        return _writer(await _parsed(self._registry, schema), self._to_dict)
+        parsed, named = await _parsed_with_names(self._registry, schema)
+        return _writer(parsed, self._check(parsed, named), self._to_dict)
+
+    def _check(self, parsed: AvroSchema, named: NamedSchemas) -> Check | None:
+        return avro_check(parsed, named) if self._validates else None
 
 
-def _writer(parsed: AvroSchema, to_dict: Callable[[Any], object] | None = None) -> Encoder:
+def _writer(parsed: AvroSchema, check: Check | None = None, to_dict: Callable[[Any], object] | None = None) -> Encoder:
     """Writes data of a schema behind a prefix."""
     is_bytes = _is_bytes(parsed)
     write = fastavro.schemaless_writer
@@ -115,12 +127,17 @@ def _writer(parsed: AvroSchema, to_dict: Callable[[Any], object] | None = None) 
     def encode(data: Any, prefix: bytes) -> bytes:
         if to_dict is not None:
             data = to_dict(data)
-        if is_bytes:
-            return prefix + bytes(data)
-        out = BytesIO()
-        out.write(prefix)
         try:
+            misfit = None if check is None else check(data)
+            if misfit is not None:
+                raise _error([misfit])
+            if is_bytes:
+                return prefix + bytes(data)
+            out = BytesIO()
+            out.write(prefix)
             write(out, parsed, data)
+        except SerializationError:
+            raise
         except Exception as error:
             raise _misfit(parsed, data, error) from None
         return out.getvalue()
@@ -304,23 +321,16 @@ def _is_bytes(parsed: object) -> bool:
 
 
 def _misfit(parsed: AvroSchema, data: object, error: Exception) -> SerializationError:
-    """Which field does not fit, in types only: fastavro's own text has the value."""
+    """Which field fastavro could not write, in types only: its own text has the value."""
     try:
-        validate(data, parsed, raise_errors=True)
+        fastavro_validate(data, parsed, raise_errors=True)
     except ValidationError as found:
-        problems = [
-            f"{one.field or 'the data'} is a {type(one.datum).__name__}, not {_shown(one.schema)}"
-            for one in found.errors[:10]
-        ]
-        return SerializationError(f"it does not fit its Avro schema: {'; '.join(problems)}")
-    except Exception:  # validate() has no words for it either
+        return _error([Misfit(one.field or "the data", one.datum, shown(one.schema)) for one in found.errors])
+    except Exception:  # it has no words for it either
         pass
     return SerializationError(f"it does not fit its Avro schema: {type(error).__name__}")
 
 
-def _shown(schema: object) -> str:
-    if isinstance(schema, dict):
-        return str(schema.get("logicalType") or schema.get("name") or schema.get("type"))
-    if isinstance(schema, list):
-        return " or ".join(_shown(one) for one in schema)
-    return str(schema)
+def _error(misfits: Sequence[Misfit]) -> SerializationError:
+    problems = [f"{place} is a {type(data).__name__}, not {expected}" for place, data, expected in misfits[:10]]
+    return SerializationError(f"it does not fit its Avro schema: {'; '.join(problems)}")

@@ -92,8 +92,9 @@ class AvroModel:
         return self._branches is not None
 
     def to_avro(self, instance: object) -> object:
-        """The instance as dicts, lists and plain values. One that is of another type than its field is fastavro's to
-        refuse: pydantic's warning would have the value. Raises SerializationError for an instance of another class.
+        """The instance as dicts, lists and plain values. One that is of another type than its field is for
+        ``avro_checks`` to refuse: pydantic's warning would have the value. Raises SerializationError for an instance of
+        another class.
         """
         if not isinstance(instance, self._model):
             raise SerializationError(f"it is a {type(instance).__name__}, not a {self._model.__name__}")
