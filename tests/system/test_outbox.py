@@ -421,6 +421,36 @@ class TestOutages:
         assert await committed_values(broker.bootstrap_servers, "t") == [b"row"]
 
 
+@pytest.mark.kafka_broker(version="3.6", auto_create_topics_enable=False)
+@pytest.mark.parametrize(
+    ("topic", "held", "beside"), [("t", "topic t", [b"beside"]), ("aiokafkapy-outbox", "shard 0", [])]
+)
+@pytest.mark.parametrize("error", [errors.TopicAuthorizationFailedError, errors.PolicyViolationError])
+async def test_partitions_that_a_transaction_may_not_have_hold_their_topic(
+    error: type[errors.KafkaError], topic: str, held: str, beside: list[bytes], tmp_path: Path, broker: DevBroker
+) -> None:
+    """Before transaction.version 2 they are added by a request of their own, and its error was of no record."""
+    broker.create_topic("other", 1)
+    broker.create_topic("aiokafkapy-outbox", 1, config={"cleanup.policy": "compact"})
+
+    async def is_beside() -> bool:
+        return await committed_values(broker.bootstrap_servers, "other") == beside
+
+    async with opened_outbox(tmp_path, shards=1) as outbox:
+        fault = broker.controls.fail_next(ApiKey.ADD_PARTITIONS_TO_TXN, error, topic=topic, times=None)
+        await outbox.add(b"row")
+        await outbox.add(b"beside", topic="other")
+        async with outbox.relay(broker.bootstrap_servers, transactional_id="service") as relay:
+            await eventually(lambda: held in relay.statistics().held)
+            assert (relay.statistics().last_error or "").startswith(error.__name__)
+            await eventually(is_beside)
+            broker.controls.end_fault(fault)
+            await eventually(outbox.is_empty)
+            assert relay.statistics().refused == 0
+    assert await committed_values(broker.bootstrap_servers, "t") == [b"row"]
+    assert await committed_values(broker.bootstrap_servers, "other") == [b"beside"]
+
+
 async def test_a_take_over_that_is_cancelled_closes_the_producers_that_it_had(
     kafka_broker: DevBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,7 +32,7 @@ from ...errors import (
 )
 from .rows import OutboxRow
 
-__all__ = ["Held", "OnError", "Outcome", "Verdict", "cut", "held_by", "judge"]
+__all__ = ["Held", "OnError", "Outcome", "Verdict", "cut", "held_by", "judge", "reason_of"]
 
 OnError: TypeAlias = Literal["stop", "skip"]
 
@@ -82,9 +82,14 @@ class Outcome:
     held: dict[Held, KafkaError] = field(default_factory=dict)
 
     @property
+    def is_explained(self) -> bool:
+        """Whether it says why not every row is published."""
+        return bool(self.refused or self.suspected or self.held)
+
+    @property
     def is_progress(self) -> bool:
         """Whether the next batch is another one."""
-        return bool(self.published or self.refused or self.suspected or self.held)
+        return bool(self.published) or self.is_explained
 
     def add(self, other: Outcome) -> None:
         """Take in the outcomes of other rows."""
@@ -101,6 +106,12 @@ def judge(error: BaseException) -> Verdict:
     if isinstance(error, RECORDS_FAULT) or not isinstance(error, KafkaError):
         return Verdict.REFUSED
     return Verdict.HELD
+
+
+def reason_of(error: KafkaError) -> KafkaError:
+    """Why a transaction was aborted, where a record's error says only that it was."""
+    cause = error.__cause__
+    return cause if isinstance(error, TransactionAbortedError) and isinstance(cause, KafkaError) else error
 
 
 def held_by(row: OutboxRow) -> Held:

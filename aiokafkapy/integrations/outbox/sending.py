@@ -6,7 +6,9 @@ holds up no other longer than ``max_block_ms``: its rows do not wait for the sam
 
 Rules: once a row could not be sent, no row that it holds is sent after it in this batch. With ``on_error="stop"``
 a refused row holds its lane. An acknowledged row is published, even where rows beside it failed. In a transaction the
-first failure ends the batch: the calls after it fail with its error, and say nothing of their own records.
+first failure ends the batch: the calls after it fail with its error, and say nothing of their own records. Where the
+transaction itself is refused, as its partitions are before transaction.version 2, every record is behind it, and what
+its error names is held.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from ... import Delivery, KafkaProducer
 from ...common import TopicPartition
 from ...errors import KafkaError, MetadataTimeoutError
 from .absent_topics import AbsentTopics
-from .outcomes import Held, OnError, Outcome, Verdict, held_by, judge
+from .outcomes import Held, OnError, Outcome, Verdict, held_by, judge, reason_of
 from .rows import OutboxRow
 
 __all__ = ["Sending"]
@@ -47,6 +49,7 @@ class Sending:
         self._is_whole_or_nothing = is_whole_or_nothing
         self._absent = absent
         self._is_over = False
+        self._behind: KafkaError | None = None
         self._stopped: set[Held] = set()
         self._deliveries: list[tuple[OutboxRow, Delivery]] = []
 
@@ -83,8 +86,12 @@ class Sending:
                     self._refuse(row, error)
                 elif verdict is Verdict.HELD:
                     self.outcome.held.setdefault(held_by(row), error)
+                else:
+                    self._behind = error
             else:
                 self.outcome.published.append(row)
+        if self._behind is not None and self._is_whole_or_nothing and not self.outcome.is_explained:
+            self._hold_transaction(reason_of(self._behind))
 
     # internals
 
@@ -133,6 +140,8 @@ class Sending:
                 self.failed_partitions.add(TopicPartition(row.topic, error.partition))
             if verdict is Verdict.HELD:
                 self._hold(held_by(row), error)
+            else:
+                self._behind = error
 
     def _hold_absent(self, rows: Sequence[OutboxRow]) -> None:
         """Hold what would wait again as it did in an earlier batch."""
@@ -164,6 +173,10 @@ class Sending:
             for row in rows:
                 if row.partition is not None and row.partition >= count:
                     self._hold(held_by(row), error)
+
+    def _hold_transaction(self, error: KafkaError) -> None:
+        topic = error.topic if error.topic in {row.topic for row in self._rows} else None
+        self._hold(Held("shard", self._rows[0].shard) if topic is None else Held("topic", topic), error)
 
     def _hold(self, what: Held, error: KafkaError) -> None:
         self._stopped.add(what)

@@ -24,7 +24,7 @@ from ... import Delivery, KafkaProducer, ProducerConfig
 from ...errors import InvalidProducerEpochError, KafkaError, MessageTooLargeError, ProducerFencedError
 from .marker_topic import MarkerTopic
 from .markers import encode_marker, marker_key
-from .outcomes import Held, OnError, Outcome, cut
+from .outcomes import Held, OnError, Outcome, cut, reason_of
 from .publisher import with_options
 from .rows import OutboxRow
 from .sending import Sending
@@ -125,13 +125,13 @@ class TransactionalPublisher:
         except _NotWholeError:
             pass
         except KafkaError as error:
-            failure = error
+            failure = reason_of(error)
         else:
             self._suspected.difference_update(row.id for row in rows)
             return outcome
         if sending.is_whole and isinstance(failure, MessageTooLargeError):  # the marker's
             self._most_rows = max(1, len(rows) // 2)
-        if sending.is_whole or not outcome.is_progress or any(map(_is_fenced, outcome.held.values())):
+        if sending.is_whole or not outcome.is_explained or any(map(_is_fenced, outcome.held.values())):
             outcome = Outcome(held={Held("shard", shard): failure or next(iter(outcome.held.values()))})
         else:
             self._suspected.difference_update(row.id for row, _ in outcome.refused)
