@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import random
 import sqlite3
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -666,6 +666,36 @@ class TestSqlite:
         async with outbox.relay(broker.bootstrap_servers):
             await eventually(outbox.is_empty)
         assert set(values(broker)) == {b"row"}
+
+    async def test_no_relay_that_stands_by_publishes_a_batch_again_while_the_service_writes(
+        self, outbox: TestOutbox, broker: DevBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        if outbox.is_postgresql:
+            pytest.skip("PostgreSQL has many writers")
+        mark = RelayDatabase.mark
+        engine = create_async_engine(outbox.url, connect_args={"timeout": 0.05})
+        first, *others = (
+            OutboxRelay(engine, outbox.table, broker.bootstrap_servers, poll_interval=0.02, **QUICK) for _ in range(3)
+        )
+        async with AsyncExitStack() as stack:
+            service = stack.enter_context(ExitStack())
+
+            async def mark_while_the_service_writes(database: RelayDatabase, rows: Mapping[int, UUID]) -> int:
+                monkeypatch.setattr(RelayDatabase, "mark", mark)
+                service.enter_context(writing(str(engine.url.database)))
+                return await mark(database, rows)
+
+            stack.push_async_callback(engine.dispose)
+            await stack.enter_async_context(first)
+            await eventually(lambda: first.statistics().shards)
+            for each in others:
+                await stack.enter_async_context(each)
+            monkeypatch.setattr(RelayDatabase, "mark", mark_while_the_service_writes)
+            await outbox.add(b"row")
+            await eventually(lambda: first.statistics().database_failures > 5)  # others ask for shards every second
+            service.close()
+            await eventually(outbox.is_empty)
+        assert values(broker) == [b"row"]
 
     async def test_the_markers_of_many_shards_are_told_some_rows_at_a_time(
         self, tmp_path: Path, broker: DevBroker

@@ -70,9 +70,10 @@ class RelayDatabase:
             self._connection = await connection.execution_options(isolation_level="AUTOCOMMIT")
             await self._prepare()
 
-    async def close(self) -> None:
-        """End the connection, and with it the locks; raises nothing, in any state. A call that is cancelled ends it
-        all the same: SQLAlchemy leaves a task pending for ever where it is cancelled within.
+    async def close(self, *, keeps_locks: bool = False) -> None:
+        """End the connection, and with it the locks, unless they can be kept without it; raises nothing, in any state.
+        A call that is cancelled ends it all the same: SQLAlchemy leaves a task pending for ever where it is cancelled
+        within.
         """
         connection, self._connection = self._connection, None
         if connection is not None:

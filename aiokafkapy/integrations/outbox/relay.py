@@ -247,6 +247,7 @@ class OutboxRelay:
             _logger.error("outbox.crashed", table=self._table.fullname, error=self._last_error, exc_info=True)
             raise
         finally:
+            await self._database.close()
             await self._publisher.close(0)
             _logger.info(
                 "outbox.stopped",
@@ -348,7 +349,8 @@ class OutboxRelay:
     async def _disconnect(self) -> None:
         self._is_connected = False
         self._owned = frozenset()
-        await self._database.close()
+        # Nobody else knows that these rows are published.
+        await self._database.close(keeps_locks=bool(self._unmarked))
 
     async def _back_off(self, error: Exception) -> None:
         await self._disconnect()

@@ -4,7 +4,8 @@ Owns the lock that keeps a second relay waiting: an exclusive transaction in an 
 service's, ``….relay``, which SQLite gives up with its process, also after kill -9, on every system.
 
 Rules: the service's file gets write-ahead logging, so that looking for rows does not keep the service from writing. All
-shards belong to the one relay; another stands by. A lock file that cannot be written would lock nobody out: it is an
+shards belong to the one relay; another stands by, also while the first cannot use its connection and has rows to mark:
+it would publish them once more. A lock file that cannot be written would lock nobody out: it is an
 error of the database.
 """
 
@@ -39,14 +40,14 @@ class SqliteDatabase(RelayDatabase):
             raise ConfigurationError(f"database {name!r}: a relay needs the path of a file that it shares with others")
         self._lock: sqlite3.Connection | None = None
 
-    async def close(self) -> None:
+    async def close(self, *, keeps_locks: bool = False) -> None:
         """As ``RelayDatabase`` has it."""
-        lock, self._lock = self._lock, None
         try:
-            await super().close()
+            await super().close(keeps_locks=keeps_locks)
         finally:
-            if lock is not None:
-                lock.close()
+            if self._lock is not None and not keeps_locks:
+                self._lock.close()
+                self._lock = None
 
     async def own(self) -> frozenset[int]:
         """As ``RelayDatabase`` has it."""

@@ -42,6 +42,18 @@ async def test_a_second_relay_has_no_shard_until_the_first_ends_and_no_file_is_l
     await second.close()
 
 
+async def test_a_relay_that_has_rows_to_mark_keeps_its_shards_without_a_connection(tmp_path: Path) -> None:
+    """While the service wrote for long, each of the relays that stood by published the batch once more."""
+    first, second = (database(tmp_path / "service.db") for _ in range(2))
+    await first.own()
+    await first.close(keeps_locks=True)
+    assert await second.own() == frozenset()
+    assert await first.own() == {0, 1}
+    await first.close()
+    assert await second.own() == {0, 1}
+    await second.close()
+
+
 async def test_a_link_to_the_file_has_the_same_lock(tmp_path: Path) -> None:
     """As of release folders: two relays by two names published every row twice."""
     for name in ("data", "current"):
