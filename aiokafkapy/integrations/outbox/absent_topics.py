@@ -3,33 +3,47 @@
 Owns one question for each such topic. Without it every further attempt to send would wait for ``max_block_ms``, and no
 row of any topic would be published meanwhile.
 
-Rules: what it says is what the last question found; a row that is held for it has the topic asked for again.
+Rules: what it says is what the last question found; a row that is held for it has the topic asked for again. The
+answer that finds more than there was ends its holds: they may be as long as a hold can be.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from ... import KafkaProducer
 from ...errors import KafkaError, MetadataTimeoutError
 from ...protocol.api import ApiKey
+from .outcomes import Held
 
 __all__ = ["AbsentTopics"]
 
 
 class AbsentTopics:
-    """Those of one producer."""
+    """Those of one producer. ``on_news`` is called when there is something in ``pop_released``."""
 
-    def __init__(self, producer: KafkaProducer[Any, Any]) -> None:
+    def __init__(self, producer: KafkaProducer[Any, Any], on_news: Callable[[], None] = lambda: None) -> None:
         self._producer = producer
+        self._on_news = on_news
         self._asked: dict[str, asyncio.Task[int | KafkaError]] = {}
+        self._held: dict[str, set[Held]] = {}  # by the topic that is asked for
+        self._released: set[Held] = set()
 
-    def ask(self, topic: str) -> None:
-        """Ask for its partitions, unless that is under way."""
+    def ask(self, topic: str, held: Held) -> None:
+        """Ask for its partitions, unless that is under way, for what is held until they are there."""
+        self._held.setdefault(topic, set()).add(held)
         task = self._asked.get(topic)
         if task is None or task.done():
-            self._asked[topic] = asyncio.create_task(self._count(topic))
+            before = 0 if task is None else task.result()
+            known = before if isinstance(before, int) else 0
+            self._asked[topic] = asyncio.create_task(self._ask(topic, known))
+
+    def pop_released(self) -> set[Held]:
+        """What need not be held any more since the last call."""
+        released, self._released = self._released, set()
+        return released
 
     def found(self, topic: str) -> int | KafkaError | None:
         """The number of its partitions, or why it is not known; None for a topic that was never absent."""
@@ -49,6 +63,13 @@ class AbsentTopics:
             await asyncio.wait(tasks)
 
     # internals
+
+    async def _ask(self, topic: str, known: int) -> int | KafkaError:
+        found = await self._count(topic)
+        if isinstance(found, int) and found > known:
+            self._released |= self._held.pop(topic, set())
+            self._on_news()
+        return found
 
     async def _count(self, topic: str) -> int | KafkaError:
         try:

@@ -9,7 +9,7 @@ rows take records again: the next batch begins with the first row that failed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from ... import KafkaProducer, ProducerConfig
 from ...errors import IllegalStateError, KafkaError
 from ...producer.state import ProducerState
 from .absent_topics import AbsentTopics
-from .outcomes import EVERYTHING, OnError, Outcome, cut
+from .outcomes import EVERYTHING, Held, OnError, Outcome, cut
 from .rows import OutboxRow
 from .sending import Sending
 
@@ -35,16 +35,20 @@ class Publisher(Protocol):
     async def publish(self, rows: Sequence[OutboxRow]) -> Outcome:
         """Send rows in their order, and wait for the outcome of each. Rows that are not in the outcome are left."""
 
+    def pop_released(self) -> Collection[Held]:
+        """What was held and has come to be there since the last call."""
+
     async def close(self, timeout: float | None) -> None:
         """Close the producers within so many seconds."""
 
 
 class PlainPublisher:
-    """At least once, for all shards by one producer."""
+    """At least once, for all shards by one producer. ``on_news`` is called when something is released."""
 
-    def __init__(self, config: ProducerConfig, on_error: OnError) -> None:
+    def __init__(self, config: ProducerConfig, on_error: OnError, on_news: Callable[[], None] = lambda: None) -> None:
         self._config = with_options(config, enable_gapless_guarantee=True)
         self._on_error = on_error
+        self._on_news = on_news
         self._producer: KafkaProducer[Any, Any] | None = None
         self._absent: AbsentTopics | None = None
         self._suspected: set[int] = set()
@@ -72,6 +76,10 @@ class PlainPublisher:
             await self.close(0)
         return sending.outcome
 
+    def pop_released(self) -> Collection[Held]:
+        """As ``Publisher`` has it."""
+        return () if self._absent is None else self._absent.pop_released()
+
     async def close(self, timeout: float | None) -> None:
         """As ``Publisher`` has it."""
         producer, self._producer = self._producer, None
@@ -91,7 +99,7 @@ class PlainPublisher:
         if self._producer is None:
             producer: KafkaProducer[Any, Any] = KafkaProducer(config=self._config)
             await producer.start()
-            self._producer, self._absent = producer, AbsentTopics(producer)
+            self._producer, self._absent = producer, AbsentTopics(producer, self._on_news)
         return self._producer
 
 

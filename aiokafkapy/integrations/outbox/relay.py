@@ -111,7 +111,7 @@ class OutboxRelay:
         _check_producer(made)
         self._publisher: Publisher
         if made.transactional_id is None:
-            self._publisher = PlainPublisher(made, on_error)
+            self._publisher = PlainPublisher(made, on_error, self.wake)
         else:
             self._publisher = TransactionalPublisher(made, made.transactional_id, marker_topic, on_error)
         kind = _DATABASES.get(engine.dialect.name)
@@ -262,6 +262,7 @@ class OutboxRelay:
         self._own_at = 0.0
         while not self._is_stopping:
             self._news.clear()
+            self._holds.forget(self._publisher.pop_released())
             now = self._now()
             await self._own(now)
             rows = await self._next_rows(now)

@@ -152,19 +152,19 @@ class Sending:
         if isinstance(found, KafkaError):
             if judge(found) is Verdict.HELD:
                 self._hold(Held("topic", topic), found)
-                self._absent.ask(topic)
+                self._absent.ask(topic, Held("topic", topic))
             return
         for row in rows:
             if row.partition is not None and row.partition >= found:
                 text = f"{topic}-{row.partition}: no such partition: the topic has {found}"
                 self._hold(held_by(row), MetadataTimeoutError(text, topic=topic, partition=row.partition))
-                self._absent.ask(topic)
+                self._absent.ask(topic, held_by(row))
 
     async def _hold_alike(self, failed: OutboxRow, rows: Sequence[OutboxRow], error: MetadataTimeoutError) -> None:
         """Hold what would wait for ``max_block_ms`` too, for the same: the topic, or its other missing partitions."""
         topic = failed.topic
         if self._absent is not None:
-            self._absent.ask(topic)
+            self._absent.ask(topic, held_by(failed) if error.partition is not None else Held("topic", topic))
         if error.partition is None:
             self._hold(Held("topic", topic), error)
             return

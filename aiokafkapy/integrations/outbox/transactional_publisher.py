@@ -82,6 +82,10 @@ class TransactionalPublisher:
             outcome.add(each)
         return outcome
 
+    def pop_released(self) -> Collection[Held]:
+        """As ``Publisher`` has it: each attempt asks for what was missing."""
+        return ()
+
     async def close(self, timeout: float | None) -> None:
         """As ``Publisher`` has it."""
         await self._close(list(self._shards), timeout)

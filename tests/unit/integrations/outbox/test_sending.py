@@ -119,6 +119,27 @@ async def test_a_partition_that_was_added_meanwhile_is_found_by_asking_a_broker(
     await absent.close()
 
 
+async def test_what_has_come_to_be_there_is_held_no_longer() -> None:
+    """It was held once more, for up to 30 s, and the answer to the question meanwhile was of no use."""
+    producer, news = Taking("missing"), 0
+
+    def on_news() -> None:
+        nonlocal news
+        news += 1
+
+    absent = AbsentTopics(cast("KafkaProducer[Any, Any]", producer), on_news)
+    for _ in range(2):
+        await sent(producer, row(1, "missing"), row(2, partition=2), absent=absent)
+        await asyncio.sleep(0)
+    assert (absent.pop_released(), news) == ({Held("lane", 2)}, 1), "two partitions are more than none"
+    producer.unknown, producer.on_broker = (), 3
+    await sent(producer, row(1, "missing"), row(2, partition=2), absent=absent)
+    await asyncio.sleep(0)
+    assert (absent.pop_released(), news) == ({Held("topic", "missing"), Held("lane", 2)}, 3)
+    assert absent.pop_released() == set()
+    await absent.close()
+
+
 @pytest.mark.parametrize("headers", ["{", "[1]", '[["a", 5]]', "[" * 100_000])
 async def test_headers_that_no_outbox_has_written_refuse_their_row_alone(headers: str) -> None:
     producer = Taking()
