@@ -35,6 +35,24 @@ async def test_a_commit_wakes_the_relay_at_once(
             await eventually(outbox.is_empty, 10)
 
 
+async def test_the_server_notices_within_a_minute_that_a_relays_host_is_gone(
+    postgresql: PostgreSQL, broker: DevBroker
+) -> None:
+    """It kept the session, and with it the locks, by the system's keep-alive of two hours."""
+    async with opened_outbox(postgresql) as outbox, outbox.relay(broker.bootstrap_servers) as running:
+        await eventually(lambda: running.statistics().is_connected)
+        found = {}
+        for name in ("tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout"):
+            shown = await running._database._execute(sa.text(f"SHOW {name}"))
+            found[name.removeprefix("tcp_")] = shown.scalar_one()
+    assert found == {
+        "keepalives_idle": "30",
+        "keepalives_interval": "10",
+        "keepalives_count": "3",
+        "user_timeout": "60000",
+    }
+
+
 async def test_relays_share_the_shards_as_they_come_and_go(postgresql: PostgreSQL, broker: DevBroker) -> None:
     async with opened_outbox(postgresql) as outbox, AsyncExitStack() as stack:
         relays = [await stack.enter_async_context(outbox.relay(broker.bootstrap_servers)) for _ in range(3)]

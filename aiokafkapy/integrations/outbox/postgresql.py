@@ -9,6 +9,7 @@ Rules:
 - Each relay also holds one lock that all of them share. Counting its holders tells each relay its share of the shards:
   it gives up shards beyond it, between two batches, and takes free ones up to it. So relays may come and go.
 - The locks have the table's oid in their number: outboxes of one database do not meet.
+- The server is told to notice within a minute that a relay's host or network is gone.
 - With asyncpg a commit that notifies wakes the relay. Polling is for other drivers, and for a notification that was
   lost.
 """
@@ -32,6 +33,12 @@ __all__ = ["PostgresDatabase"]
 MEMBER: Final = MAX_SHARDS
 """The lock that every relay of a table holds: one more than any shard."""
 
+_NOTICE_DEAD_HOSTS: Final = sa.text(
+    "SELECT set_config(name, value, false) FROM (VALUES ('tcp_keepalives_idle', '30'),"
+    " ('tcp_keepalives_interval', '10'), ('tcp_keepalives_count', '3'), ('tcp_user_timeout', '60000'))"
+    " AS wanted (name, value) WHERE name IN (SELECT name FROM pg_settings)"
+)
+"""The server's own are often those of the system: a relay whose host has died kept its shards for over two hours."""
 _OID: Final = sa.text("SELECT CAST(CAST(:name AS regclass) AS oid)::bigint")
 _JOIN: Final = sa.text("SELECT pg_advisory_lock_shared(CAST(:family AS int), CAST(:member AS int))")
 _RELAYS: Final = sa.text(
@@ -83,6 +90,7 @@ class PostgresDatabase(RelayDatabase):
         self._owned.clear()
         # The mark of a published row must not be lost by a crash of the server: the row would be published again.
         await self._execute(sa.text("SET synchronous_commit = on"))
+        await self._execute(_NOTICE_DEAD_HOSTS)
         name = self._engine.dialect.identifier_preparer.format_table(self._table)
         self._oid = (await self._execute(_OID, {"name": name})).scalar_one()
         await self._execute(_JOIN, {"family": self._family, "member": MEMBER})
