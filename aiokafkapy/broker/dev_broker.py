@@ -243,7 +243,7 @@ class DevBroker:
         partitions: int = -1,
         *,
         replication_factor: int = -1,
-        config: Mapping[str, str] | None = None,
+        config: Mapping[str, object] | None = None,
         **options: object,
     ) -> None:
         """Make a topic; -1 is the broker's default. Its options by Kafka's names in ``config``, or with underscores:
@@ -252,9 +252,10 @@ class DevBroker:
         Raises TopicAlreadyExistsError, InvalidTopicError, InvalidPartitionsError, InvalidReplicationFactorError, and
         InvalidConfigError; IllegalStateError unless the broker runs.
         """
-        merged: dict[str, str | None] = {**(config or {})}
-        for option, value in options.items():
-            merged[option.replace("_", ".")] = str(value).lower() if isinstance(value, bool) else str(value)
+        given = {**(config or {}), **{option.replace("_", "."): value for option, value in options.items()}}
+        merged: dict[str, str | None] = {
+            option: str(value).lower() if isinstance(value, bool) else str(value) for option, value in given.items()
+        }
         self.state.topics.create(name, partitions, merged, replication_factor=replication_factor)
 
     def delete_topic(self, name: str) -> None:

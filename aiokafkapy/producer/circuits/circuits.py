@@ -31,12 +31,14 @@ from ...errors import (
     InvalidTimestampError,
     KafkaError,
     MessageTooLargeError,
+    PolicyViolationError,
     PurgedError,
     RecordDroppedError,
     RecordListTooLargeError,
     SenderCrashedError,
     SerializationError,
     TransactionAbortedError,
+    UnsupportedForMessageFormatError,
 )
 from ...states import StateTable
 from ..options.circuit_options import CircuitBreaker
@@ -70,12 +72,14 @@ _NOT_THE_CLUSTERS: Final = (
     InvalidRecordError,
     InvalidTimestampError,
     MessageTooLargeError,
+    PolicyViolationError,
     PurgedError,
     RecordDroppedError,
     RecordListTooLargeError,
     SenderCrashedError,
     SerializationError,
     TransactionAbortedError,
+    UnsupportedForMessageFormatError,
 )
 """Errors of a record's own, or that the user or the end of the producer has brought about."""
 _UNBOUNDED: Final = 1 << 62

@@ -78,7 +78,7 @@ async def test_cluster_ids_are_kafkas_22_characters(tmp_path: Any) -> None:
 
 async def test_options_of_a_topic_may_be_written_with_underscores() -> None:
     async with socketless_node() as node:
-        node.broker.create_topic("t", min_insync_replicas=1, preallocate=True, config={"retention.ms": "1"})
+        node.broker.create_topic("t", min_insync_replicas=1, preallocate=True, config={"retention.ms": 1})
         topic = node.state.topics.get("t")
         assert topic is not None
         assert isinstance(topic.topic_id, UUID)

@@ -12,10 +12,12 @@ from aiokafkapy.errors import (
     DeliveryTimeoutError,
     KafkaError,
     NotEnoughReplicasError,
+    PolicyViolationError,
     ProducerClosedError,
     PurgedError,
     RecordTooLargeError,
     TopicAuthorizationFailedError,
+    UnsupportedForMessageFormatError,
 )
 from aiokafkapy.producer.circuits.circuits import Circuits, CircuitStatus
 from aiokafkapy.producer.options.circuit_options import CircuitBreaker
@@ -198,7 +200,7 @@ def test_or_the_producer_has_one_for_all() -> None:
     "error",
     [
         RecordTooLargeError("x"), PurgedError("x"), ProducerClosedError("x"), CircuitOpenError("x"),
-        ZeroDivisionError("a bug"),
+        ZeroDivisionError("a bug"), PolicyViolationError("x"), UnsupportedForMessageFormatError("x"),
     ],
 )  # fmt: skip
 def test_an_error_that_says_nothing_of_the_cluster_does_not_count(error: BaseException) -> None:
