@@ -25,7 +25,7 @@ from operator import index
 from typing import Any, Final
 
 from ..common import Headers, check_topic_name, milliseconds
-from ..errors import InvalidTopicError, SerializationError
+from ..errors import InvalidTopicError, KafkaError, SerializationError
 from ..observability import describe_error
 from ..record.builder import plain_headers, plain_number
 
@@ -187,6 +187,7 @@ def serialization_error(part: str, topic: str, data: object, cause: BaseExceptio
         )
     error = SerializationError(text, topic=topic)
     error.__cause__ = cause
+    error.retriable = isinstance(cause, KafkaError) and cause.retriable  # a registry that cannot be reached, say
     return error
 
 

@@ -25,6 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_s
 from sqlalchemy.orm import Session, scoped_session
 
 from ...errors import SerializationError
+from ...producer.arguments import serialization_error
 from ...producer.records import HeadersLike, ProducerRecord, Timestamp
 from .lanes import lock_number
 from .rows import RowValues, row_values
@@ -166,7 +167,7 @@ class Outbox:
                 try:
                     data = await data
                 except Exception as error:
-                    raise _failed(part, record.topic, error) from error
+                    raise serialization_error(part, record.topic, data, error) from error
             made[part] = data
         return _with(record, **made)
 
@@ -191,7 +192,7 @@ class Outbox:
                 return serializer(record.topic, data)
             return serializer(data)
         except Exception as error:
-            raise _failed(part, record.topic, error) from error
+            raise serialization_error(part, record.topic, data, error) from error
 
 
 class _Statements(NamedTuple):
@@ -211,12 +212,6 @@ class _Statements(NamedTuple):
 
 def _with(record: ProducerRecord, key: object, value: object) -> ProducerRecord:
     return ProducerRecord(record.topic, value, key, record.partition, record.timestamp_ms, record.headers)
-
-
-def _failed(part: str, topic: str, error: Exception) -> SerializationError:
-    return SerializationError(
-        f"the {part}_serializer failed for a record of topic {topic!r}: {type(error).__name__}: {error}", topic=topic
-    )
 
 
 def _not_one_of(call: str, given: object, wanted: str, other: str) -> TypeError:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from aiokafkapy.errors import SerializationError
+from aiokafkapy.integrations.schema_registry.errors import InvalidSchemaError, RegistryUnavailableError
 from aiokafkapy.producer.serializers import discard, json_serializer, prepare, serialize, string_serializer
 
 
@@ -60,6 +61,24 @@ def test_every_exception_of_a_serializer_but_the_end_of_the_program_is_its_recor
     for error in (KeyboardInterrupt(), SystemExit()):
         with pytest.raises(type(error)):
             serialize("value", failing(error), "t", b"x")
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_retriable"), [(RegistryUnavailableError(), True), (InvalidSchemaError(), False), (OSError(), False)]
+)
+def test_a_record_may_be_sent_again_where_its_serializers_error_says_so(
+    cause: Exception, *, is_retriable: bool
+) -> None:
+    """Whoever sends what is retriable again lost these records in an outage of the registry."""
+
+    def serializer(topic: str, data: object) -> bytes:
+        raise cause
+
+    with pytest.raises(SerializationError) as caught:
+        serialize("value", serializer, "t", b"x")
+    assert caught.value.retriable is is_retriable
+    assert caught.value.fresh().retriable is is_retriable
+    assert SerializationError.retriable is False
 
 
 def test_discarded_coroutines_are_closed() -> None:
