@@ -4,8 +4,9 @@ Owns validation and the reading of schemas with their references. A model's sche
 mode. Confluent's counterparts are ``KafkaJsonSchemaSerializer`` and ``KafkaJsonSchemaDeserializer``.
 
 Rules: data is validated before it is written, but an instance of the model that the schema is derived from, which
-pydantic has validated; invalid data is a SerializationError that names the field and the rule, never the value. So is
-a number that JSON lacks, unless the model says how it is written (``ser_json_inf_nan``).
+pydantic has validated, unless a serializer of the model's does not say what it returns; invalid data is a
+SerializationError that names the field and the rule, never the value. So is a number that JSON lacks, unless the model
+says how it is written (``ser_json_inf_nan``).
 A registry takes a model's next version as compatible more often when the model is closed (``extra="forbid"``): see
 docs/schemas.md.
 """
@@ -13,7 +14,7 @@ docs/schemas.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack, overload
 
 from pydantic import TypeAdapter
@@ -98,6 +99,7 @@ class JsonSchemaSerializer(RegistrySerializer[T]):
     ) -> None:
         self._adapter: TypeAdapter[Any] | None = None
         self._refuses_nan = True
+        self._is_trusted = False
         schema = None
         if isinstance(schema_or_model, type):
             self._model = schema_or_model
@@ -107,6 +109,7 @@ class JsonSchemaSerializer(RegistrySerializer[T]):
             )
             self._refuses_nan = "ser_json_inf_nan" not in settings
             schema = Schema(_dump(json_schema(schema_or_model)), "JSON")
+            self._is_trusted = to_dict is None and not _has_unknown_result(self._adapter.core_schema)
         elif schema_or_model is not None:
             schema = _schema_of(schema_or_model)
         self._to_dict = to_dict
@@ -117,8 +120,7 @@ class JsonSchemaSerializer(RegistrySerializer[T]):
         return None if self._schema is None else _title_of(self._schema)
 
     async def _encoder_for(self, schema: Schema, *, is_own: bool) -> Encoder:
-        trusts_models = self._adapter is not None and self._to_dict is None and is_own
-        validates = not trusts_models if self._validates is None else self._validates
+        validates = not (self._is_trusted and is_own) if self._validates is None else self._validates
         check = await _checker(self._registry, schema) if validates else None
 
         def encode(data: object, prefix: bytes) -> bytes:
@@ -230,6 +232,20 @@ def _title_of(schema: Schema) -> str | None:
 def _check_type(registered: RegisteredSchema) -> None:
     if registered.schema.type != "JSON":
         raise DeserializationError(f"schema {registered.id} is of type {registered.schema.type}, not JSON")
+
+
+def _has_unknown_result(core_schema: Any) -> bool:
+    """Whether a serializer's result is of no known type: pydantic's schema is that of the data before it."""
+    if isinstance(core_schema, Mapping):
+        one = core_schema.get("serialization")
+        if isinstance(one, Mapping) and "function" in one and "return_schema" not in one and not _is_pydantics(one):
+            return True
+        return any(_has_unknown_result(part) for name, part in core_schema.items() if name != "metadata")
+    return isinstance(core_schema, (list, tuple)) and any(map(_has_unknown_result, core_schema))
+
+
+def _is_pydantics(serialization: Mapping[str, Any]) -> bool:
+    return str(getattr(serialization["function"], "__module__", "")).startswith("pydantic")
 
 
 def _dumped(adapter: TypeAdapter[Any], data: object, *, refuses_nan: bool) -> bytes:

@@ -1,13 +1,15 @@
-"""aiokafkapy.integrations.schema_registry.json_schemas: numbers that JSON lacks."""
+"""aiokafkapy.integrations.schema_registry.json_schemas: numbers that JSON lacks, and serializers of a model's own."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, field_serializer, model_serializer
 
 from aiokafkapy.errors import SerializationError
 from aiokafkapy.integrations.schema_registry import JsonSchemaSerializer, SchemaRules
@@ -69,3 +71,61 @@ async def test_a_model_may_say_how_such_a_number_is_written(form: Any, wanted: b
         model_config = ConfigDict(ser_json_inf_nan=form)
 
     assert await written(Odd(x=math.nan)) == b'{"x":' + wanted + b',"note":null}'
+
+
+class Loud(BaseModel):
+    n: int
+
+    @field_serializer("n")
+    def shout(self, n: int):  # type: ignore[no-untyped-def]
+        return f"{n}!"
+
+
+class Hidden(BaseModel):
+    n: int
+
+    @model_serializer
+    def hide(self):  # type: ignore[no-untyped-def]
+        return {"x": self.n}
+
+
+class Around(BaseModel):
+    many: list[Loud] = [Loud(n=1)]
+
+
+class Doubled(BaseModel):
+    n: Annotated[int, PlainSerializer(lambda n: [n, n])] = 1
+
+
+class Text(BaseModel):
+    n: int
+
+    @field_serializer("n")
+    def as_text(self, n: int) -> str:
+        return str(n)
+
+
+class Place(BaseModel):
+    path: Path = Path("/")
+    address: IPv4Address = IPv4Address("127.0.0.1")
+    shy: Annotated[int, PlainSerializer(lambda n: -n)] = 1
+
+
+@pytest.mark.parametrize(
+    ("data", "where"),
+    [
+        (Loud(n=1), r"\$.n breaks type"),
+        (Hidden(n=1), r"\$ breaks required"),
+        (Around(), r"\$.many\[0\].n breaks type"),
+        (Doubled(), r"\$.n breaks type"),
+    ],
+)
+async def test_what_a_models_serializer_makes_of_it_has_to_fit(data: Any, where: str) -> None:
+    """Every record was refused by every reader, and nothing was said when they were written."""
+    with pytest.raises(SerializationError, match=where):
+        await written(data)
+
+
+async def test_a_serializer_that_says_what_it_returns_is_trusted() -> None:
+    assert await written(Text(n=1)) == b'{"n":"1"}'
+    assert await written(Place()) == b'{"path":"/","address":"127.0.0.1","shy":-1}'
