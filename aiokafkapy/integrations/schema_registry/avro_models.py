@@ -17,10 +17,11 @@ a union                                        union; the branch of the default 
 =============================================  =====================================================
 
 Rules: a type that is not in the table is a ConfigurationError that names model and field, at once and not with a
-record; a field's name is its serialization alias, if it has one; a default that Avro can write is the field's default
-there; a union whose branches have a value in common, as date and str, is refused, but models are told apart by their
-classes; a namespace is that of the class, or of the one around; an int is 64 bits, and a larger one is the record's
-error; a datetime comes back in UTC, to the microsecond.
+record, and so is a model whose data is not its fields'; excluded fields are left out, computed ones are fields; a
+field's name is its serialization alias, if it has one; a default that Avro can write is the field's default there; a
+union whose branches have a value in common, as date and str, is refused, but models are told apart by their classes; a
+namespace is that of the class, or of the one around; an int is 64 bits, and a larger one is the record's error; a
+datetime comes back in UTC, to the microsecond.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from functools import lru_cache
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, RootModel, TypeAdapter
 from pydantic_core import PydanticUndefined
 
 from aiokafkapy.common import JsonObject, JsonValue
@@ -123,6 +124,7 @@ class _Deriver:
         known = self._full_names.get(model)
         if known is not None:
             return known
+        _check_shape(model)
         name = _checked_name(model.__name__, f"model {model.__qualname__}")
         schema: JsonObject = {"type": "record", "name": name}
         around = self._namespace
@@ -301,6 +303,22 @@ def _check_model(model: object) -> None:
         raise ConfigurationError(f"{model!r} is neither a pydantic model nor a dataclass")
 
 
+def _check_shape(model: type) -> None:
+    """Raise ConfigurationError for a model whose data has other parts than its fields."""
+    decorators = getattr(model, "__pydantic_decorators__", None)
+    if issubclass(model, RootModel):
+        shape = "a RootModel, which has one value and no fields"
+    elif decorators is not None and decorators.model_serializers:
+        shape = "a model with a @model_serializer, whose fields are not known"
+    elif issubclass(model, BaseModel) and model.model_config.get("extra") == "allow":
+        shape = "a model with extra='allow', whose further fields are not known: say 'ignore' or 'forbid'"
+    else:
+        return
+    raise ConfigurationError(
+        f"{model.__qualname__} is {shape}; or write the schema by hand, and give the serializer to_dict="
+    )
+
+
 def _is_model(kind: type) -> bool:
     return issubclass(kind, BaseModel) or dataclasses.is_dataclass(kind)
 
@@ -310,10 +328,14 @@ def _fields(model: Any) -> list[tuple[str, object, Sequence[object], object]]:
     found: list[tuple[str, object, Sequence[object], object]] = []
     if issubclass(model, BaseModel):
         for name, field in model.model_fields.items():
+            if field.exclude:
+                continue
             default = field.default if field.default is not PydanticUndefined else _NO_DEFAULT
             if field.default_factory in (list, dict, set, frozenset, tuple):
                 default = field.default_factory()
             found.append((field.serialization_alias or field.alias or name, field.annotation, field.metadata, default))
+        for name, one in model.model_computed_fields.items():
+            found.append((one.alias or name, one.return_type, (), _NO_DEFAULT))
         return found
     try:
         hints = get_type_hints(model, include_extras=True)
@@ -332,7 +354,8 @@ def _attributes(model: Any) -> Mapping[str, str]:
     """The attributes of a model's fields, by their names in Avro."""
     if not issubclass(model, BaseModel):
         return {}
-    return {field.serialization_alias or field.alias or name: name for name, field in model.model_fields.items()}
+    fields = {field.serialization_alias or field.alias or name: name for name, field in model.model_fields.items()}
+    return fields | {field.alias or name: name for name, field in model.model_computed_fields.items()}
 
 
 def _checked_name(name: str, place: str) -> str:

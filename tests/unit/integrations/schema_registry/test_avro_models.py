@@ -15,7 +15,7 @@ from uuid import UUID
 
 import fastavro
 import pytest
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, RootModel, computed_field, create_model, model_serializer
 
 from aiokafkapy.errors import ConfigurationError, SerializationError
 from aiokafkapy.integrations.schema_registry.avro_models import AvroModel, avro_schema
@@ -333,3 +333,47 @@ class Undefined:
 def test_a_type_that_avro_lacks_is_refused_at_once(model: type, wanted: str) -> None:
     with pytest.raises(ConfigurationError, match=wanted):
         avro_schema(model)
+
+
+class Account(BaseModel):
+    name: str
+    password: str = Field("default", exclude=True)
+    limit: int = Field(exclude=True)
+
+    @computed_field(alias="inCents")
+    def cents(self) -> list[int]:
+        return [self.limit * 100]
+
+
+def test_excluded_fields_are_left_out_and_computed_ones_are_fields() -> None:
+    """The default was written in the place of the excluded field, and one without a default refused each record."""
+    assert avro_schema(Account)["fields"] == [
+        {"name": "name", "type": "string"},
+        {"name": "inCents", "type": {"type": "array", "items": "long"}},
+    ]
+    data = AvroModel(Account).to_avro(Account(name="ann", password="secret", limit=5))
+    assert data == {"name": "ann", "inCents": [500]}
+
+
+class Listed(RootModel[list[int]]):
+    pass
+
+
+class Open(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class Own(BaseModel):
+    n: int
+
+    @model_serializer
+    def own(self) -> dict[str, int]:
+        return {"x": self.n}
+
+
+@pytest.mark.parametrize("model", [Listed, Open, Own])
+def test_a_model_whose_data_is_not_its_fields_is_refused(model: type) -> None:
+    """They were taken, and then every record was refused, or written without a part of it."""
+    for one in (model, create_model("Around", field=(list[model], ...))):  # type: ignore[valid-type]
+        with pytest.raises(ConfigurationError, match=f"^{model.__name__} is a .*to_dict="):
+            avro_schema(one)
