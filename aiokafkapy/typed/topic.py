@@ -350,7 +350,11 @@ class BoundTopic(Generic[M]):
         )
 
     async def tombstone(self, key: Key, *, partition: int | None = None) -> RecordMetadata:
-        """Delete the value of a key in a compacted topic: a record with the key and no value."""
+        """Delete the value of a key in a compacted topic: a record with the key and no value. Raises SerializationError
+        for a key that is none.
+        """
+        if key is None:
+            raise SerializationError("a tombstone needs the key that it deletes", topic=self.topic.name)
         return await self._producer.send(self.topic.name, None, key=_key_bytes(key), partition=partition)
 
     # internals

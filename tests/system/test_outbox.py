@@ -230,8 +230,9 @@ class TestRefused:
         assert "TooLarge" in parked.error
         assert [row.value for row in waiting] == ([b"behind"] if on_error == "stop" else [])
 
+    @pytest.mark.parametrize("is_blocking", [False, True])
     async def test_it_is_published_when_it_was_dealt_with_and_waiting_rows_follow(
-        self, outbox: TestOutbox, broker: DevBroker
+        self, outbox: TestOutbox, broker: DevBroker, *, is_blocking: bool
     ) -> None:
         await outbox.add(b"x" * 3_000, b"behind", key=b"k")
         async with outbox.relay(broker.bootstrap_servers, max_request_size=2_000) as relay:
@@ -239,7 +240,10 @@ class TestRefused:
         async with outbox.relay(broker.bootstrap_servers) as relay:
             async with AsyncSession(outbox.engine) as session, session.begin():
                 assert await outbox.outbox.retry_refused(session, [-1]) == 0
-                assert await outbox.outbox.retry_refused(session) == 1
+                if is_blocking:
+                    assert await session.run_sync(outbox.outbox.retry_refused_blocking) == 1
+                else:
+                    assert await outbox.outbox.retry_refused(session) == 1
             await eventually(outbox.is_empty)
         assert values(broker) == [b"x" * 3_000, b"behind"]
 

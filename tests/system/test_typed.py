@@ -99,6 +99,8 @@ async def test_a_bound_topic_has_the_calls_of_a_producer(
     await bound.send_nowait(Order(id=3))
     assert len(await bound.send_many(Order(id=number) for number in (4, 5))) == 2
     await bound.tombstone(1)
+    with pytest.raises(SerializationError, match="a tombstone needs the key that it deletes"):
+        await bound.tombstone(None)
     records = kafka_broker.records("orders")
     assert [(record.key, record.value is None) for record in records] == [
         *((str(number).encode(), False) for number in (1, 2, 3, 4, 5)),

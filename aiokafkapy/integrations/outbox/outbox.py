@@ -143,13 +143,17 @@ class Outbox:
 
     async def retry_refused(self, transaction: Transaction, ids: Sequence[int] | None = None) -> int:
         """Have refused rows published after all: these, or all of them; returns how many there were."""
-        change = sa.update(self.table).where(self.table.c.error.is_not(None)).values(error=None)
-        if ids is not None:
-            change = change.where(self.table.c.id.in_(ids))
-        result = await transaction.execute(change)
-        return int(getattr(result, "rowcount", 0))
+        return int(getattr(await transaction.execute(self._retried(ids)), "rowcount", 0))
+
+    def retry_refused_blocking(self, transaction: BlockingTransaction, ids: Sequence[int] | None = None) -> int:
+        """``retry_refused`` for a service without an event loop."""
+        return int(getattr(transaction.execute(self._retried(ids)), "rowcount", 0))
 
     # internals
+
+    def _retried(self, ids: Sequence[int] | None) -> sa.Update:
+        change = sa.update(self.table).where(self.table.c.error.is_not(None)).values(error=None)
+        return change if ids is None else change.where(self.table.c.id.in_(ids))
 
     def _statements(self, records: Sequence[ProducerRecord]) -> _Statements | None:
         rows = [row_values(record, self._shards, self._max_record_bytes) for record in records]

@@ -311,11 +311,11 @@ def _check_shape(model: type) -> None:
     elif decorators is not None and decorators.model_serializers:
         shape = "a model with a @model_serializer, whose fields are not known"
     elif issubclass(model, BaseModel) and model.model_config.get("extra") == "allow":
-        shape = "a model with extra='allow', whose further fields are not known: say 'ignore' or 'forbid'"
+        shape = "a model with extra='allow', whose further fields are not known: say extra='ignore'"
     else:
         return
     raise ConfigurationError(
-        f"{model.__qualname__} is {shape}; or write the schema by hand, and give the serializer to_dict="
+        f"{model.__qualname__} is {shape}: write the schema by hand, and give the serializer to_dict="
     )
 
 
