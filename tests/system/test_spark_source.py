@@ -15,6 +15,7 @@ from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 from aiokafkapy.producer.producer import KafkaProducer
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.reader import LATEST
 from aiokafkapy.spark.options import OptionError
 from aiokafkapy.spark.source.data_loss import DataLossError
 from aiokafkapy.spark.source.offset_reader import KafkaOffsetReader
@@ -430,14 +431,86 @@ async def test_a_partition_that_is_gone_is_a_loss(broker: DevBroker, driver_of: 
     assert await lenient.advance(end, UNLIMITED, is_all_wanted=False) == end
 
 
-async def test_a_recreated_topic_is_a_loss_and_read_from_its_first_record(broker: DevBroker, driver_of: Any) -> None:
+async def test_a_log_that_ends_before_where_it_was_read_to_is_a_loss(broker: DevBroker, driver_of: Any) -> None:
     await send(broker, 0, 5)
     start = {T0: 100, T1: 0, T2: 0}
     with pytest.raises(DataLossError, match="t-0: was read to 100, but the log ends at 5"):
         await driver_of().advance(start, UNLIMITED, is_all_wanted=False)
-    lenient = driver_of(failOnDataLoss="false")
-    end = await lenient.advance(start, UNLIMITED, is_all_wanted=False)
-    assert await plan(lenient, start, end) == {T0: (0, 5)}
+
+
+@pytest.mark.parametrize("count", [3, 5, 9])
+async def test_a_recreated_topic_is_read_from_its_first_record_however_long_it_is(
+    broker: DevBroker, driver_of: Any, count: int
+) -> None:
+    await send(broker, 0, 5)
+    strict, lenient = driver_of(startingOffsets="earliest"), driver_of(failOnDataLoss="false")
+    end = {T0: 5, T1: 0, T2: 0}
+    for driver in (strict, lenient):
+        assert await driver.advance(await driver.begin(), UNLIMITED, is_all_wanted=True) == end
+    broker.delete_topic("t")
+    broker.create_topic("t", partitions=3)
+    await send(broker, 0, count)
+    with pytest.raises(DataLossError, match="t-0: was read to 5, then the topic was deleted and created again"):
+        await strict.advance(end, UNLIMITED, is_all_wanted=False)
+    anew = await lenient.advance(end, UNLIMITED, is_all_wanted=False)
+    assert anew != end
+    assert await plan(lenient, end, anew) == {}
+    after = await lenient.advance(anew, UNLIMITED, is_all_wanted=False)
+    assert await plan(lenient, anew, after) == {T0: (0, count)}
+    assert await lenient.advance(after, UNLIMITED, is_all_wanted=False) == after
+
+
+async def test_a_log_that_ends_before_where_it_was_read_to_is_not_read_again(broker: DevBroker, driver_of: Any) -> None:
+    """Nothing says that it is another topic: its end was cut, or is not committed yet."""
+    await send(broker, 0, 5)
+    driver = driver_of(failOnDataLoss="false")
+    start = {T0: 100, T1: 0, T2: 0}
+    end = await driver.advance(start, UNLIMITED, is_all_wanted=False)
+    assert end == {T0: 5, T1: 0, T2: 0}
+    assert await plan(driver, start, end) == {}
+    await send(broker, 0, 2)
+    assert await plan(driver, end, await driver.advance(end, UNLIMITED, is_all_wanted=False)) == {T0: (5, 7)}
+
+
+def answer_once_that_it_ends_at(broker: DevBroker, end: int) -> None:
+    def stale(context: Any, body: Any) -> Any:
+        if body.topics[0].partitions[0].timestamp != LATEST:
+            return None
+        broker.controls.clear()
+        place = {"error_code": 0, "timestamp": -1, "offset": end, "leader_epoch": 0}
+        (topic,) = body.topics
+        partitions = [place | {"partition_index": one.partition_index} for one in topic.partitions]
+        return context.respond(topics=[{"name": topic.name, "partitions": partitions}])
+
+    broker.controls.on_request(ApiKey.LIST_OFFSETS, stale)
+
+
+@pytest.mark.parametrize("is_loss_fatal", ["true", "false"])
+async def test_one_answer_that_knows_less_is_not_believed(
+    broker: DevBroker, driver_of: Any, is_loss_fatal: str
+) -> None:
+    await send(broker, 0, 5)
+    driver = driver_of(startingOffsets="earliest", failOnDataLoss=is_loss_fatal)
+    end = await driver.advance(await driver.begin(), UNLIMITED, is_all_wanted=True)
+    assert end == {T0: 5, T1: 0, T2: 0}
+    broker.controls.fail_next(ApiKey.METADATA, UnknownTopicOrPartitionError, "t")
+    assert await driver.advance(end, UNLIMITED, is_all_wanted=False) == end
+    answer_once_that_it_ends_at(broker, 0)
+    assert await driver.advance(end, UNLIMITED, is_all_wanted=False) == end
+    # A restarted query, which holds a micro-batch of its checkpoint against the log.
+    again = driver_of(failOnDataLoss=is_loss_fatal)
+    broker.controls.fail_next(ApiKey.METADATA, UnknownTopicOrPartitionError, "t")
+    answer_once_that_it_ends_at(broker, 0)
+    assert await plan(again, {T0: 2, T1: 0, T2: 0}, end) == {T0: (2, 5)}
+
+
+async def test_available_now_reads_a_topic_that_one_answer_lacked(broker: DevBroker, driver_of: Any) -> None:
+    await send(broker, 0, 5)
+    driver = driver_of(startingOffsets="earliest")
+    broker.controls.fail_next(ApiKey.METADATA, UnknownTopicOrPartitionError, "t")
+    await driver.set_target()
+    start = await driver.begin()
+    assert await driver.advance(start, UNLIMITED, is_all_wanted=False) == {T0: 5, T1: 0, T2: 0}
 
 
 async def test_a_micro_batch_of_a_checkpoint_is_held_against_the_log(broker: DevBroker, driver_of: Any) -> None:

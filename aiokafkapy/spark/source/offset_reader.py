@@ -7,17 +7,18 @@ Rules:
 
 - partitions are asked for each time, in one request, so that new ones are seen; offsets are one request per broker;
 - offsets that a user or a checkpoint names are held against the log before a task is made of them;
-- an end that lies before the offset known so far is asked for again (``fetchOffset.numRetries``): a new leader may
-  not know all at once. Other failures that may pass are tried again by the clients themselves, for
-  ``default.api.timeout.ms``.
+- one answer is not believed that lacks a partition that is known, or whose end lies before the offset known so far: a
+  broker may not know all at once. Both are asked for again (``fetchOffset.numRetries``). Other failures that may pass
+  are tried again by the clients themselves, for ``default.api.timeout.ms``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self, TypeAlias, TypeVar
+from uuid import UUID
 
 from ...admin import TopicAdmin
 from ...common import TopicPartition
@@ -30,7 +31,12 @@ from .data_loss import describe_missing
 from .offsets import OffsetRange, PartitionOffsets
 from .source_options import OffsetLimit, SourceOptions
 
-__all__ = ["KafkaOffsetReader", "ResolvedLimit"]
+__all__ = ["KafkaOffsetReader", "PartitionIds", "ResolvedLimit"]
+
+T = TypeVar("T")
+
+PartitionIds: TypeAlias = dict[TopicPartition, UUID | None]
+"""Partitions, each with its topic's id: a topic that is created again has another one. None before Kafka 2.8."""
 
 ATTEMPTS_TO_FIND: Final = 4
 """How often a topic is looked for that a broker does not know: one just made takes a moment to spread."""
@@ -73,44 +79,36 @@ class KafkaOffsetReader:
 
     # partitions and their ends
 
-    async def partitions(self, *, must_exist: bool) -> set[TopicPartition]:
-        """The partitions that are read and exist. Raises UnknownTopicOrPartitionError for one that is named and does
-        not, if it must.
+    async def partitions(self, *, must_exist: bool) -> PartitionIds:
+        """The partitions that are read and exist; a topic that is named is looked for for a moment. Raises
+        UnknownTopicOrPartitionError for one that is named and does not exist, if it must.
         """
         subscription = self._options.subscription
-        if subscription.pattern is not None:
-            topics = await self._admin.list_topics()
-            return {
-                TopicPartition(topic.name, one.partition)
-                for topic in topics
-                if not topic.is_internal and subscription.has_topic(topic.name)
-                for one in topic.partitions
-            }
         for attempt in range(ATTEMPTS_TO_FIND):
-            found = await self._admin.describe_existing(subscription.topic_names)
-            if len(found) == len(subscription.topic_names) or not must_exist:
+            existing = await self._existing()
+            topics = {tp.topic for tp in existing}
+            missing = sorted(set(subscription.topic_names) - topics)
+            if not missing:
                 break
             await asyncio.sleep(self._backoff.delay(attempt))
-        existing = {TopicPartition(name, one.partition) for name, topic in found.items() for one in topic.partitions}
-        missing = sorted(set(subscription.topic_names) - set(found))
-        missing += [str(tp) for tp in subscription.partitions if tp not in existing and tp.topic in found]
+        missing += [str(tp) for tp in subscription.partitions if tp not in existing and tp.topic in topics]
         if missing and must_exist:
             names = ", ".join(missing)
             raise UnknownTopicOrPartitionError(
                 f"there is no topic or partition {names}: create it, or correct the option that names it",
                 topic=missing[0],
             )
-        return existing.intersection(subscription.partitions) if subscription.partitions else existing
+        return self._read_of(existing)
 
-    async def missing(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    async def partitions_with(self, known: Iterable[TopicPartition]) -> PartitionIds:
+        """The partitions that are read and exist; asked for again while one that is known is not among them."""
+        wanted = set(known)
+        existing = await self._ask_until(self._existing, lambda found: wanted <= found.keys())
+        return self._read_of(existing)
+
+    async def missing(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
         """Those of these partitions that do not exist, or are not to be read."""
-        wanted = set(partitions)
-        for attempt in range(ATTEMPTS_TO_FIND):
-            missing = sorted(wanted - await self.partitions(must_exist=False))
-            if not missing:
-                break
-            await asyncio.sleep(self._backoff.delay(attempt))
-        return missing
+        return sorted(set(partitions) - (await self.partitions_with(partitions)).keys())
 
     async def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each that is still in its log."""
@@ -120,14 +118,11 @@ class KafkaOffsetReader:
         self, partitions: Collection[TopicPartition], known: PartitionOffsets | None = None
     ) -> dict[TopicPartition, int]:
         """The offset behind the last record of each; asked for again where it lies before the one ``known``."""
-        attempts = 0
-        while True:
-            found = await self._reader.end_offsets(partitions)
-            attempts += 1
-            is_behind = any(offset < (known or {}).get(tp, 0) for tp, offset in found.items())
-            if not is_behind or attempts >= self._options.offset_retries:
-                return found
-            await asyncio.sleep(self._options.offset_retry_interval_ms / 1000)
+        least = known or {}
+        return await self._ask_until(
+            lambda: self._reader.end_offsets(partitions),
+            lambda found: all(offset >= least.get(tp, 0) for tp, offset in found.items()),
+        )
 
     async def resolve(self, limit: OffsetLimit, partitions: Collection[TopicPartition]) -> ResolvedLimit:
         """The offset of each partition at one end of a read.
@@ -175,10 +170,10 @@ class KafkaOffsetReader:
         Reports losses.
         """
         ranges = list(ranges)
-        asked = [one.topic_partition for one in ranges if one.topic_partition in doubtful]
+        asked = {one.topic_partition: one.end for one in ranges if one.topic_partition in doubtful}
         if not asked:
             return ranges
-        firsts, ends = await self.earliest(asked), await self.latest(asked)
+        firsts, ends = await self.earliest(asked), await self.latest(asked, asked)
         return [
             self._clamp(one, firsts[one.topic_partition], ends[one.topic_partition])
             if one.topic_partition in doubtful
@@ -191,6 +186,32 @@ class KafkaOffsetReader:
         await self._reader.commit_offsets(group, offsets)
 
     # internals
+
+    async def _ask_until(self, ask: Callable[[], Awaitable[T]], is_right: Callable[[T], bool]) -> T:
+        """The first answer that is right, or the last of ``fetchOffset.numRetries``."""
+        found = await ask()
+        for _ in range(1, self._options.offset_retries):
+            if is_right(found):
+                break
+            await asyncio.sleep(self._options.offset_retry_interval_ms / 1000)
+            found = await ask()
+        return found
+
+    async def _existing(self) -> PartitionIds:
+        """All partitions of the topics that are read, from one request."""
+        subscription = self._options.subscription
+        if subscription.pattern is None:
+            topics = list((await self._admin.describe_existing(subscription.topic_names)).values())
+        else:
+            listed = await self._admin.list_topics()
+            topics = [topic for topic in listed if not topic.is_internal and subscription.has_topic(topic.name)]
+        return {
+            TopicPartition(topic.name, one.partition): topic.topic_id for topic in topics for one in topic.partitions
+        }
+
+    def _read_of(self, existing: PartitionIds) -> PartitionIds:
+        wanted = self._options.subscription.partitions
+        return {tp: existing[tp] for tp in wanted if tp in existing} if wanted else existing
 
     def _clamp(self, one: OffsetRange, first: int, end: int) -> OffsetRange:
         if (first <= one.start and one.end <= end) or one.size <= 0:

@@ -153,7 +153,7 @@ class SourceOptions:
     include_headers: bool = False
     commit_group: str | None = None
     offset_retries: int = 3
-    offset_retry_interval_ms: int = 10
+    offset_retry_interval_ms: int = 1_000
     poll_timeout_ms: int = 120_000
 
     @classmethod
@@ -186,7 +186,7 @@ class SourceOptions:
             include_headers=options.flag("includeHeaders"),
             commit_group=options.text("commitGroup"),
             offset_retries=options.number("fetchOffset.numRetries", 3, 1) or 3,
-            offset_retry_interval_ms=options.number("fetchOffset.retryIntervalMs", 10) or 0,
+            offset_retry_interval_ms=options.number("fetchOffset.retryIntervalMs", 1_000) or 0,
             poll_timeout_ms=options.number("kafkaConsumer.pollTimeoutMs", 120_000, 1) or 120_000,
         )
         _check_portions(options, found)

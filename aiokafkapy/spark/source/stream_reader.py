@@ -7,6 +7,10 @@ Rules:
 
 - An offset has every partition of the query, in the connector's own JSON. A partition that is new, also of a new topic
   that fits ``subscribePattern``, is read from its first record; one that is gone, or starts again, is a data loss.
+- Only another topic id says that a topic was created again. The micro-batch that finds it reads nothing and ends at the
+  new logs' first offsets, so that the next one has all. A log that merely ends before the offset that was read to (it
+  was cut, or this process never saw the earlier id) is gone on with at its end, as the connector does: nothing is read
+  twice.
 - With Trigger.AvailableNow the end is that of the moment when the query was started.
 - Micro-batch 0 reads nothing of a partition whose log ends where the query begins: its end, which is its start, is then
   in the checkpoint. The connector keeps a query's start by itself; a source in Python has no place for it. When
@@ -26,6 +30,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from typing import Final
+from uuid import UUID
 
 import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -35,7 +40,7 @@ from ...errors import KafkaError
 from ...observability import get_logger
 from ..options import OptionError
 from ..worker import worker_loop
-from .offset_reader import KafkaOffsetReader, ResolvedLimit
+from .offset_reader import KafkaOffsetReader, PartitionIds, ResolvedLimit
 from .offsets import (
     JsonOffsets,
     OffsetRange,
@@ -56,6 +61,10 @@ UNLIMITED: Final = 2**63 - 1
 from Spark itself: all there is, now (Trigger.Once)."""
 
 _GONE: Final = "there is no such partition any more, or it is no longer subscribed"
+_SHORTER: Final = (
+    "its last records are gone, or cannot be read yet with kafka.isolation.level='read_committed', or the topic was "
+    "deleted and created again; it is read on from there"
+)
 _START_UNKNOWN: Final = (
     "micro-batch 0 is run again, its start is in no checkpoint, and the start now is not before its end: nothing of it "
     "is read. That is right if it began where the log ended; records are skipped if startingOffsets was another one "
@@ -159,6 +168,8 @@ class StreamDriver:
         # The end of a micro-batch that Spark was told last, and where the one after the last that it planned begins.
         self._told: PartitionOffsets | None = None
         self._position: PartitionOffsets = {}
+        # The ids that each topic was seen with: a broker that is behind may still tell an earlier one.
+        self._topic_ids: dict[str, set[UUID]] = {}
         # First offsets of partitions that appeared, kept for the plan that follows.
         self._firsts: dict[TopicPartition, int] = {}
         self._last_trigger: float | None = None
@@ -171,6 +182,7 @@ class StreamDriver:
         """The starting offsets."""
         offsets = await self._connected()
         partitions = await offsets.partitions(must_exist=True)
+        self._recreated(partitions)
         begun = await offsets.resolve(self._options.starting, partitions)
         if self._told is not None:
             # The end of Trigger.AvailableNow, before PySpark 4.2: a query from the end of a log begins there.
@@ -200,7 +212,11 @@ class StreamDriver:
         offsets = await self._connected()
         self._commit_soon(start)
         if self._target is None:
-            self.latest = await offsets.latest(await offsets.partitions(must_exist=False), start)
+            partitions = await offsets.partitions_with(start)
+            recreated = [tp for tp in self._recreated(partitions) if start.get(tp)]
+            if recreated:
+                return await self._begin_anew(start, recreated)
+            self.latest = await offsets.latest(partitions, start)
         else:
             if is_first:
                 await self._move_target(self._target, start)
@@ -253,8 +269,25 @@ class StreamDriver:
         doubtful = {tp for tp, offset in start.items() if target.get(tp, -1) < offset}
         if doubtful:
             offsets = await self._connected()
-            now = await offsets.latest(doubtful & await offsets.partitions(must_exist=False), start)
-            target |= {tp: min(start[tp], offset) for tp, offset in now.items()}
+            now = await offsets.latest(doubtful & (await offsets.partitions_with(start)).keys(), start)
+            # One that the target lacks was not known to the broker that was asked then, or is new since.
+            target |= {tp: min(start[tp], offset) if tp in target else offset for tp, offset in now.items()}
+
+    def _recreated(self, partitions: PartitionIds) -> list[TopicPartition]:
+        """Those of topics that now have an id they never had, though they had one. The ids are remembered."""
+        found = [tp for tp, one in partitions.items() if one and one not in self._topic_ids.get(tp.topic, {one})]
+        for tp, one in partitions.items():
+            if one is not None:
+                self._topic_ids.setdefault(tp.topic, set()).add(one)
+        return found
+
+    async def _begin_anew(self, start: PartitionOffsets, recreated: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """The end of a micro-batch that reads nothing, and after which topics that were created again are read from
+        their first record. Reports the loss.
+        """
+        for tp in recreated:
+            self._data_loss.report(f"{tp}: was read to {start[tp]}, then the topic was deleted and created again")
+        return {**start, **await (await self._connected()).earliest(recreated)}
 
     def _start_again(self, start: PartitionOffsets, end: PartitionOffsets) -> dict[TopicPartition, int]:
         """Where micro-batch 0, which has to be done again, begins: no later than at its end. ``start`` was asked again,
@@ -297,26 +330,24 @@ class StreamDriver:
         return missing
 
     async def _begins(self, start: PartitionOffsets, end: PartitionOffsets) -> dict[TopicPartition, int]:
-        """Where reading to ``end`` begins: at ``start``, but at the log's first offset for a partition that is new, or
-        that was recreated. Reports partitions that are gone or recreated.
+        """Where reading to ``end`` begins: at ``start``, but at the log's first offset for a partition that is new, and
+        at ``end`` where that is before. Reports partitions that are gone, and logs that became shorter.
         """
         gone = sorted(start.keys() - end.keys())
         if gone:
             names = ", ".join(str(tp) for tp in gone)
             self._data_loss.report(f"{names}: {_GONE}; read to {start[gone[0]]}")
-        anew = [tp for tp, offset in end.items() if offset < start.get(tp, 0)]
-        for tp in anew:
-            ends = f"{tp}: was read to {start[tp]}, but the log ends at {end[tp]}"
-            self._data_loss.report(f"{ends}: the topic was deleted and created again")
+        for tp, offset in end.items():
+            if offset < start.get(tp, 0):
+                self._data_loss.report(f"{tp}: was read to {start[tp]}, but the log ends at {offset}: {_SHORTER}")
         added = [tp for tp in end if tp not in start and tp not in self._firsts]
-        if added or anew:
-            self._firsts |= await (await self._connected()).earliest([*added, *anew])
+        if added:
+            self._firsts |= await (await self._connected()).earliest(added)
         for tp in added:
             _logger.info("source.partition_added", partition=str(tp), first=self._firsts[tp])
             if self._firsts[tp] > 0:
                 self._data_loss.report(f"{tp}: is new, but begins at {self._firsts[tp]}: earlier records are deleted")
-        begins = {tp: start[tp] if tp in start else self._firsts[tp] for tp in end}
-        return begins | {tp: self._firsts[tp] for tp in anew}
+        return {tp: min(start[tp], offset) if tp in start else self._firsts[tp] for tp, offset in end.items()}
 
     def _must_wait(self, start: PartitionOffsets, end: PartitionOffsets) -> bool:
         """Whether there is too little for ``minOffsetsPerTrigger``, and ``maxTriggerDelay`` is not over yet."""

@@ -27,7 +27,7 @@ def test_a_batch_is_from_the_first_record_to_the_last() -> None:
     assert (options.starting, options.ending) == (OffsetLimit(EARLIEST), OffsetLimit(LATEST))
     assert options.fail_on_data_loss
     assert not options.include_headers
-    assert (options.poll_timeout_ms, options.offset_retries, options.offset_retry_interval_ms) == (120_000, 3, 10)
+    assert (options.poll_timeout_ms, options.offset_retries, options.offset_retry_interval_ms) == (120_000, 3, 1_000)
 
 
 def test_a_stream_begins_with_new_records() -> None:
