@@ -39,7 +39,7 @@ hypothesis.settings.register_profile("aiokafkapy", deadline=None, max_examples=5
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1_000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "aiokafkapy"))
 
-pytest_plugins = ["pytester", "tests.times"]
+pytest_plugins = ["pytester", "tests.messages", "tests.times"]
 
 NICENESS = 5
 """Of the processes whose tests are in no chain."""
