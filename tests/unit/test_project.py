@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import importlib
 import inspect
 import os
@@ -93,6 +94,15 @@ PUBLIC_NAMES = {
     "raise_all",
     "string_serializer",
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trees_are_let_go() -> Iterator[None]:
+    """Each search for garbage looks at all of their millions of nodes, in the tests after these for seconds each."""
+    gc.disable()
+    yield
+    _parsed.cache_clear()
+    gc.enable()
 
 
 def _check(*command: str, **variables: str) -> None:
