@@ -209,7 +209,6 @@ OF_NO_MODULE = {
     "record/test_builder_bytes.py",
     # Of the whole package, and of the tests themselves
     "test_chains.py",
-    "test_messages.py",
     "test_shared.py",
     "test_compiled_types.py",
     "test_edges.py",
