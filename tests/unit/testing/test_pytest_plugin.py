@@ -11,6 +11,8 @@ import pytest
 from aiokafkapy import Delivery, KafkaProducer
 from aiokafkapy.broker import DevBroker
 
+# Of the other plugins, which are imported each time, none is needed.
+ALONE = ("-p", "no:randomly", "-p", "no:faker", "-p", "no:hypothesispytest")
 LOOP_SCOPE = ("-o", "asyncio_default_fixture_loop_scope=function")
 
 
@@ -57,9 +59,7 @@ def test_it_works_in_strict_mode_with_strict_marks(pytester: pytest.Pytester) ->
             assert len(kafka_broker.records("t")) == 1
         """
     )
-    result = pytester.runpytest_subprocess(
-        "-p", "no:randomly", "--strict-markers", "--asyncio-mode=strict", *LOOP_SCOPE, "-Werror"
-    )
+    result = pytester.runpytest_subprocess(*ALONE, "--strict-markers", "--asyncio-mode=strict", *LOOP_SCOPE, "-Werror")
     result.assert_outcomes(passed=1)
 
 
@@ -73,7 +73,7 @@ def test_options_of_a_mark_without_their_names_are_refused(pytester: pytest.Pyte
             pass
         """
     )
-    result = pytester.runpytest_subprocess("-p", "no:randomly", "--asyncio-mode=auto", *LOOP_SCOPE)
+    result = pytester.runpytest_subprocess(*ALONE, "--asyncio-mode=auto", *LOOP_SCOPE)
     result.stdout.fnmatch_lines(["*kafka_broker(3): give options by their names*"])
     result.assert_outcomes(errors=1)
 
@@ -142,13 +142,13 @@ def test_seeds_of_the_mark(kafka_simulation):
 def test_a_failing_seed_s_command_runs_it_again(pytester: pytest.Pytester) -> None:
     """The command of the message, as it stands."""
     pytester.makepyfile(test_shop=SIMULATION.replace("SEEDS", "[3, 4]"))
-    result = pytester.runpytest_subprocess("--strict-markers", "-p", "no:randomly")
+    result = pytester.runpytest_subprocess("--strict-markers", *ALONE)
     result.assert_outcomes(passed=1, failed=1)
     command = re.search(r"run it again: pytest (.+)$", result.stdout.str(), re.MULTILINE)
     assert command is not None
     arguments = shlex.split(command[1])
     assert arguments[0] == "test_shop.py::test_an_order_is_written_once"
-    again = pytester.runpytest_subprocess("-p", "no:randomly", "--show-capture=stdout", *arguments)
+    again = pytester.runpytest_subprocess(*ALONE, "--show-capture=stdout", *arguments)
     again.assert_outcomes(failed=1)
     seeds = set(re.findall(r"^SEED (\d+)$", again.stdout.str(), re.MULTILINE))
     assert seeds == {arguments[-1]}
@@ -157,7 +157,7 @@ def test_a_failing_seed_s_command_runs_it_again(pytester: pytest.Pytester) -> No
 
 def test_the_number_of_seeds_is_an_option_too(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_shop=SIMULATION.replace("SEEDS", "list(range(7))"))
-    result = pytester.runpytest_subprocess("-p", "no:randomly", "--kafka-seeds=7", "-k", "test_seeds_of_the_mark")
+    result = pytester.runpytest_subprocess(*ALONE, "--kafka-seeds=7", "-k", "test_seeds_of_the_mark")
     result.assert_outcomes(passed=1, deselected=1)
 
 
@@ -171,7 +171,7 @@ def test_a_wrong_mark_of_seeds_is_an_error(pytester: pytest.Pytester) -> None:
             pass
         """
     )
-    result = pytester.runpytest_subprocess("-p", "no:randomly")
+    result = pytester.runpytest_subprocess(*ALONE)
     result.stdout.fnmatch_lines(["*kafka_seeds takes one argument: a number of seeds, or the seeds*"])
 
 
@@ -187,4 +187,4 @@ def test_the_plugin_imports_nothing_of_ours_until_a_fixture_is_requested(pyteste
             assert ours <= testing | below | {name for name in ours if name.startswith("aiokafkapy.errors")}
         """
     )
-    pytester.runpytest_subprocess("-p", "no:randomly").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*ALONE).assert_outcomes(passed=1)
