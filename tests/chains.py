@@ -9,6 +9,7 @@ Rule: the chain follows from the test's id alone, because the scheduling process
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -55,6 +56,13 @@ def make_scheduler(config: pytest.Config, log: object) -> object:
     class ChainScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         def _split_scope(self, nodeid: str) -> str:
             return chain_of(nodeid) or nodeid
+
+        def _reschedule(self, node: Any) -> None:
+            super()._reschedule(node)
+            # A process begins a test when it knows the next one. That which replaces a crashed one is given one only,
+            # and the run would never end.
+            if not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+                super()._reschedule(node)
 
         def mark_test_complete(self, node: object, item_index: int, duration: float = 0) -> None:
             super().mark_test_complete(node, item_index, duration)

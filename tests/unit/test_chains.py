@@ -83,3 +83,22 @@ def test_a_chain_is_one_processs_and_of_other_tests_that_ended_nothing_is_kept(
     assert sorted(processes[0].done + processes[1].done) == sorted(ids)
     assert [set(chained) <= set(process.done) for process in processes].count(True) == 1
     assert all(process.shutting_down for process in processes)
+
+
+def test_a_process_that_replaces_a_crashed_one_knows_the_test_after_its_first(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    loadscope = pytest.importorskip("xdist.scheduler.loadscope")
+    monkeypatch.setattr(loadscope, "parse_tx_spec_config", lambda _: ["popen"])
+    monkeypatch.setattr(request.config.option, "loadscopereorder", True, raising=False)
+    scheduling: Any = make_scheduler(request.config, SimpleNamespace(loadscopesched=lambda *_: None))
+    ids = [f"tests/unit/test_a.py::test_{number}" for number in range(4)]
+    crashed, replacing = Process("first"), Process("second")
+    scheduling.add_node(crashed)
+    scheduling.add_node_collection(crashed, list(ids))
+    scheduling.schedule()
+    assert scheduling.remove_node(crashed) == ids[0]
+    scheduling.add_node(replacing)
+    scheduling.add_node_collection(replacing, list(ids))
+    scheduling.schedule()
+    assert len(replacing.given) == 2
