@@ -227,10 +227,14 @@ def _batch(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -> No
 
 
 def _stream(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -> None:
+    from ...spark.source.read_limits import HAS_READ_LIMITS
+
     checkpoints = Path(job.out, "checkpoints")
     topic = ROLLING.topic(job.topic)
     with steps.step(f"{ROLLING.name}: a stream to Kafka"):
-        reader = spark.readStream.option("maxOffsetsPerTrigger", FLIGHTS_A_TRIGGER)
+        reader = spark.readStream
+        if HAS_READ_LIMITS:
+            reader = reader.option("maxOffsetsPerTrigger", FLIGHTS_A_TRIGGER)
         rows = rolling(parse_flights(_source(job, steps, reader, job.topic, job.starting_offsets)))
         writer = _sink(job, to_records(ROLLING, rows).writeStream.outputMode("append"), topic)
         writer = writer.option("checkpointLocation", str(checkpoints / "rolling")).trigger(availableNow=True)

@@ -5,6 +5,7 @@ this process's loop, so Spark and the comparison run elsewhere.
 
 Rules:
 
+- of ``out`` it deletes only what an earlier run has made;
 - Spark's output goes to ``out/spark.log``, and its end is in the error when the job fails;
 - Ctrl-C ends the job's process and its JVM; nothing is left running.
 """
@@ -38,7 +39,12 @@ from .pictures import draw
 from .report import PipelineReport
 from .results import RESULTS
 
-__all__ = ["PipelineError", "PipelineOptions", "check_packages", "render", "run_pipeline"]
+__all__ = ["MARK", "PipelineError", "PipelineOptions", "check_packages", "clear", "render", "run_pipeline"]
+
+LEFTOVERS: Final = ("parquet", "checkpoints", "read-back")
+"""What a run writes and the next one replaces, in the folder ``out``."""
+MARK: Final = ".aiokafkapy-pipeline"
+"""The file that tells that they are the pipeline's."""
 
 NEEDED: Final = ("pyspark", "pyarrow", "pandas", "matplotlib")
 STOP_TIMEOUT: Final = 15.0
@@ -77,15 +83,27 @@ def check_packages() -> None:
         raise PipelineError("Spark needs Java 17 or newer, and there is no `java` on the path")
 
 
+def clear(out: Path) -> None:
+    """Make the folder, or remove from it what an earlier run has left there. Raises PipelineError where folders of
+    these names are not the pipeline's: it deletes nothing of others.
+    """
+    leftovers = [out / name for name in LEFTOVERS if (out / name).exists()]
+    mark = out / MARK
+    if leftovers and not mark.exists():
+        raise PipelineError(f"{leftovers[0]} is not of an earlier run, which would be replaced: choose another --out")
+    for leftover in leftovers:
+        shutil.rmtree(leftover, ignore_errors=True)
+    out.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+
+
 async def run_pipeline(
     options: PipelineOptions, cluster: str, stop: StopSignal, progress: Progress
 ) -> PipelineReport | None:
     """Run it; None when the user asked to stop. Raises PipelineError."""
     check_packages()
     began = time.monotonic()
-    for leftover in ("parquet", "checkpoints", "read-back"):
-        shutil.rmtree(options.out / leftover, ignore_errors=True)
-    options.out.mkdir(parents=True, exist_ok=True)
+    clear(options.out)
     ends = await _prepare_topics(options)
     job = Job(
         options.bootstrap_servers,

@@ -17,7 +17,7 @@ from aiokafkapy.demo.pipeline.page import write_page
 from aiokafkapy.demo.pipeline.pictures import draw
 from aiokafkapy.demo.pipeline.report import PipelineReport
 from aiokafkapy.demo.pipeline.results import BATCH_RESULTS, RESULTS, ROLLING
-from aiokafkapy.demo.pipeline.runner import render
+from aiokafkapy.demo.pipeline.runner import PipelineError, clear, render
 
 CARRIER, HOUR, ROUTE = BATCH_RESULTS
 HEADER = "carrier,origin,dest,hour,dep_delay,minute,time_hour\n"
@@ -99,6 +99,29 @@ def test_checks_see_each_fault(data: Path, tmp_path: Path, wrong: str | None) ->
             "result": ["delay-by-hour from Kafka"],
         }[wrong]
     )
+
+
+def test_the_next_run_replaces_what_the_one_before_has_left(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "out"
+    for _ in range(2):
+        clear(out)
+        assert not (out / "parquet").exists()
+        (out / "parquet").mkdir()
+        (out / "parquet" / "part").touch()
+        (out / "kept.txt").touch()
+    clear(out)
+    assert (out / "kept.txt").exists()
+    assert not (out / "parquet").exists()
+
+
+@pytest.mark.parametrize("name", ["parquet", "checkpoints", "read-back"])
+def test_nothing_of_others_is_deleted(tmp_path: Path, name: str) -> None:
+    sales = tmp_path / name / "sales.parquet"
+    sales.parent.mkdir()
+    sales.touch()
+    with pytest.raises(PipelineError, match=f"{name} is not of an earlier run.*choose another --out"):
+        clear(tmp_path)
+    assert sales.exists()
 
 
 def test_the_report_has_a_picture_of_each_result_and_names_failures(data: Path, tmp_path: Path) -> None:
