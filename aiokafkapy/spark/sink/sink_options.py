@@ -20,7 +20,15 @@ from ..options import KAFKA_PREFIX, OptionError, Options, kafka_properties, used
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["REFUSED", "TRANSACTION_TIMEOUT", "ColumnError", "ExactlyOnce", "SinkOptions", "check_columns"]
+__all__ = [
+    "OF_EXACTLY_ONCE",
+    "REFUSED",
+    "TRANSACTION_TIMEOUT",
+    "ColumnError",
+    "ExactlyOnce",
+    "SinkOptions",
+    "check_columns",
+]
 
 DEFAULTS: Final[Mapping[str, str]] = {"batch.size": "524288"}
 """Kafka's options where a task's rows come in floods, unless the user says otherwise: a quarter of the requests."""
@@ -28,7 +36,8 @@ DEFAULTS: Final[Mapping[str, str]] = {"batch.size": "524288"}
 TRANSACTION_TIMEOUT: Final[Mapping[str, str]] = {"transaction.timeout.ms": "300000"}
 """With ``exactlyOnce``: a task's rows are one transaction, and a task may take longer than Kafka's minute."""
 
-_KNOWN: Final = ("topic", "includeHeaders", "exactlyOnce", "exactlyOnceTopic", "transactionalIdPrefix", "jobId")
+OF_EXACTLY_ONCE: Final = ("exactlyOnceTopic", "transactionalIdPrefix", "jobId")
+_KNOWN: Final = ("topic", "includeHeaders", "exactlyOnce", *OF_EXACTLY_ONCE)
 _MEANINGLESS: Final = (
     "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets", "startingTimestamp",
     "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
@@ -116,6 +125,11 @@ class SinkOptions:
 def _exactly_once(given: Options, properties: Mapping[str, str], *, is_stream: bool) -> ExactlyOnce | None:
     """The options for it; None without it. Raises OptionError."""
     if not given.flag("exactlyOnce"):
+        for name in OF_EXACTLY_ONCE:
+            if given.text(name) is not None and given.text("exactlyOnce") is None:
+                raise OptionError(
+                    name, given.text(name), "option 'exactlyOnce' beside it, without which it has no effect"
+                )
         return None
     job_id = given.text("jobId")
     if is_stream and job_id is not None:

@@ -56,8 +56,13 @@ _KNOWN: Final = (
     "includeHeaders",
     "commitGroup",
 )
-_MEANINGLESS: Final = ("topic", "path", "groupIdPrefix")
-"""Options that the connector takes and a read here ignores: it uses no consumer group."""
+_MEANINGLESS: Final = (
+    *("topic", "path", "groupIdPrefix"),
+    *("exactlyOnce", "exactlyOnceTopic", "transactionalIdPrefix", "jobId"),
+)
+"""Options that a read ignores: the connector's, for it uses no consumer group here, and those of writes, with which it
+may share a dictionary.
+"""
 _IN_CHECKPOINT: Final = "it to be left out: Spark's checkpoint has the offsets; see also 'commitGroup'"
 REFUSED: Final[Mapping[str, str]] = {
     "auto.offset.reset": "it to be left out: write 'startingOffsets' for where a new query begins; one that goes on "
@@ -320,7 +325,8 @@ def _check_batch(options: Options, starting: OffsetLimit, ending: OffsetLimit) -
         if last is not None and last < time:
             expected = f"times that are not later than the ending ones: {tp} begins at {time}, ends at {last}"
             raise OptionError("startingOffsetsByTimestamp", options["startingOffsetsByTimestamp"], expected)
-    if starting.timestamp_ms is not None and (ending.timestamp_ms or starting.timestamp_ms) < starting.timestamp_ms:
+    first, last = starting.timestamp_ms, ending.timestamp_ms
+    if first is not None and last is not None and last < first:
         expected = f"a time that is not later than endingTimestamp, {ending.timestamp_ms}"
         raise OptionError("startingTimestamp", options["startingTimestamp"], expected)
 

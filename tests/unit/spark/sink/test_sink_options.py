@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 )
 
 from aiokafkapy.spark.options import OptionError
-from aiokafkapy.spark.sink.sink_options import ColumnError, SinkOptions, check_columns
+from aiokafkapy.spark.sink.sink_options import OF_EXACTLY_ONCE, ColumnError, SinkOptions, check_columns
 from aiokafkapy.spark.source.source_options import _KNOWN
 
 SERVERS = {"kafka.bootstrap.servers": "host:9092"}
@@ -77,6 +77,10 @@ def test_wrong_options_are_refused(given: dict[str, str], sentence: str) -> None
 
 
 def test_exactly_once_names_the_option_that_tells_a_write_from_others() -> None:
+    for name in OF_EXACTLY_ONCE:
+        with pytest.raises(OptionError, match=f"option '{name}' is 'x': expected option 'exactlyOnce' beside it"):
+            SinkOptions.parse(SERVERS | {name: "x"})
+        assert SinkOptions.parse(SERVERS | {name: "x", "exactlyOnce": "false"}).exactly_once is None
     once = SinkOptions.parse(SERVERS | {"exactlyOnce": "true", "jobId": "day-7"}).exactly_once
     assert once is not None
     assert (once.topic, once.transactional_id_prefix, once.job_id) == ("aiokafkapy-batches", "aiokafkapy", "day-7")

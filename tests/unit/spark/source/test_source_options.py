@@ -131,7 +131,14 @@ def test_a_batch_ignores_options_of_triggers() -> None:
 def test_options_of_the_connector_without_a_meaning_here_are_ignored_and_named(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    ours = {"topic": "u", "path": "/x", "groupIdPrefix": "g", "maxOffsetsPerTrigger": "5"}
+    ours = {
+        "topic": "u",
+        "path": "/x",
+        "groupIdPrefix": "g",
+        "maxOffsetsPerTrigger": "5",
+        "exactlyOnce": "true",
+        "jobId": "j",
+    }
     kafkas = {"kafka.group.id": "g", "kafka.session.timeout.ms": "5", "kafka.acks": "all", "kafka.client.rack": "r"}
     assert parse(ours | kafkas).properties == parse().properties
     (told,) = [record.getMessage() for record in caplog.records]
@@ -162,6 +169,7 @@ def test_nothing_to_read_is_refused() -> None:
         ({"startingOffsets": '{"t":{"0":9}}', "endingOffsets": '{"t":{"0":3}}'}, "t-0 begins at 9, ends at 3"),
         ({"startingTimestamp": "soon"}, "'startingTimestamp' is 'soon': expected a whole number"),
         ({"startingTimestamp": "9", "endingTimestamp": "3"}, "not later than endingTimestamp, 3"),
+        ({"startingTimestamp": "9", "endingTimestamp": "0"}, "not later than endingTimestamp, 0"),
         ({"startingOffsetsByTimestamp": '{"t":{"0":-1}}'}, "a time in milliseconds since the epoch for t-0, not -1"),
         (
             {"startingOffsetsByTimestamp": '{"t":{"0":9}}', "endingOffsetsByTimestamp": '{"t":{"0":3}}'},
