@@ -16,8 +16,9 @@ from aiokafkapy.admin import TopicAdmin
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.reader import PartitionReader
 from aiokafkapy.spark.sink import exactly_once
-from aiokafkapy.spark.sink.batch_marker import ExactlyOnceError
+from aiokafkapy.spark.sink.batch_marker import ExactlyOnceError, TaskPlace
 from aiokafkapy.spark.sink.exactly_once import send_partition_once
+from aiokafkapy.spark.sink.marker_topic import MarkerTopic
 from aiokafkapy.spark.sink.messages import WrittenRows
 from aiokafkapy.spark.sink.sink_options import SinkOptions
 from aiokafkapy.spark.sink.task import Task
@@ -112,6 +113,26 @@ async def test_places_do_not_hinder_each_other(query: Query) -> None:
     written = await asyncio.gather(*(query.write([batch(b"%d" % n)], 0, n) for n in range(6)))
     assert [one.rows for one in written] == [1] * 6
     assert sorted(await query.rows()) == [b"%d" % n for n in range(6)]  # type: ignore[type-var]
+
+
+async def test_queries_in_a_process_share_the_markers_that_it_has_read(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each batch write is a query, and there may be one in every micro-batch."""
+    opened: list[str] = []
+    really_open = MarkerTopic.open
+
+    async def open_markers(self: MarkerTopic, place: TaskPlace) -> None:
+        opened.append(place.query_id)
+        await really_open(self, place)
+
+    monkeypatch.setattr(MarkerTopic, "open", open_markers)
+    names = [f"{query.name}-{number}" for number in range(3)]
+    for name in names:
+        query.name = name
+        assert (await query.write([batch(b"a")])).rows == 1
+        assert (await query.write([batch(b"a")])).rows_before == 1
+    assert opened == names[:1]
 
 
 async def test_records_of_a_failed_attempt_are_never_seen(query: Query) -> None:

@@ -15,7 +15,7 @@ from aiokafkapy import errors
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.producer.producer import KafkaProducer
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.spark.sink.batch_marker import ExactlyOnceError, TaskPlace
+from aiokafkapy.spark.sink.batch_marker import BatchMarker, ExactlyOnceError, TaskPlace
 from aiokafkapy.spark.sink.marker_topic import MarkerTopic
 from aiokafkapy.spark.sink.messages import TopicPartitionRange, WrittenRows
 from aiokafkapy.spark.sink.row_sender import send_partition
@@ -119,6 +119,10 @@ async def test_without_rows_nothing_is_opened(broker: DevBroker) -> None:
         ),
         ({"topic": ["t"], "partition": [-1]}, r"for topic 't'.*column 'partition' is -1"),
         ({"topic": ["a b"]}, r"for topic 'a b'.*InvalidTopic"),
+        (
+            {"topic": ["t"], "partition": [3], "values": pa.array([b"\xff\xfe"], pa.binary()).view(pa.string())},
+            r"for topic 't'.*column 'partition' is 3.*the row has value b'\\xff\\xfe', partition 3",
+        ),
         (
             {"topic": ["t"], "key": [b"k" * 100], "values": ["x" * 2_000_000]},
             (
@@ -246,6 +250,23 @@ async def test_a_cluster_that_cannot_be_reached_is_named(broker: DevBroker) -> N
     parsed = SinkOptions.parse({"kafka.bootstrap.servers": address, "kafka.max.block.ms": "300", "topic": "t"})
     with pytest.raises(errors.KafkaError, match=address):
         await asyncio.to_thread(send_partition, parsed, iter([batch(["x"])]))
+
+
+async def test_a_foreign_record_among_the_markers_harms_only_the_place_of_its_key(broker: DevBroker) -> None:
+    broker.create_topic("markers", config={"cleanup.policy": "compact"})
+    place, other = TaskPlace("q", 1, 0), TaskPlace("other", 1, 0)
+    marker = BatchMarker(1, 10, 5)
+    async with KafkaProducer(broker.bootstrap_servers) as producer:
+        await producer.send("markers", marker.encode(), key=place.key)
+        await producer.send("markers", b"hello", key=other.key)
+    markers = MarkerTopic({"bootstrap.servers": broker.bootstrap_servers}, "markers", 5)
+    await markers.open(place)
+    try:
+        assert await markers.find(place) == marker
+        with pytest.raises(ExactlyOnceError, match="a record among the markers is none: b'hello'"):
+            await markers.find(other)
+    finally:
+        await markers.close()
 
 
 async def test_a_transaction_that_stays_open_among_the_markers_is_reported_with_the_remedy(broker: DevBroker) -> None:

@@ -93,7 +93,7 @@ class _Attempt:
 
     @asynccontextmanager
     async def _markers(self) -> AsyncIterator[MarkerTopic]:
-        """The process's reader of this query's markers."""
+        """The process's reader of the markers, of all its queries: each batch write is a query of its own."""
         properties = self._once.reader_properties
         most_seconds = _most_seconds_to_read(self._options)
 
@@ -106,7 +106,7 @@ class _Attempt:
                 raise
             return markers
 
-        key = ("markers", self._once.topic, self._place.query_id, most_seconds, *sorted(properties.items()))
+        key = ("markers", self._once.topic, most_seconds, *sorted(properties.items()))
         async with lease(key, opened, MarkerTopic.close) as markers:
             yield markers
 

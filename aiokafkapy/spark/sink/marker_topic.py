@@ -32,7 +32,7 @@ _logger = get_logger(__name__)
 
 
 class MarkerTopic:
-    """The markers of one query, as far as they are read."""
+    """The markers in one topic, as far as they are read."""
 
     def __init__(self, properties: Mapping[str, str], topic: str, most_seconds: float) -> None:
         self.topic = topic
@@ -42,7 +42,7 @@ class MarkerTopic:
         self._ends = PartitionReader(config=reader_config)
         self._committed = PartitionReader(config=reader_config.model_copy(update={"isolation_level": "read_committed"}))
         self._partitions: list[TopicPartition] = []
-        self._markers: dict[bytes, BatchMarker] = {}
+        self._markers: dict[bytes, bytes] = {}  # as they are: most are of other queries, or of earlier ones
 
     async def open(self, place: TaskPlace) -> None:
         """Make sure that the topic is there and keeps its records. Raises ExactlyOnceError."""
@@ -63,10 +63,11 @@ class MarkerTopic:
 
     async def find(self, place: TaskPlace) -> BatchMarker | None:
         """The last marker of this place that was committed before this call. Raises ExactlyOnceError when the topic has
-        lost records, or a transaction stays open in it.
+        lost records, or a transaction stays open in it, or the place's record is no marker.
         """
         await self._read_to_the_end()
-        return self._markers.get(place.key)
+        value = self._markers.get(place.key)
+        return None if value is None else BatchMarker.decode(value)
 
     async def wait_for(self, place: TaskPlace, seconds: float) -> BatchMarker | None:
         """The marker of this place once it covers the micro-batch; None when it has not come within so many seconds."""
@@ -118,7 +119,7 @@ class MarkerTopic:
             async with asyncio.timeout(self._most_seconds):
                 async for record in self._committed:
                     if record.key is not None and record.value is not None:
-                        self._markers[record.key] = BatchMarker.decode(record.value)
+                        self._markers[record.key] = record.value
         except TimeoutError:
             raise ExactlyOnceError(
                 f"topic {self.topic!r} could not be read to its end, {ends}, within {self._most_seconds:g} s: its "

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
+from ...common import check_topic_name
+from ...errors import InvalidTopicError
 from ...producer.config import ProducerConfig
 from ...reader.config import ReaderConfig
 from ..options import KAFKA_PREFIX, OptionError, Options, kafka_properties, used_properties, warn_ignored
@@ -87,7 +89,7 @@ class SinkOptions:
     def parse(cls, options: Mapping[str, str], *, is_stream: bool = False) -> Self:
         """Check all options. Raises OptionError."""
         given = Options(options, _KNOWN, _MEANINGLESS)
-        topic = given.text("topic")
+        topic = _topic(given, "topic")
         given.flag("includeHeaders")  # as in Spark's connector a column of headers is sent in any case
         properties = kafka_properties(given, REFUSED)
         once = _exactly_once(given, properties, is_stream=is_stream)
@@ -122,6 +124,17 @@ class SinkOptions:
         return replace(self, has_timestamps=False)
 
 
+def _topic(given: Options, name: str) -> str | None:
+    """The topic that this option names. Raises OptionError."""
+    topic = given.text(name)
+    if topic is not None:
+        try:
+            check_topic_name(topic)
+        except InvalidTopicError as error:
+            raise OptionError(name, topic, "a valid topic: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'") from error
+    return topic
+
+
 def _exactly_once(given: Options, properties: Mapping[str, str], *, is_stream: bool) -> ExactlyOnce | None:
     """The options for it; None without it. Raises OptionError."""
     if not given.flag("exactlyOnce"):
@@ -138,7 +151,7 @@ def _exactly_once(given: Options, properties: Mapping[str, str], *, is_stream: b
         expected = "a name for this write, the same when it is run again, as a batch has no checkpoint to tell that"
         raise OptionError("jobId", None, expected)
     return ExactlyOnce(
-        given.text("exactlyOnceTopic") or "aiokafkapy-batches",
+        _topic(given, "exactlyOnceTopic") or "aiokafkapy-batches",
         given.text("transactionalIdPrefix") or "aiokafkapy",
         job_id,
         used_properties(ReaderConfig, properties),

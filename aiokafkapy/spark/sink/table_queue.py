@@ -116,7 +116,7 @@ def _row_failed(table: pa.RecordBatch, metadata: TableMetadata, rows_before: int
         f"{name} {_shown(table, name, row)}" for name in ("key", "value", "partition") if name in table.schema.names
     ]
     remedy = _NOT_THE_TIME if isinstance(error, InvalidTimestampError) and "timestamp" in table.schema.names else ""
-    where = topic if topic is not None else table.column("topic")[row].as_py()
+    where = topic if topic is not None else _python_value(table, "topic", row)
     failed = RowFailedError(
         f"row {rows_before + row} of this Spark partition, for topic {where!r}, was not written: "
         f"{type(error).__name__}: {reason}; the row has {', '.join(shown)}; of its {metadata.rows} rows sent together "
@@ -127,8 +127,17 @@ def _row_failed(table: pa.RecordBatch, metadata: TableMetadata, rows_before: int
 
 
 def _shown(table: pa.RecordBatch, column: str, row: int) -> str:
-    value: Any = table.column(column)[row].as_py()
+    value = _python_value(table, column, row)
     if not isinstance(value, str | bytes) or len(value) <= SHOWN:
         return repr(value)
     unit = "characters" if isinstance(value, str) else "bytes"
     return f"{value[:SHOWN]!r}… ({len(value):,} {unit})"
+
+
+def _python_value(table: pa.RecordBatch, column: str, row: int) -> Any:
+    """In place of a string that is not UTF-8, as Spark's may be, its bytes."""
+    scalar = table.column(column)[row]
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError:
+        return scalar.as_buffer().to_pybytes()

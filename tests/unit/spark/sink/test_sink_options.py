@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import pytest
 from pyspark.sql.types import (
@@ -114,6 +115,16 @@ def test_a_transaction_of_a_whole_task_may_take_longer_than_a_minute() -> None:
 def test_exactly_once_is_refused_where_it_cannot_hold(given: dict[str, str], is_stream: bool, sentence: str) -> None:
     with pytest.raises(OptionError, match=sentence):
         SinkOptions.parse(SERVERS | {"exactlyOnce": "true"} | given, is_stream=is_stream)
+
+
+@pytest.mark.parametrize("name", ["topic", "exactlyOnceTopic"])
+def test_a_name_that_no_topic_can_have_is_refused(name: str) -> None:
+    once = {"exactlyOnce": "true", "jobId": "day-7"}
+    for wrong in ("a b", "x" * 250, ".."):
+        with pytest.raises(
+            OptionError, match=f"option '{name}' is '{re.escape(wrong)}': expected a valid topic: 1 to 249"
+        ):
+            SinkOptions.parse(SERVERS | once | {name: wrong})
 
 
 def test_options_of_reading_are_ignored_in_a_write_and_named(caplog: pytest.LogCaptureFixture) -> None:
