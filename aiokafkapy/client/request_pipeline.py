@@ -198,7 +198,7 @@ class RequestPipeline:
                 future = entry.future
                 if future is not None and not future.done() and not self._loop.is_closed():
                     future.set_result(response)
-        except BaseException:  # Ctrl-C, or SystemExit of an observer: the loop may be run again
+        except BaseException:  # Ctrl-C, or SystemExit of a user's code: the loop may be run again
             self._loop.call_soon(self.complete_responses if self._completed else self._on_completed)
             raise
         finally:

@@ -121,7 +121,7 @@ class Admission:
 
     def enter(self, record: PendingRecord, now: float) -> None:
         """Give a record its place in the queue; it is appended at once if it can be, and always settled in the end."""
-        record.deadline = min(min(now, record.call_waits_since) + self._max_block, record.own_deadline)
+        record.deadline = min(now + self._max_block, record.own_deadline)
         self._by_deadline[record] = None
         state = self._queue_for(record, now)
         if (record.partition or 0) >= state.partition_count:

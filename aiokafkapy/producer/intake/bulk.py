@@ -203,15 +203,17 @@ class BulkSend:
                 self._is_there(accepted.topic_partition.topic, partition)
 
     async def _admitted(self, record: PendingRecord) -> Delivery:
-        """As ``record_sender.admitted``, within the time since the call began to wait for what the record lacks."""
+        """As ``record_sender.admitted``; once it is serialized, within the time since the call began to wait for what
+        the record lacks.
+        """
         loop = record.get_loop()
         now = loop.time()
         began = min(self._waited_for.get(lack, now) for lack in _lacks(record.topic, record.partition))
-        record.call_waits_since = began
         record.admission.enter(record, now)
         if not record.is_serialized:
             await finish_serializing(record)
         if began < now:
+            record.deadline -= now - began
             loop.call_soon(_expire, record)
         try:
             return await record

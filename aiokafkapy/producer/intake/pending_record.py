@@ -87,8 +87,6 @@ class PendingRecord(asyncio.Future[Delivery]):
         # Its wait
         self.is_serialized = True
         self.deadline = 0.0
-        # Since when its call waits for what it lacks, where that is longer: earlier records of the call did so in vain
-        self.call_waits_since = math.inf
         # Since when it waits for its topic's metadata, and for room; None when it does not
         self.metadata_since: float | None = None
         self.room_since: float | None = None

@@ -81,7 +81,7 @@ class MockLine:
 
     def enter(self, record: PendingRecord, now: float) -> None:
         """The record takes its place, or is refused."""
-        record.deadline = min(min(now, record.call_waits_since) + self._max_block, record.own_deadline)
+        record.deadline = min(now + self._max_block, record.own_deadline)
         self._waiting[record] = None
         self._pump(record.topic)
 

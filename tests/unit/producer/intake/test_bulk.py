@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from inspect import isawaitable
 from itertools import pairwise
 from typing import Any, cast
 
@@ -51,7 +52,11 @@ class Runtime:
         if isinstance(value, Exception):
             raise value
         partition = 0 if partition is None else partition
-        return PendingRecord(self.admission, topic, key, value, partition, 5, headers, loop=asyncio.get_running_loop())
+        record = PendingRecord(
+            self.admission, topic, key, value, partition, 5, headers, loop=asyncio.get_running_loop()
+        )
+        record.is_serialized = not isawaitable(value)
+        return record
 
     def accepting_runtime(self) -> Any:
         return self
@@ -177,6 +182,26 @@ async def test_a_call_waits_anew_for_what_was_there_meanwhile() -> None:
     seconds, outcomes = await seconds_of_send(runtime, records())
     assert [isinstance(outcome, Exception) for outcome in outcomes[::FIRST_SLICE]] == [True, False, True]
     assert seconds == pytest.approx(2 * 5.0, abs=0.2)
+
+
+@on_virtual_time
+async def test_records_have_the_time_to_be_serialized_after_an_earlier_one_waited_in_vain() -> None:
+    runtime = Runtime()
+
+    async def serialized(value: bytes) -> bytes:
+        await elapsed(0.01)
+        return value
+
+    def records() -> Any:
+        for partitions in (1, 8):
+            runtime.metadata.cluster = cluster_of({"u": [1] * partitions})
+            runtime.admission.on_metadata_update()
+            yield from (ProducerRecord("u", serialized(b"1"), partition=7) for _ in range(FIRST_SLICE))
+
+    seconds, outcomes = await seconds_of_send(runtime, records())
+    assert all("u-7: no such partition within max_block_ms=5000" in str(one) for one in outcomes[:FIRST_SLICE])
+    assert outcomes.failed == FIRST_SLICE
+    assert seconds == pytest.approx(5.0 + 2 * FIRST_SLICE * 0.01, abs=0.2)
 
 
 @pytest.mark.parametrize("is_plain", [True, False])

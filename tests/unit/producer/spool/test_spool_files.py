@@ -47,6 +47,18 @@ def segments(files: SpoolFiles) -> list[str]:
     return sorted(path.name for path in files.folder.glob("*.spool"))
 
 
+def refuse_to_open(monkeypatch: pytest.MonkeyPatch, code: int, *paths: Path) -> None:
+    """Have each attempt to open these files end with this error."""
+    real = Path.open
+
+    def breaks(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path in paths:
+            raise OSError(code, os.strerror(code))
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", breaks)
+
+
 def test_written_records_are_read_in_order_also_by_the_next_process(opened: Callable[..., SpoolFiles]) -> None:
     files = opened()
     assert files.open().records == 0
@@ -245,14 +257,7 @@ def test_what_was_read_before_an_error_of_the_disk_is_given(
     files.open()
     for number in range(6):  # the last file is open, and read otherwise
         append(files, number, value=bytes(SMALLEST_SEGMENT // 2 - 200))
-    real = Path.open
-
-    def breaks(path: Path, *arguments: Any) -> Any:
-        if path.name == segments(files)[1]:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return real(path, *arguments)
-
-    monkeypatch.setattr(Path, "open", breaks)
+    refuse_to_open(monkeypatch, errno.EIO, files.folder / segments(files)[1])
     assert read(files) == [0, 1]
     with pytest.raises(OSError, match="Input/output"):
         read(files)
@@ -469,14 +474,7 @@ def test_a_file_that_cannot_be_read_is_set_aside_in_the_end_and_the_next_one_is_
     for number in range(6):
         append(files, number, value=bytes(SMALLEST_SEGMENT // 2 - 200))
     first, second, _ = (files.folder / name for name in segments(files))
-    real = Path.open
-
-    def breaks(path: Path, *arguments: Any) -> Any:
-        if path in (first, second):
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
-        return real(path, *arguments)
-
-    monkeypatch.setattr(Path, "open", breaks)
+    refuse_to_open(monkeypatch, errno.EACCES, first, second)
     for _ in range(2 * (MOST_READ_ERRORS - 1)):
         with pytest.raises(OSError, match="denied"):
             files.read(LARGE, 10)
@@ -500,14 +498,7 @@ def test_a_file_that_the_disk_does_not_give_keeps_no_start_from_succeeding(
         append(files, number, value=bytes(SMALLEST_SEGMENT // 2 - 200))
     files.close()
     path = files.folder / segments(files)[0]
-    real = Path.open
-
-    def breaks(one: Path, *arguments: Any, **options: Any) -> Any:
-        if one == path:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return real(one, *arguments, **options)
-
-    monkeypatch.setattr(Path, "open", breaks)
+    refuse_to_open(monkeypatch, errno.EIO, path)
     again = opened()
     found = again.open()
     assert (found.records, [one.kept_in for one in found.set_aside]) == (2, [path.with_name(f"{path.name}.damaged")])

@@ -436,19 +436,21 @@ async def test_older_records_in_memory_go_first(new: Callable[..., Runtime]) -> 
     assert runtime.sent == [[b"older"], [b"newer"]]
 
 
+class OnceAround:
+    """A partitioner that gives the first four records 1, 0, 1 and 0, and 0 to all others."""
+
+    asked = 0
+
+    def partition(self, *_: Any) -> int:
+        self.asked += 1
+        return self.asked % 2 if self.asked <= 4 else 0
+
+
 @pytest.mark.parametrize("first", [None, DeliveryTimeoutError("late", outcome_unknown=True)])
 async def test_retried_records_go_to_the_same_partitions_where_others_may_be_written(
     new: Callable[..., Runtime], first: KafkaError | None
 ) -> None:
     """An older record would come behind a younger one otherwise."""
-
-    class OnceAround:
-        asked = 0
-
-        def partition(self, *_: Any) -> int:
-            self.asked += 1
-            return self.asked % 2 if self.asked <= 4 else 0
-
     runtime = new()
     runtime.partitioner = OnceAround()
     await runtime.begin()
@@ -467,14 +469,6 @@ async def test_the_records_of_a_refused_batch_keep_their_partitions_and_are_told
     new: Callable[..., Runtime], is_unknown: bool
 ) -> None:
     """They are sent again one by one; a broker may have written the batch before it refused its repetition."""
-
-    class OnceAround:
-        asked = 0
-
-        def partition(self, *_: Any) -> int:
-            self.asked += 1
-            return self.asked % 2 if self.asked <= 4 else 0
-
     runtime = new()
     runtime.partitioner = OnceAround()
     await runtime.begin()
