@@ -165,11 +165,14 @@ class TopicInfo:
         self.fill(self.own_batch_size)
         return self.batch_size < before
 
-    def fill(self, batch_size: int) -> int:
-        """Fill new batches with so many bytes, as far as the topic takes them; returns how many it takes."""
+    def fill(self, batch_size: int) -> None:
+        """Fill new batches with so many bytes, as far as the topic takes them."""
         self.own_batch_size = batch_size
-        self.batch_size = max(1, min(batch_size, self.max_message_bytes))
-        return self.batch_size
+        self.batch_size = self.taken_of(batch_size)
+
+    def taken_of(self, batch_size: int) -> int:
+        """How many of so many bytes the topic takes in a batch."""
+        return max(1, min(batch_size, self.max_message_bytes))
 
     def use_codec(self, compression: int, level: int | None) -> None:
         """Compress new batches so."""

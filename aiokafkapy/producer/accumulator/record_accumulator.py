@@ -241,9 +241,13 @@ class RecordAccumulator:
             if queue.topic_partition[0] == topic and batch is not None and batch.limit > info.batch_size:
                 self.appender.close_batch(queue)
 
-    def fill_batches(self, topic: str, batch_size: int) -> int:
-        """Fill the topic's batches with so many bytes from now on; returns how many its limit allows of them."""
-        return self._queues.topic(topic).fill(batch_size)
+    def fill_batches(self, topic: str, batch_size: int) -> None:
+        """Fill the topic's batches with so many bytes from now on, as far as its limit allows."""
+        self._queues.topic(topic).fill(batch_size)
+
+    def allowed_of(self, topic: str, batch_size: int) -> int:
+        """How many of so many bytes in a batch the topic's limit allows."""
+        return self._queues.topic(topic).taken_of(batch_size)
 
     def use_codec(self, topic: str, compression: int, level: int | None) -> None:
         """Compress the topic's batches so from now on; those that are filled keep their codec."""

@@ -221,7 +221,7 @@ class SpoolReplay:
             size = record_size_upper_bound(record.key, record.value, record.headers) - BATCH_HEADER_SIZE
             left = sizes.get(record.topic)
             if left is None:
-                left = self._fill(record.topic) - BATCH_HEADER_SIZE
+                left = self._most_in_batch(record.topic) - BATCH_HEADER_SIZE
             total += size
             is_too_much = left < size or total > runtime.config.buffer_memory // 2 or len(window) >= WINDOW_RECORDS
             is_alone = record.sequence in self._suspected
@@ -231,30 +231,31 @@ class SpoolReplay:
             window.append(record)
             if is_alone:
                 break
-        self._large = {topic for topic, left in sizes.items() if self._fill(topic) - left > self._own_size(topic)}
-        for topic in sizes:
-            self._fill(topic, is_over=True)
+        self._large = {
+            topic for topic, left in sizes.items() if self._most_in_batch(topic) - left > self._own_size(topic)
+        }
         return window
 
     def _own_size(self, topic: str) -> int:
         return self._runtime.config.for_topic(topic).batch_size
 
-    def _fill(self, topic: str, *, is_over: bool = False) -> int:
-        """Let its batches be larger until that is over, in this step of the loop; returns how large they may be."""
+    def _most_in_batch(self, topic: str) -> int:
+        """How many bytes a batch of the spool's may have."""
         size = self._own_size(topic)
-        if not is_over and topic not in self._not_large:
+        if topic not in self._not_large:
             size = max(size, min(LARGER * size, self._runtime.config.max_request_size, READ_BYTES))
-        return self._runtime.accumulator.fill_batches(topic, size)
+        return self._runtime.accumulator.allowed_of(topic, size)
 
     def _append(self, window: Sequence[SpooledRecord]) -> list[_Sending]:
         """Append from the front for as long as there is room, without a step of the loop between."""
+        accumulator = self._runtime.accumulator
         for topic in self._large:
-            self._fill(topic)
+            accumulator.fill_batches(topic, self._most_in_batch(topic))
         try:
             return self._append_all(window)
         finally:
             for topic in self._large:
-                self._fill(topic, is_over=True)
+                accumulator.fill_batches(topic, self._own_size(topic))
 
     def _append_all(self, window: Sequence[SpooledRecord]) -> list[_Sending]:
         sending = []
