@@ -26,14 +26,17 @@ from aiokafkapy.protocol.reader import entity_reader, error_code
 EVERY_VERSION = [(key, v) for key in ApiKey for v in range(schema_versions(key)[0], schema_versions(key)[1] + 1)]
 
 
-@pytest.mark.parametrize(("api_key", "version"), EVERY_VERSION)
-def test_the_emptiest_message_of_every_version_comes_back_equal(api_key: ApiKey, version: int) -> None:
-    request = build_request(api_key, version)
-    header, decoded = decode_request(encode_request(request, 42, "me")[4:])
-    assert (header.api_key, header.api_version, header.correlation_id, header.client_id) == (api_key, version, 42, "me")
-    assert decoded == request
-    response = build_response(api_key, version)
-    assert decode_response(api_key, version, encode_response(response, 43)[4:]) == (43, response)
+@pytest.mark.parametrize("api_key", ApiKey)
+def test_the_emptiest_message_of_every_version_comes_back_equal(api_key: ApiKey) -> None:
+    lowest, highest = schema_versions(api_key)
+    for version in range(lowest, highest + 1):
+        request = build_request(api_key, version)
+        header, decoded = decode_request(encode_request(request, 42, "me")[4:])
+        assert (header.api_key, header.api_version, header.correlation_id) == (api_key, version, 42)
+        assert header.client_id == "me"
+        assert decoded == request
+        response = build_response(api_key, version)
+        assert decode_response(api_key, version, encode_response(response, 43)[4:]) == (43, response)
 
 
 @pytest.mark.parametrize("version", range(14))

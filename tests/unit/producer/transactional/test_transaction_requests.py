@@ -40,6 +40,9 @@ from tests.unit.virtual_time import on_virtual_time
 
 from .harness import NO_JITTER, A, B, settle
 
+REFUSALS = [number for number in range(-1, 134) if number and not for_code(number).retriable]
+"""The error codes of answers after which a request is not sent again."""
+
 ONE, TWO = Node(1, "one", 1), Node(2, "two", 2)
 HIGHEST = {
     ApiKey.FIND_COORDINATOR: 4,
@@ -523,15 +526,13 @@ class TestPartitions:
         assert error.topic == "c"
         assert str(error) == f"b: {UnknownServerError.summary()} c: {TopicAuthorizationFailedError.summary()}"
 
-    @pytest.mark.parametrize("number", [number for number in range(-1, 134) if number])
     @on_virtual_time
-    async def test_only_an_answer_about_the_producer_is_fatal(self, number: int) -> None:
+    async def test_only_an_answer_about_the_producer_is_fatal(self) -> None:
         """As in Kafka's TransactionManager: 31, 35, 43, 50 and 52 are not, though fatal elsewhere."""
-        if for_code(number).retriable:
-            return
-        error = await self.refused(a=number)
-        assert error.fatal == (number in (47, 48, 49, 53, 90))
-        assert error.fresh().fatal == error.fatal
+        for number in REFUSALS:
+            error = await self.refused(a=number)
+            assert error.fatal == (number in (47, 48, 49, 53, 90)), number
+            assert error.fresh().fatal == error.fatal
 
     @on_virtual_time
     async def test_it_ends_with_the_producer(self) -> None:
@@ -639,7 +640,6 @@ class TestOffsets:
             await self.commit(World(), code(GroupAuthorizationFailedError))
         assert (caught.value.topic, caught.value.partition) == ("a", 0)
 
-    @pytest.mark.parametrize("number", [number for number in range(-1, 134) if number])
     @pytest.mark.parametrize(
         ("call", "abortable"),
         # As in Kafka's TransactionManager; in TxnOffsetCommit also 29, 27, 110 and 113, and 47 in version 2.
@@ -647,18 +647,18 @@ class TestOffsets:
     )
     @on_virtual_time
     async def test_an_answer_that_is_not_known_to_leave_an_abort_is_fatal(
-        self, call: str, abortable: tuple[int, ...], number: int
+        self, call: str, abortable: tuple[int, ...]
     ) -> None:
-        if for_code(number).retriable:
-            return
-        world = World(1 if call == "add" else 2)
-        world.will(ApiKey.ADD_OFFSETS_TO_TXN, SimpleNamespace(error_code=number))
-        calling = self.commit(world, number) if call == "commit" else world.transaction_requests.add_offsets("g", 60.0)
-        with pytest.raises(KafkaError) as caught:
-            await calling
-        assert caught.value.fatal == (number not in abortable)
-        world.transaction.fail(caught.value)
-        assert (world.transaction.state is TransactionState.FATAL_ERROR) == caught.value.fatal
+        for number in REFUSALS:
+            world = World(1 if call == "add" else 2)
+            world.will(ApiKey.ADD_OFFSETS_TO_TXN, SimpleNamespace(error_code=number))
+            is_commit = call == "commit"
+            calling = self.commit(world, number) if is_commit else world.transaction_requests.add_offsets("g", 60.0)
+            with pytest.raises(KafkaError) as caught:
+                await calling
+            assert caught.value.fatal == (number not in abortable), number
+            world.transaction.fail(caught.value)
+            assert (world.transaction.state is TransactionState.FATAL_ERROR) == caught.value.fatal
 
     @on_virtual_time
     async def test_a_call_without_an_answer_is_not_fatal(self) -> None:
