@@ -107,7 +107,7 @@ async def send_many(producer: KafkaProducer, value: bytes, count: int) -> object
 
 async def send_arrow(producer: KafkaProducer, value: bytes, count: int) -> object:
     """``send_arrow()`` of tables, made beforehand: the cost of making one is not the client's."""
-    table = _arrow_table(value)
+    table = _arrow_table(value, min(ARROW_SLICE, count))
     for start in range(0, count, ARROW_SLICE):
         await producer.send_arrow(TOPIC, table.slice(0, min(ARROW_SLICE, count - start)))
     return table
@@ -160,7 +160,7 @@ async def _enqueue_keyed(producer: KafkaProducer, value: bytes, count: int, keys
 
 
 _KEYS_MADE: list[bytes] = []
-_TABLES: dict[bytes, Any] = {}
+_TABLES: dict[tuple[bytes, int], Any] = {}
 
 
 def _keys() -> list[bytes]:
@@ -169,9 +169,9 @@ def _keys() -> list[bytes]:
     return _KEYS_MADE
 
 
-def _arrow_table(value: bytes) -> Any:
-    if value not in _TABLES:
+def _arrow_table(value: bytes, rows: int) -> Any:
+    if (value, rows) not in _TABLES:
         import pyarrow
 
-        _TABLES[value] = pyarrow.table({"value": pyarrow.array([value] * ARROW_SLICE, pyarrow.binary())})
-    return _TABLES[value]
+        _TABLES[value, rows] = pyarrow.table({"value": pyarrow.array([value] * rows, pyarrow.binary())})
+    return _TABLES[value, rows]

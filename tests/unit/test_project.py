@@ -128,11 +128,13 @@ def test_ruff_finds_nothing_and_would_format_nothing_otherwise() -> None:
     _check(str(SCRIPTS / "ruff"), "format", "--check", "--quiet", ".")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_mypy_finds_nothing() -> None:
     _check(str(SCRIPTS / "mypy"))
 
 
+@pytest.mark.slow
 def test_pyright_finds_nothing_in_programs_of_users() -> None:
     """Strict in ``tests/typed_programs``, which mypy reads too, standard in the examples. pyright finds the package as
     for a user, on Python's path and with ``py.typed``: inside its own project it would infer more.
@@ -385,6 +387,7 @@ def test_the_version_is_said_once_everywhere() -> None:
 RELEASES = "aiokafkapy/broker/emulation/releases.json"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wheel", "editable"])
 def test_a_wheel_has_the_module_where_spark_looks_for_data_sources(kind: str, tmp_path: Path) -> None:
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
@@ -414,6 +417,7 @@ def test_a_wheel_has_the_module_where_spark_looks_for_data_sources(kind: str, tm
         assert any(name.endswith(".pth") for name in wheel.namelist()) == (kind == "editable")
 
 
+@pytest.mark.slow
 def test_the_source_distribution_has_every_file_of_the_examples_and_of_the_console(tmp_path: Path) -> None:
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in"):
         shutil.copy(ROOT / name, tmp_path)

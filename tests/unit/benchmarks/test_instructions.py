@@ -20,6 +20,7 @@ LONE = Workload("lone await", producer_sink.lone_await, 40)
 MANY = Workload("send_many", producer_sink.send_many, 400)
 
 
+@pytest.mark.slow
 class TestWorkloads:
     def test_all_run_at_two_lengths_with_a_mark_behind_each_and_one_before(self) -> None:
         marks: list[int] = []

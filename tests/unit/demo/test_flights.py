@@ -101,6 +101,7 @@ def test_the_minute_is_added_to_the_hour() -> None:
     assert scheduled_departure_ms("2013-01-01T10:00:00Z", 15) == 1_357_035_300_000
 
 
+@pytest.mark.slow
 def test_the_real_file_has_every_flight() -> None:
     try:
         path = find_data_file()

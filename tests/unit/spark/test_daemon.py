@@ -21,6 +21,7 @@ print(json.dumps({"loaded": sorted(loaded), "late": late, "threads": len(os.list
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_the_modules_loaded_before_a_fork_are_those_of_tasks_and_start_no_thread() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
@@ -30,6 +31,7 @@ def test_the_modules_loaded_before_a_fork_are_those_of_tasks_and_start_no_thread
     assert found["late"] == []
 
 
+@pytest.mark.slow
 def test_it_is_started_as_sparks_own() -> None:
     """Spark closes a daemon's input to end it; the first thing a daemon says is its port."""
     done = subprocess.run(

@@ -7,6 +7,8 @@ import sys
 import tarfile
 from pathlib import Path
 
+import pytest
+
 from aiokafkapy.spark import shipping_conf
 from aiokafkapy.spark.shipping import package_archive
 
@@ -18,6 +20,7 @@ print(aiokafkapy.KafkaProducer("127.0.0.1:1").config.linger_ms)
 """
 
 
+@pytest.mark.slow
 def test_a_python_without_site_packages_can_use_the_unpacked_package(tmp_path: Path) -> None:
     archive = package_archive(tmp_path / "made")
     assert [path.name for path in archive.parent.iterdir()] == [archive.name]
@@ -41,6 +44,7 @@ def test_a_python_without_site_packages_can_use_the_unpacked_package(tmp_path: P
     assert not list((tmp_path / "unpacked").glob("pyspark*"))
 
 
+@pytest.mark.slow
 def test_spark_unpacks_it_where_python_looks(tmp_path: Path) -> None:
     conf = shipping_conf(tmp_path)
     path, _, name = conf["spark.archives"].partition("#")

@@ -16,6 +16,8 @@ from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing.kafka_cluster import KafkaCluster
 from aiokafkapy.testing.kafka_cluster import kafka_cluster as new_cluster
 
+pytestmark = pytest.mark.slow
+
 # Of the other plugins, which are imported each time, none is needed.
 ALONE = ("-p", "no:randomly", "-p", "no:faker", "-p", "no:hypothesispytest")
 LOOP_SCOPE = ("-o", "asyncio_default_fixture_loop_scope=function", *ALONE)

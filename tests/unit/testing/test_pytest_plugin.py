@@ -11,6 +11,8 @@ import pytest
 from aiokafkapy import Delivery, KafkaProducer
 from aiokafkapy.broker import DevBroker
 
+pytestmark = pytest.mark.slow
+
 # Of the other plugins, which are imported each time, none is needed.
 ALONE = ("-p", "no:randomly", "-p", "no:faker", "-p", "no:hypothesispytest")
 LOOP_SCOPE = ("-o", "asyncio_default_fixture_loop_scope=function")

@@ -156,6 +156,7 @@ def everything(opened: Opened) -> list[object]:
     return [look(opened) for _, look in STEPS]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_kill_at_any_byte_loses_nothing_that_was_done_and_leaves_nothing_by_halves(tmp_path: Path) -> None:
     whole, is_done = run(tmp_path / "whole", 10**9)

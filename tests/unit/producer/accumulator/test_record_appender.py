@@ -20,6 +20,7 @@ from aiokafkapy.errors import (
 )
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
 from aiokafkapy.producer.deliveries.delivery_list import DeliveryList
+from aiokafkapy.producer.deliveries.produce_request_result import ProduceRequestResult
 from aiokafkapy.producer.records import RecordMetadata
 from aiokafkapy.record.compression import Compression
 
@@ -597,6 +598,7 @@ class History:
         self.written: dict[int, list[int]] = {0: [], 1: []}
         self.called: dict[int, list[int]] = {0: [], 1: []}
         self.lost: set[int] = set()
+        self.overdue_of: dict[ProduceRequestResult, set[int]] = {}
 
     def append(self, size: int) -> None:
         number, partition = self.number, self.number % 2
@@ -652,9 +654,14 @@ class History:
         if not batches:
             return
         batch = batches[argument % len(batches)]
-        indexes = set(range(argument % 3, batch.record_count, 3))
+        # The bytes of those that left it may be there still; the others have a result of their own since then.
+        left_already = batch.withdrawn or ()
+        numbers = [int(value[:6]) for index, value in enumerate(values_of(batch)) if index not in left_already]
+        named = self.overdue_of.setdefault(batch.produce_result, set())  # each once
+        indexes = set(range(argument % 3, len(numbers), 3)) - named
+        named |= indexes
         if batch.may_be_taken_back:
-            self.lost.update(int(values_of(batch)[index][:6]) for index in indexes)
+            self.lost.update(numbers[index] for index in indexes)
         left, told = self.harness.accumulator.expire_records(
             {batch.produce_result: indexes}, lambda place, unknown: KafkaError(outcome_unknown=unknown)
         )
@@ -665,7 +672,7 @@ class History:
         lost: list[int] = []
 
         def error(batch: ProducerBatch) -> KafkaError:
-            lost.extend(int(value[:6]) for value in values_of(batch))
+            lost.extend({int(value[:6]) for value in values_of(batch)} - self.lost)
             return KafkaError("dropped")
 
         assert self.harness.accumulator.drop_oldest(lambda topic: topic == "t", error) == len(lost)

@@ -87,6 +87,7 @@ def test_a_seed_is_the_same_twice_and_another_one_is_not() -> None:
     assert all(any("PRODUCE" in line for line in report.timeline) for report in first)
 
 
+@pytest.mark.slow
 def test_a_seed_is_the_same_in_a_process_that_hashes_in_another_way() -> None:
     program = (
         "from tests.unit.testing.simulation.test_runner import *\n"
@@ -134,6 +135,7 @@ def test_the_environment_chooses_the_seed(monkeypatch: pytest.MonkeyPatch) -> No
         simulate(place_orders, 5)
 
 
+@pytest.mark.slow
 def test_outside_of_pytest_the_command_is_the_program_s(tmp_path: Path) -> None:
     program = tmp_path / "check_orders.py"
     program.write_text(
