@@ -103,8 +103,9 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_finish() -> None:
     # Freeze the collected tests: fifteen thousand of them would cost each garbage collection a second. A collection
-    # before would cost that too, and find little.
+    # before would cost that too, and find little. What remains is little garbage, looked for seldom.
     gc.freeze()
+    gc.set_threshold(50_000)
 
 
 @pytest.fixture(autouse=True)

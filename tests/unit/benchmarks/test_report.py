@@ -230,6 +230,7 @@ def test_our_own_pages_have_the_markers(page: str, name: str) -> None:
     assert text.count(f"<!-- {name} -->") == text.count(f"<!-- /{name} -->") == 1
 
 
+@pytest.mark.slow
 def test_charts_are_small_files(results: Results, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from benchmarks.charts import draw

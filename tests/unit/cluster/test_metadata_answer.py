@@ -237,6 +237,7 @@ class TestWhileAnAnswerIsRead:
 class TestBothWays:
     """Reading beside the loop, with known metadata, has the same result as kio's messages alone."""
 
+    @pytest.mark.slow
     def test_after_any_answers_and_hints(self) -> None:
         for seed in range(100):
             self.check(seed)

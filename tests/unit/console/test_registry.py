@@ -115,6 +115,7 @@ async def test_an_id_that_is_not_there_is_asked_for_once_a_minute(registry: Fake
     assert await failures(decoder, 7) == [""]
 
 
+@pytest.mark.slow
 @on_virtual_time
 async def test_binary_data_that_looks_like_ids_is_no_flood_of_questions(registry: FakeRegistry) -> None:
     decoder = RegistryDecoder("http://registry")

@@ -124,6 +124,7 @@ def test_nothing_of_others_is_deleted(tmp_path: Path, name: str) -> None:
     assert sales.exists()
 
 
+@pytest.mark.slow
 def test_the_report_has_a_picture_of_each_result_and_names_failures(data: Path, tmp_path: Path) -> None:
     flights = flights_frame(data)
     frames = {result.name: expected_summary(result, flights) for result in BATCH_RESULTS}

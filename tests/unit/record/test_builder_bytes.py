@@ -132,6 +132,7 @@ class TestTheTwoForms:
         )
         assert compiled == interpreted
 
+    @pytest.mark.slow
     @settings(max_examples=400)
     @given(RECORDS, st.randoms(use_true_random=False), st.integers(-1, 3))
     def test_judge_mutated_bytes_alike(
