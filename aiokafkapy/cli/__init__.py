@@ -31,9 +31,9 @@ def main() -> None:
         import typer  # noqa: F401
     except ModuleNotFoundError as error:
         sys.exit(f"error: the command line needs {error.name}: pip install 'aiokafkapy[cli]'")
-    from .app import app
+    from .app import app_for
 
-    app(prog_name="aiokafkapy")
+    app_for(sys.argv[1:])(prog_name="aiokafkapy")
 
 
 def _run_broker(words: list[str]) -> None:

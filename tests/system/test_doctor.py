@@ -10,15 +10,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from aiokafkapy.admin import Doctor, Finding, Verdict
 from aiokafkapy.broker import DevBroker, Listener
 from aiokafkapy.broker.security.acls import AclBinding, Operation, PatternType, Permission, ResourceType
-from aiokafkapy.cli.app import app
 from aiokafkapy.client.config import ClientConfig
 from aiokafkapy.common import Node
 from aiokafkapy.testing import TestCertificates
+from tests.command_line import invoked
 from tests.tcp_servers import tcp_server
 
 USERS = {"alice": "correct horse", "bob": "hunter2"}
@@ -248,7 +247,7 @@ async def test_a_dead_address_of_the_bootstrap_list_fails_and_the_next_is_used()
 
 
 async def run(*arguments: str) -> tuple[int, str]:
-    done = await asyncio.to_thread(CliRunner().invoke, app, ["doctor", *arguments])
+    done = await asyncio.to_thread(invoked, "doctor", *arguments)
     return done.exit_code, done.output
 
 

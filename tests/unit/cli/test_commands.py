@@ -9,14 +9,14 @@ import sys
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from aiokafkapy.cli.app import app
+from aiokafkapy.cli.app import COMMANDS, app_for
 from aiokafkapy.cli.perf import Figures, Pace, percentile
 from aiokafkapy.cli.produce import FIRST_FEW, Outcome
 from aiokafkapy.cli.read import ReadPlan, as_json_line
 from aiokafkapy.cli.sources import InputRecord
 from aiokafkapy.common import ConsumedRecord, TopicPartition
+from tests.command_line import invoked
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -142,14 +142,12 @@ def test_the_pace_waits_for_the_rate_and_not_without_one() -> None:
 
 
 def test_every_command_has_help_and_a_version_is_said() -> None:
-    runner = CliRunner()
-    commands = ["broker", "console", "produce", "read", "topics", "cluster", "perf", "record", "replay", "demo"]
-    listed = runner.invoke(app, ["--help"])
+    listed = invoked("--help")
     assert listed.exit_code == 0
-    for command in commands:
-        assert command in listed.output
-        assert runner.invoke(app, [command, "--help"]).exit_code == 0
-    version = runner.invoke(app, ["--version"])
+    for command in COMMANDS:
+        assert f" {command} " in listed.output
+        assert invoked(command, "--help").exit_code == 0
+    version = invoked("--version")
     assert version.exit_code == 0
     assert version.output.startswith("aiokafkapy ")
 
@@ -189,19 +187,46 @@ def test_every_command_has_help_and_a_version_is_said() -> None:
     ],
 )
 def test_a_wrong_command_ends_with_code_2(arguments: list[str]) -> None:
-    result = CliRunner().invoke(app, arguments)
+    result = invoked(*arguments)
     assert result.exit_code == 2, result.output
 
 
 def test_an_unknown_client_option_ends_with_code_2_and_a_proposal() -> None:
-    result = CliRunner().invoke(app, ["topics", "list", "--config", "client.idd=x"])
+    result = invoked("topics", "list", "--config", "client.idd=x")
     assert result.exit_code == 2
     assert "did you mean client_id?" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["topics", "list"], "topics"),
+        (["--log-level", "info", "--log-format=json", "read", "produce"], "read"),
+        (["--log-format", "console", "perf", "speed"], "perf"),
+        (["--log-format", "console"], None),
+        (["--help", "topics"], None),
+        (["--version"], None),
+        (["topic", "list"], None),
+        ([], None),
+    ],
+)
+def test_a_command_line_has_its_command_or_for_help_and_mistakes_all(words: list[str], named: str | None) -> None:
+    app = app_for(words)
+    names = [each.name for each in app.registered_groups]
+    names += [each.callback.__name__ for each in app.registered_commands if each.callback]
+    assert sorted(map(str, names)) == sorted(COMMANDS if named is None else [named])
+
+
+def test_an_unknown_command_is_told_the_nearest_one() -> None:
+    result = invoked("topcs", "list")
+    assert result.exit_code == 2
+    assert "Did you mean 'topics'?" in result.output
 
 
 def test_showing_help_imports_neither_the_broker_nor_the_producer() -> None:
     code = (
         "import sys, aiokafkapy.cli.app as a\n"
+        "a.new_app()\n"
         "bad = [m for m in sys.modules if m.startswith(('aiokafkapy.broker', 'aiokafkapy.producer', 'aiokafkapy.demo',"
         " 'aiokafkapy.client', 'kio', 'fastapi', 'aiohttp'))]\n"
         "print(bad)"

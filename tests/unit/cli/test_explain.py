@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from aiokafkapy.cli.app import app
+from tests.command_line import invoked
 
 
 def run(*arguments: str, code: int = 0) -> str:
-    done = CliRunner().invoke(app, ["explain", *arguments])
+    done = invoked("explain", *arguments)
     assert done.exit_code == code, done.output
     return done.output
 

@@ -8,25 +8,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from aiokafkapy import migration
-from aiokafkapy.cli.app import app
 from aiokafkapy.migration import Change
+from tests.command_line import invoked
 
 
 def test_the_exit_code_says_whether_there_is_something_to_change(tmp_path: Path) -> None:
     program = tmp_path / "service.py"
     program.write_text("from aiokafka import AIOKafkaProducer\n")
-    done = CliRunner().invoke(app, ["migrate", "--check", str(tmp_path)])
+    done = invoked("migrate", "--check", str(tmp_path))
     assert done.exit_code == 1
     assert f"{program}:1: from aiokafka import AIOKafkaProducer -> from aiokafkapy import KafkaProducer" in done.output
     assert "1 change in 1 file" in done.output
-    done = CliRunner().invoke(app, ["migrate", "--json", str(program)])
+    done = invoked("migrate", "--json", str(program))
     (change,) = json.loads(done.output)
     assert (change["path"], change["line"]) == (str(program), 1)
     program.write_text("from aiokafkapy import KafkaProducer\n")
-    done = CliRunner().invoke(app, ["migrate", str(program)])
+    done = invoked("migrate", str(program))
     assert (done.exit_code, done.output.strip()) == (0, "nothing to change")
 
 
@@ -39,9 +38,9 @@ def test_a_signal_ends_it_between_two_files(tmp_path: Path, monkeypatch: pytest.
             yield []
 
     monkeypatch.setattr(migration, "changes_by_file", found_for_ever)
-    done = CliRunner().invoke(app, ["migrate", str(tmp_path)])
+    done = invoked("migrate", str(tmp_path))
     assert done.exit_code == 130
 
 
 def test_a_path_that_is_not_there_is_a_wrong_command_line(tmp_path: Path) -> None:
-    assert CliRunner().invoke(app, ["migrate", str(tmp_path / "nope")]).exit_code == 2
+    assert invoked("migrate", str(tmp_path / "nope")).exit_code == 2
