@@ -108,16 +108,6 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000)
 
 
-@pytest.fixture(autouse=True)
-def _logging_as_it_was() -> Iterator[None]:
-    """A web framework may set up the root logger, as Litestar does; other tests look at the lines logged by default."""
-    root = logging.getLogger()
-    level, handlers = root.level, list(root.handlers)
-    yield
-    root.setLevel(level)
-    root.handlers[:] = handlers
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     # Beside the chains such tests fill the time in which these wait, and take none from Spark, which gives its workers
@@ -125,6 +115,21 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     is_beside_others = hasattr(item.config, "workerinput")
     if is_beside_others and chain_of(item.nodeid) is None and os.getpriority(os.PRIO_PROCESS, 0) < NICENESS:
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
+
+
+ROOT_LOGGER = logging.getLogger()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    # A web framework may set up the root logger, as Litestar does; other tests look at the lines logged by default.
+    level, handlers = ROOT_LOGGER.level, list(ROOT_LOGGER.handlers)
+    try:
+        return (yield)
+    finally:
+        if ROOT_LOGGER.level != level:
+            ROOT_LOGGER.setLevel(level)
+        ROOT_LOGGER.handlers[:] = handlers
 
 
 @pytest.hookimpl(trylast=True)

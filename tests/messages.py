@@ -1,6 +1,7 @@
 """What pytest-xdist's processes tell the one that schedules: all of a test in one message instead of six.
 
-Each message wakes three threads of two processes, which costs more than most of the unit tests do.
+Each message wakes three threads of two processes, which costs more than most of the unit tests do. That a fixture came
+and went without a word is not told at all, unless somebody wants to know how long that took.
 """
 
 from __future__ import annotations
@@ -23,16 +24,24 @@ Event = tuple[str, dict[str, Any]]
 class Parcels:
     """Sends events, those of a test together. What a process that dies has not sent is of the test that it died in."""
 
-    def __init__(self, send: Callable[[object], None]) -> None:
+    def __init__(self, send: Callable[[object], None], *, with_phases: bool) -> None:
         self._send = send
+        self._with_phases = with_phases
         self._waiting: list[Event] = []
 
-    def sendevent(self, name: str, **kwargs: object) -> None:
+    def sendevent(self, name: str, **kwargs: Any) -> None:
         """In place of the method of xdist's ``WorkerInteractor``."""
+        if name == "testreport" and not self._with_phases and is_of_no_interest(kwargs["data"]):
+            return
         self._waiting.append((name, kwargs))
         if name not in OF_A_TEST:
             events, self._waiting = self._waiting, []
             self._send((PARCEL, {"events": events}))
+
+
+def is_of_no_interest(report: dict[str, Any]) -> bool:
+    """True for set-up and teardown that went well and printed nothing."""
+    return report["when"] != "call" and report["outcome"] == "passed" and not report["sections"]
 
 
 def unpacking(process: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -55,4 +64,6 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     for plugin in session.config.pluginmanager.get_plugins():
         if type(plugin).__name__ == "WorkerInteractor":
-            plugin.sendevent = Parcels(plugin.channel.send).sendevent
+            options = session.config.option
+            with_phases = options.times or options.durations is not None or options.xmlpath is not None
+            plugin.sendevent = Parcels(plugin.channel.send, with_phases=with_phases).sendevent
