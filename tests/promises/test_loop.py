@@ -1,8 +1,8 @@
 """Promise 7: a 1 ms heartbeat never lags more than 10 ms because of us; every future resolves on its own loop's thread;
 clean in asyncio's debug mode.
 
-"Because of us" is measured as this thread's CPU time in single callbacks of the loop, which delays a heartbeat and "
-"is independent of other processes. So that the callbacks are the producer's, brokers are other processes here, and
+"Because of us" is measured as this thread's CPU time in single callbacks of the loop, which delays a heartbeat and is
+independent of other processes. So that the callbacks are the producer's, brokers are other processes here, and
 the garbage collector, whose passes over pytest's own objects take longer than that, is off.
 
 A virtual machine does blur it: time that its host takes, or a page of memory that it is slow to give, is charged to the
