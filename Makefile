@@ -69,7 +69,7 @@ demo: $(FLIGHTS) ## 336,776 real flights, in part by a web service, into a dev b
 test: $(FLIGHTS) ## every test once, with real Kafka, Java and Spark: the core as built, on asyncio; 15 minutes
 	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/tests $(BIN)/python once
 
-test-quick: $(FLIGHTS) ## the unit tests, ruff and the layers among them, but for slow ones as mypy, which make lint has; a minute
+test-quick: $(FLIGHTS) ## the unit tests, ruff and the layers among them, but for slow ones, and without type checkers (make lint); a minute
 	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/tests $(BIN)/python quick
 
 test-leg: $(FLIGHTS) ## what depends on form, loop or Spark: interpreted, on uvloop, in debug mode or on an older PySpark: another each day, or LEG=

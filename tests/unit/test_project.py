@@ -128,22 +128,6 @@ def test_ruff_finds_nothing_and_would_format_nothing_otherwise() -> None:
     _check(str(SCRIPTS / "ruff"), "format", "--check", "--quiet", ".")
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_mypy_finds_nothing() -> None:
-    _check(str(SCRIPTS / "mypy"))
-
-
-@pytest.mark.slow
-def test_pyright_finds_nothing_in_programs_of_users() -> None:
-    """Strict in ``tests/typed_programs``, which mypy reads too, standard in the examples. pyright finds the package as
-    for a user, on Python's path and with ``py.typed``: inside its own project it would infer more.
-    """
-    project = str(ROOT / "tests/typed_programs")
-    command = [str(SCRIPTS / "basedpyright"), "--project", project, "--pythonpath", sys.executable]
-    _check(*command, PYTHONPATH=str(ROOT))
-
-
 def test_imports_keep_to_the_layers() -> None:
     _check(str(SCRIPTS / "lint-imports"))
 
