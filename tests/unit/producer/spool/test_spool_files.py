@@ -39,6 +39,12 @@ def append(files: SpoolFiles, *sequences: int, value: bytes = b"x", topic: str =
     files.append(frames, sequences[0], sequences[-1])
 
 
+def fill(files: SpoolFiles, segments: int) -> None:
+    """Append so many segments of two records each."""
+    for number in range(2 * segments):
+        append(files, number, value=bytes(SMALLEST_SEGMENT // 2 - 200))
+
+
 def read(files: SpoolFiles, max_bytes: int = LARGE, max_records: int = 10_000) -> list[int]:
     return [record.sequence for record in files.read(max_bytes, max_records)[0]]
 
@@ -81,8 +87,7 @@ def test_written_records_are_read_in_order_also_by_the_next_process(opened: Call
 def test_records_dealt_with_are_not_read_again_and_their_files_are_removed(opened: Callable[..., SpoolFiles]) -> None:
     files = opened(max_bytes=8 * SMALLEST_SEGMENT)
     files.open()
-    for number in range(6):
-        append(files, number, value=bytes(SMALLEST_SEGMENT // 2 - 200))
+    fill(files, 3)
     assert len(segments(files)) == 3
     assert read(files) == [0, 1, 2, 3, 4, 5]
     before = files.size
@@ -255,8 +260,7 @@ def test_what_was_read_before_an_error_of_the_disk_is_given(
 ) -> None:
     files = opened(max_bytes=8 * SMALLEST_SEGMENT)
     files.open()
-    for number in range(6):  # the last file is open, and read otherwise
-        append(files, number, value=bytes(SMALLEST_SEGMENT // 2 - 200))
+    fill(files, 3)  # the last file is open, and read otherwise
     refuse_to_open(monkeypatch, errno.EIO, files.folder / segments(files)[1])
     assert read(files) == [0, 1]
     with pytest.raises(OSError, match="Input/output"):
@@ -387,8 +391,7 @@ def test_a_file_of_zeros_is_set_aside_and_the_rest_is_read(opened: Callable[...,
     """As a loss of power leaves it, where it was not synced."""
     files = opened(max_bytes=8 * SMALLEST_SEGMENT)
     files.open()
-    for number in range(4):
-        append(files, number, value=bytes(SMALLEST_SEGMENT // 2 - 200))
+    fill(files, 2)
     files.close()
     path = files.folder / segments(files)[0]
     content = bytes(path.stat().st_size)
@@ -453,8 +456,7 @@ def test_a_folder_that_was_removed_and_has_another_owner_is_left_to_it(opened: C
 def test_a_removed_file_is_named_and_the_next_one_is_read(opened: Callable[..., SpoolFiles]) -> None:
     files = opened(max_bytes=8 * SMALLEST_SEGMENT)
     files.open()
-    for number in range(6):
-        append(files, number, value=bytes(SMALLEST_SEGMENT // 2 - 200))
+    fill(files, 3)
     path = files.folder / segments(files)[1]
     size = path.stat().st_size
     path.unlink()
@@ -471,8 +473,7 @@ def test_a_file_that_cannot_be_read_is_set_aside_in_the_end_and_the_next_one_is_
 ) -> None:
     files = opened(max_bytes=8 * SMALLEST_SEGMENT)
     files.open()
-    for number in range(6):
-        append(files, number, value=bytes(SMALLEST_SEGMENT // 2 - 200))
+    fill(files, 3)
     first, second, _ = (files.folder / name for name in segments(files))
     refuse_to_open(monkeypatch, errno.EACCES, first, second)
     for _ in range(2 * (MOST_READ_ERRORS - 1)):
@@ -494,8 +495,7 @@ def test_a_file_that_the_disk_does_not_give_keeps_no_start_from_succeeding(
 ) -> None:
     files = opened(max_bytes=8 * SMALLEST_SEGMENT)
     files.open()
-    for number in range(4):
-        append(files, number, value=bytes(SMALLEST_SEGMENT // 2 - 200))
+    fill(files, 2)
     files.close()
     path = files.folder / segments(files)[0]
     refuse_to_open(monkeypatch, errno.EIO, path)

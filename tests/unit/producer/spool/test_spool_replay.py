@@ -446,16 +446,21 @@ class OnceAround:
         return self.asked % 2 if self.asked <= 4 else 0
 
 
+async def spool_by_turns(runtime: Runtime) -> None:
+    """Spool four records, which ``OnceAround`` gives to both partitions."""
+    runtime.partitioner = OnceAround()
+    await runtime.begin()
+    runtime.learn(t=2)
+    await runtime.spool_values(*numbers(4))
+
+
 @pytest.mark.parametrize("first", [None, DeliveryTimeoutError("late", outcome_unknown=True)])
 async def test_retried_records_go_to_the_same_partitions_where_others_may_be_written(
     new: Callable[..., Runtime], first: KafkaError | None
 ) -> None:
     """An older record would come behind a younger one otherwise."""
     runtime = new()
-    runtime.partitioner = OnceAround()
-    await runtime.begin()
-    runtime.learn(t=2)
-    await runtime.spool_values(*numbers(4))
+    await spool_by_turns(runtime)
     outcomes = [DeliveryTimeoutError("late"), first]
     runtime.outcome = lambda _: outcomes.pop() if outcomes else None
     await runtime.drain()
@@ -470,10 +475,7 @@ async def test_the_records_of_a_refused_batch_keep_their_partitions_and_are_told
 ) -> None:
     """They are sent again one by one; a broker may have written the batch before it refused its repetition."""
     runtime = new()
-    runtime.partitioner = OnceAround()
-    await runtime.begin()
-    runtime.learn(t=2)
-    await runtime.spool_values(*numbers(4))
+    await spool_by_turns(runtime)
     partitions: list[int] = []
 
     def outcome(batch: ProducerBatch) -> KafkaError | None:
