@@ -13,6 +13,8 @@ Rules:
   to the same one. One that any broker can answer may come to any. Metadata of topics that were asked for in another
   combination are put together from an answer that has them all, records and offsets of partitions from several. A
   fetch session that goes another way than in the recording is ended, and its client goes on without one.
+- A request that any broker can answer may have none in the recording because its client had left. One that stays gets
+  an answer to the same request from elsewhere, when the other had left.
 - Anything else is a ``ReplayMismatchError``, which is kept, and ends its connection.
 - SASL may be left out, so that a recording can be played without a password. With users of its own (``logins``) it is
   carried out, by PLAIN and SCRAM. Else its answers are the recorded ones, and so only mechanisms without proofs in them
@@ -208,6 +210,21 @@ class Script:
             self._full_fetches[version] = found
         return found
 
+    def elsewhere(self, exchange: Exchange) -> tuple[Exchange, float] | None:
+        """The same request where it has an answer, and the seconds after which the client of ``exchange``, which has
+        none, had left; None if it was not the client that ended this.
+        """
+        if exchange.api_key not in _ANYWHERE & _REPEATABLE:
+            return None
+        conversation = next(each for each in self.recording.conversations if each.number == exchange.connection)
+        later = conversation.exchanges[exchange.number :]
+        if not conversation.is_closed_by_client or any(each.answer is not None for each in later):
+            return None
+        print_ = self.print_of(exchange)
+        same = (each for each in self.all_of(exchange.api_key) if each.answer is not None)
+        found = next((each for each in same if self.print_of(each) == print_), None)
+        return None if found is None else (found, max(0.0, (conversation.closed_at or 0.0) - exchange.at))
+
     def again(self, api_key: int, print_: bytes) -> Exchange | None:
         """The same request when it came last."""
         return self._last.get((api_key, print_))
@@ -309,8 +326,12 @@ class Part:
             self._sends_bare_sasl and header is NO_HEADER
         )
         self._script.play(exchange)
-        answer = None if exchange.answer is None else _answer(exchange, header)
-        return Reply(exchange, answer, exchange.delay)
+        if exchange.answer is not None:
+            return Reply(exchange, _answer(exchange, header), exchange.delay)
+        if (found := self._script.elsewhere(exchange)) is not None:
+            other, seconds = found
+            return Reply(exchange, _answer(other, header), seconds)
+        return Reply(exchange, None, exchange.delay)
 
     def unasked(self) -> list[bytes]:
         """Bytes that were sent without a request, when their turn has come; each once."""

@@ -48,6 +48,23 @@ def test_a_request_without_an_answer_gets_none() -> None:
     assert part.end() is None
 
 
+def test_a_client_that_stays_where_the_recorded_one_had_left_gets_the_answer_from_elsewhere() -> None:
+    left = Tape().connected(1).connected(2).request(METADATA, 1).closed(1, by="client")
+    script = Script(left.request(METADATA, 2).answer(metadata("one"), 2).read())
+    part = script.connect(PLACE)
+    reply = part.ask(METADATA[4:])
+    assert (reply.answer, reply.delay) == (metadata("one"), 0.25)
+    assert ask(part, METADATA) == metadata("one")
+
+
+def test_a_request_that_the_cluster_left_unanswered_is_again() -> None:
+    silent = Tape().connected(1).request(METADATA, 1).closed(1).connected(2)
+    skipped = Tape().connected(1).request(METADATA, 1).request(VERSIONS, 1).answer(versions(), 1).closed(1, by="client")
+    for made in (silent, skipped.connected(2)):
+        part = Script(made.request(METADATA, 2).answer(metadata("one"), 2).read()).connect(PLACE)
+        assert ask(part, METADATA) is None
+
+
 def test_requests_of_one_api_come_in_their_order_and_those_of_another_when_they_like() -> None:
     made = Tape().connected().request(FIRST).answer(produced(0)).request(heartbeat()).answer(b"\0\0\0\4beat")
     script = Script(made.request(NEXT).answer(produced(1)).read())
