@@ -14,6 +14,7 @@ import weakref
 from typing import Final, Literal
 
 import aiokafkapy.observability.rendering  # noqa: F401  # with the first event logged: some modules draw as they begin
+from aiokafkapy.producer.deliveries.shortcuts import running_loop
 from aiokafkapy.testing.simulation.simulated_loop import Deadlock, SimulatedLoop
 from aiokafkapy.testing.simulation.virtual_world import virtual_world
 
@@ -65,8 +66,10 @@ def run(seed: int, *, keep_trace: bool = False, kind: Kind | None = None) -> Rep
 def left_in_memory() -> list[str]:
     """A finding for each seed that something still refers to, and for each warning that came late.
 
-    The last seed does not count: the interpreter keeps its loop until there is another one.
+    The last seed does not count: its report may still be at hand.
     """
+    with asyncio.Runner() as runner:
+        runner.run(_forget_the_last_loop())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(3):  # an object with a finalizer, such as a coroutine, may be freed a collection later
@@ -74,6 +77,11 @@ def left_in_memory() -> list[str]:
     findings = [f"seed {seed} is still in memory" for seed, loop in _loops[:-1] if loop() is not None]
     del _loops[:-1]
     return findings + [f"a late warning: {warning.message}" for warning in caught]
+
+
+async def _forget_the_last_loop() -> None:
+    """Ask for the running loop: asyncio, and ``shortcuts``, keep the last one that they were asked for."""
+    running_loop()
 
 
 def _kind_of(seed: int) -> Kind:
