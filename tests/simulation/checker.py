@@ -25,6 +25,7 @@ from aiokafkapy.errors import (
     KafkaError,
     PurgedError,
     SenderCrashedError,
+    SpoolError,
 )
 from aiokafkapy.producer.accumulator.ready_batches import LONGEST_LINGER
 
@@ -150,8 +151,8 @@ def _check_repetitions(
 
 
 def _check_refusal(record: Sent, places: Sequence[Place], *, has_spool: bool) -> Iterator[str]:
-    # Behind records that wait for the spool, it is not known yet that a partition is missing.
-    waits = has_spool and not places and isinstance(record.outcome, BufferExhaustedError)
+    # Where the spool has the topic, it is not known yet that a partition is missing.
+    waits = has_spool and not places and isinstance(record.outcome, BufferExhaustedError | SpoolError)
     if record.refused is not None and not waits:
         if places:
             yield f"{_name(record)} was to be refused and is in the log: {places}, {record.refused!r:.200}"
