@@ -7,7 +7,8 @@ Rules:
 
 - Batches are decoded on demand, some at a time, so that a large response does not block the loop.
 - A damaged batch is reported with its position, after the records before it were handed out.
-- The next position is after the last whole batch, even if nothing in it was visible, so reading always advances.
+- The next position is after the last whole batch, even if nothing in it was visible, so reading always advances; but
+  never behind ``stop_at``, for a reader may go on there.
 """
 
 from __future__ import annotations
@@ -106,7 +107,10 @@ class CompletedFetch:
                 is_shown = not batch.is_control if self._transactions is None else self._transactions.shows(batch)
                 if is_shown and batch.next_offset > self._position:
                     read(batch)
-                self.next_offset = max(self.next_offset, batch.next_offset)
+                self.next_offset = max(self.next_offset, min(batch.next_offset, stop_at))
+                if batch.next_offset > stop_at:  # fetched again, should its end be wanted later
+                    self.is_drained = True
+                    break
         except KafkaError as error:
             self.is_drained = True
             topic, partition = self.topic_partition

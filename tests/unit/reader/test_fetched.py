@@ -59,6 +59,25 @@ def test_batches_are_decoded_as_many_as_are_asked_for() -> None:
     assert fetch.is_drained
 
 
+def test_the_next_offset_is_never_behind_the_end_that_was_asked_for() -> None:
+    for enough in (3, 1_000):  # with three there are enough: the end of the bytes is not looked for
+        fetch = CompletedFetch(bytes(batch(0, 10)), TP, 0)
+        assert [record.offset for record in fetch.take(enough, 5)] == [0, 1, 2, 3, 4]
+        assert (fetch.next_offset, fetch.is_drained) == (5, True)
+
+
+def test_an_end_that_compaction_has_removed_is_passed_by_no_record() -> None:
+    fetch = CompletedFetch(bytes(batch(0, 2) + batch(8, 3)), TP, 0)
+    assert [record.offset for record in fetch.take(1_000, 5)] == [0, 1]
+    assert (fetch.next_offset, fetch.is_drained) == (5, True)
+
+
+def test_the_end_of_a_batch_is_where_reading_stops_when_it_is_asked_for() -> None:
+    fetch = CompletedFetch(bytes(batch(0, 2) + batch(2, 2)), TP, 0)
+    assert [record.offset for record in fetch.take(1_000, 2)] == [0, 1]
+    assert (fetch.next_offset, fetch.is_drained) == (2, True)
+
+
 def test_a_trailing_part_of_a_batch_is_left_for_the_next_fetch() -> None:
     fetch = CompletedFetch(bytes(batch(0, 2) + batch(2, 5)[:-1]), TP, 0)
     assert offsets(fetch) == [0, 1]

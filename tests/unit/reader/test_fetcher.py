@@ -96,6 +96,11 @@ def plan_of(fetcher: Fetcher, node_id: int, now: float = 0.0) -> FetchPlan:
     return plan
 
 
+def offsets_of(fetcher: Fetcher) -> list[int]:
+    found = fetcher.take()
+    return [] if found is None else [record.offset for record in found.records]
+
+
 def test_there_is_one_request_per_leader_with_all_its_partitions() -> None:
     fetcher = fetcher_with()
     plans = {plan.node.node_id: dict(plan.partitions) for plan in fetcher.plans(0.0, always)}
@@ -146,6 +151,19 @@ def test_fetched_records_are_handed_out_and_move_the_position() -> None:
     assert found.end_offset == 100
     assert fetcher.state(T0).position == 2
     assert fetcher.take() is None
+
+
+def test_where_reading_stopped_inside_a_batch_it_goes_on_with_the_next_record() -> None:
+    fetcher = fetcher_with()
+    fetcher.state(T0).stop_at = 2
+    fetcher.handle_response(plan_of(fetcher, 1), answer(partition(0, batch(0, 5))), 0.0)
+    assert offsets_of(fetcher) == [0, 1]
+    assert (fetcher.state(T0).position, fetcher.state(T0).is_finished) == (2, True)
+    fetcher.state(T0).stop_at = 4
+    plan = plan_of(fetcher, 1)
+    assert plan.partitions[T0] == (2, 5)
+    fetcher.handle_response(plan, answer(partition(0, batch(0, 5))), 0.0)
+    assert offsets_of(fetcher) == [2, 3]
 
 
 def test_a_node_is_not_asked_again_before_its_records_are_handed_out() -> None:
