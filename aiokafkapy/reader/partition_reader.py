@@ -49,7 +49,7 @@ class PartitionReader:
     Each ``timeout`` is in seconds, by default ``default_api_timeout_ms``. Calls that ask brokers raise
     IllegalStateError before ``start`` and after ``close``, at once where it comes while they wait; those about a
     partition's position raise it for a partition that is not assigned. A broker that does not answer has a third of the
-    time-out.
+    time-out. One that refuses the credentials ends a call with AuthenticationFailedError at once, as in Java.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class PartitionReader:
         self._lookup: OffsetLookup | None = None
         self._group_offsets: GroupOffsets | None = None
         self._crash: Exception | None = None
+        self._refused: KafkaError | None = None  # the credentials, as the last call said that was ended by it
         self._has_news = asyncio.Event()
         self._closed = asyncio.Event()
 
@@ -270,7 +271,7 @@ class PartitionReader:
         return None if found is None else record_batch(found.columns, *found.topic_partition)
 
     async def _fetch(self, take: Callable[[], F | None], max_wait: float) -> F | None:
-        client = self._running()
+        client, refused = self._running(), self._refused
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max_wait
         # Let other tasks run even if data is always available.
@@ -282,6 +283,7 @@ class PartitionReader:
                 if self._crash is not None:
                     crash, self._crash = self._crash, None
                     raise crash
+                self._raise_refusal(refused)
                 now = loop.time()
                 self._look_up_positions(now)
                 found = take()
@@ -327,12 +329,24 @@ class PartitionReader:
         return self._client
 
     async def _until_closed(self, call: Coroutine[Any, Any, F]) -> F:
-        """The result of a call that may wait for brokers, unless the reader is closed meanwhile."""
-        return await unless_refused(call, self._refusal())
+        """The result of a call that may wait for brokers, unless the reader is closed meanwhile, or refused."""
+        return await unless_refused(call, self._refusal(self._running()))
 
-    async def _refusal(self) -> NoReturn:
-        await self._closed.wait()
+    async def _refusal(self, client: NetworkClient) -> NoReturn:
+        refused = self._refused
+        while not self._closed.is_set():
+            self._raise_refusal(refused)
+            await client.wait_for_change()
         raise IllegalStateError("the reader is closed")
+
+    def _raise_refusal(self, known: KafkaError | None) -> None:
+        """Raise the brokers' refusal of the credentials, unless it is the one that was known before the call: it may be
+        cured by now, and the next attempt tells.
+        """
+        error = self.metadata.fatal_error
+        if error is not None and error is not known:
+            self._refused = error
+            raise error.fresh()
 
     def _timeout(self, timeout: float | None) -> float:
         return self.config.default_api_timeout_ms / 1000 if timeout is None else timeout

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aiokafkapy.common import TopicPartition
-from aiokafkapy.errors import IllegalStateError, KafkaTimeoutError
+from aiokafkapy.errors import AuthenticationFailedError, IllegalStateError, KafkaTimeoutError
 from aiokafkapy.reader import LATEST, PartitionReader
 from aiokafkapy.testing.simulation import Simulation, simulate
 
@@ -84,5 +84,44 @@ def test_a_leader_that_hangs_on_is_said() -> None:
             stall(world)
             with pytest.raises(KafkaTimeoutError, match=r"not found within 6 s: .*did not answer within 2 s"):
                 await reader.end_offsets([FIRST], 6)
+
+    simulate(scenario, 1, faults=None)
+
+
+REFUSED = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "PLAIN",
+    "sasl_username": "somebody",
+    "sasl_password": "wrong",
+}
+
+
+@pytest.mark.parametrize("is_sought", [False, True])
+@pytest.mark.parametrize("call", CALLS)
+def test_refused_credentials_end_each_call_at_once(call: Call, is_sought: bool) -> None:
+    async def scenario(world: Simulation) -> None:
+        async with PartitionReader(world.bootstrap_servers, **REFUSED) as reader:
+            reader.assign([FIRST])
+            if is_sought:
+                reader.seek(FIRST, 0)
+            for _ in range(2):
+                begun = world.now
+                with pytest.raises(AuthenticationFailedError):
+                    await call(reader)
+                assert world.now - begun < 5
+
+    simulate(scenario, 1, faults=None)
+
+
+def test_a_reader_that_is_let_in_later_goes_on_although_a_call_was_refused() -> None:
+    async def scenario(world: Simulation) -> None:
+        world.broker.create_topic("t")
+        async with PartitionReader(world.bootstrap_servers) as reader:
+            reader.assign([FIRST])
+            reader.metadata.set_fatal_error(AuthenticationFailedError("wrong password"))
+            with pytest.raises(AuthenticationFailedError, match="wrong password"):
+                await reader.fetch(1)
+            assert await reader.end_offsets([FIRST]) == {FIRST: 0}
+            assert await reader.fetch(1) == []
 
     simulate(scenario, 1, faults=None)
