@@ -34,7 +34,7 @@ from ..record.columns import ReadRecords
 from ..record.record_columns import OFFSET_MAX, RecordColumns
 from .config import ReaderConfig
 from .fetched import AbortedTransaction, CompletedFetch
-from .offset_lookup import EARLIEST, LATEST, OffsetAndTimestamp, not_found_error
+from .offset_lookup import EARLIEST, LATEST, OffsetAndTimestamp, not_found_error, refusal_of
 
 __all__ = ["FetchPlan", "Fetcher", "PartitionRecords", "PartitionRows"]
 
@@ -217,9 +217,15 @@ class Fetcher:
             self.partitions[tp].asked_for = reset_to
 
     def note_not_asked(self, topic_partition: TopicPartition, now: float) -> None:
-        """There was no leader to ask: back off if the metadata has the topic; if not, it is awaited."""
-        if self.metadata.cluster.partition_count(topic_partition.topic):
-            self._back_off(self.partitions[topic_partition], now)
+        """There was no leader to ask: back off if the metadata has the topic, or why we are not told of it; if not, it
+        is awaited.
+        """
+        state = self.partitions[topic_partition]
+        state.error = refusal_of(topic_partition, self.metadata)
+        if state.error is not None:
+            state.find_by = state.last_error = None
+        if state.error is not None or self.metadata.cluster.partition_count(topic_partition.topic):
+            self._back_off(state, now)
 
     def handle_offset(
         self, topic_partition: TopicPartition, reset_to: int, found: OffsetAndTimestamp | KafkaError | None, now: float
@@ -262,6 +268,7 @@ class Fetcher:
             leader, epoch = self.metadata.current_leader(tp)
             if leader is None:
                 self._back_off(state, now)
+                state.error = refusal_of(tp, self.metadata)
                 self.metadata.request_update()
             elif leader.node_id not in occupied:
                 by_node.setdefault(leader, {})[tp] = (state.position, epoch)

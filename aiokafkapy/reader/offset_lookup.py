@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..client.network_client import NetworkClient
     from ..cluster.metadata import Metadata
 
-__all__ = ["EARLIEST", "LATEST", "MAX_TIMESTAMP", "OffsetAndTimestamp", "OffsetLookup", "not_found_error"]
+__all__ = ["EARLIEST", "LATEST", "MAX_TIMESTAMP", "OffsetAndTimestamp", "OffsetLookup", "not_found_error", "refusal_of"]
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -96,7 +96,11 @@ class OffsetLookup:
             async with asyncio.timeout(timeout):
                 attempts = 0
                 while len(found) < len(wanted):
-                    asked = self.ask_leaders({tp: time for tp, time in wanted.items() if tp not in found})
+                    missing = {tp: time for tp, time in wanted.items() if tp not in found}
+                    for tp in missing:
+                        if (refusal := refusal_of(tp, self._metadata)) is not None:
+                            raise refusal
+                    asked = self.ask_leaders(missing)
                     for tp, answer in (await self._answers_within(seconds, asked)).items():
                         if not isinstance(answer, KafkaError):
                             found[tp] = answer
@@ -111,9 +115,9 @@ class OffsetLookup:
                         await self._wait(self._backoff.delay(attempts), has_asked=bool(asked))
                         attempts += bool(asked)
         except TimeoutError:
-            missing = next(tp for tp in wanted if tp not in found)
-            last = errors.get(missing)
-            raise not_found_error(missing, timeout, last, self._metadata) from last
+            first = next(tp for tp in wanted if tp not in found)
+            last = errors.get(first)
+            raise not_found_error(first, timeout, last, self._metadata) from last
         return found
 
     def ask_leaders(
@@ -210,6 +214,17 @@ def not_found_error(
     cause = last_error or metadata.describe_failure(*topic_partition)
     text = f"the offset of {topic_partition} was not found within {timeout:g} s: {cause}"
     return KafkaTimeoutError(text, topic=topic_partition.topic, partition=topic_partition.partition)
+
+
+def refusal_of(topic_partition: TopicPartition, metadata: Metadata) -> KafkaError | None:
+    """Why the brokers do not tell us the leader, where that does not pass by itself: a right that is missing, say. They
+    are asked again, to hear when it is cured.
+    """
+    error = metadata.topic_error(topic_partition.topic)
+    if error is None or error.retriable or metadata.current_leader(topic_partition)[0] is not None:
+        return None
+    metadata.request_update()
+    return error.fresh()
 
 
 def _answer(tp: TopicPartition, answer: Struct | None) -> Answer:

@@ -133,9 +133,9 @@ class PartitionReader:
             async with asyncio.timeout(timeout):
                 while not (found := self.metadata.cluster.partitions_for_topic(topic)):
                     error = self.metadata.topic_error(topic) or self.metadata.fatal_error
+                    self.metadata.request_update()  # also before an error is raised: the next call hears if it is cured
                     if error is not None and not error.retriable:
                         raise error.fresh()
-                    self.metadata.request_update()
                     self._has_news.clear()
                     await self._has_news.wait()
         except TimeoutError:

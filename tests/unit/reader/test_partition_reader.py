@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from aiokafkapy.common import TopicPartition
-from aiokafkapy.errors import AuthenticationFailedError, IllegalStateError, KafkaTimeoutError
+from aiokafkapy.errors import (
+    AuthenticationFailedError,
+    IllegalStateError,
+    KafkaTimeoutError,
+    TopicAuthorizationFailedError,
+)
+from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.reader import LATEST, PartitionReader
 from aiokafkapy.testing.simulation import Simulation, simulate
 
@@ -121,6 +127,30 @@ def test_a_reader_that_is_let_in_later_goes_on_although_a_call_was_refused() -> 
             reader.metadata.set_fatal_error(AuthenticationFailedError("wrong password"))
             with pytest.raises(AuthenticationFailedError, match="wrong password"):
                 await reader.fetch(1)
+            assert await reader.end_offsets([FIRST]) == {FIRST: 0}
+            assert await reader.fetch(1) == []
+
+    simulate(scenario, 1, faults=None)
+
+
+def test_a_missing_right_on_a_topic_ends_each_call_at_once_and_is_asked_for_again() -> None:
+    async def scenario(world: Simulation) -> None:
+        world.broker.create_topic("t")
+        world.broker.controls.fail_next(ApiKey.METADATA, TopicAuthorizationFailedError, "t", times=None)
+        async with PartitionReader(world.bootstrap_servers) as reader:
+            reader.assign([FIRST])
+            for is_sought in (False, True):
+                if is_sought:
+                    reader.seek(FIRST, 0)
+                for call in (CALLS[0], CALLS[3], CALLS[5], CALLS[5]):
+                    begun = world.now
+                    with pytest.raises(TopicAuthorizationFailedError, match="t: "):
+                        await call(reader)
+                    assert world.now - begun < 5
+            world.broker.controls.clear()
+            await elapsed(5)
+            for _ in range(2):
+                assert [one.partition for one in await reader.partitions_for("t")] == [0]
             assert await reader.end_offsets([FIRST]) == {FIRST: 0}
             assert await reader.fetch(1) == []
 
