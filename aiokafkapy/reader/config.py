@@ -49,9 +49,9 @@ class ReaderConfig(ClientConfig):
     auto_offset_reset: Annotated[
         Literal["earliest", "latest", "none"],
         Field(
-            description="Where to go on when a position is not in the log (any more); none raises "
-            "OffsetOutOfRangeError. Kafka's default is latest: a reader that is given partitions by hand is expected "
-            "to see their records."
+            description="Where to begin without a seek, and to go on when a position is not in the log (any more); "
+            "none raises OffsetOutOfRangeError. Kafka's default is latest: a reader that is given partitions by hand "
+            "is expected to see their records."
         ),
     ] = "earliest"
     default_api_timeout_ms: Annotated[

@@ -194,12 +194,18 @@ class Fetcher:
     def partitions_to_reset(self, now: float) -> dict[TopicPartition, int]:
         """Partitions whose position must be asked for now, with the time to look up.
 
-        Each backs off by itself, and gets an error for the caller if it was not found within default_api_timeout_ms.
+        Each backs off by itself, and gets an error for the caller if it was not found within default_api_timeout_ms, or
+        if nobody has said where it begins.
         """
         wanted = {}
         timeout = self.config.default_api_timeout_ms / 1000
         for tp, state in self.partitions.items():
-            if state.position is not None or state.reset_to is None or state.error is not None:
+            if state.position is not None or state.error is not None:
+                continue
+            if state.reset_to is None:
+                if state.retry_at <= now:
+                    state.error = _no_position_error(tp)
+                    self._back_off(state, now)
                 continue
             if state.find_by is None:
                 state.find_by = now + timeout
@@ -436,3 +442,8 @@ class Fetcher:
             self.metadata.request_update()
         else:
             state.error = error
+
+
+def _no_position_error(tp: TopicPartition) -> OffsetOutOfRangeError:
+    text = f"{tp} has no position, and auto_offset_reset is none: seek() says where it begins"
+    return OffsetOutOfRangeError(text, topic=tp.topic, partition=tp.partition)

@@ -266,6 +266,23 @@ def looking_up(*reset_to: int, **options: Any) -> Fetcher:
     return fetcher
 
 
+def test_without_a_policy_a_partition_that_was_never_sought_is_an_error_until_it_is() -> None:
+    fetcher = fetcher_with(auto_offset_reset="none")
+    fetcher.assign([])
+    fetcher.assign([T0])
+    for now in (0.0, 10.0):
+        assert fetcher.partitions_to_reset(now) == {}
+        with pytest.raises(OffsetOutOfRangeError, match=r"t-0 has no position, .*: seek\(\)"):
+            fetcher.take()
+        assert fetcher.partitions_to_reset(now) == {}
+        assert fetcher.take() is None  # others have their turn
+        assert fetcher.next_retry(now)
+    fetcher.seek(T0, 3)
+    assert fetcher.partitions_to_reset(20.0) == {}
+    assert fetcher.take() is None
+    assert dict(plan_of(fetcher, 1, 20.0).partitions) == {T0: (3, 5)}
+
+
 def test_a_lookup_that_comes_after_a_seek_does_not_move_the_position() -> None:
     fetcher = looking_up(LATEST)
     fetcher.seek(T0, 3)
