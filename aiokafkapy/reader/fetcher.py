@@ -338,7 +338,10 @@ class Fetcher:
     # handing out
 
     def take(self) -> PartitionRecords | None:
-        """The next fetched records, decoded; None when there are none. Raises a partition's error, once."""
+        """The next fetched records, decoded; None when there are none. Raises a partition's error, once, and before
+        there are records of others: of those there may be more for hours.
+        """
+        self._raise_error()
         while self.arrived:
             completed = self.arrived[0]
             records = completed.take(ENOUGH_RECORDS, self._stop_of(completed))
@@ -350,6 +353,7 @@ class Fetcher:
 
     def take_columns(self, columns: RecordColumns) -> PartitionRows | None:
         """As ``take``, with the records in columns."""
+        self._raise_error()
         while self.arrived:
             completed = self.arrived[0]
             completed.take_columns(columns, ENOUGH_BYTES, self._stop_of(completed))

@@ -27,6 +27,7 @@ from aiokafkapy.reader.fetcher import Fetcher, FetchPlan
 from aiokafkapy.reader.offset_lookup import EARLIEST, LATEST, OffsetAndTimestamp
 from aiokafkapy.record.batch import assign_offset
 from aiokafkapy.record.builder import RecordBatchBuilder
+from aiokafkapy.record.record_columns import RecordColumns
 
 VERSION = 17
 TOPIC_ID = uuid4()
@@ -99,6 +100,11 @@ def plan_of(fetcher: Fetcher, node_id: int, now: float = 0.0) -> FetchPlan:
 def offsets_of(fetcher: Fetcher) -> list[int]:
     found = fetcher.take()
     return [] if found is None else [record.offset for record in found.records]
+
+
+def rows_of(fetcher: Fetcher) -> list[int]:
+    found = fetcher.take_columns(RecordColumns(False))
+    return [] if found is None else list(memoryview(found.columns.offsets).cast("B").cast("q"))
 
 
 def test_there_is_one_request_per_leader_with_all_its_partitions() -> None:
@@ -377,15 +383,15 @@ def test_a_topic_that_is_not_known_yet_does_not_back_off() -> None:
     assert fetcher.partitions_to_reset(0.0) == wanted != {}
 
 
-def test_an_error_that_does_not_pass_is_raised_and_the_others_go_on() -> None:
-    fetcher = fetcher_with()
-    plan = plan_of(fetcher, 1)
-    fetcher.handle_response(plan, answer(partition(0, error_code=29), partition(1, batch(0, 1))), 0.0)
-    found = fetcher.take()
-    assert found is not None
-    assert found.topic_partition == T1
-    with pytest.raises(TopicAuthorizationFailedError):
-        fetcher.take()
+def test_an_error_that_does_not_pass_is_raised_before_records_of_others_which_go_on() -> None:
+    for take in (offsets_of, rows_of):
+        fetcher = fetcher_with()
+        refused = answer(partition(0, error_code=TopicAuthorizationFailedError.code), partition(1, batch(0, 2)))
+        fetcher.handle_response(plan_of(fetcher, 1), refused, 0.0)
+        with pytest.raises(TopicAuthorizationFailedError):
+            take(fetcher)
+        assert take(fetcher) == [0, 1]
+        assert take(fetcher) == []
 
 
 def test_a_request_that_came_to_nothing_is_tried_again_later() -> None:
