@@ -193,7 +193,8 @@ def _own_headers(headers: HeadersLike | None, limit: int) -> tuple[list[tuple[st
     if headers is None:
         return [], ""
     try:
-        pairs = [(name, None if one is None else bytes(one)) for name, one in _items(headers)]
+        # By way of a view: bytes(5) is five zeros.
+        pairs = [(name, None if one is None else bytes(memoryview(one))) for name, one in _items(headers)]
         size = _size_of(pairs)
     except (KeyboardInterrupt, SystemExit):
         raise

@@ -268,6 +268,8 @@ class Topic(Generic[M]):
         """The bytes as they are sent: inside an event, if they are one's data."""
         if self._cloud_events is None or data is None:
             return data
+        if not isinstance(data, bytes | bytearray | memoryview):  # bytes(5) is five zeros
+            raise SerializationError(f"the serializer of topic {self.name!r} gave a {type(data).__name__}, not bytes")
         written, headers = self._cloud_events.record_of(value, bytes(data))
         own = data.headers if isinstance(data, BytesWithHeaders) else ()
         return BytesWithHeaders(written, [*headers, *_pairs(own)])

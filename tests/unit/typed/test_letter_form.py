@@ -157,3 +157,12 @@ def test_data_that_cannot_be_hidden_is_left_out() -> None:
     assert redacted(None, "orders", Failed(REFUSAL, b"v", hides)) == {"to": "orders"}
     assert redacted(None, "orders", b"v") == b"v"
     assert json.loads(letter(ProducerRecord("orders", redacted(hides, "a", 1)))[1]) == {"to": "a"}
+
+
+@pytest.mark.parametrize("wrong", [3, [1, 2], "text"])
+def test_a_header_that_is_no_bytes_is_not_said_to_be_some(wrong: Any) -> None:
+    _, _, told = letter(ProducerRecord("orders", b"v", headers=[("h", wrong)]))
+    assert "h" not in told
+    assert told["headers"] == "left out"
+    _, _, told = letter(ProducerRecord("orders", b"v", headers=[("h", bytearray(b"x")), ("i", None)]))
+    assert told["h"] == "x"

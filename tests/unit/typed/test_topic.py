@@ -53,6 +53,21 @@ def test_a_wrong_argument_raises_at_once(make: Any, error: type[Exception]) -> N
         make()
 
 
+def number(value: object) -> Any:
+    return 5
+
+
+async def number_later(value: object) -> Any:
+    return 5
+
+
+@pytest.mark.parametrize("serializer", [number, number_later])
+async def test_what_a_serializer_gives_is_no_events_data_unless_it_is_bytes(serializer: Any) -> None:
+    topic = Topic("orders", Order, serializer=serializer, cloud_events=CloudEvents("/shop"))
+    with pytest.raises(SerializationError, match="the serializer of topic 'orders' gave a int, not bytes"):
+        await topic.record(Order(id=1)).value
+
+
 def test_a_key_of_another_kind_is_refused() -> None:
     key: Any = lambda order: [order.id]  # noqa: E731
     with pytest.raises(SerializationError, match="the key is a list"):
