@@ -28,7 +28,23 @@ from ..errors import CorruptMessageError, UnsupportedForMessageFormatError
 from .builder import RecordBatchBuilder, decode_records
 from .compression import Compression, compress, decompress
 from .crc import crc32c
-from .layout import BATCH_HEADER_SIZE, Buffer
+from .encoding import read_varint
+from .layout import (
+    ATTRIBUTES_AT,
+    BATCH_HEADER_SIZE,
+    CODEC_MASK,
+    CONTROL,
+    CRC_AT,
+    LEADER_EPOCH_AT,
+    LENGTH_AT,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    MAX_TIMESTAMP_AT,
+    TRANSACTIONAL,
+    Buffer,
+)
 from .record_columns import RecordColumns
 
 __all__ = [
@@ -50,21 +66,6 @@ MAX_CONTROL_SIZE: Final = 4 * 1024
 # base offset, length, leader epoch, magic, crc, attributes, last offset delta, base timestamp, max timestamp,
 # producer id, producer epoch, base sequence, record count
 _HEADER: Final = Struct(">qiibIhiqqqhii")
-_LOG_OVERHEAD: Final = 12
-"""Size of base offset and length, which the length does not include."""
-_LENGTH_AT: Final = 8
-_LEADER_EPOCH_AT: Final = 12
-_MAGIC_AT: Final = 16
-_CRC_AT: Final = 17
-_CHECKED_FROM: Final = 21
-_MAX_TIMESTAMP_AT: Final = 35
-_MAGIC: Final = 2
-
-_CODEC_MASK: Final = 0x07
-_LOG_APPEND_TIME: Final = 0x08
-_TRANSACTIONAL: Final = 0x10
-_CONTROL: Final = 0x20
-
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 _INT64: Final = Struct(">q")
@@ -141,7 +142,7 @@ class RecordBatch:
 
     def validate(self) -> None:
         """Check the CRC, the codec and the counts; raises CorruptMessageError naming the fault."""
-        crc = crc32c(self.buffer[_CHECKED_FROM:])
+        crc = crc32c(self.buffer[ATTRIBUTES_AT:])
         if crc != self.crc:
             raise CorruptMessageError(
                 f"the batch at offset {self.base_offset} has CRC {self.crc:#010x},"
@@ -158,11 +159,10 @@ class RecordBatch:
     def compression(self) -> Compression:
         """The codec; raises CorruptMessageError when there is no such codec."""
         try:
-            return Compression(self.attributes & _CODEC_MASK)
+            return Compression(self.attributes & CODEC_MASK)
         except ValueError:
             raise CorruptMessageError(
-                f"the batch at offset {self.base_offset} has codec {self.attributes & _CODEC_MASK},"
-                " which does not exist"
+                f"the batch at offset {self.base_offset} has codec {self.attributes & CODEC_MASK}, which does not exist"
             ) from None
 
     @property
@@ -188,17 +188,17 @@ class RecordBatch:
     @property
     def is_transactional(self) -> bool:
         """True when the batch belongs to a transaction."""
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
         """True when the batch holds no user records but a control record, such as the end of a transaction."""
-        return bool(self.attributes & _CONTROL)
+        return bool(self.attributes & CONTROL)
 
     @property
     def has_append_time(self) -> bool:
         """True when ``max_timestamp`` is the broker's append time, which is then the timestamp of every record."""
-        return bool(self.attributes & _LOG_APPEND_TIME)
+        return bool(self.attributes & LOG_APPEND_TIME)
 
     @property
     def records_section(self) -> memoryview:
@@ -250,7 +250,10 @@ class RecordBatch:
         pieces: list[memoryview] = []
         position = 0
         for is_kept in kept:
-            size, begin = _record_size(data, position)
+            try:
+                size, begin = read_varint(data, position)
+            except IndexError:
+                size, begin = -1, position
             if size < 0 or begin + size > len(data):
                 raise CorruptMessageError(f"a record of the batch at offset {self.base_offset} has {size} bytes")
             if is_kept:
@@ -259,26 +262,26 @@ class RecordBatch:
         section = b"".join(pieces)
         attributes = self.attributes
         if not pieces:
-            attributes &= ~_CODEC_MASK
+            attributes &= ~CODEC_MASK
         elif self.compression is not Compression.NONE:
             section = compress(self.compression, section)
         return self._rewritten(section, attributes, len(pieces), max_timestamp)
 
     def with_section(self, section: bytes) -> bytes:
         """The batch with other records, as many as it has, which are not compressed yet: its own codec does it."""
-        packed = compress(self.compression, section) if self.attributes & _CODEC_MASK else section
+        packed = compress(self.compression, section) if self.attributes & CODEC_MASK else section
         return self._rewritten(packed, self.attributes, self.record_count, self.max_timestamp)
 
-    def section(self, max_decompressed_size: int = MAX_DECOMPRESSED_SIZE) -> Buffer:
+    def section(self) -> Buffer:
         """The bytes of the records, decompressed; raises CorruptMessageError."""
-        return self._decompressed(max_decompressed_size)
+        return self._decompressed(MAX_DECOMPRESSED_SIZE)
 
     def emptied(self, last_offset: int) -> bytes:
         """A batch without records, producer and transaction, that has the offsets up to ``last_offset``."""
         nobody = RecordBatch(self.buffer)
         nobody.producer_id, nobody.producer_epoch, nobody.base_sequence = -1, -1, -1
         nobody.last_offset_delta = last_offset - self.base_offset
-        return nobody._rewritten(b"", self.attributes & _LOG_APPEND_TIME, 0, NO_TIMESTAMP)
+        return nobody._rewritten(b"", self.attributes & LOG_APPEND_TIME, 0, NO_TIMESTAMP)
 
     def _rewritten(self, section: bytes, attributes: int, record_count: int, max_timestamp: int) -> bytes:
         batch = bytearray(BATCH_HEADER_SIZE) + section
@@ -286,9 +289,9 @@ class RecordBatch:
             batch,
             0,
             self.base_offset,
-            len(batch) - _LOG_OVERHEAD,
+            len(batch) - LOG_OVERHEAD,
             self.leader_epoch,
-            _MAGIC,
+            MAGIC,
             0,
             attributes,
             self.last_offset_delta,
@@ -315,7 +318,7 @@ class RecordBatch:
 
     def _decompressed(self, max_size: int) -> Buffer:
         data: Buffer = self.records_section
-        return decompress(self.compression, data, max_size) if self.attributes & _CODEC_MASK else data
+        return decompress(self.compression, data, max_size) if self.attributes & CODEC_MASK else data
 
     def _append_time(self) -> int | None:
         return self.max_timestamp if self.has_append_time else None
@@ -331,19 +334,17 @@ class RecordBatch:
 _CONTROL_TYPES: Final = frozenset(ControlType)
 
 
-def iter_batches(buffer: Buffer, *, allow_partial: bool = True) -> Iterator[RecordBatch]:
+def iter_batches(buffer: Buffer) -> Iterator[RecordBatch]:
     """The batches of a part of a log, in order, not validated.
 
-    An incomplete last batch, as at the end of a Fetch response, is skipped; without ``allow_partial`` it raises
-    CorruptMessageError. So does any impossible length.
+    An incomplete last batch, as at the end of a Fetch response, is skipped. Raises CorruptMessageError for an
+    impossible length.
     """
     view = memoryview(buffer).cast("B")
     position = 0
     while position < len(view):
         size = _size_at(view, position)
         if size is None:
-            if not allow_partial:
-                raise CorruptMessageError(f"{len(view) - position} bytes after {position} are not a whole batch")
             return
         yield RecordBatch(view[position : position + size])
         position += size
@@ -352,16 +353,16 @@ def iter_batches(buffer: Buffer, *, allow_partial: bool = True) -> Iterator[Reco
 def assign_offset(buffer: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
     """Write base offset and leader epoch into the batch at the start of ``buffer``; the CRC stays valid."""
     _INT64.pack_into(buffer, 0, base_offset)
-    _INT32.pack_into(buffer, _LEADER_EPOCH_AT, leader_epoch)
+    _INT32.pack_into(buffer, LEADER_EPOCH_AT, leader_epoch)
 
 
 def set_append_time(buffer: bytearray | memoryview, timestamp_ms: int) -> None:
     """Make ``timestamp_ms`` the append time of the batch that ``buffer`` is (topics of LogAppendTime), with
     a new CRC.
     """
-    attributes = _INT16.unpack_from(buffer, _CHECKED_FROM)[0] | _LOG_APPEND_TIME
-    _INT16.pack_into(buffer, _CHECKED_FROM, attributes)
-    _INT64.pack_into(buffer, _MAX_TIMESTAMP_AT, timestamp_ms)
+    attributes = _INT16.unpack_from(buffer, ATTRIBUTES_AT)[0] | LOG_APPEND_TIME
+    _INT16.pack_into(buffer, ATTRIBUTES_AT, attributes)
+    _INT64.pack_into(buffer, MAX_TIMESTAMP_AT, timestamp_ms)
     _write_crc(buffer)
 
 
@@ -374,27 +375,13 @@ def control_batch(
     builder.seal(Compression.NONE)
     builder.stamp(producer_id, producer_epoch, -1, is_transactional=True)
     batch = bytearray().join(builder.buffers())
-    _INT16.pack_into(batch, _CHECKED_FROM, _TRANSACTIONAL | _CONTROL)
+    _INT16.pack_into(batch, ATTRIBUTES_AT, TRANSACTIONAL | CONTROL)
     _write_crc(batch)
     return batch
 
 
-def _record_size(data: memoryview, position: int) -> tuple[int, int]:
-    """The number at the beginning of a record, and where it begins behind that; -1 when there is none."""
-    number = 0
-    for shift in range(0, 35, 7):
-        if position >= len(data):
-            break
-        byte = data[position]
-        position += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), position
-    return -1, position
-
-
 def _write_crc(buffer: bytearray | memoryview) -> None:
-    _UINT32.pack_into(buffer, _CRC_AT, crc32c(memoryview(buffer)[_CHECKED_FROM:]))
+    _UINT32.pack_into(buffer, CRC_AT, crc32c(memoryview(buffer)[ATTRIBUTES_AT:]))
 
 
 def _size_at(view: memoryview, position: int) -> int | None:
@@ -402,16 +389,16 @@ def _size_at(view: memoryview, position: int) -> int | None:
     of format 2.
     """
     left = len(view) - position
-    if left < _LOG_OVERHEAD:
+    if left < LOG_OVERHEAD:
         return None
-    size = _LOG_OVERHEAD + int(_INT32.unpack_from(view, position + _LENGTH_AT)[0])
-    if left > _MAGIC_AT:
-        magic = view[position + _MAGIC_AT]
-        if magic < _MAGIC:
+    size = LOG_OVERHEAD + int(_INT32.unpack_from(view, position + LENGTH_AT)[0])
+    if left > MAGIC_AT:
+        magic = view[position + MAGIC_AT]
+        if magic < MAGIC:
             raise UnsupportedForMessageFormatError(
                 f"message format {magic} is not supported: Kafka 4 writes no such batches (KIP-724)"
             )
-        if magic > _MAGIC:
+        if magic > MAGIC:
             raise CorruptMessageError(f"message format {magic} does not exist")
     if size < BATCH_HEADER_SIZE:
         raise CorruptMessageError(f"a batch says it has {size} bytes, its header alone has {BATCH_HEADER_SIZE}")

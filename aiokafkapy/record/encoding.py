@@ -22,6 +22,7 @@ __all__ = [
     "SHORT_VARINTS",
     "VARINTS",
     "encode_body",
+    "read_varint",
     "varint",
 ]
 
@@ -72,6 +73,18 @@ def _encode_varint(value: int) -> bytes:
         zigzag >>= 7
     encoded.append(zigzag)
     return bytes(encoded)
+
+
+def read_varint(data: Buffer, position: int) -> tuple[int, int]:
+    """A zigzag varint and the position after it. Raises IndexError if it does not end there, or has over 10 bytes."""
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), position
+    raise IndexError
 
 
 KEPT_VARINTS: Final = 4096

@@ -1,7 +1,7 @@
 """Frames with secrets and records written over, each as long as it was, for a packet capture.
 
-Owns which bytes of a frame are hidden. Pure: it knows no file and no connection. ``tap.described`` is its sister for
-text, by the same rules.
+Owns which bytes of a frame are hidden. Pure: it knows no file and no connection. ``wire_tap.described``
+is its sister for text, by the same rules.
 
 Rules:
 
@@ -20,8 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
-from ...observability import is_secret_name
-from ...protocol.api import PROOF_FIELDS, ApiKey
+from ...protocol.api import ApiKey
 from ...protocol.codec import (
     decode_request,
     decode_request_header,
@@ -30,7 +29,20 @@ from ...protocol.codec import (
     encode_response,
 )
 from ...record.crc import crc32c
-from ...record.layout import BATCH_HEADER_SIZE
+from ...record.encoding import read_varint
+from ...record.layout import (
+    ATTRIBUTES_AT,
+    BATCH_HEADER_SIZE,
+    CODEC_MASK,
+    CONTROL,
+    COUNT_AT,
+    CRC_AT,
+    LENGTH_AT,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+)
+from .hidden_fields import has_hidden_value, is_hidden_field
 
 __all__ = ["Cover", "blanked", "cover_records", "redacted_request", "redacted_response"]
 
@@ -39,8 +51,6 @@ Cover: TypeAlias = Callable[[bytes, bool], bytes]
 
 _WITHOUT_PROOFS: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
 """Large frames of these have payloads and nothing else to hide."""
-
-_CRC_AT, _ATTRIBUTES_AT, _COUNT_AT = 17, 21, 57
 
 
 def redacted_request(data: bytes, *, payloads: bool, most_decoded: int) -> bytes:
@@ -103,20 +113,16 @@ def _request_header_size(data: bytes) -> int:
         return 8
 
 
-def _is_proof(name: str) -> bool:
-    return name in PROOF_FIELDS or is_secret_name(name)
-
-
 def _hidden(value: Any, *, payloads: bool, name: str = "") -> Any:
     """A message, or a part of one, without the hidden parts; the very same where there is nothing."""
     if value is None:
         return None
     if isinstance(value, bytes | bytearray | memoryview):
-        if _is_proof(name):
+        if is_hidden_field(name):
             return bytes(len(value))
         return value if payloads or not value else _without_payload(bytes(value), name)
     if isinstance(value, str):
-        return "*" * len(value.encode()) if _is_proof(name) else value
+        return "*" * len(value.encode()) if is_hidden_field(name) else value
     if isinstance(value, tuple | list):
         parts = [_hidden(each, payloads=payloads, name=name) for each in value]
         is_same = all(part is each for part, each in zip(parts, value, strict=True))
@@ -131,10 +137,8 @@ def _hidden_message(message: Any, *, payloads: bool) -> object:
         hidden = _hidden(value, payloads=payloads, name=field.name)
         if hidden is not value:
             changed[field.name] = hidden
-    # A pair of a broker's or a topic's configuration, whose name says that its value is secret.
-    of_what, value = getattr(message, "name", None), getattr(message, "value", None)
-    if isinstance(value, str) and isinstance(of_what, str) and is_secret_name(of_what.replace(".", "_")):
-        changed["value"] = "*" * len(value.encode())
+    if has_hidden_value(message) and isinstance(message.value, str):
+        changed["value"] = "*" * len(message.value.encode())
     return dataclasses.replace(message, **changed) if changed else message
 
 
@@ -153,32 +157,33 @@ def _blank_batches(data: bytearray) -> None:
     """Write zeros over the contents of records of batches of format 2, in place."""
     start = 0
     while start + BATCH_HEADER_SIZE <= len(data):
-        (length,) = struct.unpack_from(">i", data, start + 8)
-        end = start + 12 + length
-        if data[start + 16] != 2 or not start + BATCH_HEADER_SIZE <= end <= len(data):
+        (length,) = struct.unpack_from(">i", data, start + LENGTH_AT)
+        end = start + LOG_OVERHEAD + length
+        if data[start + MAGIC_AT] != MAGIC or not start + BATCH_HEADER_SIZE <= end <= len(data):
             break
-        attributes, count = data[start + 22], struct.unpack_from(">i", data, start + _COUNT_AT)[0]
+        (attributes,) = struct.unpack_from(">h", data, start + ATTRIBUTES_AT)
+        (count,) = struct.unpack_from(">i", data, start + COUNT_AT)
         position = start + BATCH_HEADER_SIZE
-        if attributes & 0x07 or attributes & 0x20:  # compressed, or a marker
+        if attributes & CODEC_MASK or attributes & CONTROL:
             data[position:end] = bytes(end - position)
         else:
             cover_records(data, position, end, count, _zeros)
-        struct.pack_into(">I", data, start + _CRC_AT, crc32c(bytes(data[start + _ATTRIBUTES_AT : end])))
+        struct.pack_into(">I", data, start + CRC_AT, crc32c(bytes(data[start + ATTRIBUTES_AT : end])))
         start = end
     data[start:] = bytes(len(data) - start)
 
 
 def _cover_record(data: bytearray, position: int, end: int, cover: Cover) -> int:
-    size, position = _varint(data, position)
+    size, position = read_varint(data, position)
     stop = position + size
     if size < 0 or stop > end:
         raise IndexError
     position += 1  # attributes
-    _, position = _varint(data, position)  # the two deltas
-    _, position = _varint(data, position)
+    _, position = read_varint(data, position)  # the two deltas
+    _, position = read_varint(data, position)
     position = _cover_part(data, position, stop, cover)  # key
     position = _cover_part(data, position, stop, cover)  # value
-    count, position = _varint(data, position)
+    count, position = read_varint(data, position)
     for each in range(2 * count):  # the names of headers and their values
         position = _cover_part(data, position, stop, cover, is_name=each % 2 == 0)
     if position != stop:
@@ -187,24 +192,10 @@ def _cover_record(data: bytearray, position: int, end: int, cover: Cover) -> int
 
 
 def _cover_part(data: bytearray, position: int, stop: int, cover: Cover, *, is_name: bool = False) -> int:
-    size, position = _varint(data, position)
+    size, position = read_varint(data, position)
     if size == -1:  # null
         return position
     if size < 0 or position + size > stop:
         raise IndexError
     data[position : position + size] = cover(bytes(data[position : position + size]), is_name)
     return position + size
-
-
-def _varint(data: bytearray, position: int) -> tuple[int, int]:
-    """A zigzag varint and the position after it."""
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), position
-        if shift > 63:
-            raise IndexError

@@ -32,12 +32,13 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
 from ...common import HIDDEN, milliseconds
-from ...observability import describe_error, get_logger, is_secret_name
+from ...observability import describe_error, get_logger
 from ...observability.interrupts import raise_soon
-from ...protocol.api import PROOF_FIELDS, api_name
+from ...protocol.api import api_name
 from ...protocol.codec import decode_request, decode_response
 from ..nodes.client_request import Buffer
 from ..nodes.in_flight_requests import InFlightRequest
+from .hidden_fields import has_hidden_value, is_hidden_field
 
 if TYPE_CHECKING:
     from .pcapng import PacketWriter
@@ -292,7 +293,7 @@ def _is_capture(target: TapTarget | None, wanted: str | None) -> bool:
 
 def described(value: object, *, payloads: bool = False, name: str = "") -> Any:
     """A message, or a part of one, as JSON has it: bounded, and without the hidden parts."""
-    if value is not None and (name in PROOF_FIELDS or is_secret_name(name)):
+    if value is not None and is_hidden_field(name):
         return HIDDEN
     if dataclasses.is_dataclass(value):
         return _described_message(value, payloads=payloads)
@@ -316,9 +317,7 @@ def _described_message(message: Any, *, payloads: bool) -> Mapping[str, Any]:
     found = {}
     for field in dataclasses.fields(message):
         found[field.name] = described(getattr(message, field.name), payloads=payloads, name=field.name)
-    # A pair of a broker's or a topic's configuration, whose name says that its value is secret.
-    of_what = getattr(message, "name", None)
-    if "value" in found and isinstance(of_what, str) and is_secret_name(of_what.replace(".", "_")):
+    if has_hidden_value(message):
         found["value"] = HIDDEN
     return found
 

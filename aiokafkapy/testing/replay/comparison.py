@@ -15,9 +15,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from aiokafkapy.client.tap.hidden_fields import has_hidden_value, is_hidden_field
 from aiokafkapy.errors import KafkaError
-from aiokafkapy.observability import is_secret_name
-from aiokafkapy.protocol.api import PROOF_FIELDS, ApiKey
+from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import RequestHeader, decode_request
 from aiokafkapy.record.batch import RecordBatch, iter_batches
 
@@ -75,12 +75,10 @@ def difference(recorded: object, came: object, place: str = "") -> str:
 def _message(message: Any, left_out: frozenset[str], *, is_hashed: bool) -> dict[str, object]:
     found = {}
     for field in dataclasses.fields(message):
-        if field.name not in left_out and field.name not in PROOF_FIELDS and not is_secret_name(field.name):
+        if field.name not in left_out and not is_hidden_field(field.name):
             found[field.name] = _value(getattr(message, field.name), field.name, left_out, is_hashed=is_hashed)
-    # A pair of a configuration, whose name says that its value is secret.
-    of_what = getattr(message, "name", None)
-    if "value" in found and isinstance(of_what, str) and is_secret_name(of_what):
-        del found["value"]
+    if has_hidden_value(message):
+        found.pop("value", None)
     return found
 
 

@@ -71,4 +71,4 @@ def fetched(body: Any) -> list[Any]:
 
 
 def base_offsets(partition: Any) -> list[int]:
-    return [batch.base_offset for batch in iter_batches(partition.records, allow_partial=False)]
+    return [batch.base_offset for batch in iter_batches(partition.records)]

@@ -128,7 +128,7 @@ def test_reading_is_by_whole_batches_within_the_limit(open_log: OpenLog) -> None
 
     def batches(offset: int, max_bytes: int, *, minimum_one: bool = True) -> list[int]:
         data = b"".join(log.read(offset, max_bytes, minimum_one=minimum_one))
-        return [batch.base_offset for batch in iter_batches(data, allow_partial=False)]
+        return [batch.base_offset for batch in iter_batches(data)]
 
     assert batches(0, 10_000) == [0, 2, 4, 6]
     assert batches(3, 2 * size) == [2, 4]
@@ -160,7 +160,7 @@ def test_any_read_gives_the_records_from_there_on(sizes: list[int], offset: int,
         append(log, make_batch([b"v"] * size))
     offset = min(offset, log.end_offset)
     data = b"".join(log.read(offset, max_bytes))
-    batches = list(iter_batches(data, allow_partial=False))
+    batches = list(iter_batches(data))
     if offset == log.end_offset:
         assert not batches
         return

@@ -89,7 +89,7 @@ def test_fetched_records_become_digests_and_markers_of_transactions_stay(version
     frame = answer(ApiKey.FETCH, version, responses=[{"topic": "orders", "partitions": partitions}])
     hidden = answered(frame, ApiKey.FETCH, version, HASHED)
     _, body = decode_response(ApiKey.FETCH, version, hidden.wire[4:])
-    first, second = iter_batches(body.responses[0].partitions[0].records, allow_partial=False)
+    first, second = iter_batches(body.responses[0].partitions[0].records)
     first.validate()
     assert first.records()[0].value != SECRET
     assert bytes(second.buffer) == marker
