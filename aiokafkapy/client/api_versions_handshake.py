@@ -37,7 +37,7 @@ BEFORE_FEATURES_AT_0: Final = 3
 
 
 class ApiVersionsHandshake:
-    """Asks brokers for their API versions; without ``is_asked`` they are assumed to support all of ours."""
+    """Asks brokers for their API versions."""
 
     def __init__(
         self,
@@ -46,7 +46,6 @@ class ApiVersionsHandshake:
         log: ConnectionLog,
         *,
         request_timeout: float,
-        is_asked: bool,
         on_ready: Callable[[BrokerConnection, float], None],
         on_failed: Callable[[BrokerConnection, KafkaError], None],
     ) -> None:
@@ -54,7 +53,6 @@ class ApiVersionsHandshake:
         self._pipeline = pipeline
         self._log = log
         self._request_timeout = request_timeout
-        self._is_asked = is_asked
         self._on_ready = on_ready
         self._on_failed = on_failed
         # The version that an exchange began with and that has no answer yet, or never got one, by node.
@@ -63,13 +61,9 @@ class ApiVersionsHandshake:
 
     def begin(self, connection: BrokerConnection, now: float) -> None:
         """Start the exchange on a connection that has just been opened."""
-        if self._is_asked:
-            self._nodes.states.checking_api_versions(connection.node_id)
-            version = self._unanswered[connection.node_id] = self._first_version(connection.node_id)
-            self._ask(connection, version, now)
-        else:
-            self._nodes.api_versions.update(connection.node_id, NodeApiVersions.assumed())
-            self._on_ready(connection, now)
+        self._nodes.states.checking_api_versions(connection.node_id)
+        version = self._unanswered[connection.node_id] = self._first_version(connection.node_id)
+        self._ask(connection, version, now)
 
     def handle_response(
         self, connection: BrokerConnection, entry: InFlightRequest, body: ApiVersionsResponse, now: float
@@ -101,7 +95,7 @@ class ApiVersionsHandshake:
         timeout = min(self._request_timeout, self._nodes.states.setup_timeout(connection.node_id))
         request = ClientRequest(connection.node_id, ApiKey.API_VERSIONS, build_api_versions_request)
         try:
-            self._pipeline.write(connection, request, version, now, timeout, None, True)
+            self._pipeline.write_internal(connection, request, version, now, timeout)
         except SerializationError as error:
             # No time-out would close this connection: it is past connecting, and nothing is in flight on it.
             self._on_failed(connection, error)

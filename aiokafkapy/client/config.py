@@ -179,8 +179,17 @@ def is_switch(name: str) -> bool:
 
 
 def hint_for(config: type[ClientConfig], name: str) -> str:
-    """The advice for a name that is no option."""
-    return _hint(config, name)
+    """The advice for a name that is not an option."""
+    plain = name.replace(".", "_").replace("-", "_").lower()
+    if plain in config.model_fields:
+        return f"write {plain}, or use {config.__name__}.from_properties for Kafka's own spelling"
+    advice = advice_for(plain, config.model_fields)
+    if advice is not None:
+        return advice
+    near = difflib.get_close_matches(plain, list(config.model_fields), n=3, cutoff=0.6)
+    if not near:
+        return f"no option is called like that; help({config.__name__}) has them all"
+    return f"did you mean {', '.join(near[:-1])}{' or ' if near[1:] else ''}{near[-1]}?"
 
 
 def environment_variables(prefix: str) -> dict[str, str]:
@@ -209,23 +218,9 @@ def _check_names(config: type[ClientConfig], values: Mapping[str, object]) -> No
     for name in values:
         if name not in config.model_fields:
             shown = name if len(name) <= 100 else name[:100] + "…"
-            problems.append(f"unknown option {shown!r}: {_hint(config, name)}")
+            problems.append(f"unknown option {shown!r}: {hint_for(config, name)}")
     if problems:
         raise ConfigurationError("; ".join(problems))
-
-
-def _hint(config: type[ClientConfig], name: str) -> str:
-    """The advice for an unknown option."""
-    plain = name.replace(".", "_").replace("-", "_").lower()
-    if plain in config.model_fields:
-        return f"write {plain}, or use {config.__name__}.from_properties for Kafka's own spelling"
-    advice = advice_for(plain, config.model_fields)
-    if advice is not None:
-        return advice
-    near = difflib.get_close_matches(plain, list(config.model_fields), n=3, cutoff=0.6)
-    if not near:
-        return f"no option is called like that; help({config.__name__}) has them all"
-    return f"did you mean {', '.join(near[:-1])}{' or ' if near[1:] else ''}{near[-1]}?"
 
 
 def given_config(

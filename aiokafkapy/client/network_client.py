@@ -13,8 +13,8 @@ Rules:
 
 - Nothing polls: one ``call_at`` handle is armed for the earliest deadline. When that deadline becomes void the handle
   is left armed: a spurious wake-up, after which the next deadline is computed, is cheaper than re-arming.
-- Every future resolves with a response, never with an exception, in the order of its node's deque. That includes a
-  request that cannot be encoded; it changes no state.
+- Every future resolves with a response, never with an exception, in the order in which its node's requests were
+  written. That includes a request that cannot be encoded; it changes no state.
 - A failure on one node never delays another; metadata requests go first.
 """
 
@@ -88,7 +88,6 @@ class NetworkClient(SenderClient):
         loop: asyncio.AbstractEventLoop,
         wakeup: Callable[[], None] | None = None,
         connector: ConnectorProtocol | None = None,
-        discover_api_versions: bool = True,
         watch: ClientWatch | None = None,
     ) -> None:
         self._loop, self._time = loop, loop.time
@@ -129,7 +128,7 @@ class NetworkClient(SenderClient):
             on_completed=self._notify,
         )
         self.traffic = self._pipeline.traffic
-        self._handshake = self._new_handshake(discover_api_versions)
+        self._handshake = self._new_handshake()
         self._authenticator = self._new_authenticator(config.new_sasl_mechanism())
         self._updater = MetadataUpdater(config, metadata, self.nodes, self)
         self.watch: ClientWatch | None = None
@@ -236,7 +235,7 @@ class NetworkClient(SenderClient):
             timeout = self._request_timeout
         try:
             version = self._pipeline.usable_version(internal)
-            self._pipeline.write(self._connections[node.node_id], internal, version, now, timeout, None, True)
+            self._pipeline.write_internal(self._connections[node.node_id], internal, version, now, timeout)
         except (UnsupportedVersionError, SerializationError) as error:
             return error
         self._notify()  # the update is no longer due: requests that waited for it may go
@@ -537,13 +536,12 @@ class NetworkClient(SenderClient):
             if self._in_flight.is_empty(connection.node_id):
                 self._handle_disconnection(connection.node_id, now, DisconnectedError("it was idle"), is_idle=True)
 
-    def _new_handshake(self, is_asked: bool) -> ApiVersionsHandshake:
+    def _new_handshake(self) -> ApiVersionsHandshake:
         return ApiVersionsHandshake(
             self.nodes,
             self._pipeline,
             self._log,
             request_timeout=self._request_timeout,
-            is_asked=is_asked,
             on_ready=self._on_api_versions_known,
             on_failed=self._on_setup_failed,
         )

@@ -123,6 +123,12 @@ class RequestPipeline:
                 self._loop.call_soon(self.complete_responses)
         self._timer.arm(deadline)
 
+    def write_internal(
+        self, connection: BrokerConnection, request: ClientRequest, version: int, now: float, timeout: float
+    ) -> None:
+        """As ``write``, of one of the client's own requests, whose response nobody awaits."""
+        self.write(connection, request, version, now, timeout, None, True)
+
     def abort_send(
         self, request: ClientRequest, future: asyncio.Future[ClientResponse] | None, error: KafkaError
     ) -> None:
@@ -157,7 +163,7 @@ class RequestPipeline:
         self._decoding.add_done_callback(tell)
 
     def stop_decoding(self) -> None:
-        """The client is closed: what ``decode_elsewhere`` is at work on is of no use any more."""
+        """The client is closed: cancel the decoding in progress."""
         if self._decoding is not None:
             self._decoding.cancel()
 

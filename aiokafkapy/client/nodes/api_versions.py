@@ -104,11 +104,6 @@ class NodeApiVersions:
             finalized_features={each.name: each.max_version_level for each in finalized},
         )
 
-    @classmethod
-    def assumed(cls) -> NodeApiVersions:
-        """The versions assumed of a broker that is not asked: all of ours."""
-        return cls({api_key: client_versions(api_key) for api_key in ApiKey})
-
     def latest_usable_version(
         self, api_key: int, min_version: int | None = None, max_version: int | None = None
     ) -> int:

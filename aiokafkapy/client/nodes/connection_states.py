@@ -151,11 +151,6 @@ class ClusterConnectionStates:
         state = self._states.get(node_id)
         return "" if state is None else state.peer_name
 
-    def authentication_error(self, node_id: int) -> AuthenticationFailedError | None:
-        """Why the node refused us, while it is in AUTHENTICATION_FAILED."""
-        state = self._states.get(node_id)
-        return None if state is None else state.authentication_error
-
     def nodes_with_connection_setup_timeout(self, now: float) -> list[int]:
         """Ids of the nodes whose connection set-up has timed out."""
         return [node_id for node_id in self._connecting if now >= self._states[node_id].setup_deadline]
@@ -323,8 +318,8 @@ class NodeConnectionState:
         # once, and never where requests were answered before.
         self.was_closed_unanswered = False
         self.is_listener_known = False
-        # The last connection ended when it was used, after the broker had told its versions: so a listener with SASL
-        # ends unknown ones. That is looked at once too.
+        # The last connection ended when it was used, after the broker had told its versions, as a SASL listener does
+        # with unauthenticated clients. This too is probed once.
         self.was_closed_at_request = False
         self.is_known_without_sasl = False
         # Refusals.

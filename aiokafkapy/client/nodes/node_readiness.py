@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from ...common import ExponentialBackoff, Node
-from ...errors import AuthenticationFailedError
 from .api_versions import ApiVersions, NodeApiVersions
 from .connection_states import ClusterConnectionStates
 from .in_flight_requests import InFlightRequests
@@ -112,10 +111,6 @@ class NodeReadiness:
         """True when the last connection to the node, or the last attempt, has ended and there is no other."""
         state = self.states.get(node.node_id)
         return state is not None and state.is_disconnected
-
-    def authentication_error(self, node: Node) -> AuthenticationFailedError | None:
-        """Why the node refused us, or None."""
-        return self.states.authentication_error(node.node_id)
 
     def in_flight_count(self, node_id: int | None = None) -> int:
         """How many requests are in flight on the node, or on all."""

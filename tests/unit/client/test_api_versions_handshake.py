@@ -28,17 +28,15 @@ class Pipeline:
         self.asked: list[tuple[int, float]] = []
         self.error: KafkaError | None = None
 
-    def write(
-        self, connection: Any, request: Any, version: int, now: float, timeout: float, future: None, is_internal: bool
-    ) -> None:
-        assert (request.node_id, request.api_key, is_internal) == (1, ApiKey.API_VERSIONS, True)
+    def write_internal(self, connection: Any, request: Any, version: int, now: float, timeout: float) -> None:
+        assert (request.node_id, request.api_key) == (1, ApiKey.API_VERSIONS)
         if self.error is not None:
             raise self.error
         self.asked.append((version, timeout))
 
 
 class Setting:
-    def __init__(self, is_asked: bool = True) -> None:
+    def __init__(self) -> None:
         self.nodes = NodeReadiness(ClientConfig(bootstrap_servers="one:1"), {})
         self.nodes.states.connecting(Node(1, "one", 1), 0.0)
         self.pipeline = Pipeline()
@@ -50,7 +48,6 @@ class Setting:
             pipeline,
             ConnectionLog(),
             request_timeout=30.0,
-            is_asked=is_asked,
             on_ready=lambda connection, now: self.ended.append("ready"),
             on_failed=lambda connection, error: self.ended.append(error),
         )
@@ -119,13 +116,6 @@ def test_a_question_that_cannot_be_encoded_is_the_end() -> None:
     setting.pipeline.error = SerializationError("no")
     setting.handshake.begin(setting.connection, 0.0)
     assert setting.ended == [setting.pipeline.error]
-
-
-def test_a_broker_that_is_not_asked_is_ready_at_once() -> None:
-    setting = Setting(is_asked=False)
-    setting.handshake.begin(setting.connection, 0.0)
-    assert setting.ended == ["ready"]
-    assert setting.nodes.api_versions.get(1) is not None
 
 
 def test_after_an_end_over_the_newest_version_an_older_one_is_tried_and_kept_if_it_is_answered() -> None:

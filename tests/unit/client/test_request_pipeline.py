@@ -14,7 +14,7 @@ from aiokafkapy.client.transport.connection import BrokerConnection
 from aiokafkapy.client.transport.connection_log import ConnectionLog
 from aiokafkapy.client.transport.deadline_timer import DeadlineTimer
 from aiokafkapy.errors import DisconnectedError, SerializationError, UnsupportedVersionError
-from aiokafkapy.protocol.api import ApiKey, api_name
+from aiokafkapy.protocol.api import ApiKey, api_name, client_versions
 from aiokafkapy.protocol.codec import decode_request
 from aiokafkapy.protocol.framing import FrameDecoder
 from aiokafkapy.protocol.messages import build_request
@@ -38,7 +38,7 @@ class Setting:
         loop: Any = self.loop
         self.in_flight = InFlightRequests(5)
         self.versions = ApiVersions()
-        self.versions.update(1, NodeApiVersions.assumed())
+        self.versions.update(1, NodeApiVersions({key: client_versions(key) for key in ApiKey}))
         self.completions = 0
         self.connection: Any = Connection(self.loop.time())
         self.pipeline = RequestPipeline(

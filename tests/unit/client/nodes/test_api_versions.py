@@ -64,10 +64,6 @@ def test_produce_13_without_metadata_10_is_spoken_as_12() -> None:
     assert versions(PRODUCE=(3, 8), METADATA=(0, 9)).latest_usable_version(PRODUCE) == 8
 
 
-def test_a_broker_that_is_not_asked_is_taken_to_speak_all_we_do() -> None:
-    assert NodeApiVersions.assumed().latest_usable_version(PRODUCE) == 13
-
-
 def test_supports() -> None:
     node = versions(PRODUCE=(3, 9))
     assert node.supports(PRODUCE)

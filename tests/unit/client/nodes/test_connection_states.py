@@ -147,11 +147,13 @@ def test_refused_credentials_are_kept_until_the_next_attempt(
     error = AuthenticationFailedError("no")
     states.connecting(NODE, clock.time())
     states.authentication_failed(1, clock.time(), error)
-    assert states.authentication_error(1) is error
+    state = states.get(1)
+    assert state is not None
+    assert state.authentication_error is error
     assert not states.can_connect(1, clock.time())
     clock.advance(1)
     states.connecting(NODE, clock.time())
-    assert states.authentication_error(1) is None
+    assert state.authentication_error is None
 
 
 def test_a_node_at_another_address_starts_over(states: ClusterConnectionStates, clock: VirtualClock) -> None:

@@ -81,7 +81,6 @@ def test_a_node_never_met(readiness: NodeReadiness) -> None:
     assert not readiness.can_send_request(2, 10.0)
     assert not readiness.connection_failed(other)
     assert readiness.can_connect(2, 10.0)
-    assert readiness.authentication_error(other) is None
     assert readiness.node_api_versions(2) is None
     assert readiness.choose_node([], 10.0).node is None
 
