@@ -1,8 +1,9 @@
 """TLS contexts from Kafka's ``ssl.*`` options.
 
-Owns the check of these options, the contents of their files, and when those are read again. Knows nothing of
-connections or of their makers: clients and the dev broker's listeners use it alike. The meaning of a handshake that
-fails is in ``handshake_errors``. Kafka's counterparts are ``SslFactory`` and ``DefaultSslEngineFactory``.
+Owns the check of these options, the contexts, and when their files are read again. Knows nothing of connections or of
+their makers: clients and the dev broker's listeners use it alike. The contents of the files are in ``pem_files``, the
+meaning of a handshake that fails is in ``handshake_errors``. Kafka's counterparts are ``SslFactory`` and
+``DefaultSslEngineFactory``.
 
 Rules:
 
@@ -25,13 +26,13 @@ import re
 import ssl
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, Protocol
 
 from ..errors import ConfigurationError, KafkaConnectionError
 from ..observability import get_logger
-from .handshake_errors import explain_failure
+from .pem_files import Fingerprint, PemBlock, blocks_of, fingerprint, java_store, read_blocks
 
-__all__ = ["ClientAuth", "TlsContexts", "TlsSettings", "check_settings", "explain_failure", "file_version"]
+__all__ = ["ClientAuth", "TlsContexts", "TlsSettings", "check_settings"]
 
 _logger = get_logger(__name__)
 
@@ -113,8 +114,8 @@ class TlsContexts:
         self._ready = ready if isinstance(ready, ssl.SSLContext) else None
         self._give = None if isinstance(ready, ssl.SSLContext) else ready
         self._context: ssl.SSLContext | None = None
-        self._built_from: _Fingerprint = ()
-        self._refused: _Fingerprint | None = None
+        self._built_from: Fingerprint = ()
+        self._refused: Fingerprint | None = None
         self._has_warned = server_side
         if self._ready is not None:
             self._warn_unless(checks_names=self._ready.check_hostname)
@@ -133,7 +134,7 @@ class TlsContexts:
         known = self.known_context()
         if known is not None:
             return known
-        found = _fingerprint(self._settings)
+        found = self._fingerprint()
         if self._context is None:
             self._context = self._builder.build()
             self._built_from = found
@@ -145,13 +146,22 @@ class TlsContexts:
         """As ``context``; None where files would have to be read for it, or the user's function asked."""
         if self._ready is not None:
             return self._ready
-        if self._context is None or _fingerprint(self._settings) != self._built_from:
+        if self._context is None or self._fingerprint() != self._built_from:
             return None
         return self._context
 
     # internals
 
-    def _renew(self, old: ssl.SSLContext, found: _Fingerprint) -> None:
+    def _fingerprint(self) -> Fingerprint:
+        settings = self._settings
+        return fingerprint(
+            settings.ssl_truststore_location,
+            settings.ssl_keystore_location,
+            settings.ssl_key_location,
+            settings.ssl_crl_location,
+        )
+
+    def _renew(self, old: ssl.SSLContext, found: Fingerprint) -> None:
         """Build from changed files. A failure is tried again with each connection, and logged once for each change."""
         try:
             self._context = self._builder.build()
@@ -255,7 +265,7 @@ def _check_store_type(settings: TlsSettings, store: str) -> None:
     location = getattr(settings, option)
     if kind.upper() not in ("JKS", "JCEKS", "PKCS12"):
         raise ConfigurationError(f"ssl_{store}_type={kind!r} is unknown: write PEM")
-    raise _java_store(f"ssl_{store}_type={kind!r}", option, location or f"{store}.{kind.lower()}", kind.upper())
+    raise java_store(f"ssl_{store}_type={kind!r}", option, location or f"{store}.{kind.lower()}", kind.upper())
 
 
 def _check_ready_context(settings: TlsSettings, context: object, *, server_side: bool) -> None:
@@ -282,25 +292,8 @@ def _check_ready_context(settings: TlsSettings, context: object, *, server_side:
 
 # building a context
 
-# The text of PEM between two lines: the label, and base64 in any layout. Properties files have it in one line.
-_PEM_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 _CERTIFICATE: Final = "CERTIFICATE"
 _REVOCATION_LIST: Final = "X509 CRL"
-
-
-class _Block(NamedTuple):
-    """One object in PEM."""
-
-    label: str
-    text: str
-
-    @property
-    def is_key(self) -> bool:
-        return self.label.endswith("PRIVATE KEY")
-
-    @property
-    def is_encrypted(self) -> bool:
-        return self.label == "ENCRYPTED PRIVATE KEY" or "Proc-Type: 4,ENCRYPTED" in self.text
 
 
 class _Builder:
@@ -334,14 +327,14 @@ class _Builder:
         location = settings.ssl_keystore_location
         if location is not None:
             name = f"ssl_keystore_location={location!r}"
-            blocks = _blocks_of("ssl_keystore_location", location)
+            blocks = blocks_of("ssl_keystore_location", location)
             if settings.ssl_key_location is not None:
                 name += f" with ssl_key_location={settings.ssl_key_location!r}"
-                blocks += [block for block in _blocks_of("ssl_key_location", settings.ssl_key_location) if block.is_key]
+                blocks += [block for block in blocks_of("ssl_key_location", settings.ssl_key_location) if block.is_key]
         elif settings.ssl_keystore_certificate_chain is not None and settings.ssl_keystore_key is not None:
             name = "ssl_keystore_certificate_chain with ssl_keystore_key"
-            blocks = _blocks("ssl_keystore_certificate_chain", settings.ssl_keystore_certificate_chain)
-            blocks += _blocks("ssl_keystore_key", settings.ssl_keystore_key)
+            blocks = read_blocks("ssl_keystore_certificate_chain", settings.ssl_keystore_certificate_chain)
+            blocks += read_blocks("ssl_keystore_key", settings.ssl_keystore_key)
         elif self.server_side:
             raise ConfigurationError("a TLS listener needs a certificate: write ssl_keystore_location=<PEM file>")
         else:
@@ -369,10 +362,10 @@ class _Builder:
                 context.load_default_certs(ssl.Purpose.SERVER_AUTH)
             return
         if location is not None:
-            name, blocks = f"ssl_truststore_location={location!r}", _blocks_of("ssl_truststore_location", location)
+            name, blocks = f"ssl_truststore_location={location!r}", blocks_of("ssl_truststore_location", location)
         else:
             name = "ssl_truststore_certificates"
-            blocks = _blocks(name, text or "")
+            blocks = read_blocks(name, text or "")
         trusted = [block.text for block in blocks if block.label == _CERTIFICATE]
         if not trusted:
             raise ConfigurationError(f"{name} has no certificates in PEM: write the CA's, or nothing for the system's")
@@ -389,7 +382,7 @@ class _Builder:
         if location is None:
             return
         name = f"ssl_crl_location={location!r}"
-        lists = [block.text for block in _blocks_of("ssl_crl_location", location) if block.label == _REVOCATION_LIST]
+        lists = [block.text for block in blocks_of("ssl_crl_location", location) if block.label == _REVOCATION_LIST]
         if not lists:
             raise ConfigurationError(
                 f"{name} has no revocation list in PEM: write one, converted from DER where needed by "
@@ -403,7 +396,9 @@ class _Builder:
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
 
-def _load_chain(context: ssl.SSLContext, name: str, key: _Block, chain: Sequence[_Block], password: str | None) -> None:
+def _load_chain(
+    context: ssl.SSLContext, name: str, key: PemBlock, chain: Sequence[PemBlock], password: str | None
+) -> None:
     text = "\n".join(block.text for block in (key, *chain))
     try:
         with _private_file(text) as path:
@@ -483,118 +478,3 @@ def _openssl_name(name: str) -> str:
     cipher = re.sub(r"(AES|ARIA|CAMELLIA)_(\d+)", r"\1\2", cipher).replace("_CBC_", "_").replace("CCM_8", "CCM8")
     cipher = cipher.removesuffix("_SHA256") if "POLY1305" in cipher else cipher
     return exchange + cipher.replace("_", "-")
-
-
-# files
-
-FileVersion = tuple[int, int, int]
-_Fingerprint = tuple[tuple[str, FileVersion | None], ...]
-"""Each file with its time of change, inode and size; None when it is not there."""
-_FOR_TEXT: Final = {
-    "ssl_truststore_location": "the text as ssl_truststore_certificates",
-    "ssl_keystore_location": "the text as ssl_keystore_certificate_chain and ssl_keystore_key",
-    "ssl_key_location": "the text as ssl_keystore_key, beside ssl_keystore_certificate_chain",
-    "ssl_crl_location": "put the text into one",
-}
-"""The remedy where the text itself was given in place of a path."""
-_JAVA_MAGIC: Final = {b"\xfe\xed\xfe\xed": "JKS", b"\xce\xce\xce\xce": "JCEKS"}
-_JAVA_SUFFIXES: Final = {".jks": "JKS", ".jceks": "JCEKS", ".p12": "PKCS12", ".pfx": "PKCS12", ".pkcs12": "PKCS12"}
-# A DER sequence that begins with the integer 3 is PKCS12's; one that begins with another sequence is a certificate.
-_PKCS12: Final = re.compile(rb"\x30(?:\x80|[\x00-\x7f]|\x81.|\x82..|\x83...|\x84....)\x02\x01\x03", re.DOTALL)
-
-
-def file_version(path: Path) -> FileVersion | None:
-    """A mark that changes when a file is replaced or written to; None while it cannot be looked at."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_ino, status.st_size
-
-
-def _fingerprint(settings: TlsSettings) -> _Fingerprint:
-    found: list[tuple[str, FileVersion | None]] = []
-    for location in (
-        settings.ssl_truststore_location,
-        settings.ssl_keystore_location,
-        settings.ssl_key_location,
-        settings.ssl_crl_location,
-    ):
-        if location is None:
-            continue
-        try:
-            paths = _files(location)
-        except (OSError, ValueError):
-            paths = [Path(location)]
-        found += [(str(path), file_version(path)) for path in paths]
-    return tuple(found)
-
-
-def _files(location: str) -> list[Path]:
-    """The file itself, or the files of a directory; in hidden ones Kubernetes keeps its own versions."""
-    path = Path(location)
-    if not path.is_dir():
-        return [path]
-    return sorted(file for file in path.iterdir() if not file.name.startswith(".") and not file.is_dir())
-
-
-def _blocks_of(option: str, location: str) -> list[_Block]:
-    """The PEM in a file or in the files of a directory."""
-    if not location:  # e.g. an unset shell variable: Path('') is the working directory
-        raise ConfigurationError(f"{option} is empty: write the path of a file, or leave it out")
-    if "-----BEGIN" in location:  # not shown: it may be a key
-        raise ConfigurationError(f"{option} is PEM text: write the path of a file, or {_FOR_TEXT[option]}")
-    try:
-        contents = [(path, path.read_bytes()) for path in _files(location)]
-    except (OSError, ValueError) as error:  # ValueError: a path with a NUL
-        reason = getattr(error, "strerror", None) or error
-        raise ConfigurationError(
-            f"{option}={location!r} cannot be read ({reason}): write a file or directory that this process can read"
-        ) from error
-    blocks: list[_Block] = []
-    for path, content in contents:
-        found = _blocks(f"{option}={str(path)!r}", content.decode("utf-8", "replace"))
-        if not found and len(contents) == 1:
-            _refuse_other_formats(option, str(path), content)
-        blocks += found
-    return blocks
-
-
-def _refuse_other_formats(option: str, path: str, content: bytes) -> None:
-    """A store of Java's, or DER, by its contents or else by its name."""
-    given = f"{option}={path!r}"
-    kind = _JAVA_MAGIC.get(content[:4]) or ("PKCS12" if _PKCS12.match(content) else None)
-    kind = kind or _JAVA_SUFFIXES.get(Path(path).suffix.lower())
-    if kind is not None:
-        raise _java_store(given, option, path, kind)
-    if content[:1] == b"\x30":
-        raise ConfigurationError(
-            f"{given} is DER, not PEM: `openssl x509 -inform DER -in {path} -out {path}.pem` converts"
-        )
-
-
-def _java_store(given: str, option: str, path: str, kind: str) -> ConfigurationError:
-    """The refusal of a store, with the commands that make PEM of it."""
-    stem = path[: -len(suffix)] if (suffix := Path(path).suffix) else path
-    packed = path if kind == "PKCS12" else f"{stem}.p12"
-    commands = [f"openssl pkcs12 -in {packed} {'-nokeys ' if 'truststore' in option else ''}-out {stem}.pem"]
-    if kind != "PKCS12":
-        commands.insert(0, f"keytool -importkeystore -srckeystore {path} -destkeystore {packed} -deststoretype PKCS12")
-    password = "" if "truststore" in option else " and its password as ssl_key_password"
-    return ConfigurationError(
-        f"{given}: a {kind} store cannot be read here. Convert it with `{'` and `'.join(commands)}`, then write "
-        f"{option}={stem + '.pem'!r}{password}"
-    )
-
-
-def _blocks(name: str, text: str) -> list[_Block]:
-    """The objects in PEM text, each laid out as OpenSSL wants it; a variable of the environment may have ``\\n``."""
-    blocks = []
-    for label, body in _PEM_BLOCK.findall(text.replace("\\n", "\n").replace("\r\n", "\n")):
-        if strange := re.search(r"[^\x00-\x7f]", body):  # ``ssl`` takes none; a codec's error might show a key
-            raise ConfigurationError(f"{name} has {strange[0]!a} inside of a {label}: PEM is ASCII, copy it anew")
-        # A key that OpenSSL encrypted in its old way has headers: that one is left as it is.
-        packed = "".join(body.split())
-        laid_out = body.strip("\n") if ":" in body else "\n".join(packed[i : i + 64] for i in range(0, len(packed), 64))
-        blocks.append(_Block(label, f"-----BEGIN {label}-----\n{laid_out}\n-----END {label}-----"))
-    return blocks

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...errors import ConfigurationError, KafkaConnectionError
 from ...observability import get_logger
+from ...security.pem_files import file_version
 from ...security.sasl.http_json import get_json
-from ...security.tls import file_version
 
 if TYPE_CHECKING:
     from ...security.sasl.json_web_tokens import TokenValidator
