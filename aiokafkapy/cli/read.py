@@ -38,7 +38,7 @@ from .streams import utf8_stdout
 
 if TYPE_CHECKING:
     from ..reader import PartitionReader
-    from ..reader.offset_lookup import OffsetAndTimestamp
+    from ..reader.offsets import OffsetAndTimestamp
 
 __all__ = ["ReadPlan", "as_json_line", "read"]
 

@@ -7,7 +7,7 @@ a partition's records without a consumer group.
 from __future__ import annotations
 
 from .config import ReaderConfig
-from .offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndTimestamp
+from .offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndTimestamp
 from .partition_reader import PartitionReader, PartitionRecords
 
 __all__ = [

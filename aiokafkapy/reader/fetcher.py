@@ -34,7 +34,7 @@ from ..record.columns import ReadRecords
 from ..record.record_columns import OFFSET_MAX, RecordColumns
 from .config import ReaderConfig
 from .fetched import AbortedTransaction, CompletedFetch
-from .offset_lookup import EARLIEST, LATEST, OffsetAndTimestamp, not_found_error, refusal_of
+from .offsets import CONSUMER_REPLICA_ID, EARLIEST, LATEST, OffsetAndTimestamp, not_found_error, refusal_of
 
 __all__ = ["FetchPlan", "Fetcher", "PartitionRecords", "PartitionRows"]
 
@@ -43,7 +43,6 @@ ENOUGH_RECORDS: Final = 1_000
 """Records to decode at once, in whole batches: a few milliseconds of work."""
 ENOUGH_BYTES: Final = 4 * 1024 * 1024
 """Bytes of records to put into columns at once, in whole batches: a few milliseconds of work, if not compressed."""
-_CONSUMER_REPLICA_ID: Final = -1
 _RESET_TO: Final[Mapping[str, int | None]] = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 
 
@@ -121,7 +120,7 @@ class FetchPlan:
         return build_request(
             ApiKey.FETCH,
             version,
-            replica_id=_CONSUMER_REPLICA_ID,
+            replica_id=CONSUMER_REPLICA_ID,
             max_wait=config.fetch_max_wait_ms,
             min_bytes=config.fetch_min_bytes,
             max_bytes=config.fetch_max_bytes,

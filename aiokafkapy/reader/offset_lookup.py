@@ -19,7 +19,7 @@ import asyncio
 import contextlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ..client.network_client_utils import attempt_timeout
 from ..client.nodes.client_request import ClientRequest, ClientResponse
@@ -28,30 +28,15 @@ from ..errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
 from ..protocol.api import ApiKey
 from ..protocol.codec import Message, Struct
 from ..protocol.messages import build_request, by_topic
+from .offsets import CONSUMER_REPLICA_ID, MAX_TIMESTAMP, OffsetAndTimestamp, not_found_error, refusal_of
 
 if TYPE_CHECKING:
     from ..client.network_client import NetworkClient
     from ..cluster.metadata import Metadata
 
-__all__ = ["EARLIEST", "LATEST", "MAX_TIMESTAMP", "OffsetAndTimestamp", "OffsetLookup", "not_found_error", "refusal_of"]
+__all__ = ["OffsetLookup"]
 
-LATEST: Final = -1
-EARLIEST: Final = -2
-MAX_TIMESTAMP: Final = -3
-"""The record with the largest timestamp (KIP-734)."""
 _FIRST_VERSION_WITH_MAX_TIMESTAMP: Final = 7
-_CONSUMER_REPLICA_ID: Final = -1
-
-
-class OffsetAndTimestamp(NamedTuple):
-    """An offset found. ``timestamp_ms`` is that of its record if a time was looked up, else -1; the leader epoch is -1
-    if the broker did not return it.
-    """
-
-    offset: int
-    timestamp_ms: int = -1
-    leader_epoch: int = -1
-
 
 Answer: TypeAlias = OffsetAndTimestamp | KafkaError | None
 """A partition's outcome; None if it has no record at or after the time."""
@@ -179,7 +164,7 @@ class OffsetLookup:
             return build_request(
                 ApiKey.LIST_OFFSETS,
                 version,
-                replica_id=_CONSUMER_REPLICA_ID,
+                replica_id=CONSUMER_REPLICA_ID,
                 isolation_level=self._isolation_level,
                 topics=self._topics(wanted),
             )
@@ -205,26 +190,6 @@ class OffsetLookup:
             return {"partition_index": tp.partition, "current_leader_epoch": epoch, "timestamp": asked}
 
         return by_topic((tp, entry(tp, time)) for tp, time in wanted.items())
-
-
-def not_found_error(
-    topic_partition: TopicPartition, timeout: float, last_error: KafkaError | None, metadata: Metadata
-) -> KafkaTimeoutError:
-    """The error of a partition whose offset was not found in time, with its last error, or what the metadata lacks."""
-    cause = last_error or metadata.describe_failure(*topic_partition)
-    text = f"the offset of {topic_partition} was not found within {timeout:g} s: {cause}"
-    return KafkaTimeoutError(text, topic=topic_partition.topic, partition=topic_partition.partition)
-
-
-def refusal_of(topic_partition: TopicPartition, metadata: Metadata) -> KafkaError | None:
-    """Why the brokers do not tell us the leader, where that does not pass by itself: a right that is missing, say. They
-    are asked again, to hear when it is cured.
-    """
-    error = metadata.topic_error(topic_partition.topic)
-    if error is None or error.retriable or metadata.current_leader(topic_partition)[0] is not None:
-        return None
-    metadata.request_update()
-    return error.fresh()
 
 
 def _answer(tp: TopicPartition, answer: Struct | None) -> Answer:

@@ -33,7 +33,8 @@ from ..record.record_columns import OFFSET_MAX, RecordColumns
 from .config import ReaderConfig
 from .fetcher import Fetcher, FetchPlan, PartitionRecords
 from .group_offsets import GroupOffsets
-from .offset_lookup import EARLIEST, LATEST, OffsetAndTimestamp, OffsetLookup
+from .offset_lookup import OffsetLookup
+from .offsets import EARLIEST, LATEST, OffsetAndTimestamp
 
 __all__ = ["PartitionReader", "PartitionRecords"]
 

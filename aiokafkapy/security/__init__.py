@@ -6,8 +6,9 @@ drives them; nothing here opens a connection to a broker. Kafka's counterpart is
 
 Rules:
 
-- No asyncio, no clock and no socket but in ``sasl.tokens``, ``sasl.oidc``, ``sasl.cloud_identity`` and
-  ``sasl.aws_credentials``, which fetch a mechanism's credentials.
+- No asyncio, no clock and no socket but in ``tls_transport``, which does the handshake on a connection, and in
+  ``sasl.tokens``, ``sasl.oidc``, ``sasl.cloud_identity``, ``sasl.aws_credentials`` and ``sasl.http_json``, which fetch
+  a mechanism's credentials.
 - A secret is held by something whose ``repr`` hides it, and no message names one.
 - Extras (``gssapi``, ``httpx``, ``jwt``, ``botocore``) are imported when a mechanism that needs one is made.
 """

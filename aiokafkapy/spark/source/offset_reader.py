@@ -23,7 +23,7 @@ from uuid import UUID
 from ...admin import TopicAdmin
 from ...common import TopicPartition
 from ...errors import UnknownTopicOrPartitionError
-from ...reader.offset_lookup import LATEST
+from ...reader.offsets import LATEST
 from ...reader.partition_reader import PartitionReader
 from ..options import OptionError
 from ..worker.worker_log import show_warnings

@@ -25,7 +25,7 @@ from typing import Final, TypeVar
 
 from ...common import TopicPartition
 from ...reader.config import ReaderConfig
-from ...reader.offset_lookup import EARLIEST, LATEST
+from ...reader.offsets import EARLIEST, LATEST
 from ..options import KAFKA_PREFIX, OptionError, Options, kafka_properties, used_properties, warn_ignored
 from .data_loss import DataLoss
 from .offsets import PartitionOffsets, parse_offsets, parse_partitions

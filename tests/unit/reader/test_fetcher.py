@@ -24,7 +24,7 @@ from aiokafkapy.protocol.codec import decode_response, encode_response
 from aiokafkapy.protocol.messages import build_response
 from aiokafkapy.reader.config import ReaderConfig
 from aiokafkapy.reader.fetcher import Fetcher, FetchPlan
-from aiokafkapy.reader.offset_lookup import EARLIEST, LATEST, OffsetAndTimestamp
+from aiokafkapy.reader.offsets import EARLIEST, LATEST, OffsetAndTimestamp
 from aiokafkapy.record.batch import assign_offset
 from aiokafkapy.record.builder import RecordBatchBuilder
 from aiokafkapy.record.record_columns import RecordColumns

@@ -1,0 +1,61 @@
+"""Offsets by time, as values: the special times of ListOffsets, an offset found, and the error of one that was not.
+
+Pure: ``offset_lookup`` sends the requests. Kafka's counterparts are ``ListOffsetsRequest`` and ``OffsetAndTimestamp``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ..common import TopicPartition
+from ..errors import KafkaError, KafkaTimeoutError
+
+if TYPE_CHECKING:
+    from ..cluster.metadata import Metadata
+
+__all__ = [
+    "CONSUMER_REPLICA_ID",
+    "EARLIEST",
+    "LATEST",
+    "MAX_TIMESTAMP",
+    "OffsetAndTimestamp",
+    "not_found_error",
+    "refusal_of",
+]
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+"""The record with the largest timestamp (KIP-734)."""
+CONSUMER_REPLICA_ID: Final = -1
+"""In Fetch and ListOffsets: it is not a replica that asks."""
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """An offset found. ``timestamp_ms`` is that of its record if a time was looked up, else -1; the leader epoch is -1
+    if the broker did not return it.
+    """
+
+    offset: int
+    timestamp_ms: int = -1
+    leader_epoch: int = -1
+
+
+def not_found_error(
+    topic_partition: TopicPartition, timeout: float, last_error: KafkaError | None, metadata: Metadata
+) -> KafkaTimeoutError:
+    """The error of a partition whose offset was not found in time, with its last error, or what the metadata lacks."""
+    cause = last_error or metadata.describe_failure(*topic_partition)
+    text = f"the offset of {topic_partition} was not found within {timeout:g} s: {cause}"
+    return KafkaTimeoutError(text, topic=topic_partition.topic, partition=topic_partition.partition)
+
+
+def refusal_of(topic_partition: TopicPartition, metadata: Metadata) -> KafkaError | None:
+    """Why the brokers do not tell us the leader, where that does not pass by itself: a right that is missing, say. They
+    are asked again, to hear when it is cured.
+    """
+    error = metadata.topic_error(topic_partition.topic)
+    if error is None or error.retriable or metadata.current_leader(topic_partition)[0] is not None:
+        return None
+    metadata.request_update()
+    return error.fresh()
