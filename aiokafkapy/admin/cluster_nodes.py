@@ -3,7 +3,7 @@
 Owns the question for the controller; its caller sends. Kafka's counterpart is ``kafka-metadata-quorum``.
 
 Rule: with KRaft, brokers name any of themselves as the controller, since each forwards (KIP-590). The controller is the
-leader of the metadata's quorum (KIP-595), perhaps no broker. Where brokers do not offer that request, as with
+leader of the metadata's quorum (KIP-595), which need not be a broker. Where brokers do not offer that request, as with
 ZooKeeper, their word is true.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from ..cluster.metadata_answer import node_of
 from ..common import Node
 from ..errors import UnsupportedVersionError, make
 from ..protocol.api import ApiKey
@@ -22,16 +23,14 @@ __all__ = ["active_controller", "nodes_of"]
 
 def nodes_of(metadata: Struct) -> dict[int, Node]:
     """The brokers of a Metadata response, by id."""
-    return {
-        each.node_id: Node(each.node_id, each.host, each.port, getattr(each, "rack", None)) for each in metadata.brokers
-    }
+    return {each.node_id: node_of(each) for each in metadata.brokers}
 
 
 async def active_controller(
     ask: Callable[[ApiKey, Callable[[int], Message]], Awaitable[Struct]], metadata: Struct
 ) -> Node | None:
-    """The controller of the cluster that answered ``metadata``; None where there is none. One that is no broker has no
-    address where brokers are older than Kafka 3.9.
+    """The controller of the cluster that answered ``metadata``; None if there is no controller. A controller that is
+    not a broker has no address if the brokers are older than Kafka 3.9.
 
     Raises ClusterAuthorizationFailedError where we may not describe the cluster, and the errors of ``ask``, which sends
     a request to any broker: while there is no controller, nobody may answer.

@@ -24,6 +24,7 @@ from ..client.config import MAX_INT, MAX_LONG, ClientConfig, given_config
 from ..client.network_client import NetworkClient
 from ..client.network_client_utils import ATTEMPTS, attempt_timeout, retry_until, unless_refused
 from ..cluster.metadata import Metadata
+from ..cluster.metadata_answer import Replicas, partition_of
 from ..common import NO_LEADER, Node, PartitionInfo, TopicPartition, check_topic_name
 from ..errors import (
     IllegalStateError,
@@ -532,18 +533,8 @@ def _leaders_of(response: Struct) -> dict[TopicPartition, Node | KafkaError]:
 
 def description_of(topic: Struct) -> TopicDescription:
     """A topic of a Metadata response."""
-    partitions = [
-        PartitionInfo(
-            topic.name,
-            one.partition_index,
-            one.leader_id if one.leader_id >= 0 else NO_LEADER,
-            getattr(one, "leader_epoch", -1),
-            tuple(one.replica_nodes),
-            tuple(one.isr_nodes),
-            tuple(getattr(one, "offline_replicas", ())),
-        )
-        for one in topic.partitions
-    ]
+    shared: Replicas = {}
+    partitions = [partition_of(topic.name, one, topic.__version__, shared) for one in topic.partitions]
     partitions.sort(key=lambda one: one.partition)
     topic_id = getattr(topic, "topic_id", None)
     return TopicDescription(topic.name, topic_id, bool(getattr(topic, "is_internal", False)), tuple(partitions))

@@ -16,7 +16,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..common import NO_LEADER, NO_LEADER_EPOCH, Node, PartitionInfo
 from ..errors import make
@@ -29,13 +29,32 @@ from .metadata_cache import MetadataCache
 if TYPE_CHECKING:
     from uuid import UUID
 
-__all__ = ["MetadataAnswer"]
+__all__ = ["MetadataAnswer", "Replicas", "node_of", "partition_of"]
 
 # Brokers before 2.4 (Metadata v9) may give a stale epoch while a partition is being reassigned (KAFKA-9212).
 _FIRST_VERSION_WITH_RELIABLE_EPOCHS: Final = 9
 
-Replicas = dict[tuple[int, ...], tuple[int, ...]]
+Replicas: TypeAlias = dict[tuple[int, ...], tuple[int, ...]]
 """Each set of replicas of an answer, once."""
+
+
+def node_of(broker: Any) -> Node:
+    """A broker of a response: of Metadata, or one that another response names as a leader's address."""
+    return Node(broker.node_id, broker.host, broker.port, getattr(broker, "rack", None))
+
+
+def partition_of(topic: str, partition: Any, version: int, shared: Replicas) -> PartitionInfo:
+    """A partition of a Metadata response of this version, without its leader epoch where that may be stale."""
+    share = shared.setdefault
+    return PartitionInfo(
+        topic,
+        partition.partition_index,
+        partition.leader_id if partition.leader_id >= 0 else NO_LEADER,
+        partition.leader_epoch if version >= _FIRST_VERSION_WITH_RELIABLE_EPOCHS else NO_LEADER_EPOCH,
+        share(replicas := tuple(partition.replica_nodes), replicas),
+        share(in_sync := tuple(partition.isr_nodes), in_sync),
+        share(offline := tuple(getattr(partition, "offline_replicas", ())), offline),
+    )
 
 
 class MetadataAnswer:
@@ -55,7 +74,7 @@ class MetadataAnswer:
         self.error_code: int = getattr(message, "error_code", 0)
         self.cluster_id: str | None = getattr(message, "cluster_id", None)
         self.controller_id: int = getattr(message, "controller_id", NO_CONTROLLER)
-        self.nodes = {node.node_id: node for node in map(_read_node, message.brokers) if not node.is_empty}
+        self.nodes = {node.node_id: node for node in map(node_of, message.brokers) if not node.is_empty}
         self.topics: dict[str, TopicMetadata] = {}
         self.errors: dict[str, int] = {}
         """Error codes of topics."""
@@ -144,23 +163,12 @@ def _give_way() -> None:
 
 
 def _topic_metadata(topic: Any, version: int, stale: set[str], shared: Replicas) -> TopicMetadata:
-    name, share = topic.name, shared.setdefault
-    has_reliable_epochs = version >= _FIRST_VERSION_WITH_RELIABLE_EPOCHS
+    name = topic.name
     partitions = []
     for partition in topic.partitions:
         if partition.error_code and make(partition.error_code).invalid_metadata:
             stale.add(name)
-        partitions.append(
-            PartitionInfo(
-                name,
-                partition.partition_index,
-                partition.leader_id if partition.leader_id >= 0 else NO_LEADER,
-                partition.leader_epoch if has_reliable_epochs else NO_LEADER_EPOCH,
-                share(replicas := tuple(partition.replica_nodes), replicas),
-                share(in_sync := tuple(partition.isr_nodes), in_sync),
-                share(offline := tuple(getattr(partition, "offline_replicas", ())), offline),
-            )
-        )
+        partitions.append(partition_of(name, partition, version, shared))
     topic_id = _bytes_of(getattr(topic, "topic_id", None))
     return TopicMetadata(name, partitions, topic_id, is_internal=getattr(topic, "is_internal", False))
 
@@ -177,10 +185,6 @@ def _is_newer(topic: TopicMetadata, before: TopicMetadata | None) -> bool:
 
 def _has_epochs(topic: TopicMetadata) -> bool:
     return min(topic.leader_epochs.values(), default=NO_LEADER_EPOCH) >= 0
-
-
-def _read_node(broker: Any) -> Node:
-    return Node(broker.node_id, broker.host, broker.port, getattr(broker, "rack", None))
 
 
 def _throttle_time_ms(message: Any) -> float:

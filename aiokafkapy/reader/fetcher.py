@@ -25,6 +25,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from ..cluster.metadata import Metadata
+from ..cluster.metadata_answer import node_of
 from ..common import ConsumedRecord, Node, TopicPartition
 from ..errors import IllegalStateError, KafkaError, OffsetOutOfRangeError, make
 from ..protocol.api import ApiKey
@@ -328,7 +329,7 @@ class Fetcher:
                     hints[tp] = (leader.leader_id, leader.leader_epoch)
                 self._handle_partition(tp, plan, answer, now)
         if hints:
-            nodes = [Node(one.node_id, one.host, one.port, one.rack) for one in getattr(response, "node_endpoints", ())]
+            nodes = [node_of(one) for one in getattr(response, "node_endpoints", ())]
             for tp in self.metadata.update_partition_leaderships(hints, nodes):
                 state = self.partitions.get(tp)
                 if state is not None:  # it may have been assigned away while the request was in flight

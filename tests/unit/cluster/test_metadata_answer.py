@@ -11,7 +11,7 @@ import pytest
 
 from aiokafkapy.cluster.cluster import TopicMetadata
 from aiokafkapy.cluster.metadata import Metadata
-from aiokafkapy.cluster.metadata_answer import MetadataAnswer
+from aiokafkapy.cluster.metadata_answer import MetadataAnswer, partition_of
 from aiokafkapy.common import Node, PartitionInfo, TopicPartition
 from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
@@ -315,3 +315,11 @@ def test_reading_and_taking_an_answer_makes_no_object_for_a_partition(metadata: 
     assert kinds[PartitionInfo] < 100  # of others
     assert metadata.cluster.partition_count("t") == 5_000
     assert metadata.cluster.partition(TopicPartition("t", 4_999)) == PartitionInfo("t", 4_999, 1, 3)
+
+
+def test_a_leader_epoch_of_a_version_before_9_does_not_count() -> None:
+    for version, epoch in ((8, -1), (9, 7)):
+        fields = {"partition_index": 0, "leader_id": 1, "leader_epoch": 7, "replica_nodes": (1, 2), "isr_nodes": (1,)}
+        message = build_response(ApiKey.METADATA, version, topics=[{"name": "t", "partitions": [fields]}])
+        (partition,) = message.topics[0].partitions
+        assert partition_of("t", partition, version, {}) == PartitionInfo("t", 0, 1, epoch, (1, 2), (1,), ())
