@@ -23,6 +23,7 @@ __all__ = [
     "NO_LEADER",
     "NO_LEADER_EPOCH",
     "NO_TIMESTAMP",
+    "Buffer",
     "ConsumedRecord",
     "ExponentialBackoff",
     "Headers",
@@ -54,6 +55,9 @@ _MAX_TOPIC_NAME_LENGTH: Final = 249
 _TOPIC_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{_MAX_TOPIC_NAME_LENGTH}}}")
 _SHOWN_OF_A_NAME: Final = 40
 """Characters of a topic name in an error message; the rest is cut."""
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+"""Bytes, in any form that is not copied to be read."""
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 """Record headers, in order; keys may repeat and a value may be None (KIP-82)."""

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
 from ..protocol.codec import Struct
 
-__all__ = ["TOPIC_RESOURCE", "ConfigEntry", "ConfigSource", "ConfigValue", "config_changes", "config_text", "entry_of"]
+__all__ = ["ConfigEntry", "ConfigSource", "ConfigValue", "config_changes", "config_text", "entry_of"]
 
-TOPIC_RESOURCE: Final = 2
-"""The number of a topic among the resources that have options."""
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
 ConfigValue = str | int | float | bool | list[str] | tuple[str, ...]
@@ -81,12 +79,12 @@ def config_text(name: str, value: object) -> str:
 
 
 def config_changes(
-    set: Mapping[str, Any] | None,  # noqa: A002 - the public method's own names
+    set: Mapping[str, ConfigValue] | None,  # noqa: A002 - the public method's own names
     delete: Iterable[str],
-    append: Mapping[str, Any] | None,
-    subtract: Mapping[str, Any] | None,
+    append: Mapping[str, ConfigValue] | None,
+    subtract: Mapping[str, ConfigValue] | None,
 ) -> list[dict[str, object]]:
-    """The entries of an IncrementalAlterConfigs request; raises TypeError for a value that is none."""
+    """The entries of an IncrementalAlterConfigs request; raises TypeError for a value of an unsupported type."""
     if isinstance(delete, str):
         raise TypeError(f"delete={delete!r}: give a list of names")
     changes = [

@@ -37,9 +37,10 @@ from ..errors import (
 )
 from ..protocol.api import ApiKey
 from ..protocol.codec import Message, Struct
+from ..protocol.constants import TOPIC_RESOURCE
 from ..protocol.messages import build_request, by_topic
 from .cluster_nodes import active_controller, nodes_of
-from .configs import TOPIC_RESOURCE, ConfigEntry, ConfigValue, config_changes, config_text, entry_of
+from .configs import ConfigEntry, ConfigValue, config_changes, config_text, entry_of
 
 __all__ = ["ClusterDescription", "TopicAdmin", "TopicDescription", "description_of"]
 

@@ -16,11 +16,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypedDict, TypeVar
 
-from ..common import ExponentialBackoff, Node
+from ..common import Buffer, ExponentialBackoff, Node
 from ..errors import DisconnectedError, KafkaError, KafkaTimeoutError
 from ..protocol.api import api_name
 from ..protocol.codec import Message, Struct
-from .nodes.client_request import Buffer, ClientRequest, ClientResponse
+from .nodes.client_request import ClientRequest, ClientResponse
 
 if TYPE_CHECKING:
     from .nodes.node_readiness import NodeReadiness

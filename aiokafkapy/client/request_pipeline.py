@@ -25,6 +25,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from ..common import Buffer
 from ..errors import (
     DisconnectedError,
     KafkaError,
@@ -35,7 +36,7 @@ from ..errors import (
 )
 from ..protocol.api import ApiKey, api_name
 from .nodes.api_versions import ApiVersions, build_api_versions_request, decode_api_versions_response
-from .nodes.client_request import Buffer, ClientRequest, ClientResponse
+from .nodes.client_request import ClientRequest, ClientResponse
 from .nodes.in_flight_requests import InFlightRequest, InFlightRequests, written_now
 from .tap.watch import ClientWatch
 from .transport.connection import BrokerConnection

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
+from ..common import Buffer
 from .api import ApiKey
-from .codec import Buffer, read_response, unsigned_varint
+from .codec import read_response, unsigned_varint
 from .cursor import (
     Cursor,
     FieldReader,

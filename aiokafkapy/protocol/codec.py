@@ -15,15 +15,15 @@ import io
 import struct
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
+from ..common import Buffer
 from ..errors import MalformedFrameError
 from .api import ApiKey, is_flexible, request_class, response_class
 from .cursor import Cursor, FieldReader, RequestCursor
 from .framing import decode_correlation_id
 
 __all__ = [
-    "Buffer",
     "Struct",
     "Message",
     "RequestHeader",
@@ -37,8 +37,6 @@ __all__ = [
     "response_header_size",
     "unsigned_varint",
 ]
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _REQUEST_HEADER = struct.Struct(">hhih")
 _SIZE = struct.Struct(">i")

@@ -11,8 +11,9 @@ from functools import partial
 from struct import Struct
 from typing import Final, NamedTuple
 
+from ..common import Buffer
 from .api import ApiKey
-from .codec import Buffer, read_response
+from .codec import read_response
 from .cursor import Cursor, read_int16, read_int32, read_int64
 
 __all__ = ["InitProducerIdRequest", "InitProducerIdResponse"]

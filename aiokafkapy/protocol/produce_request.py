@@ -15,16 +15,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
-from typing import Final, TypeAlias
+from typing import Final
 
+from ..common import Buffer
 from .api import ApiKey
 from .codec import encode_request_header, unsigned_varint
 from .framing import HAS_GIL
 from .produce_response import FIRST_FLEXIBLE, FIRST_WITH_TOPIC_IDS, HIGHEST_VERSION
 
 __all__ = ["encode_lone_produce_request", "encode_produce_request"]
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 LOWEST_VERSION: Final = 3

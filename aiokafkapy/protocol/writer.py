@@ -27,7 +27,7 @@ from struct import Struct, pack
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from ..common import milliseconds
+from ..common import Buffer, milliseconds
 from ._kio import (
     EntityField,
     EntityTupleField,
@@ -38,7 +38,7 @@ from ._kio import (
     is_optional,
 )
 from .api import response_class
-from .codec import Buffer, unsigned_varint
+from .codec import unsigned_varint
 from .entities import check_names, default_of
 
 __all__ = ["PlainMessage", "encode_element", "error_codes", "fields_writer"]

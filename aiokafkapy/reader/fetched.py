@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from ..common import ConsumedRecord, TopicPartition
+from ..common import Buffer, ConsumedRecord, TopicPartition
 from ..errors import CorruptMessageError, KafkaError
 from ..record.batch import ControlType, RecordBatch, iter_batches
-from ..record.layout import Buffer
 from ..record.record_columns import OFFSET_MAX, RecordColumns
 
 __all__ = ["AbortedTransaction", "CompletedFetch"]

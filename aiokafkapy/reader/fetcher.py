@@ -30,12 +30,13 @@ from ..common import ConsumedRecord, Node, TopicPartition
 from ..errors import IllegalStateError, KafkaError, OffsetOutOfRangeError, make
 from ..protocol.api import ApiKey
 from ..protocol.codec import Message, Struct
+from ..protocol.constants import CONSUMER_REPLICA_ID
 from ..protocol.messages import build_request
 from ..record.columns import ReadRecords
 from ..record.record_columns import OFFSET_MAX, RecordColumns
 from .config import ReaderConfig
 from .fetched import AbortedTransaction, CompletedFetch
-from .offsets import CONSUMER_REPLICA_ID, EARLIEST, LATEST, OffsetAndTimestamp, not_found_error, refusal_of
+from .offsets import EARLIEST, LATEST, OffsetAndTimestamp, not_found_error, refusal_of
 
 __all__ = ["FetchPlan", "Fetcher", "PartitionRecords", "PartitionRows"]
 

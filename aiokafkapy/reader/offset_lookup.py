@@ -27,8 +27,9 @@ from ..common import ExponentialBackoff, Node, TopicPartition
 from ..errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError, make
 from ..protocol.api import ApiKey
 from ..protocol.codec import Message, Struct
+from ..protocol.constants import CONSUMER_REPLICA_ID
 from ..protocol.messages import build_request, by_topic
-from .offsets import CONSUMER_REPLICA_ID, MAX_TIMESTAMP, OffsetAndTimestamp, not_found_error, refusal_of
+from .offsets import MAX_TIMESTAMP, OffsetAndTimestamp, not_found_error, refusal_of
 
 if TYPE_CHECKING:
     from ..client.network_client import NetworkClient

@@ -1,20 +1,20 @@
-"""Offsets by time, as values: the special times of ListOffsets, an offset found, and the error of one that was not.
+"""Offsets by time, as values: the special times, an offset that was found, and the error of one that was not.
 
 Pure: ``offset_lookup`` sends the requests. Kafka's counterparts are ``ListOffsetsRequest`` and ``OffsetAndTimestamp``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..common import TopicPartition
 from ..errors import KafkaError, KafkaTimeoutError
+from ..protocol.constants import EARLIEST, LATEST, MAX_TIMESTAMP
 
 if TYPE_CHECKING:
     from ..cluster.metadata import Metadata
 
 __all__ = [
-    "CONSUMER_REPLICA_ID",
     "EARLIEST",
     "LATEST",
     "MAX_TIMESTAMP",
@@ -22,13 +22,6 @@ __all__ = [
     "not_found_error",
     "refusal_of",
 ]
-
-LATEST: Final = -1
-EARLIEST: Final = -2
-MAX_TIMESTAMP: Final = -3
-"""The record with the largest timestamp (KIP-734)."""
-CONSUMER_REPLICA_ID: Final = -1
-"""In Fetch and ListOffsets: it is not a replica that asks."""
 
 
 class OffsetAndTimestamp(NamedTuple):

@@ -12,88 +12,92 @@ Rules:
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from .arrow import pyarrow_for
 from .columns import ReadHeaders, ReadRecords, ReadStrings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from _typeshed import ReadableBuffer
 
 __all__ = ["record_batch", "schema"]
 
 
 @cache
-def schema(with_headers: bool = False) -> Any:
-    """The ``pyarrow.Schema``: key, value, topic, partition, offset, timestamp, timestampType and, if asked for,
-    headers.
+def schema(with_headers: bool = False) -> pa.Schema:
+    """The columns: key, value, topic, partition, offset, timestamp, timestampType and, if asked for, headers.
 
     Time stamps are microseconds in UTC; their type is 0 for create time, 1 for log append time. Headers are null for a
     record without any.
     """
-    pa = _pyarrow()
+    arrow = _pyarrow()
     fields = [
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()),
-        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
-        pa.field("timestampType", pa.int32()),
+        arrow.field("key", arrow.binary()),
+        arrow.field("value", arrow.binary()),
+        arrow.field("topic", arrow.string()),
+        arrow.field("partition", arrow.int32()),
+        arrow.field("offset", arrow.int64()),
+        arrow.field("timestamp", arrow.timestamp("us", tz="UTC")),
+        arrow.field("timestampType", arrow.int32()),
     ]
     if with_headers:
-        fields.append(pa.field("headers", _headers_type()))
-    return pa.schema(fields)
+        fields.append(arrow.field("headers", _headers_type()))
+    return arrow.schema(fields)
 
 
-def record_batch(read: ReadRecords, topic: str, partition: int) -> Any:
-    """The ``pyarrow.RecordBatch`` of records of one partition; it has headers when they were read."""
-    pa = _pyarrow()
+def record_batch(read: ReadRecords, topic: str, partition: int) -> pa.RecordBatch:
+    """The records of one partition; it has headers when they were read."""
+    arrow = _pyarrow()
     count = read.row_count
     arrays = [
-        _strings(read.keys, pa.binary(), count),
-        _strings(read.values, pa.binary(), count),
-        pa.repeat(pa.scalar(topic, pa.string()), count),
-        pa.repeat(pa.scalar(partition, pa.int32()), count),
-        _numbers(read.offsets, pa.int64(), count),
-        _numbers(read.timestamps, pa.timestamp("us", tz="UTC"), count),
-        _numbers(read.timestamp_types, pa.int32(), count),
+        _strings(read.keys, arrow.binary(), count),
+        _strings(read.values, arrow.binary(), count),
+        arrow.repeat(arrow.scalar(topic, arrow.string()), count),
+        arrow.repeat(arrow.scalar(partition, arrow.int32()), count),
+        _numbers(read.offsets, arrow.int64(), count),
+        _numbers(read.timestamps, arrow.timestamp("us", tz="UTC"), count),
+        _numbers(read.timestamp_types, arrow.int32(), count),
     ]
     if read.headers is not None:
         arrays.append(_headers(read.headers, count))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema(read.headers is not None))
+    return arrow.RecordBatch.from_arrays(arrays, schema=schema(read.headers is not None))
 
 
 # internals
 
 
-def _pyarrow() -> Any:
+def _pyarrow() -> ModuleType:
     return pyarrow_for("reading into Arrow")
 
 
 @cache
-def _headers_type() -> Any:
-    pa = _pyarrow()
-    return pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+def _headers_type() -> pa.DataType:
+    arrow = _pyarrow()
+    return arrow.list_(arrow.struct([arrow.field("key", arrow.string()), arrow.field("value", arrow.binary())]))
 
 
-def _buffer(memory: object) -> Any:
+def _buffer(memory: ReadableBuffer | None) -> pa.Buffer | None:
     return None if memory is None else _pyarrow().py_buffer(memory)
 
 
-def _numbers(memory: object, kind: object, count: int) -> Any:
+def _numbers(memory: ReadableBuffer, kind: pa.DataType, count: int) -> pa.Array:
     return _pyarrow().Array.from_buffers(kind, count, [None, _buffer(memory)], 0)
 
 
-def _strings(read: ReadStrings, kind: object, count: int) -> Any:
+def _strings(read: ReadStrings, kind: pa.DataType, count: int) -> pa.Array:
     buffers = [_buffer(read.validity), _buffer(read.offsets), _buffer(read.data)]
     return _pyarrow().Array.from_buffers(kind, count, buffers, read.null_count)
 
 
-def _headers(read: ReadHeaders, count: int) -> Any:
-    pa = _pyarrow()
+def _headers(read: ReadHeaders, count: int) -> pa.Array:
+    arrow = _pyarrow()
     kind = _headers_type()
-    starts = _numbers(read.offsets, pa.int32(), count + 1)
+    starts = _numbers(read.offsets, arrow.int32(), count + 1)
     entries = starts[count].as_py()
-    names = _strings(read.names, pa.string(), entries)
-    values = _strings(read.values, pa.binary(), entries)
-    pairs = pa.StructArray.from_arrays([names, values], fields=list(kind.value_type))
+    names = _strings(read.names, arrow.string(), entries)
+    values = _strings(read.values, arrow.binary(), entries)
+    pairs = arrow.StructArray.from_arrays([names, values], fields=list(kind.value_type))
     buffers = [_buffer(read.validity), _buffer(read.offsets)]
-    return pa.ListArray.from_buffers(kind, count, buffers, read.null_count, children=[pairs])
+    return arrow.ListArray.from_buffers(kind, count, buffers, read.null_count, children=[pairs])

@@ -23,7 +23,7 @@ from functools import partial
 from struct import Struct
 from typing import Final
 
-from ..common import NO_TIMESTAMP, ConsumedRecord
+from ..common import NO_TIMESTAMP, Buffer, ConsumedRecord
 from ..errors import CorruptMessageError, UnsupportedForMessageFormatError
 from .builder import RecordBatchBuilder, decode_records
 from .compression import Compression, compress, decompress
@@ -43,7 +43,6 @@ from .layout import (
     MAGIC_AT,
     MAX_TIMESTAMP_AT,
     TRANSACTIONAL,
-    Buffer,
 )
 from .record_columns import RecordColumns
 

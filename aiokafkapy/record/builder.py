@@ -21,7 +21,7 @@ from itertools import takewhile
 from struct import Struct
 from typing import Any, Final, TypeAlias
 
-from ..common import NO_TIMESTAMP, Headers
+from ..common import NO_TIMESTAMP, Buffer, Headers
 from ..errors import CorruptMessageError, IllegalStateError, RecordTooLargeError
 from .compression import decompress
 from .crc import crc32c
@@ -36,7 +36,7 @@ from .encoding import (
     encode_body,
     varint,
 )
-from .layout import BATCH_HEADER_SIZE, MAX_BATCH_SIZE, Buffer
+from .layout import BATCH_HEADER_SIZE, MAX_BATCH_SIZE
 
 __all__ = [
     "RecordBatchBuilder",

@@ -23,8 +23,8 @@ from functools import cache
 from types import ModuleType
 from typing import Final
 
+from ..common import Buffer
 from ..errors import ConfigurationError, CorruptMessageError
-from .layout import Buffer
 
 __all__ = ["Compression", "compress", "decompress", "inline_limit", "most_expansion", "quick_limit"]
 

@@ -14,7 +14,7 @@ from importlib.util import find_spec, module_from_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .layout import Buffer
+    from ..common import Buffer
 
 __all__ = ["crc32c", "library_crc32c"]
 

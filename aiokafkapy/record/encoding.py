@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..common import Headers
-from .layout import Buffer
+from ..common import Buffer, Headers
 
 __all__ = [
     "HEADS",

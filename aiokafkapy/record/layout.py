@@ -1,11 +1,11 @@
-"""Sizes and types common to all record batches, for modules that neither encode nor decode records.
+"""Sizes and places in the header of every record batch, also for modules that neither encode nor decode records.
 
 Kafka's counterpart is ``DefaultRecordBatch.RECORD_BATCH_OVERHEAD``.
 """
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final
 
 __all__ = [
     "ATTRIBUTES_AT",
@@ -23,10 +23,7 @@ __all__ = [
     "MAX_BATCH_SIZE",
     "MAX_TIMESTAMP_AT",
     "TRANSACTIONAL",
-    "Buffer",
 ]
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
 
 BATCH_HEADER_SIZE: Final = 61
 """Bytes before the first record of a batch."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from .builder import murmur2
 
 if TYPE_CHECKING:
-    from .layout import Buffer
+    from ..common import Buffer
 
 __all__ = ["murmur2", "partition_for_key"]
 

@@ -31,11 +31,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
+from ..common import Buffer
 from ..sockets import hand_over
 
-__all__ = ["Buffer", "TlsTransport", "connect_tls"]
-
-Buffer = bytes | bytearray | memoryview
+__all__ = ["TlsTransport", "connect_tls"]
 
 _SHAKING_HANDS: Final = 0
 _OPEN: Final = 1

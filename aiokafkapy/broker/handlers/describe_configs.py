@@ -10,11 +10,17 @@ notes: no option can be set for all nodes, so the empty name of a broker has non
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from ...errors import InvalidRequestError, KafkaError, UnknownTopicOrPartitionError
 from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
+from ...protocol.constants import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+)
 from ..config import BrokerConfig
 from ..context import RequestContext
 from ..coordination.group_configs import GROUP_OPTIONS
@@ -23,13 +29,7 @@ from ..storage.topic_config import TOPIC_OPTIONS, TopicConfig
 from ..telemetry import SUBSCRIPTION_OPTIONS
 from . import Body, Response, error_message, register
 
-__all__ = ["BROKER", "BROKER_LOGGER", "CLIENT_METRICS", "GROUP", "TOPIC", "handle", "topic_configs"]
-
-TOPIC: Final = 2
-BROKER: Final = 4
-BROKER_LOGGER: Final = 8
-CLIENT_METRICS: Final = 16
-GROUP: Final = 32
+__all__ = ["handle", "topic_configs"]
 
 # ConfigSource
 _DYNAMIC_TOPIC, _STATIC_BROKER, _DEFAULT, _CLIENT_METRICS, _GROUP = 1, 4, 5, 7, 8
@@ -59,23 +59,23 @@ def topic_configs(config: TopicConfig) -> list[dict[str, object]]:
 
 def _describe(context: RequestContext, resource: Struct) -> dict[str, object]:
     try:
-        if resource.resource_type == TOPIC:
+        if resource.resource_type == TOPIC_RESOURCE:
             context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, resource.resource_name)
             context.check_topic(resource.resource_name)
             entries = _of_topic(context, resource.resource_name)
-        elif resource.resource_type == BROKER:
+        elif resource.resource_type == BROKER_RESOURCE:
             context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
             entries = _of_broker(context, resource.resource_name)
-        elif resource.resource_type == GROUP:
+        elif resource.resource_type == GROUP_RESOURCE:
             context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.GROUP, resource.resource_name)
             entries = _of_group(context, resource.resource_name)
-        elif resource.resource_type == CLIENT_METRICS:
+        elif resource.resource_type == CLIENT_METRICS_RESOURCE:
             context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
             entries = _of_subscription(context, resource.resource_name)
         else:
             # As KafkaApis, which knows loggers: a client without the right does not learn that they have no options
             # here.
-            if resource.resource_type == BROKER_LOGGER:
+            if resource.resource_type == BROKER_LOGGER_RESOURCE:
                 context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
             raise InvalidRequestError(f"Unexpected resource type {resource.resource_type}")
     except KafkaError as error:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
+from ...common import Buffer
 from ...errors import (
     FencedLeaderEpochError,
     KafkaError,
@@ -29,7 +30,6 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.fetch_sessions import FetchSession, SessionPartition
 from ..security.acls import Operation
-from ..storage.log_storage import Buffer
 from ..storage.topics import Partition
 from . import Answer, Body, Response, register
 from .leadership import check_leader, current_leader, find_partition, find_topic, node_endpoints

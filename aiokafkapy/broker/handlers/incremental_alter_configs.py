@@ -16,11 +16,11 @@ from typing import Final, NamedTuple
 from ...errors import InvalidConfigError, InvalidRequestError, KafkaError, UnknownTopicOrPartitionError
 from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
+from ...protocol.constants import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.topic_config import TOPIC_OPTIONS
 from . import Body, Response, error_message, register
-from .describe_configs import BROKER, CLIENT_METRICS, GROUP, TOPIC
 
 __all__ = ["Changeable", "changeable", "error_response", "handle", "respond_each"]
 
@@ -55,9 +55,9 @@ def handle(context: RequestContext, body: Body) -> Response:
 def changeable(context: RequestContext, resource: Struct) -> Changeable:
     """The options that are to be changed, when the client may. KafkaError, the answer for this resource."""
     kind, name = resource.resource_type, resource.resource_name
-    if kind == TOPIC:
+    if kind == TOPIC_RESOURCE:
         return _of_topic(context, name)
-    if kind == GROUP:
+    if kind == GROUP_RESOURCE:
         context.check_right(Operation.ALTER_CONFIGS, ResourceType.GROUP, name)
         configs = context.state.groups.configs
         return Changeable(
@@ -65,11 +65,11 @@ def changeable(context: RequestContext, resource: Struct) -> Changeable:
             lambda option: None,
             lambda changes, validate_only: configs.alter(name, changes, validate_only=validate_only),
         )
-    if kind in (BROKER, CLIENT_METRICS):
+    if kind in (BROKER_RESOURCE, CLIENT_METRICS_RESOURCE):
         context.check_right(Operation.ALTER_CONFIGS, ResourceType.CLUSTER)
-    if kind == BROKER:
+    if kind == BROKER_RESOURCE:
         return Changeable({}, lambda option: "", _alter_broker)
-    if kind != CLIENT_METRICS:
+    if kind != CLIENT_METRICS_RESOURCE:
         raise InvalidRequestError(f"Unexpected resource type {kind}")
     telemetry = context.state.telemetry
     return Changeable(

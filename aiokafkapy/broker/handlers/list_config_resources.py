@@ -13,19 +13,25 @@ from typing import Final
 
 from ...errors import KafkaError, UnsupportedVersionError
 from ...protocol.api import ApiKey
+from ...protocol.constants import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+)
 from ..context import BrokerState, RequestContext
 from ..security.acls import Operation, ResourceType
 from . import Body, Response, register
-from .describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 
 __all__ = ["handle"]
 
 _NAMES: Final[dict[int, Callable[[BrokerState], Iterable[str]]]] = {
-    TOPIC: lambda state: (topic.name for topic in state.topics),
-    BROKER: lambda state: map(str, sorted(state.all_nodes)),
-    BROKER_LOGGER: lambda state: (),
-    CLIENT_METRICS: lambda state: state.telemetry.subscriptions,
-    GROUP: lambda state: state.groups.configs,
+    TOPIC_RESOURCE: lambda state: (topic.name for topic in state.topics),
+    BROKER_RESOURCE: lambda state: map(str, sorted(state.all_nodes)),
+    BROKER_LOGGER_RESOURCE: lambda state: (),
+    CLIENT_METRICS_RESOURCE: lambda state: state.telemetry.subscriptions,
+    GROUP_RESOURCE: lambda state: state.groups.configs,
 }
 
 
@@ -38,7 +44,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Re
 def handle(context: RequestContext, body: Body) -> Response:
     """Those of the types that are asked for."""
     context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
-    wanted = [CLIENT_METRICS] if context.api_version == 0 else list(body.resource_types) or list(_NAMES)
+    wanted = [CLIENT_METRICS_RESOURCE] if context.api_version == 0 else list(body.resource_types) or list(_NAMES)
     if not set(wanted) <= set(_NAMES):
         raise UnsupportedVersionError(f"there are the resource types {sorted(_NAMES)}")
     return context.respond(

@@ -17,6 +17,7 @@ from typing import Final
 from ...errors import InvalidRequestError, KafkaError, UnsupportedVersionError
 from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
+from ...protocol.constants import EARLIEST, LATEST, MAX_TIMESTAMP
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.log import TimestampOffset
@@ -27,9 +28,6 @@ from .leadership import check_leader, find_partition, find_topic_by_name
 __all__ = ["handle"]
 
 READ_COMMITTED: Final = 1
-LATEST: Final = -1
-EARLIEST: Final = -2
-MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 FIRST_VERSION: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...common import TopicPartition
+from ...common import Buffer, TopicPartition
 from ...errors import (
     CorruptMessageError,
     InvalidMetadataError,
@@ -31,7 +31,7 @@ from ...errors import (
     make,
 )
 from ...protocol.api import ApiKey
-from ...protocol.codec import Buffer, Struct
+from ...protocol.codec import Struct
 from ...record.batch import RecordBatch
 from ...record.compression import Compression
 from ..context import RequestContext

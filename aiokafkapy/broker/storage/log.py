@@ -26,7 +26,7 @@ from itertools import accumulate
 from struct import Struct
 from typing import Final, NamedTuple
 
-from ...common import NO_TIMESTAMP, ConsumedRecord
+from ...common import NO_TIMESTAMP, Buffer, ConsumedRecord
 from ...errors import (
     CorruptMessageError,
     KafkaError,
@@ -43,7 +43,7 @@ from ...record.batch import (
     iter_batches,
     set_append_time,
 )
-from .log_storage import Buffer, LogStorage, SegmentScan
+from .log_storage import LogStorage, SegmentScan
 from .log_validator import the_batch, validate_batch, validate_records
 from .producer_state import NO_TRANSACTION, BatchMetadata, ProducerStateManager
 from .topic_config import TopicConfig

@@ -27,13 +27,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol
 
+from ...common import Buffer
 from ...errors import KafkaStorageError
 from .checkpoint_file import DamagedFileError, read_checkpoint, set_aside, write_atomically, write_checkpoint
 
 __all__ = [
-    "Buffer",
     "FileStorage",
     "LogStorage",
     "MemoryStorage",
@@ -42,8 +42,6 @@ __all__ = [
     "TornWrite",
     "write_all",
 ]
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
 
 MAX_OPEN_FILES: Final = 128
 """A process has 1,024 descriptors by default, and the sockets want most of them."""

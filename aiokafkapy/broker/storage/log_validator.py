@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from ...common import NO_TIMESTAMP
+from ...common import NO_TIMESTAMP, Buffer
 from ...errors import (
     InvalidRecordError,
     InvalidTimestampError,
@@ -20,7 +20,6 @@ from ...errors import (
     UnsupportedForMessageFormatError,
 )
 from ...record.batch import RecordBatch, iter_batches
-from .log_storage import Buffer
 from .topic_config import TopicConfig
 
 __all__ = ["RejectedRecords", "RejectedTimestamps", "the_batch", "validate_batch", "validate_records"]

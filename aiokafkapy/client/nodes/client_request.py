@@ -10,7 +10,7 @@ made often has a class of its own, which overrides ``frame``, ``read`` and ``han
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ... import _form as cython
@@ -20,12 +20,11 @@ else:
     except ImportError:  # interpreted, where there is no Cython
         from ... import _form as cython
 
+from ...common import Buffer
 from ...errors import DisconnectedError, KafkaError
 from ...protocol.codec import Message, Struct, decode_response, encode_request
 
-__all__ = ["Buffer", "ClientRequest", "ClientResponse", "answered"]
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
+__all__ = ["ClientRequest", "ClientResponse", "answered"]
 
 
 class ClientRequest:

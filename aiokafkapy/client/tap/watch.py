@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...common import Buffer
 from ...observability.interrupts import raise_soon
 from ...observability.observer import (
     ConnectionClosed,
@@ -26,7 +27,6 @@ from ...observability.observer import (
     Throttled,
 )
 from ...protocol.api import api_name
-from ..nodes.client_request import Buffer
 from ..nodes.in_flight_requests import InFlightRequest
 from .wire_tap import WireTap
 

@@ -31,12 +31,11 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
-from ...common import HIDDEN, milliseconds
+from ...common import HIDDEN, Buffer, milliseconds
 from ...observability import describe_error, get_logger
 from ...observability.interrupts import raise_soon
 from ...protocol.api import api_name
 from ...protocol.codec import decode_request, decode_response
-from ..nodes.client_request import Buffer
 from ..nodes.in_flight_requests import InFlightRequest
 from .hidden_fields import has_hidden_value, is_hidden_field
 

@@ -20,9 +20,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
+from ...common import Buffer
 from ...errors import MalformedFrameError
 from ...protocol.framing import FrameDecoder
-from ..nodes.client_request import Buffer
 from ..nodes.node_readiness import WritableConnection
 
 __all__ = ["MAX_RESPONSE_SIZE", "BrokerConnection", "ConnectionOwner"]

@@ -23,13 +23,12 @@ from ...errors import KafkaError, UnsupportedVersionError, make
 from ...observability import RateLimitedLogger, get_logger
 from ...protocol.api import ApiKey
 from ...protocol.codec import Message, Struct
+from ...protocol.constants import TOPIC_RESOURCE
 from ...protocol.messages import build_request
 from .topic_limits import CONFIG_NAMES, LimitsBook, TopicLimits, acks_problem, limits_of
 
 __all__ = ["KnownTopics", "LimitsReader"]
 
-TOPIC: Final = 2
-"""DescribeConfigs' number for a topic."""
 LONGEST_BACKOFF: Final = 60.0
 
 _logger = get_logger(__name__)
@@ -180,6 +179,7 @@ class LimitsReader:
 
 def _question(topics: Iterable[str]) -> Callable[[int], Message]:
     resources = [
-        {"resource_type": TOPIC, "resource_name": topic, "configuration_keys": CONFIG_NAMES} for topic in topics
+        {"resource_type": TOPIC_RESOURCE, "resource_name": topic, "configuration_keys": CONFIG_NAMES}
+        for topic in topics
     ]
     return lambda version: build_request(ApiKey.DESCRIBE_CONFIGS, version, resources=resources)

@@ -17,10 +17,10 @@ import math
 from collections.abc import Callable, Sequence, Set
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from ...client.nodes.client_request import Buffer, ClientRequest, ClientResponse
+from ...client.nodes.client_request import ClientRequest, ClientResponse
 from ...client.nodes.sender_client import SenderClient
 from ...cluster.cluster import Cluster
-from ...common import TopicPartition
+from ...common import Buffer, TopicPartition
 from ...errors import NetworkError, RequestTimedOutError, UnknownServerError
 from ...protocol.api import ApiKey
 from ...protocol.produce_request import encode_lone_produce_request, encode_produce_request

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiokafkapy.errors import make
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.constants import BROKER_RESOURCE
 from aiokafkapy.security.protocols import SECURITY_PROTOCOLS, has_sasl, has_tls
 from aiokafkapy.security.sasl.json_web_tokens import unsecured_token
 from aiokafkapy.security.tls import ClientAuth
@@ -49,8 +50,7 @@ _RESERVED: Final = ("PLAINTEXT", "CONTROLLER")
 _MODULES: Final = "org.apache.kafka.common.security"
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _ANONYMOUS: Final = "User:ANONYMOUS"
-# Numbers of ConfigResource.Type and AlterConfigOp.OpType.
-_BROKER_RESOURCE: Final = 4
+# A number of AlterConfigOp.OpType.
 _SET: Final = 0
 _PATIENCE: Final = 10.0
 _BROKER: Final = "broker"
@@ -330,7 +330,7 @@ def reload_certificates(security: KafkaSecurity, node_id: int, address: Address)
         for name, value in properties.items()
         if name.endswith(stores)
     ]
-    resource = {"resource_type": _BROKER_RESOURCE, "resource_name": str(node_id), "configs": configs}
+    resource = {"resource_type": BROKER_RESOURCE, "resource_name": str(node_id), "configs": configs}
     answer = exchange(address, ApiKey.INCREMENTAL_ALTER_CONFIGS, _PATIENCE, resources=[resource])
     for result in answer.responses:
         if code := int(result.error_code):

@@ -11,9 +11,9 @@ from typing import Any
 
 from aiokafkapy.client.config import ClientConfig
 from aiokafkapy.client.network_client import NetworkClient
-from aiokafkapy.client.nodes.client_request import Buffer
 from aiokafkapy.client.nodes.connection_states import NodeConnectionState
 from aiokafkapy.cluster.metadata import Metadata
+from aiokafkapy.common import Buffer
 from aiokafkapy.errors import KafkaConnectionError
 from aiokafkapy.protocol.api import ApiKey, client_versions
 from aiokafkapy.protocol.codec import RequestHeader, decode_request_body, decode_request_header, encode_response

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from aiokafkapy.client.nodes.api_versions import ApiVersions, NodeApiVersions
-from aiokafkapy.client.nodes.client_request import Buffer, ClientRequest, ClientResponse
+from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
 from aiokafkapy.client.nodes.in_flight_requests import InFlightRequests
 from aiokafkapy.client.request_pipeline import RequestPipeline
 from aiokafkapy.client.transport.connection import BrokerConnection
 from aiokafkapy.client.transport.connection_log import ConnectionLog
 from aiokafkapy.client.transport.deadline_timer import DeadlineTimer
+from aiokafkapy.common import Buffer
 from aiokafkapy.errors import DisconnectedError, SerializationError, UnsupportedVersionError
 from aiokafkapy.protocol.api import ApiKey, api_name, client_versions
 from aiokafkapy.protocol.codec import decode_request

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta
 
+from aiokafkapy.common import Buffer
 from aiokafkapy.protocol.produce_request import (
     SMALL_BUFFER,
-    Buffer,
     encode_lone_produce_request,
     encode_produce_request,
 )

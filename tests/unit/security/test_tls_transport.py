@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 import pytest
 
-from aiokafkapy.security.tls_transport import Buffer, TlsTransport, connect_tls
+from aiokafkapy.common import Buffer
+from aiokafkapy.security.tls_transport import TlsTransport, connect_tls
 from aiokafkapy.testing import TestCertificates
 from tests.tcp_servers import tcp_server
 
