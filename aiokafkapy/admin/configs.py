@@ -1,4 +1,4 @@
-"""The options of a topic as DescribeConfigs tells them, and changes of them as IncrementalAlterConfigs takes them.
+"""The options of a topic from DescribeConfigs, and changes of them for IncrementalAlterConfigs.
 
 Owns what both requests are made of; ``TopicAdmin`` sends them. Kafka's counterparts are ``ConfigEntry`` and
 ``AlterConfigOp``.

@@ -55,7 +55,7 @@ _FIRST_RELEASES: Final[Mapping[int, str]] = {
     ApiKey.CREATE_PARTITIONS: "1.0 (KIP-195)",
     ApiKey.INCREMENTAL_ALTER_CONFIGS: "2.3 (KIP-339)",
 }
-"""The Kafka that had each request first, in a version that we speak."""
+"""The first Kafka release with each request, in a version that we support."""
 
 
 class ClusterDescription(NamedTuple):
@@ -239,14 +239,14 @@ class TopicAdmin:
         Each partition's leader is asked, and partitions succeed or fail by themselves; then the first error is raised,
         with its topic and partition: OffsetOutOfRangeError for an offset past the end, UnknownTopicOrPartitionError,
         TopicAuthorizationFailedError, PolicyViolationError for a topic that is compacted only, …. A call may be
-        repeated: what is deleted already is no error. Raises KafkaTimeoutError after ``timeout`` seconds (default: the
-        admin's); then, and after a cancellation, some of the records may be deleted.
+        repeated: deleting what is already deleted is not an error. Raises KafkaTimeoutError after ``timeout`` seconds
+        (default: the admin's); then, and after a cancellation, some of the records may be deleted.
         """
         wanted = {TopicPartition(*each): offset for each, offset in offsets.items()}
         for tp, offset in wanted.items():
             check_topic_name(tp.topic)
             if type(offset) is not int or not -MAX_LONG <= offset <= MAX_LONG:  # which there are, the broker knows
-                raise ValueError(f"{offset!r} is no offset of {tp}: an int of at most {MAX_LONG} is needed")
+                raise ValueError(f"{offset!r} is not an offset of {tp}: an int of at most {MAX_LONG} is needed")
         found: dict[TopicPartition, int] = {}
         refused: dict[TopicPartition, KafkaError] = {}
 
@@ -281,7 +281,7 @@ class TopicAdmin:
         seconds = min(attempt_timeout(limit, self.config.request_timeout_ms / 1000), ends_at - loop.time())
         try:
             controller = await active_controller(lambda api_key, build: self._send(api_key, build, seconds), response)
-        except KafkaError:  # the cluster has no controller, or we may not ask: the rest is true all the same
+        except KafkaError:  # the cluster has no controller, or we may not ask: the rest is valid
             controller = None
         in_order = tuple(node for _, node in sorted(nodes_of(response).items()))
         return ClusterDescription(getattr(response, "cluster_id", None), controller, in_order)
@@ -451,7 +451,7 @@ class TopicAdmin:
     async def _metadata_of(self, names: Sequence[str] | None, seconds: float) -> Struct:
         """Metadata of these topics, or of all; never creates one."""
         for name in names or ():
-            check_topic_name(name)  # a name that is no UTF-8 could not be sent
+            check_topic_name(name)  # a name that is not valid UTF-8 could not be sent
 
         def build(version: int) -> Message:
             topics = None if names is None else [{"name": name, "topic_id": None} for name in names]

@@ -160,7 +160,7 @@ class Authenticator:
             session.task.cancel()
 
     def is_reading(self, connection: BrokerConnection) -> bool:
-        """True from an answer's arrival until it is read. Should the connection end meanwhile, the answer tells why:
+        """True from an answer's arrival until it is read. If the connection ends meanwhile, the answer has the reason:
         brokers send a refusal together with the end of the connection.
         """
         session = self._sessions.get(connection)
@@ -218,7 +218,7 @@ class Authenticator:
         if session.mechanism is not self.mechanism:
             error = DisconnectedError("the credentials were replaced during the authentication")
         if not isinstance(error, KafkaError):  # of a mechanism or token provider of the user's
-            # Its words are its own traceback's to show: they may have a token or a password, and logs keep ours.
+            # Its message may contain a token or a password: it is left to the chained traceback, and logs get our text.
             text = f"{self.mechanism.name}: {type(error).__name__} was raised by the mechanism or the token provider"
             kind = KafkaConnectionError if isinstance(error, TimeoutError) else SaslAuthenticationFailedError
             error, cause = kind(text), error
@@ -297,9 +297,9 @@ class Authenticator:
         return await self._outcome(run_in_thread(self._loop, exchange.respond, challenge), deadline, what)
 
     async def _outcome(self, work: asyncio.Future[T], deadline: float, what: str) -> T:
-        """The outcome of code of the user's, which may hang, in a thread too, and may not care for a cancellation.
+        """The outcome of the user's code, which may hang, in a thread too, and may ignore a cancellation.
 
-        Raises KafkaTimeoutError at ``deadline``; then it is left to itself.
+        Raises KafkaTimeoutError at ``deadline``; then the code is no longer waited for.
         """
         alarm, timer = self._alarm(deadline)
         work.add_done_callback(_retrieve)

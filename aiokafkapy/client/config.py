@@ -272,7 +272,7 @@ def _explain(details: ErrorDetails, values: Mapping[str, object]) -> str:
     if kind.startswith("bool"):
         return f"{given} is unknown: write True or False"
     if kind == "string_type":
-        return f"{given} ({type(value).__name__}) is no text: write it in quotes"
+        return f"{given} ({type(value).__name__}) is not a string: write it in quotes"
     if kind == "value_error":
         return f"{given}: {context['error']}"
     return f"{given} ({type(value).__name__}): {details['msg']}"

@@ -279,8 +279,8 @@ class MetadataUpdater:
 
     def _handle_rebootstrap_required(self, now: float, error: KafkaError) -> None:
         if self._metadata.cluster.is_bootstrap:
-            # This bootstrap address is of no use, and there is nothing to forget: after the back-off any of them is
-            # tried, each by a new connection, which may lead to another broker behind the same name.
+            # This bootstrap address failed, and there is nothing to forget: after the back-off any of them is tried,
+            # each by a new connection, which may lead to another broker behind the same name.
             self._client.forget_connections(now)
             self._fail(now, error)
         else:

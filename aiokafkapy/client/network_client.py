@@ -145,7 +145,7 @@ class NetworkClient(SenderClient):
         return self._state is ACTIVE
 
     def use_watch(self, watch: ClientWatch | None) -> None:
-        """Tell observers and taps by ``watch`` from now on; None when nobody is to be told."""
+        """Notify observers and taps by ``watch`` from now on; None if there are none."""
         self.watch = self._pipeline.watch = watch
 
     def ready(self, node: Node, now: float) -> bool:
@@ -439,7 +439,7 @@ class NetworkClient(SenderClient):
     def _handle_disconnection(self, node_id: int, now: float, error: KafkaError, *, is_idle: bool = False) -> None:
         """Step 5: forget the connection or attempt; its requests in flight complete, in order, as disconnected.
 
-        The metadata updater is told, since our view may be stale, unless the connection was closed as idle.
+        The metadata updater is notified, since our view may be stale, unless the connection was closed as idle.
         """
         was_ready = not self.nodes.is_preparing_connection(node_id)
         connection = self._sockets.drop(node_id)

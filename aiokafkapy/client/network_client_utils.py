@@ -40,7 +40,7 @@ __all__ = [
 T = TypeVar("T")
 
 ATTEMPTS: Final = 3
-"""At a question, for which a call's time-out is enough at least."""
+"""How many attempts fit into a call's time-out, at least."""
 
 
 class RequestOptions(TypedDict, total=False):

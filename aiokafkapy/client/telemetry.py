@@ -81,7 +81,7 @@ class TelemetrySender:
         self._subscription: _Subscription | None = None
         self._is_idle = asyncio.Event()  # no push is under way
         self._is_idle.set()
-        self._is_told = asyncio.Event()  # the id is there, or will not come
+        self._is_told = asyncio.Event()  # the id is known, or will never be
         # Sums at the last push that was taken, by name and attributes
         self._pushed: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
         self._pushed_at = self._started_at = time.time_ns()
@@ -91,8 +91,8 @@ class TelemetrySender:
         self._task = self._loop.create_task(self._run(), name="aiokafkapy telemetry")
 
     async def instance_id(self, timeout: float) -> UUID:
-        """``client_instance_id`` as soon as it is there; raises KafkaTimeoutError after ``timeout`` seconds, and
-        ProducerClosedError when it will not come any more.
+        """``client_instance_id`` as soon as it is known; raises KafkaTimeoutError after ``timeout`` seconds, and
+        ProducerClosedError when it will never be known.
         """
         try:
             async with asyncio.timeout(timeout):

@@ -1,4 +1,4 @@
-"""``MetadataAnswer``: a Metadata response as ``TopicMetadata``, with changed topics told apart from unchanged ones.
+"""``MetadataAnswer``: a Metadata response as ``TopicMetadata``, which separates changed topics from unchanged ones.
 
 Owns the conversion from the protocol's message. ``Metadata`` decides which topics and leader epochs of it count.
 Kafka's counterpart is ``MetadataResponse``.

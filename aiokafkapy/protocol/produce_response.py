@@ -183,7 +183,7 @@ def _decode_any_answer(version: int, frame: bytes) -> ProduceResponse:
         throttle_time_ms = _read(cursor, _INT32)[0]
         node_endpoints = _read_node_endpoints(cursor) if flexible else ()
     except UnicodeDecodeError as error:
-        raise MalformedFrameError(f"a string in a Produce response is no UTF-8: {error}") from None
+        raise MalformedFrameError(f"a string in a Produce response is not valid UTF-8: {error}") from None
     if cursor.position != cursor.end:
         raise MalformedFrameError(f"{cursor.end - cursor.position} bytes are left after a Produce response")
     return ProduceResponse(correlation_id, throttle_time_ms, partitions, node_endpoints)

@@ -183,7 +183,7 @@ class Fetcher:
     # positions that are looked up
 
     def resume(self, now: float) -> None:
-        """The caller waits for records. Only then anything is asked: after a long pause the time for it begins anew."""
+        """The caller waits for records. Nothing is requested before; after a long pause its time-out starts again."""
         if now - self.left_at > self.config.default_api_timeout_ms / 2000:
             for state in self.partitions.values():
                 state.find_by = None

@@ -7,7 +7,7 @@ Kafka counterparts: ``MemoryRecordsBuilder``, ``DefaultRecord``, ``DefaultRecord
 
 Rules:
 
-- Every change is made in ``builder.pyx`` too; tests/unit/record/test_kernel.py compares their bytes.
+- Every change is made in ``builder.pyx`` too; tests/unit/record/test_builder_bytes.py compares their bytes.
 - Records are encoded once, when they are appended, into one buffer; sealing a batch encodes nothing again.
 - Each stamp makes a new ``bytes`` for the batch's header, so that a buffer that a transport still holds never changes.
 - A decoder trusts no length and no count before it has checked it against the remaining bytes.
@@ -70,8 +70,8 @@ SMALL_STORAGE: Final = 2048
 
 FEWEST_ALIKE: Final = 4
 MOST_ALIKE: Final = 64
-"""How many values are encoded in one step: for fewer it costs more than it saves, and each value that differs from the
-next ones has had as many looked at in vain."""
+"""How many values are encoded in one step. Fewer cost more than they save, and before each value that differs from the
+next ones, as many were examined for nothing."""
 
 UNLIMITED: Final = 1 << 62
 """An allowance that no batch reaches."""

@@ -384,7 +384,7 @@ def _decompress_growing(codec: Compression, data: Buffer, max_size: int) -> byte
             del output[module.decompress_into(data, output) :]
             return output
         except _cramjam().DecompressionError:
-            # A buffer that is too small and invalid bytes give the same error; only the largest buffer tells.
+            # Invalid bytes give the same error as a buffer that is too small; the largest one is never too small.
             if capacity >= max_size:
                 raise
         output = bytearray()  # before the next one

@@ -55,7 +55,7 @@ def _meaning(error: BaseException, host: str, *, is_plaintext: bool) -> tuple[st
     if isinstance(error, TimeoutError | ConnectionAbortedError):
         return f"the other side did not take part in time; is this the port of a TLS listener? ({said})", False
     if isinstance(error, ValueError):  # a name that no certificate can have
-        return f"{host!r} is no name for TLS: {said}", True
+        return f"{host!r} is not a name that TLS takes: {said}", True
     return said, False
 
 

@@ -15,7 +15,7 @@ def compile_rule(pattern: str, replacement: str) -> tuple[re.Pattern[str], str]:
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
     for number in re.findall(r"\$(\d)", replacement):
         if int(number) > compiled.groups:
             raise ValueError(f"${number} is more than the pattern's {compiled.groups} groups")

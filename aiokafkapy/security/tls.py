@@ -272,7 +272,7 @@ def _check_ready_context(settings: TlsSettings, context: object, *, server_side:
     is_function = callable(context) and not isinstance(context, type) and not server_side
     if not isinstance(context, ssl.SSLContext) and not is_function:
         raise ConfigurationError(
-            f"ssl_context={context!r} is no ssl.SSLContext: ssl.create_default_context() makes one"
+            f"ssl_context={context!r} is not an ssl.SSLContext: ssl.create_default_context() makes one"
             + ("" if server_side else "; a function that returns one is taken, too")
         )
     wrong = ssl.PROTOCOL_TLS_CLIENT if server_side else ssl.PROTOCOL_TLS_SERVER
@@ -373,8 +373,7 @@ class _Builder:
             context.load_verify_locations(cadata="\n".join(dict.fromkeys(trusted)))
         except ssl.SSLError as error:
             raise ConfigurationError(f"{name} has a damaged certificate: {_reason(error)}") from error
-        # As in Java, every certificate in the store is an anchor, be it an intermediate CA or the broker's own
-        # certificate.
+        # As in Java, every certificate in the store is an anchor, also an intermediate CA or the broker's own.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 
     def _load_revocation_lists(self, context: ssl.SSLContext) -> None:

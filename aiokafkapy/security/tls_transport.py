@@ -121,7 +121,7 @@ class TlsTransport:
         cannot begin: not in ``connection_made``, since uvloop forgets a transport that is closed there.
         """
         self._state = _SHAKING_HANDS
-        self._is_connected = False  # the connection was told that it is made, so it is told of its end
+        self._is_connected = False  # connection_made was called, so connection_lost will be
         self._connection = connection
         self._on_done = on_done
         self._handshake_timeout = handshake_timeout
@@ -262,7 +262,7 @@ class TlsTransport:
             self._receive(view[start : start + _PIECE], _PIECE)
 
     def eof_received(self) -> None:
-        """The transport closes itself. Kafka's messages have a size, so one that was cut off is no whole one."""
+        """The transport closes itself. Kafka's messages have a size, so one that was cut off is recognized."""
 
     def pause_writing(self) -> None:
         """The socket takes no more."""
@@ -304,7 +304,7 @@ class TlsTransport:
             self._connection.connection_made(cast(asyncio.BaseTransport, self))
             self._on_done(None)
             if self._state == _OPEN:
-                self._write()  # tells the connection where the socket takes no more already
+                self._write()  # pauses the connection if the socket is already full
 
     def _on_timeout(self) -> None:
         if self._transport is not None:
@@ -352,7 +352,7 @@ class TlsTransport:
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError as error:
-            self._error = error  # of the other side, told by an alert, or bytes that are no TLS, for which we send one
+            self._error = error  # an alert of the other side, or bytes that are not TLS, for which we send one
             self._state = _CLOSED
             self._end()
             return

@@ -70,7 +70,7 @@ async def test_rules_make_a_principal_of_a_name(realm: Realm) -> None:
     async with kerberized(realm, sasl_kerberos_principal_to_local_rules=rules) as broker, client_of(broker) as producer:
         with pytest.raises(TopicAuthorizationFailedError):
             await producer.send("t", b"alice is ALICE, who may do nothing")
-    with pytest.raises(ConfigurationError, match="sasl_kerberos_principal_to_local_rules: 'RULE' is no rule"):
+    with pytest.raises(ConfigurationError, match="sasl_kerberos_principal_to_local_rules: 'RULE' is not a rule"):
         kerberized(realm, sasl_kerberos_principal_to_local_rules=["RULE"])
 
 
@@ -139,7 +139,7 @@ async def test_a_broker_that_could_let_nobody_in_does_not_start(realm: Realm, tm
         for keytab in (tmp_path / "none", realm.alice):
             with pytest.raises(ConfigurationError, match="listener 'SASL_PLAINTEXT': sasl_kerberos_keytab="):
                 await kerberized(realm, sasl_kerberos_keytab=str(keytab)).start()
-    with pytest.raises(ConfigurationError, match="'kafka/localhost' is no name of a service"):
+    with pytest.raises(ConfigurationError, match="'kafka/localhost' is not the name of a service"):
         kerberized(realm, sasl_kerberos_service_name="kafka/localhost")
 
 

@@ -241,7 +241,7 @@ class ClientConfigFields(SecurityOptions):
         """The same configuration with other ``sasl_…`` options; raises ConfigurationError when SASL is not used."""
         for name in options:
             if not name.startswith("sasl_"):
-                raise ConfigurationError(f"{name} is no option of SASL, and cannot be changed later")
+                raise ConfigurationError(f"{name} is not an option of SASL, and cannot be changed later")
         if not self.uses_sasl:
             raise ConfigurationError(f"security_protocol={self.security_protocol!r} has no credentials to update")
         given = {name: getattr(self, name) for name in self.model_fields_set}
@@ -330,7 +330,8 @@ def _check_client_id(client_id: str) -> None:
         size = len(client_id.encode())
     except UnicodeEncodeError:
         raise ConfigurationError(
-            f"client_id={client_id[:100]!r} has a lone surrogate, which is no character: write text that UTF-8 can hold"
+            f"client_id={client_id[:100]!r} has a lone surrogate, which is not a character: "
+            "write text that UTF-8 can hold"
         ) from None
     if size > MAX_CLIENT_ID_BYTES:
         raise ConfigurationError(

@@ -7,7 +7,7 @@ Rules:
 
 - A translation changes no result: an option without an exact counterpart is ignored only where its loss changes
   neither records nor the security of a connection, and one warning names all that are. Others are refused with advice.
-- A foreign option that says what is so anyway, or says nothing (``interceptor.classes=``), is passed over.
+- A foreign option that restates our own behaviour, or says nothing (``interceptor.classes=``), is passed over.
 - Two names of one option have to agree.
 """
 
@@ -96,7 +96,7 @@ def _meanings(
 
 
 def _is_passed_over(name: str, value: object, known: Container[str]) -> bool:
-    """True where an option says what is so anyway."""
+    """True where an option restates our own behaviour."""
     if isinstance(value, str) and is_built_in(name, value):
         return True
     if str(value).strip().lower() in _AS_HERE.get(name, ()):
@@ -115,7 +115,7 @@ def _is_same(one: object, other: object) -> bool:
     return one is other or str(one).strip().lower() == str(other).strip().lower()
 
 
-# Values of foreign options, and of ours in another client's words, that say what is so anyway: in small letters.
+# Values that restate our own behaviour, of foreign options and of ours as other clients write them, in lower case.
 _UTF_8: Final = ("utf-8", "utf8")
 _AS_HERE: Final[Mapping[str, tuple[str, ...]]] = {
     "compression_codec": ("inherit",),

@@ -56,7 +56,7 @@ class ClientWatch:
 
     @classmethod
     def of(cls, config: ClientConfig, clock: Callable[[], float]) -> ClientWatch | None:
-        """The watch that a configuration and the environment ask for; None when nobody is to be told."""
+        """The watch that a configuration and the environment ask for; None if they ask for none."""
         tap = WireTap.from_environment()
         return cls(Observers(config.observers, clock, raise_soon), tap) if config.observers or tap is not None else None
 

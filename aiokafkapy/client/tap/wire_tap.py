@@ -135,7 +135,7 @@ class WireTap:
         self._record(entry, "response", len(frame) + 4, lambda: decode_response(api_key, entry.version, frame)[1])
 
     def close(self) -> None:
-        """Record nothing any more. May be called again."""
+        """Record nothing from now on. May be called again."""
         self.is_closed = True
         self._has_changed.set()
         callbacks, self._on_close = self._on_close, []
@@ -147,7 +147,7 @@ class WireTap:
                 if file is not None:
                     file.close()
             except OSError:
-                pass  # a full disk has been told of when it was written to
+                pass  # a full disk was reported by the write
 
     def __aiter__(self) -> Self:
         if self._target is not None:

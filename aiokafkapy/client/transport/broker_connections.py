@@ -156,7 +156,7 @@ class BrokerConnections:
 
         try:
             await self._connector.connect(state, make_connection, self._on_address_failure)
-        except OSError as error:  # KafkaConnectionError is one; the connector has told of its address
+        except OSError as error:  # KafkaConnectionError is one; the connector has reported its address
             self._fail(node_id, attempt, error)
         except Exception as error:
             # A file of TLS that cannot be read, a library's error or a bug.

@@ -80,7 +80,7 @@ class _DirectDialer:
         if numeric is not None:
             return [numeric]
         found = await self._loop.getaddrinfo(host, port, family=self._family, type=socket.SOCK_STREAM)
-        # dict: some resolvers give an address twice, and trying it twice is of no use
+        # dict: some resolvers give an address twice, and trying it twice is useless
         return interleave_families(dict.fromkeys((family, address) for family, _, _, _, address in found))  # type: ignore[misc]
 
     async def peer_name(self, host: str, address: Address) -> str:
@@ -227,7 +227,7 @@ def _provable(host: str) -> str:
 
 
 def _check_port(port: int) -> None:
-    """A broker may advertise any number; the system's calls raise OverflowError for some, which is no OSError."""
+    """A broker may advertise any number; the system's calls raise OverflowError for some, which is not an OSError."""
     if not 0 < port < 65_536:
         raise OSError(f"port {port} is not between 1 and 65535")
 

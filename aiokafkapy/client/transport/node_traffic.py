@@ -4,7 +4,7 @@ Owns the numbers. It knows no connection and no clock: ``now`` is an argument. K
 ``Selector.SelectorMetrics``, whose names and units these are; those of nodes are its ``producer-node-metrics``.
 
 Rules: averages, maxima and rates look at the last one to two windows of 30 s; durations are milliseconds, as Kafka's
-are; a bootstrap address is no node, and has no metrics; a request without an answer has no latency.
+are; a bootstrap address is not a node, and has no metrics; a request without an answer has no latency.
 """
 
 from __future__ import annotations

@@ -108,9 +108,7 @@ class AwsMskIamClientExchange:
             return None
         if not AWS_MSK_IAM_STATES.is_final(self._state):
             self._state = AWS_MSK_IAM_STATES.transition(self._state, _S.FAILED)
-        raise SaslAuthenticationFailedError(
-            f"the broker answered AWS_MSK_IAM with {len(challenge)} bytes that are none of its own"
-        )
+        raise SaslAuthenticationFailedError(f"the broker's AWS_MSK_IAM answer of {len(challenge)} bytes is not valid")
 
 
 def signed_payload(host: str, region: str, credentials: AwsCredentials, now: float) -> bytes:

@@ -187,7 +187,7 @@ class GssapiClientExchange:
         if len(offered) != 4:
             raise _failed(f"offers security layers in {len(offered)} bytes, 4 are right")
         if not offered[0] & NO_SECURITY_LAYER:
-            raise _failed("wants a security layer of GSSAPI's own, which Kafka has none of: use TLS")
+            raise _failed("requires a GSSAPI security layer, which Kafka does not support: use TLS")
         # No layer, therefore no buffer: RFC 4752, section 3.1.
         answer: bytes = self._context.wrap(bytes((NO_SECURITY_LAYER, 0, 0, 0)), False).message
         self._change(_S.RECEIVE_ANSWER)
@@ -195,10 +195,10 @@ class GssapiClientExchange:
 
 
 def check_kerberos(service_name: str) -> None:
-    """Raise ConfigurationError for a text that is no name of a service, and when the library is not installed."""
+    """Raise ConfigurationError for a text that is not the name of a service, and when the library is not installed."""
     if not service_name or "@" in service_name or "/" in service_name:
         raise ConfigurationError(
-            f"sasl_kerberos_service_name={service_name!r} is no name of a service: write the part before the "
+            f"sasl_kerberos_service_name={service_name!r} is not the name of a service: write the part before the "
             "host of the broker's principal, 'kafka' for kafka/broker.example.com@EXAMPLE.COM"
         )
     if importlib.util.find_spec("gssapi") is None:

@@ -112,7 +112,7 @@ def _options(tokens: list[_Token]) -> dict[str, Secret[str]]:
     for place in range(0, len(tokens), 3):
         name, sign, value = tokens[place : place + 3]
         if (name.kind, sign.text, value.kind) != ("word", Secret("="), "word"):
-            raise _unreadable(f'option {place // 3 + 1} is no pair: write name="value"')
+            raise _unreadable(f'option {place // 3 + 1} is not a pair: write name="value"')
         if name.text.reveal() in options:
             raise _unreadable(f"option {place // 3 + 1} is given twice")
         options[name.text.reveal()] = value.text

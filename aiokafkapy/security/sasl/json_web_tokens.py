@@ -7,7 +7,8 @@ RFC 7517) are given. Kafka's counterparts are ``OAuthBearerUnsecuredJws``, ``OAu
 Rules:
 
 - A token without a signature is accepted only by a validator configured so, for tests.
-- With keys, the algorithm must be one that the key's own kind can have: a public key is no password, and "none" none.
+- With keys, the algorithm must be one that the key's own kind can have: a public key is not a
+  password, and "none" is not an algorithm.
 - A refusal says why in the broker's log, and to the client only as much as RFC 7628 lets it know.
 """
 
@@ -141,7 +142,7 @@ class TokenValidator:
 
 
 def claims_of(token: Secret[str]) -> Mapping[str, Any] | None:
-    """The claims of a JWT, believed by nobody yet; None for a token that is no JWT."""
+    """The claims of a JWT, believed by nobody yet; None for a token that is not a JWT."""
     try:
         return _parsed(token)[1]
     except InvalidTokenError:
@@ -163,7 +164,7 @@ def _parsed(token: Secret[str]) -> tuple[JsonObject, JsonObject]:
         raise InvalidTokenError(f"a JSON Web Token has 3 parts, not {len(parts)}")
     header, claims = (_json_object(part) for part in parts[:2])
     if header is None or claims is None:
-        raise InvalidTokenError("the token's header or claims are no JSON object in base64url")
+        raise InvalidTokenError("the token's header or claims are not a JSON object in base64url")
     return header, claims
 
 
@@ -184,7 +185,7 @@ def _milliseconds(claims: Mapping[str, object], name: str) -> int | None:
         return None
     # Compared, not converted: a number may have four thousand digits, or be none.
     if isinstance(value, bool) or not isinstance(value, int | float) or not -_MAX_TIME < value < _MAX_TIME:
-        raise InvalidTokenError(f"the token's {name} is no time")
+        raise InvalidTokenError(f"the token's {name} is not a time")
     return int(value * 1_000)
 
 
@@ -214,7 +215,7 @@ def _keys_of(jwks: object) -> dict[str | None, _Key]:
         if isinstance(kind, str) and kind in _ALGORITHMS and key.get("use", "sig") == "sig":
             kid = key.get("kid")
             if kid is not None and not isinstance(kid, str):
-                raise ConfigurationError(f"a key of the JWKS has {kid!r:.80} as its 'kid', which is no text")
+                raise ConfigurationError(f"a key of the JWKS has {kid!r:.80} as its 'kid', which is not a string")
             found[kid] = _key_of(key, kind)
     if not found:
         raise ConfigurationError("the JWKS has no public RSA, EC or OKP key for signatures: see its 'keys'")

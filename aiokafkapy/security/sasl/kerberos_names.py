@@ -9,7 +9,7 @@ Rules, as there:
   ``RULE:[n:text](pattern)s/pattern/replacement/gL`` fits principals with n parts, whose text, with ``$0`` for the realm
   and ``$1``, ``$2`` for the parts, fits the pattern as a whole. Pattern and replacement may be left out, ``g`` replaces
   every occurrence, ``L`` and ``U`` give lower and upper case;
-- a name that still has ``/`` or ``@`` is none, nor has a principal one that no rule fits: it is refused.
+- a principal is refused if no rule fits it, or if its name still contains ``/`` or ``@``.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _parsed(text: str) -> _Rule | None:
     found = _RULE.fullmatch(text)
     if found is None:
         raise ConfigurationError(
-            f"{where} is no rule; write DEFAULT, or RULE:[n:text](pattern)s/pattern/replacement/ with g, L or U"
+            f"{where} is not a rule; write DEFAULT, or RULE:[n:text](pattern)s/pattern/replacement/ with g, L or U"
             " behind it"
         )
     if found["default"]:

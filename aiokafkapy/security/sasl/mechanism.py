@@ -115,7 +115,7 @@ def _own_mechanism(mechanism: Any) -> SaslMechanism:
     missing = [name for name in _INTERFACE if not hasattr(mechanism, name)]
     if missing or isinstance(mechanism, type):
         kind = f"the class {mechanism.__name__}" if isinstance(mechanism, type) else f"a {type(mechanism).__name__}"
-        lack = f"lacks {', '.join(missing)}" if missing else "is no object yet"
+        lack = f"lacks {', '.join(missing)}" if missing else "is not an object yet"
         raise ConfigurationError(
             f"sasl_mechanism is {kind}, which {lack}: write a name ({_known()}), or an object with "
             + ", ".join(_INTERFACE)
@@ -161,7 +161,7 @@ def _login(name: str, options: SaslOptions) -> _Login:
     for option, text in (("sasl_username", Secret(username)), ("sasl_password", password)):
         if any("\ud800" <= character <= "\udfff" for character in text.reveal()):
             raise ConfigurationError(
-                f"{option} has a lone surrogate, which is no character: write text that UTF-8 can hold"
+                f"{option} has a lone surrogate, which is not a character: write text that UTF-8 can hold"
             )
     return _Login(username, password, (jaas.get("tokenauth") or Secret("")).reveal().lower() == "true")
 

@@ -6,8 +6,8 @@ Owns the message, the token as the rest of the product sees it, and the two halv
 
 Rules:
 
-- A refusal comes as JSON in the server's answer. The client says ``\\x01`` to it, and the server then fails with the
-  same words; a client that is asked once more raises them itself.
+- A refusal comes as JSON in the server's answer. The client replies ``\\x01``, and the server then fails with the same
+  text; a client that is challenged again raises it itself.
 - The server's half decides by the time at which it was made: an exchange lasts no longer than a connection's set-up.
 """
 
@@ -72,7 +72,7 @@ class OAuthBearerToken:
     def __post_init__(self) -> None:
         if not isinstance(self.value, str) or not _TOKEN.fullmatch(self.value):
             raise ConfigurationError(
-                "the OAUTHBEARER token is no text of letters, digits and -._~+/: give the access token alone"
+                "the OAUTHBEARER token is not a text of letters, digits and -._~+/: give the access token alone"
             )
         check_extensions(self.extensions)
 
@@ -81,7 +81,9 @@ def check_extensions(extensions: Mapping[str, str]) -> None:
     """Raise ConfigurationError for a name or a value that the message has no room for; values are not shown."""
     for name, value in extensions.items():
         if not isinstance(name, str) or not _EXTENSION_NAME.fullmatch(name) or name.lower() == "auth":
-            raise ConfigurationError(f"{name!r} is no name of a SASL extension: write letters only, and not 'auth'")
+            raise ConfigurationError(
+                f"{name!r} is not the name of a SASL extension: write letters only, and not 'auth'"
+            )
         if not isinstance(value, str) or not _EXTENSION_VALUE.fullmatch(value):
             raise ConfigurationError(
                 f"the SASL extension {name!r} has no value that can be sent: write printable ASCII"
@@ -255,7 +257,7 @@ def _read(response: bytes) -> _InitialResponse | None:
 
 
 def _words(refusal: bytes) -> str:
-    """The server's JSON as one line, valid or not; a terminal's control characters are none of a server's words."""
+    """The server's JSON as one line, valid or not; a terminal's control characters are replaced."""
     text = refusal[: _SHOWN_OF_A_REFUSAL * 4].decode(errors="replace")
     try:
         fields = json.loads(text)

@@ -69,7 +69,7 @@ def provider_for(options: SaslOptions) -> ClientCredentials | JwtBearer | FileTo
     if parts.scheme == "file":
         return FileToken(_existing("sasl_oauthbearer_token_endpoint_url", urllib.parse.unquote(parts.path)))
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise ConfigurationError("sasl_oauthbearer_token_endpoint_url is no address: write https://… or file:///…")
+        raise ConfigurationError("sasl_oauthbearer_token_endpoint_url is not an address: write https://… or file:///…")
     retriever = (options.sasl_oauthbearer_jwt_retriever_class or "").rpartition(".")[2]
     if retriever not in ("", "DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "JwtBearerJwtRetriever"):
         raise ConfigurationError(
@@ -301,7 +301,7 @@ def _json_fields(body: Secret[bytes]) -> defaultdict[str, Secret[Any]]:
 
 
 def _refusal_words(fields: Mapping[str, Secret[Any]]) -> str:
-    """RFC 6749's words, or Okta's."""
+    """The error and its description, as RFC 6749 or Okta write them."""
     for names in (("error", "error_description"), ("errorCode", "errorSummary")):
         words = [fields[name].reveal() for name in names]
         shown = " - ".join(word for word in words if isinstance(word, str) and word.isprintable())
@@ -341,7 +341,7 @@ def _template(path: str | None) -> dict[str, JsonObject]:
     template = {name: found.get(name, {}) for name in ("header", "payload")} if isinstance(found, dict) else {}
     if not template or not all(isinstance(part, dict) for part in template.values()):
         raise ConfigurationError(
-            f"sasl_oauthbearer_assertion_template_file={path!r} is no template: write "
+            f"sasl_oauthbearer_assertion_template_file={path!r} is not a template: write "
             '{"header": {…}, "payload": {…}} into it'
         )
     return template

@@ -121,7 +121,7 @@ def parse_pairs(option: str, text: str) -> dict[str, str]:
     for part in filter(str.strip, _UNQUOTED_COMMA.split(text)):
         name, equals, value = part.strip().partition("=")
         if not name or not equals:
-            raise ConfigurationError(f"{option} has a part that is no pair: write 'name=value,name=value'")
+            raise ConfigurationError(f"{option} has a part that is not a pair: write 'name=value,name=value'")
         pairs[name] = value.replace("\\,", ",")
     return pairs
 

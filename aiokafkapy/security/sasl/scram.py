@@ -359,7 +359,7 @@ class ScramServerExchange:
         return b"v=" + base64.b64encode(self._hash.mac(credential.server_key, signed))
 
     def _refused(self) -> SaslAuthenticationFailedError:
-        """Kafka's words for every failure: a client that may not come in is not told how far it came."""
+        """Kafka's text for every failure: a client that is refused does not learn how far it got."""
         return SaslAuthenticationFailedError(
             "Authentication failed during authentication due to invalid credentials with SASL mechanism "
             + self._hash.name

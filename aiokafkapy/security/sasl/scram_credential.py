@@ -75,12 +75,12 @@ _HASHES: Final = {
 
 
 def scram_hash(mechanism: str) -> ScramHash:
-    """The hash of a mechanism; raises ConfigurationError for a name that is no SCRAM mechanism of Kafka's."""
+    """The hash of a mechanism; raises ConfigurationError for a name that is not a SCRAM mechanism of Kafka's."""
     try:
         return _HASHES[mechanism]
     except KeyError:
         raise ConfigurationError(
-            f"{mechanism!r} is no SCRAM mechanism: write {SCRAM_SHA_256!r} or {SCRAM_SHA_512!r}"
+            f"{mechanism!r} is not a SCRAM mechanism: write {SCRAM_SHA_256!r} or {SCRAM_SHA_512!r}"
         ) from None
 
 
@@ -142,7 +142,7 @@ class ScramCredential:
         except (binascii.Error, ValueError):
             raise ConfigurationError("a SCRAM credential has a part that is not base64") from None
         if not (parts["iterations"].isascii() and parts["iterations"].isdigit() and len(parts["iterations"]) < 10):
-            raise ConfigurationError(f"iterations={parts['iterations'][:20]!r} of a SCRAM credential is no number")
+            raise ConfigurationError(f"iterations={parts['iterations'][:20]!r} of a SCRAM credential is not a number")
         return cls(salt, stored_key, server_key, int(parts["iterations"]))
 
     def format(self) -> str:

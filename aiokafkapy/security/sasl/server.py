@@ -52,4 +52,4 @@ def server_mechanism(
             + (" without now_ms" if isinstance(users, TokenValidator) else "")
             + ": see server_mechanism"
         )
-    raise ConfigurationError(f"{name!r} is no mechanism of a broker: write one of {', '.join(SERVER_MECHANISMS)}")
+    raise ConfigurationError(f"{name!r} is not a mechanism of a broker: write one of {', '.join(SERVER_MECHANISMS)}")

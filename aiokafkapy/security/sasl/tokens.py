@@ -229,7 +229,7 @@ def _number(options: Mapping[str, Secret[str]], name: str, default: float) -> fl
     try:
         return float(options[name].reveal()) if name in options else default
     except ValueError:
-        raise ConfigurationError(f"{name} of sasl_jaas_config is no number: write digits") from None
+        raise ConfigurationError(f"{name} of sasl_jaas_config is not a number: write digits") from None
 
 
 def _end_of(token: OAuthBearerToken) -> int | None:

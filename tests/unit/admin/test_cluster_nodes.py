@@ -41,7 +41,7 @@ async def controller(version: int, leader: int = -1, code: int = 0, partition_co
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_it_is_the_leader_of_the_quorum_and_not_whom_metadata_names(version: int) -> None:
+async def test_the_controller_is_the_quorum_leader_not_the_one_in_metadata(version: int) -> None:
     assert await controller(version, 1) == FIRST
     assert await controller(version, -1) is None
 

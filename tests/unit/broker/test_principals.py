@@ -49,7 +49,7 @@ def test_a_slash_or_a_backslash_can_be_written() -> None:
         ("RULE:^CN=(.*)$", "is no rule"),
         ("RULE:^CN=(.*)$/$1/X", "is no rule"),
         ("DEFAULT RULE:a/b/", "is no rule"),
-        ("RULE:^CN=(.*$/$1/", "no regular expression"),
+        ("RULE:^CN=(.*$/$1/", "is not a regular expression"),
         ("RULE:^CN=(.*)$/$2/", r"\$2 is more than the pattern.s 1 groups"),
     ],
 )

@@ -512,7 +512,7 @@ class TestUsersCode:
         await under_test.loop.advance(1)
         await under_test.started()
 
-    async def test_the_clean_up_of_one_that_is_not_needed_any_more_is_waited_for(
+    async def test_close_waits_for_the_clean_up_of_an_obsolete_authentication(
         self, make_client: MakeClient, cluster: FakeCluster
     ) -> None:
         SaslServer(cluster[1])

@@ -136,7 +136,7 @@ class TestMessages:
         assert refused(metadata_max_idle_ms=1) == "metadata_max_idle_ms=1 is out of range: write at least 5000"
 
     def test_a_value_of_another_type_is_answered_with_what_to_write(self) -> None:
-        assert refused(client_id=5) == "client_id=5 (int) is no text: write it in quotes"
+        assert refused(client_id=5) == "client_id=5 (int) is not a string: write it in quotes"
         maybe = refused(enable_idempotence="maybe")
         assert maybe == "enable_idempotence='maybe' is unknown: write True or False"
 
@@ -277,7 +277,7 @@ class TestNewCredentials:
             self.CONFIG.with_credentials(sasl_passwort="new")
 
     def test_nothing_else_can_be_changed(self) -> None:
-        with pytest.raises(ConfigurationError, match="linger_ms is no option of SASL, and cannot be changed later"):
+        with pytest.raises(ConfigurationError, match="linger_ms is not an option of SASL, and cannot be changed later"):
             self.CONFIG.with_credentials(linger_ms=5)
         with pytest.raises(ConfigurationError, match="security_protocol='PLAINTEXT' has no credentials to update"):
             ClientConfig(bootstrap_servers="h").with_credentials(sasl_password="new")

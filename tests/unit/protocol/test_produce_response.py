@@ -193,7 +193,7 @@ class TestResponses:
             (3, "7fffffff 00000000"),  # more topics than bytes
             (3, "00000001 ffff 00000000 00000000"),  # a topic without a name
             (3, "00000001 7fff 61 00000000"),  # a name longer than the frame
-            (3, "00000001 0001 ff 00000000 00000000"),  # a name that is no UTF-8
+            (3, "00000001 0001 ff 00000000 00000000"),  # a name that is not valid UTF-8
             (9, "00 00 00000000 00"),  # a null array of topics
             (9, "00 ffffffff0f 00000000 00"),  # more topics than bytes
             (9, "00 ffffffffff0f 00000000 00"),  # a varint of more than 32 bits

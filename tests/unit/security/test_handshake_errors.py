@@ -273,7 +273,7 @@ def test_a_host_that_can_be_no_name_says_so(certificates: TestCertificates) -> N
         Handshake(_client(certificates), _server(certificates), ".kafka")
     explained = explain_failure(caught.value, ".kafka", 9093)
     assert isinstance(explained, SslAuthenticationFailedError)
-    assert "'.kafka' is no name for TLS" in str(explained)
+    assert "'.kafka' is not a name that TLS takes" in str(explained)
 
 
 class _Client(asyncio.Protocol):

@@ -310,7 +310,7 @@ def test_a_function_takes_no_other_options_beside_it_and_is_a_clients() -> None:
     for wrong in (ssl.SSLContext, 5):
         with pytest.raises(ConfigurationError, match="a function that returns one is taken, too"):
             check_settings(Options(ssl_context=wrong))
-    with pytest.raises(ConfigurationError, match=r"is no ssl\.SSLContext"):
+    with pytest.raises(ConfigurationError, match=r"is not an ssl\.SSLContext"):
         check_settings(Options(ssl_context=give), server_side=True)
 
 
@@ -462,7 +462,7 @@ def _touch(path: Path, seconds: int) -> None:
             "cannot be read .*: write a file or directory that this process can read",
         ),
         ({"ssl_truststore_certificates": "/ca.pem"}, "ssl_truststore_certificates has no certificates in PEM"),
-        ({"ssl_context": "TLSv1.2"}, r"ssl_context='TLSv1\.2' is no ssl\.SSLContext"),
+        ({"ssl_context": "TLSv1.2"}, r"ssl_context='TLSv1\.2' is not an ssl\.SSLContext"),
         ({"ssl_keystore_type": "BCFKS"}, "ssl_keystore_type='BCFKS' is unknown: write PEM"),
     ],
 )

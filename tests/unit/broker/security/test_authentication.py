@@ -125,7 +125,7 @@ def test_passwords_are_not_shown() -> None:
 
 def test_kerberos_is_checked_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     config = BrokerConfig.of(sasl_enabled_mechanisms="GSSAPI", sasl_kerberos_service_name="kafka@HERE")
-    with pytest.raises(ConfigurationError, match="sasl_kerberos_service_name='kafka@HERE' is no name of a service"):
+    with pytest.raises(ConfigurationError, match="'kafka@HERE' is not the name of a service"):
         endpoint(config)
     assert endpoint(config, "PLAINTEXT").config is config  # where nobody authenticates it has no effect
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

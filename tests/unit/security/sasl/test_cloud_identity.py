@@ -79,7 +79,7 @@ def test_the_options_make_a_mechanism_with_extensions() -> None:
     [
         (azure(sasl_oauthbearer_config=None), "needs a query and nothing else: write 'query=api-version"),
         (azure(sasl_oauthbearer_config="query=a=b,region=x"), "needs a query and nothing else"),
-        (azure(sasl_oauthbearer_config="query"), "sasl_oauthbearer_config has a part that is no pair"),
+        (azure(sasl_oauthbearer_config="query"), "sasl_oauthbearer_config has a part that is not a pair"),
         (azure(sasl_oauthbearer_metadata_authentication_type="gcp"), "'gcp' is unknown: write 'azure_imds' or 'aws"),
         (azure(sasl_oauthbearer_extensions="logicalCluster"), "sasl_oauthbearer_extensions has a part that is no"),
         (azure(sasl_oauthbearer_extensions="auth=x"), "auth"),

@@ -180,7 +180,7 @@ def test_without_the_library_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPat
     with pytest.raises(ConfigurationError, match=r"pip install 'aiokafkapy\[kerberos\]'"):
         KerberosService("kafka")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: SimpleNamespace())
-    with pytest.raises(ConfigurationError, match="'kafka/localhost' is no name of a service"):
+    with pytest.raises(ConfigurationError, match="'kafka/localhost' is not the name of a service"):
         KerberosService("kafka/localhost")
 
 

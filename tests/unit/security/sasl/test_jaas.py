@@ -68,7 +68,7 @@ def test_any_quoted_text_is_itself(username: str, password: str) -> None:
         (f'{PLAIN} required password="hunter2;', "a quote or a sign at character"),
         (f"{PLAIN} username=hunter2;", "a flag must come after PlainLoginModule: write 'required'"),
         (f"{PLAIN} required username password=hunter2;", "not all pairs"),
-        (f"{PLAIN} required username = = ;", "option 1 is no pair"),
+        (f"{PLAIN} required username = = ;", "option 1 is not a pair"),
         (f"{PLAIN} required password=hunter2 password=hunter2;", "option 2 is given twice"),
         (f"{PLAIN} required password=hunter2; {PLAIN} required;", "more than one login module"),
         (f"{PLAIN} required " + "/* " * 100_000, "at character 66 is not closed"),  # at once, not in a minute

@@ -68,10 +68,10 @@ def test_a_rule_makes_a_name_or_none(rule: str, principal: str, name: str | None
 @pytest.mark.parametrize(
     ("rule", "sentence"),
     [
-        ("default", "'default' is no rule; write DEFAULT, or RULE:"),
-        ("", "'' is no rule"),
-        ("RULE:[1:$1", "is no rule"),
-        ("RULE:[1:$1](*)", "no regular expression"),
+        ("default", "'default' is not a rule; write DEFAULT, or RULE:"),
+        ("", "'' is not a rule"),
+        ("RULE:[1:$1", "is not a rule"),
+        ("RULE:[1:$1](*)", "is not a regular expression"),
         ("RULE:[1:$2]", r"\$2 is more than the principal's 1 parts"),
         ("RULE:[3:$1]", "for principals with 3 parts; they have 1 or 2"),
         ("RULE:[1:$1](.*)s/(a)/$2/", r"\$2 is more than the pattern's 1 groups"),

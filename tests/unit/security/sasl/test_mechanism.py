@@ -132,7 +132,7 @@ def test_an_object_is_the_mechanism_itself() -> None:
     assert mechanism_for(SaslOptions(sasl_mechanism=own)) is own
     assert isinstance(own, SaslMechanism)
     assert own.closed == 0
-    with pytest.raises(ConfigurationError, match="the class Own, which is no object yet"):
+    with pytest.raises(ConfigurationError, match="the class Own, which is not an object yet"):
         check_settings(SaslOptions(sasl_mechanism=Own))
 
 

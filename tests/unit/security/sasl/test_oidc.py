@@ -299,7 +299,7 @@ def test_a_ready_assertion_is_read_each_time(tmp_path: Path) -> None:
     [
         (EC_KEY, {"algorithm": "RS256"}, "cannot sign with RS256"),
         (RSA_KEY, {"private_key_passphrase": "hunter2"}, "cannot sign with RS256 .*_passphrase if it has one"),
-        (RSA_KEY, {"template_file": "bad"}, "is no template: write"),
+        (RSA_KEY, {"template_file": "bad"}, "is not a template: write"),
     ],
 )
 def test_files_that_cannot_be_used_are_an_error(tmp_path: Path, key: Any, options: dict[str, str], words: str) -> None:
@@ -360,11 +360,11 @@ def test_the_options_say_which_grant_is_meant(options: dict[str, Any], kind: typ
     ("options", "words"),
     [
         ({}, "OAUTHBEARER has no source of tokens: write sasl_oauthbearer_token_provider"),
-        ({"token_endpoint_url": "ftp://x"}, "token_endpoint_url is no address: write https"),
-        ({"token_endpoint_url": "http://[bad"}, "token_endpoint_url is no address: write https"),
-        ({"token_endpoint_url": "https://h:65536/"}, "token_endpoint_url is no address: write https"),
-        ({"token_endpoint_url": "https://h:x/"}, "token_endpoint_url is no address: write https"),
-        ({"token_endpoint_url": "https:///path"}, "token_endpoint_url is no address: write https"),
+        ({"token_endpoint_url": "ftp://x"}, "token_endpoint_url is not an address: write https"),
+        ({"token_endpoint_url": "http://[bad"}, "token_endpoint_url is not an address: write https"),
+        ({"token_endpoint_url": "https://h:65536/"}, "token_endpoint_url is not an address: write https"),
+        ({"token_endpoint_url": "https://h:x/"}, "token_endpoint_url is not an address: write https"),
+        ({"token_endpoint_url": "https:///path"}, "token_endpoint_url is not an address: write https"),
         ({"token_endpoint_url": "file:///nope/a%20b"}, "token_endpoint_url: the file '/nope/a b' cannot be read"),
         ({"token_endpoint_url": "file:///"}, "token_endpoint_url: the file '/' cannot be read"),
         ({"token_endpoint_url": URL, "assertion_file": "/nope"}, "assertion_file: the file '/nope' cannot be read"),
@@ -372,7 +372,7 @@ def test_the_options_say_which_grant_is_meant(options: dict[str, Any], kind: typ
             {"token_endpoint_url": URL, "assertion_private_key_file": "/nope"},
             "assertion_private_key_file: the file '/nope' cannot be read",
         ),
-        ({"token_endpoint_url": "id.example.com"}, "token_endpoint_url is no address: write https"),
+        ({"token_endpoint_url": "id.example.com"}, "token_endpoint_url is not an address: write https"),
         ({"token_endpoint_url": URL}, "needs a client: write sasl_oauthbearer_client_credentials_client_id"),
         ({"token_endpoint_url": URL, "jwt_retriever_class": "a.MyRetriever"}, "'MyRetriever' is a Java class"),
         ({"token_endpoint_url": URL, "jwt_retriever_class": "JwtBearerJwtRetriever"}, "has no assertion: write"),

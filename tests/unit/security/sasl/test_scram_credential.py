@@ -112,5 +112,5 @@ def test_a_password_is_hashed_as_it_was_given_as_kafkas_tools_do(password: str) 
 
 
 def test_another_mechanism_is_named_with_the_remedy() -> None:
-    with pytest.raises(ConfigurationError, match="'SCRAM-SHA-1' is no SCRAM mechanism: write 'SCRAM-SHA-256'"):
+    with pytest.raises(ConfigurationError, match="'SCRAM-SHA-1' is not a SCRAM mechanism: write 'SCRAM-SHA-256'"):
         scram_hash("SCRAM-SHA-1")

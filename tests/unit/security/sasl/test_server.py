@@ -42,7 +42,7 @@ def test_a_token_is_judged_by_the_time_of_its_exchange() -> None:
         ("OAUTHBEARER", TokenValidator(unsecured=True), "OAUTHBEARER has no use for a TokenValidator without now_ms"),
         ("OAUTHBEARER", {}, "OAUTHBEARER has no use for a dict: see server_mechanism"),
         ("GSSAPI", {}, "GSSAPI has no use for a dict: see server_mechanism"),
-        ("AWS_MSK_IAM", None, "'AWS_MSK_IAM' is no mechanism of a broker: write one of PLAIN, SCRAM-SHA-256"),
+        ("AWS_MSK_IAM", None, "'AWS_MSK_IAM' is not a mechanism of a broker: write one of PLAIN, SCRAM-SHA-256"),
     ],
 )
 def test_a_value_that_does_not_fit_is_refused(name: str, users: Any, words: str) -> None:

@@ -363,8 +363,8 @@ async def test_javas_unsecured_login_makes_tokens_that_a_broker_believes() -> No
     ("options", "words"),
     [
         ('unsecuredLoginLifetimeSeconds="7"', "lacks a principal: write unsecuredLoginStringClaim_sub"),
-        ('unsecuredLoginStringClaim_sub="a" unsecuredLoginLifetimeSeconds="x"', "LifetimeSeconds .* is no number"),
-        ('unsecuredLoginStringClaim_sub="a" extension_auth="x"', "'auth' is no name of a SASL extension"),
+        ('unsecuredLoginStringClaim_sub="a" unsecuredLoginLifetimeSeconds="x"', "LifetimeSeconds .* is not a number"),
+        ('unsecuredLoginStringClaim_sub="a" extension_auth="x"', "'auth' is not the name of a SASL extension"),
     ],
 )
 def test_a_login_module_with_odd_options_is_an_error(options: str, words: str) -> None:
