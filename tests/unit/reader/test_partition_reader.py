@@ -94,7 +94,7 @@ def test_a_leader_that_hangs_on_is_said() -> None:
     simulate(scenario, 1, faults=None)
 
 
-REFUSED = {
+REFUSED: dict[str, Any] = {
     "security_protocol": "SASL_PLAINTEXT",
     "sasl_mechanism": "PLAIN",
     "sasl_username": "somebody",

@@ -164,5 +164,6 @@ def test_a_header_that_is_no_bytes_is_not_said_to_be_some(wrong: Any) -> None:
     _, _, told = letter(ProducerRecord("orders", b"v", headers=[("h", wrong)]))
     assert "h" not in told
     assert told["headers"] == "left out"
-    _, _, told = letter(ProducerRecord("orders", b"v", headers=[("h", bytearray(b"x")), ("i", None)]))
+    headers: Any = [("h", bytearray(b"x")), ("i", None)]
+    _, _, told = letter(ProducerRecord("orders", b"v", headers=headers))
     assert told["h"] == "x"
