@@ -88,7 +88,7 @@ class BlockingProducer(Generic[K, V]):
         self._closers = 0  # calls of close() that have not returned
         self._new_locks()
         _all.add(self)
-        forks.watch(self)
+        forks.watch(self, BlockingProducer._forked)
 
     # life
 

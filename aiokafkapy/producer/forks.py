@@ -12,35 +12,32 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
-__all__ = ["ForkAware", "forget", "watch"]
+__all__ = ["forget", "watch"]
 
+T = TypeVar("T")
 
-class ForkAware(Protocol):
-    """A producer, or what stands for one, as seen from here."""
-
-    def _forked(self) -> object:
-        """This is the child; return the objects that must be kept alive, and untouched."""
-
-
-_watched: Final[weakref.WeakSet[ForkAware]] = weakref.WeakSet()
+_watched: Final[weakref.WeakKeyDictionary[object, Callable[[Any], object]]] = weakref.WeakKeyDictionary()
 _inherited: Final[list[object]] = []
 
 
-def watch(started: ForkAware) -> None:
-    """Call ``started._forked()`` in the child after each fork, also of the child. Holds ``started`` weakly."""
-    _watched.add(started)
+def watch(started: T, on_fork: Callable[[T], object]) -> None:
+    """Call ``on_fork(started)`` in the child after each fork, also of the child: it returns the objects that must be
+    kept alive, and untouched. Holds ``started`` weakly, so ``on_fork`` is a function, and no bound method of it.
+    """
+    _watched[started] = on_fork
 
 
-def forget(closed: ForkAware) -> None:
+def forget(closed: object) -> None:
     """Undo ``watch``."""
-    _watched.discard(closed)
+    _watched.pop(closed, None)
 
 
 def _after_fork_in_child() -> None:
-    for producer in list(_watched):
-        _inherited.append(producer._forked())
+    for started, on_fork in list(_watched.items()):
+        _inherited.append(on_fork(started))
 
 
 if hasattr(os, "register_at_fork"):

@@ -126,7 +126,7 @@ class KafkaProducer(RecordSender[K, V]):
         _say_form()
         life.become(ProducerState.STARTING)
         runtime = life.runtime = self._new_runtime(asyncio.get_running_loop())
-        forks.watch(self)
+        forks.watch(self, KafkaProducer._forked)
         try:
             await runtime.wait_until_connected()
             transactions = runtime.open_transactions(self._intake)
