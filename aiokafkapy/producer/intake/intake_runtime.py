@@ -1,8 +1,8 @@
 """``IntakeRuntime``: the parts of a started producer that its calls use.
 
-A name below both: ``ProducerRuntime`` is made of rooms like this one, and an intake is bound to it. Rooms that use more
-of it say so in a name of their own: ``SpoolRuntime``, ``TransactionsRuntime``. It knows neither the beginning nor the
-end of these parts. Kafka has no counterpart: its producer is bound to nothing.
+A name below both: ``ProducerRuntime`` is made of rooms like this one, and an intake is bound to it. Rooms that use
+other parts say so in a name of their own: ``SpoolRuntime``, ``TransactionsRuntime``. It knows neither the beginning nor
+the end of these parts. Kafka has no counterpart: its producer is bound to nothing.
 """
 
 from __future__ import annotations

@@ -81,9 +81,7 @@ class MockIntake(InterceptedIntake):
             check_data(topic, key, value)
             headers = with_own_headers(topic, headers, key, value)
             key, value = plain_data(key), plain_data(value)
-        pending = PendingRecord(
-            cast(Any, runtime.admission), topic, key, value, partition, timestamp, headers, loop=runtime.loop
-        )
+        pending = PendingRecord(runtime.admission, topic, key, value, partition, timestamp, headers, loop=runtime.loop)
         pending.original = record.key, record.value
         pending.is_serialized = is_serialized
         runtime.admission.given[pending] = record

@@ -13,8 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID, uuid4
 
 from ...common import PartitionInfo, TopicPartition
@@ -149,6 +148,18 @@ class _Metadata(NamedTuple):
     cluster: Cluster
 
 
+class _Accumulator(NamedTuple):
+    """There are no batches, so the short cuts find nothing."""
+
+    abort_undrained: Callable[[BaseException], object]
+    cut: Callable[[], dict[TopicPartition, int]] = dict
+    appender: None = None
+
+
+class _Sender(NamedTuple):
+    wakeup: Callable[[], object]
+
+
 class MockRuntime:
     """The parts of a started ``MockProducer``."""
 
@@ -176,11 +187,11 @@ class MockRuntime:
         self._auto_complete = auto_complete
         self._is_closed = False
         self._instance_id = uuid4()
-        # In the places of the producer's own; there are no batches, so the short cuts find nothing.
+        # In the places of the producer's own
         self.topics: dict[str, Any] = {}
-        self.accumulator = SimpleNamespace(appender=None, cut=dict, abort_undrained=log.fail_next)
+        self.accumulator = _Accumulator(log.fail_next)
         self.admission = MockLine(topics, partitioner, self.max_block, self._append)
-        self.sender = SimpleNamespace(wakeup=self._begin_next)
+        self.sender = _Sender(self._begin_next)
         self.deadlines = RecordDeadlines(loop, self._on_overdue)
         self.transaction_requests = MockTransactionRequests(log, failures)
         name = config.transactional_id
@@ -202,9 +213,7 @@ class MockRuntime:
     def open_transactions(self, intake: RecordIntake) -> Transactions | None:
         """The producer's own, with other requests."""
         if self.transaction is not None:
-            self.transactions = Transactions(
-                cast(Any, self), intake, self.transaction, cast(Any, self.transaction_requests)
-            )
+            self.transactions = Transactions(self, intake, self.transaction, self.transaction_requests)
         return self.transactions
 
     # calls that need no broker here

@@ -46,11 +46,10 @@ from ...observability import describe_error, get_logger
 from ..identity.transaction import PreparedTxnState, Transaction, TransactionState
 from ..intake.record_intake import RecordIntake
 from .group_offsets import GroupMetadata, OffsetToCommit
-from .transaction_requests import TransactionRequests
 
 if TYPE_CHECKING:
     from ..metrics import TimedCall
-    from .transactions_runtime import TransactionsRuntime
+    from .transactions_runtime import CoordinatorRequests, TransactionsRuntime
 
 __all__ = ["Transactions"]
 
@@ -70,7 +69,7 @@ class Transactions:
         runtime: TransactionsRuntime,
         intake: RecordIntake,
         transaction: Transaction,
-        requests: TransactionRequests,
+        requests: CoordinatorRequests,
     ) -> None:
         self._runtime = runtime
         self._intake = intake

@@ -1,4 +1,4 @@
-"""``TransactionsRuntime``: the parts of a started producer that its transactions use.
+"""``TransactionsRuntime``: the parts of a started producer that its transactions use, and what they ask of each.
 
 A name below both: the runtime has transactions, and they end when its records have their outcomes. It knows neither the
 beginning nor the end of these parts. Kafka has no counterpart.
@@ -8,25 +8,99 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ..intake.intake_runtime import IntakeRuntime
-
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from ...common import TopicPartition
     from ..accumulator.incomplete_batches import Flush
+    from ..config import ProducerConfig
+    from ..identity.transaction import PreparedTxnState
     from ..intake.pending_record import PendingRecord
     from ..metrics import CallMetrics
-    from ..sender.sender import Sender
+    from .group_offsets import GroupMetadata, OffsetToCommit
 
-__all__ = ["TransactionsRuntime"]
+__all__ = ["CoordinatorRequests", "TransactionsRuntime"]
 
 
-class TransactionsRuntime(IntakeRuntime, Protocol):
+class CoordinatorRequests(Protocol):
+    """What is asked of the coordinator: ``TransactionRequests``."""
+
+    @property
+    def identity(self) -> PreparedTxnState:
+        """Producer id and epoch."""
+
+    async def init_producer_id(self, timeout: float, *, keeps_prepared: bool = False) -> PreparedTxnState | None:
+        """Get an id and epoch; returns the transaction that was kept prepared, if there is one."""
+
+    async def partitions_added(self) -> None:
+        """Return when no partition waits for its answer."""
+
+    async def stop_adding_partitions(self) -> None:
+        """Wait for no answer any more."""
+
+    async def add_offsets(self, group_id: str, timeout: float) -> None:
+        """Add a consumer group to the transaction."""
+
+    async def commit_offsets(
+        self, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetToCommit], timeout: float
+    ) -> None:
+        """Commit a group's offsets with the transaction."""
+
+    async def end(self, *, committed: bool, timeout: float) -> None:
+        """Commit or abort."""
+
+    async def markers_written(self) -> None:
+        """Return when the markers of the last transaction are written."""
+
+
+class WaitingRecords(Protocol):
+    """The records that wait to be accepted: ``Admission``."""
+
+    def snapshot(self) -> list[PendingRecord]:
+        """Those that wait now."""
+
+    def refuse(self, record: PendingRecord, error: BaseException) -> None:
+        """The record cannot be sent."""
+
+
+class UnsentRecords(Protocol):
+    """The records that are accepted: ``RecordAccumulator``."""
+
+    def cut(self) -> dict[TopicPartition, int]:
+        """Close the open batches; returns the order that later ones will be at or above, by partition."""
+
+    def abort_undrained(self, error: BaseException) -> object:
+        """Fail those that were never sent."""
+
+
+class Wakeable(Protocol):
+    """What sends them: ``Sender``."""
+
+    def wakeup(self) -> object:
+        """There may be something to send."""
+
+
+class TransactionsRuntime(Protocol):
     """One life of a producer, as its transactions see it."""
 
-    sender: Sender
+    config: ProducerConfig
+    loop: asyncio.AbstractEventLoop
+    now: Callable[[], float]
+    max_block: float
     calls: CallMetrics
+
+    @property
+    def accumulator(self) -> UnsentRecords:
+        """The records that are accepted."""
+
+    @property
+    def admission(self) -> WaitingRecords:
+        """The records that are not yet."""
+
+    @property
+    def sender(self) -> Wakeable:
+        """What sends them."""
 
     @property
     def is_usable_here(self) -> bool:
