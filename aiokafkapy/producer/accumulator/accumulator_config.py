@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Protocol
+from typing import Literal, Protocol
 
 __all__ = ["AccumulatorConfig"]
+
+
+class OwnLinger(Protocol):
+    """The option of a topic that is read here; ``for_topic`` has the others."""
+
+    @property
+    def linger_ms(self) -> int | None:
+        """None where it is the producer's."""
 
 
 class AccumulatorConfig(Protocol):
@@ -14,18 +22,30 @@ class AccumulatorConfig(Protocol):
     batch_size: int
     buffer_memory: int
     buffer_records: int | None
-    compression_type: Any
     delivery_timeout_ms: int
-    linger_ms: Any
     manual_flush: bool
-    overflow: Any
     max_request_size: int
     partitioner_adaptive_partitioning_enable: bool
     partitioner_availability_timeout_ms: int
     priority_reserve_percent: int
     retry_backoff_max_ms: int
     retry_backoff_ms: int
-    topics: Mapping[str, Any]
+
+    @property
+    def compression_type(self) -> str | int | None:
+        """The codec's name or number; ``auto`` where it is chosen as it goes."""
+
+    @property
+    def linger_ms(self) -> int | Literal["auto"] | None:
+        """Milliseconds; None adapts."""
+
+    @property
+    def overflow(self) -> str:
+        """What is done with a record without room."""
+
+    @property
+    def topics(self) -> Mapping[str, OwnLinger]:
+        """The topics that have options of their own."""
 
     @property
     def drops_oldest(self) -> bool:

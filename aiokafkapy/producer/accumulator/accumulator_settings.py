@@ -29,7 +29,7 @@ def _codec_of(config: AccumulatorConfig) -> tuple[Compression, int | None]:
 
 def is_codec_chosen(config: AccumulatorConfig) -> bool:
     """True when the codec is chosen as it goes, by ``use_codec``."""
-    return bool(config.compression_type == "auto")
+    return config.compression_type == "auto"
 
 
 def settings_of(config: AccumulatorConfig, *, has_own_linger: bool, has_priority: bool = False) -> TopicSettings:
@@ -44,7 +44,7 @@ def settings_of(config: AccumulatorConfig, *, has_own_linger: bool, has_priority
     linger = NO_LINGER
     if config.manual_flush:
         linger = math.inf
-    elif has_own_linger and config.linger_ms is not None:
+    elif has_own_linger and isinstance(config.linger_ms, int):
         linger = config.linger_ms / 1000
     return TopicSettings(max(1, min(config.batch_size, most)), compression, level, linger, has_priority)
 

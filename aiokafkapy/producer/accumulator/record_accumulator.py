@@ -98,7 +98,7 @@ class RecordAccumulator:
             is_adaptive=config.partitioner_adaptive_partitioning_enable,
             availability_timeout=config.partitioner_availability_timeout_ms / 1000,
         )
-        linger = None if config.linger_ms in (None, "auto") else config.linger_ms / 1000
+        linger = config.linger_ms / 1000 if isinstance(config.linger_ms, int) else None
         self._ready_batches = ReadyBatches(self._queues, self._sealer, transaction_manager, linger)
         # The way in
         self.appender = RecordAppender(
