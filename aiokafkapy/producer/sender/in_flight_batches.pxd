@@ -19,10 +19,10 @@ cdef class InFlightBatches:
     cdef TransactionManager _transaction_manager
     cdef SenderMetrics _metrics
     cdef object _log
-    cdef Py_ssize_t _retries
     cdef double _delivery_timeout
     cdef bint _guarantee_message_order
     cdef bint _is_gapless
+    cdef object _limits
     cdef list _requests
     cdef double _next_expiry
     cdef readonly dict last_errors

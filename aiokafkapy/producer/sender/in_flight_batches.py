@@ -43,6 +43,7 @@ from .produce_responses import (
     REFUSALS_BY_LIMITS,
     Decision,
     Outcome,
+    RetryLimits,
     decide,
     delivery_timeout_error,
     gapless_error,
@@ -81,10 +82,10 @@ class InFlightBatches:
         self._metrics = metrics
         self._log = RateLimitedLogger(_logger)
         # Options
-        self._retries = config.retries
         self._delivery_timeout = config.delivery_timeout_ms / 1000
         self._guarantee_message_order = config.guarantee_message_order
         self._is_gapless = config.enable_gapless_guarantee
+        self._limits = RetryLimits(config.retries, self._delivery_timeout, may_leave_gap=not self._is_gapless)
         # The batches on the wire, and a time before which none of them expires
         self._requests: list[list[ProducerBatch]] = []
         self._next_expiry = _NEVER
@@ -261,12 +262,10 @@ class InFlightBatches:
             answer,
             batch,
             self._transaction_manager,
-            retries=self._retries,
-            delivery_timeout=self._delivery_timeout,
-            now=now,
+            self._limits,
+            now,
             was_in_doubt=batch.is_in_doubt,
             was_sent=was_sent,
-            may_leave_gap=not self._is_gapless,
             is_codec_ours=answer.error_code == CODEC_REFUSED and self._is_codec_ours(batch),
         )
         if decision.refresh_metadata:

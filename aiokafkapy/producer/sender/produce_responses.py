@@ -51,6 +51,7 @@ __all__ = [
     "REFUSALS_BY_LIMITS",
     "Decision",
     "Outcome",
+    "RetryLimits",
     "answers_by_partition",
     "decide",
     "delivery_timeout_error",
@@ -117,25 +118,31 @@ class Decision(NamedTuple):
     """The broker looked for the records and does not have them."""
 
 
+class RetryLimits(NamedTuple):
+    """How far a batch is sent again, as options have it."""
+
+    retries: int
+    delivery_timeout: float
+    """In seconds."""
+    may_leave_gap: bool = True
+    """If not, a batch is not sent again without the records that the broker refused."""
+
+
 def decide(
     answer: PartitionProduceResponse,
     batch: ProducerBatch,
     transaction_manager: TransactionManager | None,
-    *,
-    retries: int,
-    delivery_timeout: float,
+    limits: RetryLimits,
     now: float,
+    *,
     was_in_doubt: bool = False,
     was_sent: bool = True,
-    may_leave_gap: bool = True,
     is_codec_ours: bool = False,
 ) -> Decision:
     """The outcome of ``batch`` after ``answer``.
 
-    ``retries`` is how often it may be sent again, ``delivery_timeout`` is in seconds; ``was_in_doubt`` says that an
-    earlier attempt may have been written, ``was_sent`` that something of this one may have reached the broker. Unless
-    it ``may_leave_gap``, a batch is not sent again without the records that the broker refused. ``is_codec_ours``: the
-    batch is compressed, and nobody asked for that codec.
+    ``was_in_doubt`` says that an earlier attempt may have been written, ``was_sent`` that something of this one may
+    have reached the broker. ``is_codec_ours``: the batch is compressed, and nobody asked for that codec.
     """
     code = answer.error_code
     if code in (NO_ERROR, DuplicateSequenceNumberError.code):
@@ -147,27 +154,39 @@ def decide(
         return Decision(Outcome.RETRY_UNCOMPRESSED, make(code, answer.error_message))
     refresh = for_code(code).invalid_metadata
     in_doubt = code in _IN_DOUBT and was_sent
-    out_of_time = batch.has_reached_delivery_timeout(delivery_timeout, now)
-    has_tries_left = batch.attempts < retries
+    out_of_time = batch.has_reached_delivery_timeout(limits.delivery_timeout, now)
+    has_tries_left = batch.attempts < limits.retries
     may_go_on = has_tries_left and not out_of_time and not batch.is_done
     named = _errors_by_index(answer, batch)
     # In a transaction the others are of no use without them, and later batches would need another epoch.
-    if transaction_manager is not None and transaction_manager.transaction is not None:
-        may_leave_gap = False
+    may_leave_gap = limits.may_leave_gap and (transaction_manager is None or transaction_manager.transaction is None)
     if 0 < len(named) < batch.record_count and may_go_on and may_leave_gap:
         return Decision(Outcome.RETRY_WITHOUT_RECORDS, _error_of(answer, batch), errors_by_index=named)
     is_retriable = _is_retriable(answer, batch, transaction_manager)
     error = _error_of(answer, batch)
     if is_retriable and may_go_on:
-        return Decision(Outcome.RETRY, error, refresh, in_doubt=in_doubt, may_be_renumbered=code in _NOT_THERE)
+        return Decision(
+            Outcome.RETRY,
+            error,
+            refresh_metadata=refresh,
+            in_doubt=in_doubt,
+            may_be_renumbered=code in _NOT_THERE,
+        )
     unknown = in_doubt or was_in_doubt
     error.outcome_unknown = unknown
     if is_retriable and out_of_time:
         error = delivery_timeout_error(
-            batch.topic_partition, batch.record_count, delivery_timeout, outcome_unknown=unknown, cause=error
+            batch.topic_partition, batch.record_count, limits.delivery_timeout, outcome_unknown=unknown, cause=error
         )
     # A gap can be closed only when it is known to be one; otherwise the records may be there, under these sequences.
-    return Decision(Outcome.FAIL, error, refresh, has_tries_left and not unknown, in_doubt, named)
+    return Decision(
+        Outcome.FAIL,
+        error,
+        refresh_metadata=refresh,
+        adjust_sequence_numbers=has_tries_left and not unknown,
+        in_doubt=in_doubt,
+        errors_by_index=named,
+    )
 
 
 def delivery_timeout_error(

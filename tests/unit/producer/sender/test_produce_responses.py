@@ -21,6 +21,7 @@ from aiokafkapy.producer.identity.sequenced_batch import SequencedBatch
 from aiokafkapy.producer.identity.transaction_manager import TransactionManager
 from aiokafkapy.producer.sender.produce_responses import (
     Outcome,
+    RetryLimits,
     answers_by_partition,
     decide,
     delivery_timeout_error,
@@ -54,12 +55,14 @@ class Batch(SequencedBatch):
 
 
 def outcome(code: int, batch: Batch | None = None, manager: TransactionManager | None = None, **changes: Any) -> Any:
-    options: dict[str, Any] = {"retries": 5, "delivery_timeout": 100.0, "now": 10.0}
+    limits: dict[str, Any] = {"retries": 5, "delivery_timeout": 100.0}
+    limits |= {name: changes.pop(name) for name in RetryLimits._fields if name in changes}
     fields = {
         name: changes.pop(name) for name in ("record_errors", "error_message", "log_start_offset") if name in changes
     }
     answered = cast(ProducerBatch, batch or Batch())
-    return decide(answer_of(A, code, **fields), answered, manager, **(options | changes))
+    now = changes.pop("now", 10.0)
+    return decide(answer_of(A, code, **fields), answered, manager, RetryLimits(**limits), now, **changes)
 
 
 @pytest.mark.parametrize("code", [0, 46])
