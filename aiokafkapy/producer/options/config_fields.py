@@ -1,4 +1,4 @@
-"""The options of the producer, as they are declared, and which of them contradict each other.
+"""The options of the producer, as they are declared, and what becomes of those that are left out.
 
 Extends ``ClientConfigFields`` with the options of Kafka's ``ProducerConfig``: its names with dots as underscores, its
 defaults, except for ``linger_ms`` (None adapts), ``batch_size`` (131,072: buffers grow as they fill) and
@@ -6,7 +6,8 @@ defaults, except for ``linger_ms`` (None adapts), ``batch_size`` (131,072: buffe
 
 Rules, as Java's ``postProcessAndValidateIdempotenceConfigs`` and ``configureDeliveryTimeout`` have them: an option left
 to its default gives way to one that was given (``acks=1`` alone turns idempotence off, a long ``request_timeout_ms``
-lengthens ``delivery_timeout_ms``); two given options that contradict each other are an error that gives the remedy.
+lengthens ``delivery_timeout_ms``); two given options that contradict each other are an error that gives the remedy,
+see ``option_conflicts``.
 """
 
 from __future__ import annotations
@@ -16,17 +17,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from ...client.options.config_fields import MAX_INT, MAX_LONG, ClientConfigFields, Milliseconds
-from ...errors import ConfigurationError
 from ...option_fields import default_of
 from ...record.compression import Compression
 from .option_conflicts import (
-    IDEMPOTENCE_OPTIONS,
     MAX_IN_FLIGHT_FOR_IDEMPOTENCE,
     as_int,
-    conflict_of_auto,
-    conflict_of_priority,
-    conflict_of_taking_back,
+    check_conflicts,
     idempotence_conflict,
+    overflow_policies,
 )
 from .option_values import (
     AUTO_LINGER,
@@ -365,7 +363,7 @@ class ProducerConfigFields(ClientConfigFields):
     @property
     def drops_oldest(self) -> bool:
         """True when records of any topic may be dropped after they were accepted."""
-        return "drop_oldest" in self._overflow_policies()
+        return "drop_oldest" in overflow_policies(self)
 
     @property
     def priority_topics(self) -> frozenset[str]:
@@ -390,7 +388,7 @@ class ProducerConfigFields(ClientConfigFields):
         """True when a partition may have one batch in flight only (Java's ``guaranteeMessageOrder``)."""
         return self.max_in_flight_requests_per_connection == 1
 
-    # checks of more than one option
+    # more than one option
 
     @classmethod
     def normalized_for_producer(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -420,138 +418,7 @@ class ProducerConfigFields(ClientConfigFields):
 
     def check_producer(self) -> None:
         """Raise ConfigurationError for options that contradict each other."""
-        if self.enable_idempotence:
-            conflict = idempotence_conflict({name: getattr(self, name) for name in IDEMPOTENCE_OPTIONS})
-            if conflict is not None:
-                raise ConfigurationError(f"enable_idempotence=True contradicts {conflict}, or enable_idempotence=False")
-        if self.enable_gapless_guarantee and not self.enable_idempotence:
-            raise ConfigurationError("enable_gapless_guarantee=True needs enable_idempotence=True, with acks='all'")
-        if self.enable_gapless_guarantee and self.transactional_id is not None:
-            raise ConfigurationError(
-                "enable_gapless_guarantee=True has no effect with a transactional_id: a transaction is whole or "
-                "nothing; leave one of the two out"
-            )
-        least = min(self.effective_linger_ms + self.request_timeout_ms, MAX_INT)  # as Java: nothing is longer
-        if self.delivery_timeout_ms < least:
-            raise ConfigurationError(
-                f"delivery_timeout_ms={self.delivery_timeout_ms} is less than linger_ms + request_timeout_ms = "
-                f"{self.effective_linger_ms} + {self.request_timeout_ms}: records would expire before an answer; "
-                f"write delivery_timeout_ms={least} or more, or a shorter request_timeout_ms"
-            )
-        codecs = {self.compression_type, *(options.compression_type for options in self.topics.values())}
-        for codec, name in LEVELS.items():
-            if name in self.model_fields_set and codec not in codecs:
-                raise ConfigurationError(
-                    f"{name}={getattr(self, name)} has no effect with compression_type={self.compression_type!r}: "
-                    f"write compression_type={codec!r}, or leave the level out"
-                )
-        if self.max_request_size > self.buffer_memory:
-            raise ConfigurationError(
-                f"max_request_size={self.max_request_size} is more than buffer_memory={self.buffer_memory}: "
-                f"such a record would never find room; write buffer_memory={self.max_request_size} or more"
-                + ("" if "max_request_size" in self.model_fields_set else ", or a smaller max_request_size")
-            )
-        if self.partitioner_ignore_keys and self.partitioner is not None:
-            raise ConfigurationError(
-                "partitioner_ignore_keys=True has no effect with a partitioner of your own: leave one of the two out"
-            )
-        self._check_transactions()
-        self._check_overflow()
-        self._check_spool()
-        self._check_topics()
-        percent = self.priority_reserve_percent if "priority_reserve_percent" in self.model_fields_set else None
-        conflict = conflict_of_auto(self.acks, self.max_in_flight_requests_per_connection)
-        conflict = conflict or conflict_of_priority(percent, self.priority_topics)
-        conflict = conflict or conflict_of_taking_back(self.cancel_takes_back, is_gapless=self.enable_gapless_guarantee)
-        if conflict is not None:
-            raise ConfigurationError(conflict)
-
-    def _check_transactions(self) -> None:
-        if self.transactional_id is not None and not self.enable_idempotence:
-            raise ConfigurationError(
-                f"transactional_id={self.transactional_id!r} needs idempotence: leave enable_idempotence=False out"
-            )
-        if self.transaction_two_phase_commit_enable:
-            if self.transactional_id is None:
-                raise ConfigurationError(
-                    "transaction_two_phase_commit_enable=True needs a transactional_id: write one that this service "
-                    "keeps when it is started anew"
-                )
-            if "transaction_timeout_ms" in self.model_fields_set:
-                raise ConfigurationError(
-                    f"transaction_timeout_ms={self.transaction_timeout_ms} has no effect with two-phase commit, whose "
-                    "transactions have no time-out: leave it out"
-                )
-
-    def _check_overflow(self) -> None:
-        policies = self._overflow_policies()
-        dropping = next((policy for policy in ("drop_oldest", "drop_newest") if policy in policies), None)
-        for name in ("transactional_id", "enable_gapless_guarantee"):
-            if dropping is not None and getattr(self, name):
-                raise ConfigurationError(
-                    f"overflow={dropping!r} contradicts {name}={getattr(self, name)!r}: dropped records would leave "
-                    "gaps; write overflow='wait' or 'raise'"
-                )
-        if self.manual_flush and "wait" in policies:
-            raise ConfigurationError(
-                "overflow='wait' contradicts manual_flush=True: nothing is sent, so there would be no room however "
-                "long a call waits; write 'raise', 'drop_newest' or 'drop_oldest'"
-            )
-        if self.manual_flush and self.linger_ms is not None:
-            raise ConfigurationError(
-                f"linger_ms={self.linger_ms} has no effect with manual_flush=True: leave one of the two out"
-            )
-
-    def _check_spool(self) -> None:
-        policies = self._overflow_policies()
-        if self.spool_dir is None:
-            if "spool" in policies:
-                raise ConfigurationError("overflow='spool' needs a folder: write spool_dir='/var/spool/this-service'")
-            for name in ("spool_after_ms", "spool_max_bytes", "spool_fsync"):
-                if name in self.model_fields_set:
-                    raise ConfigurationError(f"{name}={getattr(self, name)!r} has no effect without spool_dir")
-            return
-        for name, is_against, why in (
-            ("transactional_id", self.transactional_id is not None, "a transaction ends long before its records do"),
-            ("enable_gapless_guarantee", self.enable_gapless_guarantee, "a refused record of the spool is a gap"),
-            ("manual_flush", self.manual_flush, "nothing would be sent out of the spool"),
-            ("acks", self.acks == 0, "without answers nothing may leave the spool"),
-        ):
-            if is_against:
-                raise ConfigurationError(
-                    f"spool_dir={self.spool_dir!r} contradicts {name}={getattr(self, name)!r}: {why}; leave one of "
-                    "the two out"
-                )
-        if "spool" not in policies:
-            raise ConfigurationError(
-                f"spool_dir={self.spool_dir!r} has no effect with overflow={self.overflow!r}: leave overflow out, or "
-                "write overflow='spool' for some of the topics"
-            )
-        if self.spool_max_bytes < self.max_request_size:
-            raise ConfigurationError(
-                f"spool_max_bytes={self.spool_max_bytes} is less than max_request_size={self.max_request_size}: such a "
-                f"record would never find room; write spool_max_bytes={self.max_request_size} or more"
-            )
-
-    def _check_topics(self) -> None:
-        for topic, options in self.topics.items():
-            if options.linger_ms is None:
-                continue
-            if self.manual_flush:
-                raise ConfigurationError(
-                    f"linger_ms={options.linger_ms} of topic {topic!r} has no effect with manual_flush=True"
-                )
-            least = min(options.linger_ms + self.request_timeout_ms, MAX_INT)
-            if self.delivery_timeout_ms < least:
-                raise ConfigurationError(
-                    f"delivery_timeout_ms={self.delivery_timeout_ms} is less than linger_ms + request_timeout_ms = "
-                    f"{options.linger_ms} + {self.request_timeout_ms} of topic {topic!r}: records would expire before "
-                    f"an answer; write delivery_timeout_ms={least} or more"
-                )
-
-    def _overflow_policies(self) -> set[str]:
-        own = {options.overflow for options in self.topics.values() if options.overflow is not None}
-        return {self.overflow, *own}
+        check_conflicts(self)
 
 
 _TRUE: Final = ("true", "1", "yes", "y", "on", "t")  # as pydantic reads strings

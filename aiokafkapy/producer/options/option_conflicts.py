@@ -1,29 +1,111 @@
 """Options of the producer that contradict one another, and their remedies.
 
-Owns the words of some of these conflicts; ``config`` raises them, and has the others. Kafka's counterpart is
+Owns these conflicts and their words; ``config_fields`` has what the options are. Kafka's counterpart is
 ``ProducerConfig.postProcessAndValidateIdempotenceConfigs``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from .option_values import AUTO_IN_FLIGHT
+from ...client.options.config_fields import MAX_INT
+from ...errors import ConfigurationError
+from .option_values import AUTO_IN_FLIGHT, LEVELS, CompressionName, InFlight, OverflowPolicy
+
+if TYPE_CHECKING:
+    import os
+
+    from .topic_options import TopicOptions
 
 __all__ = [
     "IDEMPOTENCE_OPTIONS",
     "MAX_IN_FLIGHT_FOR_IDEMPOTENCE",
     "as_int",
+    "check_conflicts",
     "conflict_of_auto",
     "conflict_of_priority",
     "conflict_of_taking_back",
     "idempotence_conflict",
+    "overflow_policies",
 ]
 
 MAX_IN_FLIGHT_FOR_IDEMPOTENCE: Final = 5
 """Brokers remember five batches per producer and partition."""
 IDEMPOTENCE_OPTIONS: Final = ("acks", "retries", "max_in_flight_requests_per_connection")
+
+
+class ProducerOptions(Protocol):
+    """The options of ``ProducerConfigFields`` that are looked at here."""
+
+    acks: Literal["all", 0, 1]
+    buffer_memory: int
+    cancel_takes_back: bool
+    compression_type: CompressionName
+    delivery_timeout_ms: int
+    enable_gapless_guarantee: bool
+    enable_idempotence: bool
+    linger_ms: int | Literal["auto"] | None
+    manual_flush: bool
+    max_in_flight_requests_per_connection: InFlight
+    max_request_size: int
+    overflow: OverflowPolicy
+    partitioner: Any
+    partitioner_ignore_keys: bool
+    priority_reserve_percent: int
+    request_timeout_ms: int
+    spool_dir: str | os.PathLike[str] | None
+    spool_max_bytes: int
+    topics: Mapping[str, TopicOptions]
+    transaction_timeout_ms: int
+    transaction_two_phase_commit_enable: bool
+    transactional_id: str | None
+
+    @property
+    def model_fields_set(self) -> AbstractSet[str]:
+        """The names of the options that were given."""
+
+    @property
+    def effective_linger_ms(self) -> int:
+        """The longest that a batch gathers."""
+
+    @property
+    def priority_topics(self) -> Collection[str]:
+        """The topics whose records go first."""
+
+
+def check_conflicts(config: ProducerOptions) -> None:
+    """Raise ConfigurationError for options that contradict each other."""
+    _check_idempotence(config)
+    _check_times(config)
+    _check_levels(config)
+    if config.max_request_size > config.buffer_memory:
+        raise ConfigurationError(
+            f"max_request_size={config.max_request_size} is more than buffer_memory={config.buffer_memory}: "
+            f"such a record would never find room; write buffer_memory={config.max_request_size} or more"
+            + ("" if "max_request_size" in config.model_fields_set else ", or a smaller max_request_size")
+        )
+    if config.partitioner_ignore_keys and config.partitioner is not None:
+        raise ConfigurationError(
+            "partitioner_ignore_keys=True has no effect with a partitioner of your own: leave one of the two out"
+        )
+    _check_transactions(config)
+    _check_overflow(config)
+    _check_spool(config)
+    _check_topics(config)
+    percent = config.priority_reserve_percent if "priority_reserve_percent" in config.model_fields_set else None
+    conflict = conflict_of_auto(config.acks, config.max_in_flight_requests_per_connection)
+    conflict = conflict or conflict_of_priority(percent, config.priority_topics)
+    conflict = conflict or conflict_of_taking_back(config.cancel_takes_back, is_gapless=config.enable_gapless_guarantee)
+    if conflict is not None:
+        raise ConfigurationError(conflict)
+
+
+def overflow_policies(config: ProducerOptions) -> set[str]:
+    """What is done without room, of the producer and of topics."""
+    own = {options.overflow for options in config.topics.values() if options.overflow is not None}
+    return {config.overflow, *own}
 
 
 def idempotence_conflict(values: Mapping[str, object]) -> str | None:
@@ -75,3 +157,127 @@ def as_int(value: Any) -> int | None:
         return None if value is None or isinstance(value, bool) else int(value)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+# internals
+
+
+def _check_idempotence(config: ProducerOptions) -> None:
+    if config.enable_idempotence:
+        conflict = idempotence_conflict({name: getattr(config, name) for name in IDEMPOTENCE_OPTIONS})
+        if conflict is not None:
+            raise ConfigurationError(f"enable_idempotence=True contradicts {conflict}, or enable_idempotence=False")
+    if config.enable_gapless_guarantee and not config.enable_idempotence:
+        raise ConfigurationError("enable_gapless_guarantee=True needs enable_idempotence=True, with acks='all'")
+    if config.enable_gapless_guarantee and config.transactional_id is not None:
+        raise ConfigurationError(
+            "enable_gapless_guarantee=True has no effect with a transactional_id: a transaction is whole or "
+            "nothing; leave one of the two out"
+        )
+
+
+def _check_times(config: ProducerOptions) -> None:
+    least = min(config.effective_linger_ms + config.request_timeout_ms, MAX_INT)  # as Java: nothing is longer
+    if config.delivery_timeout_ms < least:
+        raise ConfigurationError(
+            f"delivery_timeout_ms={config.delivery_timeout_ms} is less than linger_ms + request_timeout_ms = "
+            f"{config.effective_linger_ms} + {config.request_timeout_ms}: records would expire before an answer; "
+            f"write delivery_timeout_ms={least} or more, or a shorter request_timeout_ms"
+        )
+
+
+def _check_levels(config: ProducerOptions) -> None:
+    codecs = {config.compression_type, *(options.compression_type for options in config.topics.values())}
+    for codec, name in LEVELS.items():
+        if name in config.model_fields_set and codec not in codecs:
+            raise ConfigurationError(
+                f"{name}={getattr(config, name)} has no effect with compression_type={config.compression_type!r}: "
+                f"write compression_type={codec!r}, or leave the level out"
+            )
+
+
+def _check_transactions(config: ProducerOptions) -> None:
+    if config.transactional_id is not None and not config.enable_idempotence:
+        raise ConfigurationError(
+            f"transactional_id={config.transactional_id!r} needs idempotence: leave enable_idempotence=False out"
+        )
+    if config.transaction_two_phase_commit_enable:
+        if config.transactional_id is None:
+            raise ConfigurationError(
+                "transaction_two_phase_commit_enable=True needs a transactional_id: write one that this service "
+                "keeps when it is started anew"
+            )
+        if "transaction_timeout_ms" in config.model_fields_set:
+            raise ConfigurationError(
+                f"transaction_timeout_ms={config.transaction_timeout_ms} has no effect with two-phase commit, whose "
+                "transactions have no time-out: leave it out"
+            )
+
+
+def _check_overflow(config: ProducerOptions) -> None:
+    policies = overflow_policies(config)
+    dropping = next((policy for policy in ("drop_oldest", "drop_newest") if policy in policies), None)
+    for name in ("transactional_id", "enable_gapless_guarantee"):
+        if dropping is not None and getattr(config, name):
+            raise ConfigurationError(
+                f"overflow={dropping!r} contradicts {name}={getattr(config, name)!r}: dropped records would leave "
+                "gaps; write overflow='wait' or 'raise'"
+            )
+    if config.manual_flush and "wait" in policies:
+        raise ConfigurationError(
+            "overflow='wait' contradicts manual_flush=True: nothing is sent, so there would be no room however "
+            "long a call waits; write 'raise', 'drop_newest' or 'drop_oldest'"
+        )
+    if config.manual_flush and config.linger_ms is not None:
+        raise ConfigurationError(
+            f"linger_ms={config.linger_ms} has no effect with manual_flush=True: leave one of the two out"
+        )
+
+
+def _check_spool(config: ProducerOptions) -> None:
+    policies = overflow_policies(config)
+    if config.spool_dir is None:
+        if "spool" in policies:
+            raise ConfigurationError("overflow='spool' needs a folder: write spool_dir='/var/spool/this-service'")
+        for name in ("spool_after_ms", "spool_max_bytes", "spool_fsync"):
+            if name in config.model_fields_set:
+                raise ConfigurationError(f"{name}={getattr(config, name)!r} has no effect without spool_dir")
+        return
+    for name, is_against, why in (
+        ("transactional_id", config.transactional_id is not None, "a transaction ends long before its records do"),
+        ("enable_gapless_guarantee", config.enable_gapless_guarantee, "a refused record of the spool is a gap"),
+        ("manual_flush", config.manual_flush, "nothing would be sent out of the spool"),
+        ("acks", config.acks == 0, "without answers nothing may leave the spool"),
+    ):
+        if is_against:
+            raise ConfigurationError(
+                f"spool_dir={config.spool_dir!r} contradicts {name}={getattr(config, name)!r}: {why}; leave one of "
+                "the two out"
+            )
+    if "spool" not in policies:
+        raise ConfigurationError(
+            f"spool_dir={config.spool_dir!r} has no effect with overflow={config.overflow!r}: leave overflow out, or "
+            "write overflow='spool' for some of the topics"
+        )
+    if config.spool_max_bytes < config.max_request_size:
+        raise ConfigurationError(
+            f"spool_max_bytes={config.spool_max_bytes} is less than max_request_size={config.max_request_size}: such a "
+            f"record would never find room; write spool_max_bytes={config.max_request_size} or more"
+        )
+
+
+def _check_topics(config: ProducerOptions) -> None:
+    for topic, options in config.topics.items():
+        if options.linger_ms is None:
+            continue
+        if config.manual_flush:
+            raise ConfigurationError(
+                f"linger_ms={options.linger_ms} of topic {topic!r} has no effect with manual_flush=True"
+            )
+        least = min(options.linger_ms + config.request_timeout_ms, MAX_INT)
+        if config.delivery_timeout_ms < least:
+            raise ConfigurationError(
+                f"delivery_timeout_ms={config.delivery_timeout_ms} is less than linger_ms + request_timeout_ms = "
+                f"{options.linger_ms} + {config.request_timeout_ms} of topic {topic!r}: records would expire before "
+                f"an answer; write delivery_timeout_ms={least} or more"
+            )

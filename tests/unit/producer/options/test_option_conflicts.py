@@ -1,4 +1,4 @@
-"""Options that contradict one another, and their remedies; ``test_config`` has those that ``config`` raises."""
+"""Options that contradict one another, and their remedies; ``test_config`` has those of a whole configuration."""
 
 from __future__ import annotations
 
