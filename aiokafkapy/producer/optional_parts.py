@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ..client.network_client import NetworkClient
 from ..errors import DeliveryTimeoutError, KafkaError
@@ -23,7 +23,6 @@ from .deliveries.produce_request_result import ProduceRequestResult
 from .intake.admission import Admission
 from .metrics import SenderMetrics
 from .producer_metadata import ProducerMetadata
-from .sender.in_flight_batches import InFlightBatches
 from .sender.produce_requests import FIRST_PRODUCE_WITH_ZSTD
 
 if TYPE_CHECKING:
@@ -32,28 +31,33 @@ if TYPE_CHECKING:
     from .codecs.codec_sampler import CodecSampler
     from .config import ProducerConfig
     from .limits.limits_in_force import LimitsInForce
+    from .sender.sender import Sender
 
 __all__ = ["OptionalParts"]
+
+
+class OptionalPartsRuntime(Protocol):
+    """The parts of a started producer that these are added to."""
+
+    config: ProducerConfig
+    loop: asyncio.AbstractEventLoop
+    client: NetworkClient
+    metadata: ProducerMetadata
+    accumulator: RecordAccumulator
+    admission: Admission
+    sender: Sender
+    metrics: SenderMetrics
 
 
 class OptionalParts:
     """Those of one producer, added to the parts that each has."""
 
-    def __init__(
-        self,
-        config: ProducerConfig,
-        client: NetworkClient,
-        metadata: ProducerMetadata,
-        accumulator: RecordAccumulator,
-        admission: Admission,
-        in_flight_batches: InFlightBatches,
-        metrics: SenderMetrics,
-        *,
-        loop: asyncio.AbstractEventLoop,
-    ) -> None:
-        self._client = client
-        self._metadata = metadata
-        self._admission = admission
+    def __init__(self, runtime: OptionalPartsRuntime) -> None:
+        config, loop, accumulator = runtime.config, runtime.loop, runtime.accumulator
+        in_flight_batches = runtime.sender.in_flight_batches
+        self._client = runtime.client
+        self._metadata = runtime.metadata
+        self._admission = admission = runtime.admission
         self._loop = loop
         self._is_over = False
         self.limits: LimitsInForce | None = None
@@ -61,11 +65,11 @@ class OptionalParts:
         self.codecs: CodecSampler | None = None
         self._circuit_watch: CircuitWatch | None = None
         if accumulator.auto_linger is not None:
-            accumulator.auto_linger.round_trip = metrics.round_trip
+            accumulator.auto_linger.round_trip = runtime.metrics.round_trip
         if config.topic_limits:
             from .limits.limits_in_force import LimitsInForce
 
-            self.limits = LimitsInForce(config, client, metadata, accumulator, admission.topics, loop=loop)
+            self.limits = LimitsInForce(config, self._client, self._metadata, accumulator, admission.topics, loop=loop)
             admission.on_use = self.limits.use
             in_flight_batches.on_refused = self.limits.reader.refused
         if config.circuit_breaker is not None:

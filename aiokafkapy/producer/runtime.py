@@ -138,7 +138,7 @@ class ProducerRuntime:
         self.metadata.add_listener(self._on_metadata_change)
         # For the fast path
         self.topics = self.admission.topics
-        self.optional = self._new_optional_parts(config)
+        self.optional = self._new_optional_parts()
         self._cluster_id: str | None = None
         self.sender_task = loop.create_task(self.sender.run(), name="aiokafkapy-sender")
         self.sender_task.add_done_callback(self._on_sender_done)
@@ -521,16 +521,14 @@ class ProducerRuntime:
 
             self.accumulator.time_phases(PhaseTimer(WeakClock(self.loop)))
 
-    def _new_optional_parts(self, config: ProducerConfig) -> OptionalParts | None:
+    def _new_optional_parts(self) -> OptionalParts | None:
+        config = self.config
         has_any = config.topic_limits or config.circuit_breaker is not None or config.chooses_codecs
         if not has_any and self.accumulator.auto_linger is None:
             return None
         from .optional_parts import OptionalParts  # most producers have none
 
-        batches = self.sender.in_flight_batches
-        parts = OptionalParts(
-            config, self.client, self.metadata, self.accumulator, self.admission, batches, self.metrics, loop=self.loop
-        )
+        parts = OptionalParts(self)
         if parts.circuits is not None and self.spooling is not None:
             parts.circuits.goes_elsewhere = self.spooling.has
         return parts
