@@ -130,16 +130,16 @@ def ask_the_partitioner_before_serialization(monkeypatch: pytest.MonkeyPatch) ->
     enter = Admission.enter
 
     def early(self: Admission, record: PendingRecord, now: float) -> None:
-        if record.partition is None and self._metadata.cluster.partition_count(record.topic):
-            self._append(record, now)
+        if record.partition is None and self.metadata.cluster.partition_count(record.topic):
+            self.append(record, now)
         enter(self, record, now)
 
-    monkeypatch.setattr(Admission, "_append", _choose_only)
+    monkeypatch.setattr(Admission, "append", _choose_only)
     monkeypatch.setattr(Admission, "enter", early)
 
 
 def _choose_only(self: Admission, record: PendingRecord, _: float) -> None:
-    cluster = self._metadata.cluster
+    cluster = self.metadata.cluster
     record.partition = partitioners.choose_partition(
         self._partitioner, record.topic, record.key, record.value, *record.original, cluster
     )
@@ -162,7 +162,7 @@ def let_in_the_last_first(monkeypatch: pytest.MonkeyPatch) -> None:
             self._queues[state] = None
         state.waiting.appendleft(record)
 
-    monkeypatch.setattr(Admission, "_join", join)
+    monkeypatch.setattr(Admission, "join", join)
 
 
 def let_an_error_of_a_partitioner_escape(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,10 +171,10 @@ def let_an_error_of_a_partitioner_escape(monkeypatch: pytest.MonkeyPatch) -> Non
     def let_in(self: Admission, state: TopicState, record: PendingRecord, now: float) -> bool:
         if not state.partition_count:
             return False
-        self._append(record, now)
+        self.append(record, now)
         return True
 
-    monkeypatch.setattr(Admission, "_let_in", let_in)
+    monkeypatch.setattr(Admission, "let_in", let_in)
 
 
 def let_an_error_of_an_interceptor_escape(monkeypatch: pytest.MonkeyPatch) -> None:

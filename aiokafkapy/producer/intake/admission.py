@@ -61,7 +61,11 @@ SLICE: Final = 512
 
 
 class Admission:
-    """The queues, one for each topic that has records waiting."""
+    """The queues, one for each topic that has records waiting.
+
+    ``SpoolingAdmission`` extends it, and uses no name with an underscore: it may replace the methods of its section
+    below, and calls ours from there.
+    """
 
     def __init__(
         self,
@@ -76,14 +80,14 @@ class Admission:
         calls: CallMetrics | None = None,
     ) -> None:
         """``overflow`` None: all records wait for room."""
-        self._loop = loop
+        self.loop = loop
         self._teller = teller if teller is not None else OutcomeTeller(loop)
-        self._metadata = metadata
-        self._appender = accumulator.appender
+        self.metadata = metadata
+        self.appender = accumulator.appender
         self._partitioner = partitioner
-        self._max_block = max_block
+        self.max_block = max_block
         self._overflow = overflow
-        self._calls = CallMetrics(loop.time()) if calls is None else calls
+        self.calls = CallMetrics(loop.time()) if calls is None else calls
         self.on_refusal: Callable[[KafkaError], object] = lambda _: None
         """Called with the error of a record that waited and is refused, except for its user's own errors."""
         self.on_use: Callable[[TopicState, float], object] | None = None
@@ -110,28 +114,28 @@ class Admission:
             state = self.topics[topic] = TopicState(topic)
         if now >= state.renew_at:
             # Not at every record: a tenth of the idle time is fine enough, and costs one comparison.
-            self._metadata.add(topic, now)
-            state.renew_at = now + self._metadata.max_idle / 10
+            self.metadata.add(topic, now)
+            state.renew_at = now + self.metadata.max_idle / 10
             if self.on_use is not None:
                 self.on_use(state, now)
-        self._look(state)
-        if not state.partition_count and not self._metadata.contains_topic(topic):
-            self._metadata.add(topic, now)  # it had expired
+        self.look(state)
+        if not state.partition_count and not self.metadata.contains_topic(topic):
+            self.metadata.add(topic, now)  # it had expired
         return state
 
     def enter(self, record: PendingRecord, now: float) -> None:
         """Give a record its place in the queue; it is appended at once if it can be, and always settled in the end."""
-        record.deadline = min(now + self._max_block, record.own_deadline)
+        record.deadline = min(now + self.max_block, record.own_deadline)
         self._by_deadline[record] = None
         state = self._queue_for(record, now)
         if (record.partition or 0) >= state.partition_count:
             record.metadata_since = now
-        if state.waiting is None and record.topic in self._metadata.cluster.unauthorized_topics:
+        if state.waiting is None and record.topic in self.metadata.cluster.unauthorized_topics:
             # The right may have been granted since: the record is refused by a new answer only.
-            state.wait_beyond = self._metadata.request_update_for_topic(record.topic)
-        self._join(state, record)
+            state.wait_beyond = self.metadata.request_update_for_topic(record.topic)
+        self.join(state, record)
         if state.waiting is not None and len(state.waiting) == 1:
-            self._pump(state, now)
+            self.pump(state, now)
         self._rearm()
 
     def why_not_at_once(self, record: PendingRecord) -> KafkaError:
@@ -139,8 +143,8 @@ class Admission:
         topic, partition = record.topic, record.partition
         state = self.topics.get(topic)
         if state is not None and state.waiting is None and (partition or 0) < state.partition_count:
-            self._calls.record_exhausted(self._loop.time())
-            return self._appender.buffer_exhausted_error(topic, UNKNOWN_PARTITION if partition is None else partition)
+            self.calls.record_exhausted(self.loop.time())
+            return self.appender.buffer_exhausted_error(topic, UNKNOWN_PARTITION if partition is None else partition)
         return MetadataNotReadyError(
             f"topic {topic!r}: send_nowait() cannot wait for metadata: await producer.partitions_for({topic!r}) first",
             topic=topic,
@@ -154,10 +158,10 @@ class Admission:
         is_known = state is not None and state.waiting is None and (record.partition or 0) < state.partition_count
         if not record.is_serialized or not is_known or self._overflow is None:
             return None
-        now, cluster = self._loop.time(), self._metadata.cluster
+        now, cluster = self.loop.time(), self.metadata.cluster
         if self._overflow.drops(record):
             return self._overflow.append(record, now, cluster)
-        if self._appender.has_priority(record.topic):
+        if self.appender.has_priority(record.topic):
             return self._overflow.append_if_room(record, now, cluster)
         return None
 
@@ -174,8 +178,8 @@ class Admission:
         """``record`` waits no longer."""
         self._by_deadline.pop(record, None)
         if record.room_since is not None:
-            now = self._loop.time()
-            self._calls.record_wait_for_room(now - record.room_since, now)
+            now = self.loop.time()
+            self.calls.record_wait_for_room(now - record.room_since, now)
             record.room_since = None
 
     @property
@@ -191,21 +195,21 @@ class Admission:
 
     def on_metadata_update(self) -> None:
         """Metadata changed, failed, or cannot be obtained: let in, or refuse, the records that waited for it."""
-        if self._cluster is not self._metadata.cluster:
-            self._cluster = self._metadata.cluster
+        if self._cluster is not self.metadata.cluster:
+            self._cluster = self.metadata.cluster
             for state in self.topics.values():
                 state.cluster = None  # so that the fast path looks at one thing
         if not self._queues:
             return
-        now = self._loop.time()
+        now = self.loop.time()
         for state in list(self._queues):
-            self._look(state)
-            self._pump(state, now)
+            self.look(state)
+            self.pump(state, now)
 
     def on_room(self) -> None:
         """Memory came back: the records that the accumulator has taken since wait no longer."""
         for record, outcome in cast(
-            list[tuple[PendingRecord, Delivery | Exception]], self._appender.grant(self._loop.time())
+            list[tuple[PendingRecord, Delivery | Exception]], self.appender.grant(self.loop.time())
         ):
             if isinstance(outcome, Delivery):
                 record.accept(outcome)
@@ -216,24 +220,24 @@ class Admission:
     def refuse(self, record: PendingRecord, error: BaseException) -> None:
         """``record`` cannot be sent, for a reason found outside: its place goes to the next."""
         record.refuse(error)
-        self._drop(record)
+        self.drop(record)
 
     def expire(self, record: PendingRecord) -> None:
         """The time of ``record`` is over."""
         if record.deadline == record.own_deadline:
             self.expire_early(record)
         elif not record.done():
-            error = self._timeout_error(record)
+            error = self.timeout_error(record)
             self._note_exhaustion(error)
             record.refuse(error)
             self.on_refusal(error)
-            self._drop(record)
+            self.drop(record)
             self.give_up_topic(record.topic)
 
     def expire_early(self, record: PendingRecord) -> None:
         """The time that its call gave ``record`` is over."""
         if not record.done():
-            cause = self._timeout_error(record, "the time of the call (delivery_timeout_ms, or deadline())")
+            cause = self.timeout_error(record, "the time of the call (delivery_timeout_ms, or deadline())")
             self._note_exhaustion(cause)
             error = DeliveryTimeoutError(str(cause), topic=record.topic, partition=cause.partition)
             error.__cause__ = cause
@@ -246,12 +250,12 @@ class Admission:
         purged = [record for record in self._by_deadline if is_meant(record) and not record.done()]
         for record in purged:
             error = make_error(record.topic)
-            self._appender.leave(record)  # first, for records in the line have their data
+            self.appender.leave(record)  # first, for records in the line have their data
             record.refuse(error)
             self.settled(record)
             self.on_refusal(error)
         if purged:
-            self._on_pump_again()
+            self.pump_all()
             self.on_room()
             for record in purged:
                 self.give_up_topic(record.topic)
@@ -265,11 +269,11 @@ class Admission:
         if not any(missing.topic == topic for missing in self._missing_partitions):
             del self.topics[topic]
             state.cluster = None
-            self._metadata.forget(topic)
+            self.metadata.forget(topic)
 
     def on_cancelled(self, record: PendingRecord) -> None:
         """The caller gave up before its record was accepted: its place goes to the next."""
-        self._drop(record)
+        self.drop(record)
 
     def close(self, make_error: Callable[[str], BaseException]) -> int:
         """Refuse all records that still wait, each with an error for its topic; returns their number."""
@@ -277,7 +281,7 @@ class Admission:
         self._by_deadline.clear()
         for state in self._queues:
             state.waiting = None
-        self._appender.clear_line()  # not one by one, for each would try to let the next one in
+        self.appender.clear_line()  # not one by one, for each would try to let the next one in
         refusals = map(partial(_refuse, make_error), refused)
         if self._teller.may_tell_now(len(refused), COST_OF_ERROR):
             for _ in refusals:
@@ -295,52 +299,16 @@ class Admission:
         self._missing_partitions.clear()
         return len(refused)
 
-    # asyncio callbacks
+    # a subclass may replace these
 
-    def _on_timer(self) -> None:
-        self._timer = None
-        now = self._loop.time()
-        # One slice; the others follow in the next turns, for their time is over already.
-        for record in list(islice(self._by_deadline, SLICE // COST_OF_ERROR)):
-            if record.deadline > now:
-                break
-            self.expire(record)
-        self._rearm()
-
-    def _on_pump_again(self) -> None:
-        self._pump_handle = None
-        now = self._loop.time()
-        for state in list(self._queues):
-            self._pump(state, now)
-
-    # internals
-
-    def _queue_for(self, record: PendingRecord, now: float) -> TopicState:
-        state = self.refresh(record.topic, now)
-        partition = record.partition
-        if partition is None or not state.partition_count or partition < state.partition_count:
-            return state
-        topic_partition = TopicPartition(record.topic, partition)
-        missing = self._missing_partitions.get(topic_partition)
-        if missing is None:
-            missing = self._missing_partitions[topic_partition] = TopicState(record.topic)
-            self._look(missing)
-        self._metadata.request_update_for_topic(record.topic)
-        return missing
-
-    def _look(self, state: TopicState) -> None:
-        cluster = self._metadata.cluster
-        if state.cluster is not cluster:
-            state.cluster = cluster
-            state.partition_count = cluster.partition_count(state.topic)
-
-    def _join(self, state: TopicState, record: PendingRecord) -> None:
+    def join(self, state: TopicState, record: PendingRecord) -> None:
+        """Give a record the last place in a queue."""
         if state.waiting is None:
             state.waiting = deque()
             self._queues[state] = None
         state.waiting.append(record)
 
-    def _pump(self, state: TopicState, now: float) -> None:
+    def pump(self, state: TopicState, now: float) -> None:
         """Let in from the front of one queue for as long as that works."""
         waiting = state.waiting
         budget = SLICE
@@ -351,9 +319,9 @@ class Admission:
                     return
                 if not budget:
                     if self._pump_handle is None:
-                        self._pump_handle = self._loop.call_soon(self._on_pump_again)
+                        self._pump_handle = self.loop.call_soon(self.pump_all)
                     return
-                if not self._let_in(state, record, now):
+                if not self.let_in(state, record, now):
                     return
                 budget -= 1
             if waiting and waiting[0] is record:  # not when a user's partitioner took it back
@@ -366,22 +334,10 @@ class Admission:
             if state is not self.topics.get(state.topic):
                 self._forget_missing(state)
 
-    def _forget_missing(self, state: TopicState) -> None:
-        for topic_partition, missing in list(self._missing_partitions.items()):
-            if missing is state:
-                del self._missing_partitions[topic_partition]
-
-    def _pump_if_first(self, record: PendingRecord, now: float) -> None:
-        state = self.topics.get(record.topic)
-        if record.partition is not None and (state is None or not state.waiting or state.waiting[0] is not record):
-            state = self._missing_partitions.get(TopicPartition(record.topic, record.partition))
-        if state is not None and state.waiting and state.waiting[0] is record:
-            self._pump(state, now)
-
-    def _let_in(self, state: TopicState, record: PendingRecord, now: float) -> bool:
+    def let_in(self, state: TopicState, record: PendingRecord, now: float) -> bool:
         """Append, or refuse, one record; False when it must go on waiting."""
         if not state.partition_count:
-            error = self._metadata_error(state)
+            error = self.metadata_error(state)
             if error is None:
                 return False
             record.refuse(error)
@@ -390,10 +346,10 @@ class Admission:
         if record.partition is not None and record.partition >= state.partition_count:
             return self._move_aside(state, record, now)
         if record.metadata_since is not None:
-            self._calls.record_time("metadata-wait", now - record.metadata_since)
+            self.calls.record_time("metadata-wait", now - record.metadata_since)
             record.metadata_since = None
         try:
-            self._append(record, now)
+            self.append(record, now)
         except BaseException as error:  # of a user's partitioner; it is raised where the record is awaited
             self._note_exhaustion(error)
             record.refuse(error)
@@ -401,62 +357,30 @@ class Admission:
                 self.on_refusal(error)
         return True
 
-    def _append(self, record: PendingRecord, now: float) -> None:
+    def append(self, record: PendingRecord, now: float) -> None:
         """Append, or put the record into the line for room."""
-        cluster = self._metadata.cluster
-        self._choose_partition(record)
+        cluster = self.metadata.cluster
+        self.choose_partition(record)
         if record.done():
             return  # taken back meanwhile
         delivery: Delivery | None
         if self._overflow is None or self._overflow.waits(record):
-            delivery = self._appender.append_or_wait(record, now, cluster)
+            delivery = self.appender.append_or_wait(record, now, cluster)
         else:
             delivery = self._overflow.append(record, now, cluster)
-        self._appended_or_in_line(record, delivery, now)
+        self.appended_or_in_line(record, delivery, now)
 
-    def _appended_or_in_line(self, record: PendingRecord, delivery: Delivery | None, now: float) -> None:
-        if delivery is None:
-            record.room_since = now
-        else:
-            record.accept(delivery)
-
-    def _choose_partition(self, record: PendingRecord) -> None:
-        """Once for each record; it is asked of the user's partitioner, which may do anything."""
-        if record.partition is None:
-            record.partition = choose_partition(
-                self._partitioner, record.topic, record.key, record.value, *record.original, self._metadata.cluster
-            )
-
-    def _move_aside(self, state: TopicState, record: PendingRecord, now: float) -> bool:
-        """A record that waited for its topic turns out to be for a partition that is not there."""
-        other = self._queue_for(record, now)
-        if other is state:
-            return False
-        self._join(other, record)
-        return True
-
-    def _metadata_error(self, state: TopicState) -> KafkaError | None:
-        """Why metadata of the topic will not come; None while it may."""
-        # Asked after each outcome of a request, so these are of the newest one.
-        topic, cluster = state.topic, self._metadata.cluster
-        if topic in cluster.invalid_topics:
-            return InvalidTopicError(f"{topic!r} is not a valid topic name", topic=topic)
-        if topic in cluster.unauthorized_topics and self._metadata.update_version > state.wait_beyond:
-            return TopicAuthorizationFailedError(f"not authorized to write to topic {topic!r}", topic=topic)
-        if self._metadata.fatal_error is not None:
-            return self._metadata.fatal_error.fresh()
-        return None
-
-    def _timeout_error(self, record: PendingRecord, limit: str = "") -> KafkaError:
-        limit = limit or f"max_block_ms={round(self._max_block * 1000)}"
+    def timeout_error(self, record: PendingRecord, limit: str = "") -> KafkaError:
+        """The error of a record whose time is over: what it has waited for, and how long."""
+        limit = limit or f"max_block_ms={round(self.max_block * 1000)}"
         topic = record.topic
         if not record.is_serialized:
             return KafkaTimeoutError(f"topic {topic!r}: the serializer did not answer within {limit}", topic=topic)
-        if self._appender.is_waiting(record):
+        if self.appender.is_waiting(record):
             return BufferExhaustedError(
-                f"no room within {limit}: {self._appender.buffer_exhausted_error(topic)}", topic=topic
+                f"no room within {limit}: {self.appender.buffer_exhausted_error(topic)}", topic=topic
             )
-        count = self._metadata.cluster.partition_count(topic)
+        count = self.metadata.cluster.partition_count(topic)
         if count and record.partition is not None and record.partition >= count:
             return MetadataTimeoutError(
                 f"{topic}-{record.partition}: no such partition within {limit}: the topic has {count} partitions, "
@@ -469,24 +393,113 @@ class Admission:
                 f"topic {topic!r}: an earlier record of the topic was still being serialized after {limit}", topic=topic
             )
         return MetadataTimeoutError(
-            f"topic {topic!r}: no metadata within {limit}: {self._metadata.describe_failure(topic)}", topic=topic
+            f"topic {topic!r}: no metadata within {limit}: {self.metadata.describe_failure(topic)}", topic=topic
         )
+
+    # and call these
+
+    def look(self, state: TopicState) -> None:
+        """Bring the state up to the newest metadata."""
+        cluster = self.metadata.cluster
+        if state.cluster is not cluster:
+            state.cluster = cluster
+            state.partition_count = cluster.partition_count(state.topic)
+
+    def pump_all(self) -> None:
+        """Let in from the front of each queue."""
+        self._pump_handle = None
+        now = self.loop.time()
+        for state in list(self._queues):
+            self.pump(state, now)
+
+    def drop(self, record: PendingRecord) -> None:
+        """A settled record leaves its queue or the line for room; the records after it move up."""
+        self.settled(record)
+        if self.appender.leave(record):
+            self.on_room()
+        else:
+            self._pump_if_first(record, self.loop.time())
+
+    def choose_partition(self, record: PendingRecord) -> None:
+        """Once for each record; it is asked of the user's partitioner, which may do anything."""
+        if record.partition is None:
+            record.partition = choose_partition(
+                self._partitioner, record.topic, record.key, record.value, *record.original, self.metadata.cluster
+            )
+
+    def appended_or_in_line(self, record: PendingRecord, delivery: Delivery | None, now: float) -> None:
+        """The record was appended, with its delivery; or it is in the line for room."""
+        if delivery is None:
+            record.room_since = now
+        else:
+            record.accept(delivery)
+
+    def metadata_error(self, state: TopicState) -> KafkaError | None:
+        """Why metadata of the topic will not come; None while it may."""
+        # Asked after each outcome of a request, so these are of the newest one.
+        topic, cluster = state.topic, self.metadata.cluster
+        if topic in cluster.invalid_topics:
+            return InvalidTopicError(f"{topic!r} is not a valid topic name", topic=topic)
+        if topic in cluster.unauthorized_topics and self.metadata.update_version > state.wait_beyond:
+            return TopicAuthorizationFailedError(f"not authorized to write to topic {topic!r}", topic=topic)
+        if self.metadata.fatal_error is not None:
+            return self.metadata.fatal_error.fresh()
+        return None
+
+    # asyncio callbacks
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        now = self.loop.time()
+        # One slice; the others follow in the next turns, for their time is over already.
+        for record in list(islice(self._by_deadline, SLICE // COST_OF_ERROR)):
+            if record.deadline > now:
+                break
+            self.expire(record)
+        self._rearm()
+
+    # internals
+
+    def _queue_for(self, record: PendingRecord, now: float) -> TopicState:
+        state = self.refresh(record.topic, now)
+        partition = record.partition
+        if partition is None or not state.partition_count or partition < state.partition_count:
+            return state
+        topic_partition = TopicPartition(record.topic, partition)
+        missing = self._missing_partitions.get(topic_partition)
+        if missing is None:
+            missing = self._missing_partitions[topic_partition] = TopicState(record.topic)
+            self.look(missing)
+        self.metadata.request_update_for_topic(record.topic)
+        return missing
+
+    def _forget_missing(self, state: TopicState) -> None:
+        for topic_partition, missing in list(self._missing_partitions.items()):
+            if missing is state:
+                del self._missing_partitions[topic_partition]
+
+    def _pump_if_first(self, record: PendingRecord, now: float) -> None:
+        state = self.topics.get(record.topic)
+        if record.partition is not None and (state is None or not state.waiting or state.waiting[0] is not record):
+            state = self._missing_partitions.get(TopicPartition(record.topic, record.partition))
+        if state is not None and state.waiting and state.waiting[0] is record:
+            self.pump(state, now)
+
+    def _move_aside(self, state: TopicState, record: PendingRecord, now: float) -> bool:
+        """A record that waited for its topic turns out to be for a partition that is not there."""
+        other = self._queue_for(record, now)
+        if other is state:
+            return False
+        self.join(other, record)
+        return True
 
     def _note_exhaustion(self, error: BaseException) -> None:
         if isinstance(error, BufferExhaustedError):
-            self._calls.record_exhausted(self._loop.time())
-
-    def _drop(self, record: PendingRecord) -> None:
-        """A settled record leaves its queue or the line for room; the records after it move up."""
-        self.settled(record)
-        if self._appender.leave(record):
-            self.on_room()
-        else:
-            self._pump_if_first(record, self._loop.time())
+            self.calls.record_exhausted(self.loop.time())
 
     def _rearm(self) -> None:
         if self._by_deadline and self._timer is None:
-            self._timer = self._loop.call_at(next(iter(self._by_deadline)).deadline, self._on_timer)
+            self._timer = self.loop.call_at(next(iter(self._by_deadline)).deadline, self._on_timer)
 
 
 def _refuse(make_error: Callable[[str], BaseException], record: PendingRecord) -> None:

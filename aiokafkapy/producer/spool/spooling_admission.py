@@ -73,7 +73,7 @@ class SpoolingAdmission(Admission):
         super().enter(record, now)
         state = self.topics.get(record.topic)
         if state is not None and state.waiting and self._waits_in_an_outage(state):
-            self._pump(state, now)  # brokers may have gone since the first of its queue came
+            self.pump(state, now)  # brokers may have gone since the first of its queue came
 
     def append_at_once(self, record: PendingRecord) -> Delivery | None:
         """As ``Admission.append_at_once``; where the topic has a spool, a record goes there rather than nowhere."""
@@ -87,11 +87,11 @@ class SpoolingAdmission(Admission):
         if not self._spool.has(record.topic):
             if not state.partition_count and not self._waits_in_an_outage(state):
                 return None
-            delivery = self._appended(record, self._loop.time()) if state.partition_count else None
+            delivery = self._appended(record, self.loop.time()) if state.partition_count else None
             if delivery is not None:
                 return delivery
-            now = self._loop.time()
-            self._appender.check_record(record, now)
+            now = self.loop.time()
+            self.appender.check_record(record, now)
             delivery = self._overflowing(record, now)
         else:
             delivery = self._spooled(record)
@@ -103,7 +103,7 @@ class SpoolingAdmission(Admission):
         state = self.topics.get(topic)
         if state is None:
             state = TopicState(topic)
-        self._look(state)
+        self.look(state)
         if state.partition_count or not self.is_spooling(topic):
             return False
         return self._spool.has(topic) or self._waits_in_an_outage(state)
@@ -112,7 +112,7 @@ class SpoolingAdmission(Admission):
         """As ``Admission.why_not_at_once``, also of a spool that is full."""
         state = self.topics.get(record.topic)
         if self._spool.has(record.topic) and state is not None and not self._is_astray(record):
-            self._calls.record_exhausted(self._loop.time())
+            self.calls.record_exhausted(self.loop.time())
             return self._full_error(record, "older records of it wait" if state.waiting else self._spool.why_full())
         return super().why_not_at_once(record)
 
@@ -127,7 +127,7 @@ class SpoolingAdmission(Admission):
             return False
         if not self._accept_spooled(record):
             return False
-        self._drop(record)
+        self.drop(record)
         return True
 
     def close(self, make_error: Callable[[str], BaseException]) -> int:
@@ -172,7 +172,7 @@ class SpoolingAdmission(Admission):
     @property
     def is_unreachable(self) -> bool:
         """No broker tells us of topics: the last that we asked did not answer, or none can be connected to."""
-        metadata = self._metadata
+        metadata = self.metadata
         if metadata.fatal_error is not None:
             return False
         return metadata.last_failure is not None or (metadata.has_unreachable_addresses and not self._is_connected())
@@ -181,35 +181,34 @@ class SpoolingAdmission(Admission):
 
     def _on_recheck_timer(self) -> None:
         self._recheck_timer = None
-        self._on_pump_again()
+        self.pump_all()
 
     # told by the spool
 
     def _on_spool_room(self) -> None:
-        if self._queues:
-            self._on_pump_again()
+        self.pump_all()
 
     def _on_topic_free(self, topic: str) -> None:
         state = self.topics.get(topic)
         if state is None:
             return
         if state.waiting:
-            self._pump(state, self._loop.time())
+            self.pump(state, self.loop.time())
         else:
             state.waiting = None
 
     # internals
 
-    def _join(self, state: TopicState, record: PendingRecord) -> None:
+    def join(self, state: TopicState, record: PendingRecord) -> None:
         if not state.waiting:
             state.waiting = None  # it may be there and be no queue
-        super()._join(state, record)
+        super().join(state, record)
 
-    def _pump(self, state: TopicState, now: float) -> None:
-        super()._pump(state, now)
+    def pump(self, state: TopicState, now: float) -> None:
+        super().pump(state, now)
         self._hold(state)
 
-    def _let_in(self, state: TopicState, record: PendingRecord, now: float) -> bool:
+    def let_in(self, state: TopicState, record: PendingRecord, now: float) -> bool:
         topic = record.topic
         if self.is_spooling(topic) and not self._is_astray(record):
             if self._spool.has(topic):
@@ -219,29 +218,29 @@ class SpoolingAdmission(Admission):
                     return True
             elif not state.partition_count and self._recheck_timer is None:
                 # Nobody tells us when brokers are gone.
-                self._recheck_timer = self._loop.call_later(RECHECK_AFTER, self._on_recheck_timer)
-        return super()._let_in(state, record, now)
+                self._recheck_timer = self.loop.call_later(RECHECK_AFTER, self._on_recheck_timer)
+        return super().let_in(state, record, now)
 
-    def _append(self, record: PendingRecord, now: float) -> None:
+    def append(self, record: PendingRecord, now: float) -> None:
         if not self.is_spooling(record.topic):
-            super()._append(record, now)
+            super().append(record, now)
             return
         delivery = self._appended(record, now)
         if record.done():
             return  # taken back by the user's partitioner
         if delivery is None:
-            self._appender.check_record(record, now)  # a record that can never be accepted is not kept either
+            self.appender.check_record(record, now)  # a record that can never be accepted is not kept either
             delivery = self._overflowing(record, now)
         if delivery is None:
-            delivery = self._appender.append_or_wait(record, now, self._metadata.cluster)
-        self._appended_or_in_line(record, delivery, now)
+            delivery = self.appender.append_or_wait(record, now, self.metadata.cluster)
+        self.appended_or_in_line(record, delivery, now)
 
     def _appended(self, record: PendingRecord, now: float) -> Delivery | None:
         """Into a batch; None without room."""
-        self._choose_partition(record)
+        self.choose_partition(record)
         if record.done() or self._spool.has(record.topic):  # the user's partitioner may have sent records itself
             return None
-        return self._policies.append_if_room(record, now, self._metadata.cluster)
+        return self._policies.append_if_room(record, now, self.metadata.cluster)
 
     def _overflowing(self, record: PendingRecord, now: float) -> Delivery | None:
         """Into the spool, as the first of its topic; in an outage with the records in memory before it."""
@@ -255,7 +254,7 @@ class SpoolingAdmission(Admission):
             default=now,
         )
         if now - oldest >= OUTAGE_AFTER or not self._is_connected():
-            self.evacuate([topic], self._appender.describe_fullness())
+            self.evacuate([topic], self.appender.describe_fullness())
         return self._spooled(record)
 
     def _accept_spooled(self, record: PendingRecord) -> bool:
@@ -271,36 +270,36 @@ class SpoolingAdmission(Admission):
 
     def _spooled(self, record: PendingRecord) -> Delivery | None:
         """Into the spool; None when it is full. Raises for a record that no batch could take, as memory does."""
-        self._appender.check_record(record, self._loop.time())
+        self.appender.check_record(record, self.loop.time())
         if self._spool.has(record.topic):
             reason = "older records of the topic are in the spool"
-        elif not self._metadata.cluster.partition_count(record.topic):
-            reason = self._metadata.describe_failure(record.topic)
+        elif not self.metadata.cluster.partition_count(record.topic):
+            reason = self.metadata.describe_failure(record.topic)
         else:
-            reason = self._appender.describe_fullness()
+            reason = self.appender.describe_fullness()
         return self._spool.offer(record, reason)
 
-    def _timeout_error(self, record: PendingRecord, limit: str = "") -> KafkaError:
-        is_in_line = self._appender.is_waiting(record) or self._is_astray(record)
+    def timeout_error(self, record: PendingRecord, limit: str = "") -> KafkaError:
+        is_in_line = self.appender.is_waiting(record) or self._is_astray(record)
         if record.is_serialized and self._spool.has(record.topic) and not is_in_line:
-            limit = limit or f"max_block_ms={round(self._max_block * 1000)}"
+            limit = limit or f"max_block_ms={round(self.max_block * 1000)}"
             return self._full_error(record, f"within {limit}: {self._spool.why_full()}")
-        return super()._timeout_error(record, limit)
+        return super().timeout_error(record, limit)
 
     def _topics_in_line(self) -> set[str]:
         """The topics that have records in the line for room: these are younger than those in memory, and would come
         before them if those went to the spool.
         """
-        if not self._appender.waiting:
+        if not self.appender.waiting:
             return set()
-        return {one.topic for one in self._by_deadline if self._appender.is_waiting(one)}
+        return {one.topic for one in self.snapshot() if self.appender.is_waiting(one)}
 
     def _full_error(self, record: PendingRecord, why: str) -> KafkaError:
         return BufferExhaustedError(f"no room for a record of topic {record.topic!r}: {why}", topic=record.topic)
 
     def _is_astray(self, record: PendingRecord) -> bool:
         """For a partition that is not there: it is waited for, and refused to its caller in the end."""
-        count = self._metadata.cluster.partition_count(record.topic)
+        count = self.metadata.cluster.partition_count(record.topic)
         return record.partition is not None and 0 < count <= record.partition
 
     def _waits_for_brokers(self, record: PendingRecord) -> bool:
@@ -308,14 +307,14 @@ class SpoolingAdmission(Admission):
         state = self.topics.get(record.topic)
         if state is None or not self.is_spooling(record.topic) or not record.is_serialized or state.partition_count:
             return False
-        has_no_answer = self._metadata.last_successful_refresh <= record.deadline - self._max_block
+        has_no_answer = self.metadata.last_successful_refresh <= record.deadline - self.max_block
         waiting = state.waiting
         is_first = waiting is not None and len(waiting) > 0 and waiting[0] is record
-        return is_first and (has_no_answer or self.is_unreachable) and self._metadata_error(state) is None
+        return is_first and (has_no_answer or self.is_unreachable) and self.metadata_error(state) is None
 
     def _waits_in_an_outage(self, state: TopicState) -> bool:
         """True when the topic's metadata is missing, and no broker can be asked for it."""
-        return not state.partition_count and self.is_unreachable and self._metadata_error(state) is None
+        return not state.partition_count and self.is_unreachable and self.metadata_error(state) is None
 
     def _hold(self, state: TopicState) -> None:
         if state.waiting is None and self._spool.has(state.topic):
