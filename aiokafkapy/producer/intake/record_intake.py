@@ -171,7 +171,7 @@ class RecordIntake:
         return self._value_serializer is None and not self.shows_each_record
 
     def accept(
-        self, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
+        self, topic: object, value: object, key: object, partition: object, timestamp_ms: object, headers: object
     ) -> Delivery | PendingRecord:
         """Append the record. One that cannot be appended yet is returned, to be given its place in line or refused in
         the same step: see ``admitted`` and ``not_admitted``.
