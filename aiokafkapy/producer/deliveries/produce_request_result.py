@@ -42,6 +42,14 @@ from .record_timing import BatchTiming
 from .status import FAILED, MOVED, PENDING, SUCCEEDED
 from .waiting import waiting
 
+if TYPE_CHECKING:
+    from contextvars import Context
+
+    from .waiting import Awaiter, CallsSoon
+
+    Callback = tuple[int, object, Callable[[Any], object], CallsSoon, Context]
+    """A record's index, its delivery, what is called with that, on which loop, in which context."""
+
 __all__ = [
     "COST_OF_ERROR",
     "Job",
@@ -131,9 +139,9 @@ class ProduceRequestResult:
         # object for the cyclic collector to visit, and with tens of thousands of awaiting tasks most of the time goes
         # to its visits. There are no indexes as long as each waiter's is its place in the list, as with records that
         # are awaited one after the other.
-        self._waiters: list[Any] | None = None
+        self._waiters: list[Awaiter] | None = None
         self._waiting_indexes: list[int] | None = None
-        self._callbacks: list[tuple[int, object, Any, Any, Any]] | None = None
+        self._callbacks: list[Callback] | None = None
         self._prune_at = FIRST_PRUNE
         self._counters: list[SettlementCounter] | None = None
 
@@ -292,7 +300,7 @@ class ProduceRequestResult:
                 "there, or send it by send_from_thread()"
             )
 
-    def add_waiter(self, index: int, waiter: Any) -> None:
+    def add_waiter(self, index: int, waiter: Awaiter) -> None:
         """Wake the task of ``waiter`` when record ``index`` has its outcome."""
         waiters = self._waiters
         if waiters is None:
@@ -305,13 +313,15 @@ class ProduceRequestResult:
         if len(waiters) >= self._prune_at:
             self._prune(waiters)
 
-    def add_callback(self, index: int, delivery: object, fn: Any, loop: Any, context: Any) -> None:
+    def add_callback(
+        self, index: int, delivery: object, fn: Callable[[Any], object], loop: CallsSoon, context: Context
+    ) -> None:
         """Call ``fn(delivery)`` on ``loop`` when record ``index``, which is the delivery's, has its outcome."""
         if self._callbacks is None:
             self._callbacks = []
         self._callbacks.append((index, delivery, fn, loop, context))
 
-    def remove_callback(self, delivery: object, fn: Any) -> int:
+    def remove_callback(self, delivery: object, fn: Callable[[Any], object]) -> int:
         """Forget a callback; returns how many there were."""
         callbacks = self._callbacks or []
         kept = [entry for entry in callbacks if not (entry[1] is delivery and entry[2] == fn)]
@@ -334,10 +344,10 @@ class ProduceRequestResult:
             raise IllegalStateError(f"the batch of {self.topic_partition} did not fail")
         return errors(index)
 
-    def _indexes_of(self, waiters: Sequence[Any]) -> Sequence[int]:
+    def _indexes_of(self, waiters: Sequence[Awaiter]) -> Sequence[int]:
         return range(len(waiters)) if self._waiting_indexes is None else self._waiting_indexes
 
-    def _prune(self, waiters: list[Any]) -> None:
+    def _prune(self, waiters: list[Awaiter]) -> None:
         """Throw out the waiters of cancelled tasks."""
         indexes = self._indexes_of(waiters)
         kept = [place for place, waiter in enumerate(waiters) if not waiter.done()]
@@ -411,7 +421,7 @@ def new_result(topic_partition: TopicPartition) -> ProduceRequestResult:
     return result
 
 
-def call_soon(loop: Any, fn: Any, delivery: object, context: Any) -> None:
+def call_soon(loop: CallsSoon, fn: Callable[[Any], object], delivery: object, context: Context) -> None:
     """Call ``fn(delivery)`` at the next turn of ``loop``, unless it is closed."""
     try:
         loop.call_soon(fn, delivery, context=context)
@@ -419,11 +429,11 @@ def call_soon(loop: Any, fn: Any, delivery: object, context: Any) -> None:
         pass
 
 
-def _wake(waiter: Any) -> None:
+def _wake(waiter: Awaiter) -> None:
     waiting().wake(waiter)
 
 
-def _wake_some(waiters: Iterator[Any], count: int) -> int:
+def _wake_some(waiters: Iterator[Awaiter], count: int) -> int:
     woken = list(islice(waiters, count))
     waiting().wake_all(woken)
     return len(woken)

@@ -7,11 +7,29 @@ can be read, but not awaited. Java has no counterpart: its threads wait on the l
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...errors import IllegalStateError
 
-__all__ = ["Waiting", "install", "waiting"]
+if TYPE_CHECKING:
+    from contextvars import Context
+
+__all__ = ["Awaiter", "CallsSoon", "Waiting", "install", "waiting"]
+
+
+class Awaiter(Protocol):
+    """What ``new_waiter`` returns, as those see it that keep it."""
+
+    def done(self) -> bool:
+        """True when it was woken, or its task was cancelled."""
+
+
+class CallsSoon(Protocol):
+    """The part of an event loop that is used without knowing its kind."""
+
+    def call_soon(self, callback: Callable[..., object], /, *arguments: Any, context: Context | None = None) -> object:
+        """Call ``callback`` at the next turn; raises RuntimeError once the loop is closed."""
 
 
 class Waiting:
@@ -19,11 +37,11 @@ class Waiting:
 
     __slots__ = ()
 
-    def running_loop(self) -> Any:
+    def running_loop(self) -> CallsSoon:
         """The loop that runs in this thread. Raises RuntimeError when none does."""
         raise RuntimeError("no running event loop")
 
-    def loop_here(self) -> Any:
+    def loop_here(self) -> CallsSoon | None:
         """As ``running_loop``; None when none runs."""
         return None
 

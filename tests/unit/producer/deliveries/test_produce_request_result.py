@@ -35,7 +35,8 @@ class FakeLoop:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, Any]] = []
 
-    def call_soon(self, fn: Any, delivery: Any, *, context: Any = None) -> None:
+    def call_soon(self, fn: Any, /, *arguments: Any, context: Any = None) -> None:
+        (delivery,) = arguments
         self.calls.append((fn, delivery))
 
 
