@@ -344,7 +344,8 @@ class DevBroker:
         chosen = [each for each in self._endpoints.values() if each.tls is not None and listener in (None, each.name)]
         if not chosen:
             names = ", ".join(self._endpoints)
-            raise ValueError(f"no listener has TLS and the name {listener or 'of any'!r}: the listeners are {names}")
+            wanted = "no listener has TLS" if listener is None else f"no TLS listener is named {listener!r}"
+            raise ValueError(f"{wanted}: the listeners are {names}")
         keystore = {
             "ssl_keystore_location": os.fspath(keystore_location),
             "ssl_key_location": None,

@@ -49,6 +49,18 @@ def test_stalling_an_unknown_node_is_an_error_and_stalls_none() -> None:
     assert broker.stalled_nodes == []
 
 
+@pytest.mark.parametrize(
+    ("listener", "message"),
+    [
+        (None, "no listener has TLS: the listeners are PLAINTEXT"),
+        ("SSL", "no TLS listener is named 'SSL': the listeners are PLAINTEXT"),
+    ],
+)
+def test_rotating_a_certificate_without_a_tls_listener_is_an_error(listener: str | None, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        DevBroker().controls.rotate_certificate("server.pem", listener)
+
+
 def test_two_handlers_of_one_api_are_a_mistake() -> None:
     dispatch_table()
     with pytest.raises(ValueError, match="two handlers for METADATA"):
