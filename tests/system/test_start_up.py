@@ -104,7 +104,7 @@ def test_the_broker_is_ready_without_what_is_slow_to_import() -> None:
     slow = {
         "pydantic", "annotated_types", "typer", "rich", "click", "structlog", "hypothesis", "importlib.metadata",
         "email", "argparse", "tempfile", "shutil", "crc32c", "aiokafkapy.security.sasl.mechanism",
-        "aiokafkapy.security.tls", "aiokafkapy.broker.security.token_keys", "aiokafkapy.broker.faults.fault_schedule",
+        "aiokafkapy.security.tls", "aiokafkapy.broker.token_keys", "aiokafkapy.broker.faults.fault_schedule",
         "aiokafkapy.broker.handlers.fetch", "aiokafkapy.producer", "aiokafkapy.console", "aiokafkapy.protocol.otlp",
     }  # fmt: skip
     assert modules & slow == set()

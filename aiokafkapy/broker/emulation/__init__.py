@@ -1,4 +1,5 @@
-"""Version emulation: a dev broker that is, to its clients, an older Kafka or another product.
+"""The name of a version comes in, and an ``Emulation`` goes out: what a dev broker is to its clients, an older Kafka or
+another product. Kafka has no counterpart: a broker of it is its own release only.
 
 ``emulation_of("2.8")`` is the release, ``emulation_of("redpanda")`` the product. Handlers ask them how to answer; they
 know no handler. The versions that a handler serves are narrowed to theirs, so most of a release needs no code. Nothing

@@ -36,7 +36,7 @@ from .sasl_session import SaslSession
 if TYPE_CHECKING:
     from ...security.sasl.gssapi_server import KerberosService
     from ...security.sasl.mechanism import SaslServerExchange
-    from .token_keys import TokenKeys
+    from ..token_keys import TokenKeys
 
 __all__ = ["SCRAM_CODES", "Authentication", "ListenerAuthentication", "ScramChange"]
 
@@ -132,7 +132,7 @@ class Authentication:
     async def _token_exchanges(self, config: BrokerConfig) -> Callable[[], SaslServerExchange]:
         from ...security.sasl.json_web_tokens import TokenValidator
         from ...security.sasl.server import server_mechanism
-        from .token_keys import token_keys
+        from ..token_keys import token_keys
 
         checks: dict[str, Any] = {
             "issuer": config.sasl_oauthbearer_expected_issuer,

@@ -23,13 +23,13 @@ import urllib.parse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ...errors import ConfigurationError, KafkaConnectionError
-from ...observability import get_logger
-from ...security.pem_files import file_version
-from ...security.sasl.http_json import get_json
+from ..errors import ConfigurationError, KafkaConnectionError
+from ..observability import get_logger
+from ..security.pem_files import file_version
+from ..security.sasl.http_json import get_json
 
 if TYPE_CHECKING:
-    from ...security.sasl.json_web_tokens import TokenValidator
+    from ..security.sasl.json_web_tokens import TokenValidator
 
 __all__ = ["FileKeys", "TokenKeys", "UrlKeys", "token_keys"]
 
