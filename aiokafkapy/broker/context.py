@@ -171,7 +171,7 @@ class BrokerState:
 
     def share_sessions_of(self, node_id: int) -> ShareSessions:
         """A node's share sessions; the records of a member go back with its session."""
-        shares = self.groups.shares
+        shares = self.groups.share_partitions
 
         def on_end(session: ShareSession) -> None:
             shares.release(session.group_id, session.member_id, session.partitions, node_id)

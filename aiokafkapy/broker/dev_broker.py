@@ -381,7 +381,7 @@ class DevBroker:
     def advance_clock(self, seconds: float) -> None:
         """See ``Controls.advance_clock``."""
         self.state.clock.advance(seconds)
-        self.state.groups.shares.expire()
+        self.state.groups.share_partitions.expire()
         if self._logs is not None:
             self._logs.run(even_active=False)
 
@@ -417,8 +417,8 @@ class DevBroker:
         with ExitStack() as opened:
             topics = TopicRegistry(self.config, self._node_ids, data_dir=self._data_dir)
             opened.callback(topics.close)
-            groups = GroupCoordinator(self.config, topics, data_dir=self._data_dir, clock=clock)
-            groups.shares.on_available = purgatory.check
+            groups = GroupCoordinator(self.config, topics, scheduler=loop, data_dir=self._data_dir, clock=clock)
+            groups.share_partitions.on_available = purgatory.check
             opened.callback(groups.close)
             producer_ids = ProducerIdManager(data_dir=self._data_dir, first=topics.next_producer_id())
             features = Features(self.config, self.emulation)

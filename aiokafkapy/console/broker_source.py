@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from ..broker import DevBroker
 from ..broker.coordination.classic_group import ClassicGroup as BrokerGroup
 from ..broker.coordination.consumer_group import ConsumerGroup
-from ..broker.coordination.group_coordinator import AnyGroup
+from ..broker.coordination.group_directory import AnyGroup
 from ..broker.coordination.group_offsets import CommittedOffset
 from ..broker.coordination.share_group import SHARE_ASSIGNOR, ShareGroup
 from ..broker.coordination.share_partition_manager import NO_OFFSET
@@ -217,7 +217,7 @@ class BrokerSource:
     def _share_starts(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
         """Where a share group begins in its partitions: it commits nothing."""
         topics, found = self.broker.state.topics, {}
-        for place, state in self.broker.state.groups.shares.offsets(group_id).items():
+        for place, state in self.broker.state.groups.share_partitions.offsets(group_id).items():
             topic = topics.by_id(place.topic_id)
             if topic is not None and state.start_offset != NO_OFFSET:
                 committed = CommittedOffset(state.start_offset, topic_id=topic.topic_id)

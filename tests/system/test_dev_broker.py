@@ -272,10 +272,10 @@ async def test_a_node_that_stops_and_starts_moves_only_the_coordinators_that_it_
 async def test_while_no_node_coordinates_a_group_no_session_of_it_runs() -> None:
     async with DevBroker(nodes=2) as broker:
         controls, groups = broker.controls, broker.state.groups
-        groups.share.heartbeat(
+        groups.share_groups.heartbeat(
             ShareGroupHeartbeat(group_id="g", member_id="m", member_epoch=0, subscribed_topic_names=["t"])
         )
-        member = groups.share.find("g").members["m"]
+        member = groups.share_groups.find("g").members["m"]
         timers = [member.session_timer]
         coordinator = broker.state.coordinator_for("g")
         assert coordinator is not None

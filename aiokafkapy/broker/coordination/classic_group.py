@@ -159,6 +159,7 @@ class ClassicGroupMember:
     def __init__(
         self,
         member_id: str,
+        *,
         group_instance_id: str | None,
         client_id: str,
         client_host: str,

@@ -44,11 +44,11 @@ class ClassicMembers:
     """The classic members of consumer groups."""
 
     def __init__(
-        self, config: BrokerConfig, topics: TopicRegistry, groups: ConsumerGroupManager, migration: GroupMigration
+        self, config: BrokerConfig, topics: TopicRegistry, manager: ConsumerGroupManager, migration: GroupMigration
     ) -> None:
         self._config = config
         self._topics = topics
-        self._groups = groups
+        self._manager = manager
         self._migration = migration
 
     def join(self, group: ConsumerGroup, request: JoinRequest, respond: Callable[[JoinResult], None]) -> None:
@@ -82,14 +82,14 @@ class ClassicMembers:
             self._await_join(group, member)
             raise RebalanceInProgressError
         member.stop_sync_timer()
-        self._groups.rearm(group, member)
+        self._manager.rearm(group, member)
         assignment = assignment_for(metadata, member.assigned, self._topics)
         return SyncResult(0, assignment, request.protocol_type, request.protocol_name)
 
     def heartbeat(self, group: ConsumerGroup, identity: MemberIdentity) -> None:
         """Note that a member lives. Raises RebalanceInProgressError when it must join again, or why it is no member."""
         member, _ = _member_of_generation(group, identity)
-        self._groups.rearm(group, member)
+        self._manager.rearm(group, member)
         if group.must_join_again(member):
             self._await_join(group, member)
             raise RebalanceInProgressError
@@ -107,7 +107,7 @@ class ClassicMembers:
             except BrokerError as error:
                 errors.append(error)
         if found:
-            self._groups.remove(group, found)
+            self._manager.remove(group, found)
         return errors
 
     # internals
@@ -128,21 +128,21 @@ class ClassicMembers:
             and self._migration.may_downgrade(group, [known], joining=1)
         )
         # Above nothing was changed.
-        member = self._groups.place(group, known, member_id)
+        member = self._manager.place(group, known, member_id)
         is_changed = _update(group, member, request, subscription)
-        self._groups.bring_forward(group, member, by_id(subscription.owned, self._topics), is_changed=is_changed)
+        self._manager.bring_forward(group, member, by_id(subscription.owned, self._topics), is_changed=is_changed)
         member.stop_join_timer()
         member.stop_sync_timer()
         if is_last_but_classic:
             self._migration.downgrade(group)
         else:
-            self._groups.rearm(group, member)
-            member.sync_timer = self._groups.timer(group, member, member.rebalance_timeout)
+            self._manager.rearm(group, member)
+            member.sync_timer = self._manager.timer(group, member, member.rebalance_timeout)
         return member
 
     def _await_join(self, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
         if member.join_timer is None:
-            member.join_timer = self._groups.timer(group, member, member.rebalance_timeout)
+            member.join_timer = self._manager.timer(group, member, member.rebalance_timeout)
 
 
 def _subscription(request: JoinRequest) -> Subscription:

@@ -37,9 +37,10 @@ from ..config import BrokerConfig
 from ..scheduler import Scheduler, TimerHandle
 from ..storage.topics import TopicRegistry
 from .assignors import Assignment
-from .classic_group import ClassicGroup, ClassicGroupState
+from .classic_group import ClassicGroupState
 from .consumer_group import STATIC_MEMBER_AWAY, ConsumerGroup, ConsumerGroupMember, MemberState
 from .group_configs import GroupConfigs
+from .group_directory import GroupDirectory
 from .group_migration import GroupMigration
 from .share_group import ShareGroup
 from .topic_pattern import TopicPattern
@@ -98,7 +99,7 @@ class ConsumerGroupManager:
         config: BrokerConfig,
         scheduler: Scheduler,
         topics: TopicRegistry,
-        groups: dict[str, ClassicGroup | ConsumerGroup | ShareGroup],
+        groups: GroupDirectory,
         configs: GroupConfigs,
         migration: GroupMigration,
     ) -> None:

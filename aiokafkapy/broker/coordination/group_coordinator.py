@@ -21,12 +21,10 @@ Rules:
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
 
 from ...common import TopicPartition
 from ...errors import (
@@ -64,6 +62,7 @@ from .classic_members import ClassicMembers
 from .consumer_group import ConsumerGroup
 from .consumer_group_manager import ConsumerGroupManager
 from .group_configs import GroupConfigs
+from .group_directory import AnyGroup, GroupDirectory
 from .group_migration import GroupMigration
 from .group_offsets import CommittedOffset, OffsetStore
 from .rebalance import GroupRebalancer
@@ -71,9 +70,8 @@ from .share_group import ShareGroup
 from .share_group_manager import ShareGroupManager
 from .share_partition_manager import SharePartitionManager
 
-__all__ = ["AnyGroup", "GroupCoordinator"]
+__all__ = ["GroupCoordinator"]
 
-AnyGroup: TypeAlias = ClassicGroup | ConsumerGroup | ShareGroup
 RespondJoin = Callable[[JoinResult], None]
 RespondSync = Callable[[SyncResult], None]
 
@@ -86,39 +84,38 @@ class GroupCoordinator:
         config: BrokerConfig,
         topics: TopicRegistry,
         *,
+        scheduler: Scheduler,
         data_dir: Path | str | None = None,
-        scheduler: Scheduler | None = None,
         clock: Callable[[], int] | None = None,
     ) -> None:
-        """Reads the offsets committed in ``data_dir``; the ``scheduler`` is the running loop by default, and the
-        ``clock`` has the milliseconds of wall time. OSError.
-        """
+        """Reads the offsets committed in ``data_dir``; the ``clock`` has the milliseconds of wall time. OSError."""
         self._config = config
-        self._scheduler: Scheduler = scheduler or asyncio.get_running_loop()
-        self._rebalancer = GroupRebalancer(config, self._scheduler)
-        self._groups: dict[str, AnyGroup] = {}
+        self._scheduler = scheduler
+        self._rebalancer = GroupRebalancer(config, scheduler)
+        self._groups = GroupDirectory()
         # wall time in milliseconds at which each group that is empty was last seen to be in use
         self._in_use_at: dict[str, int] = {}
         self.offsets = OffsetStore(data_dir)
         self.configs = GroupConfigs(config)
         migration = GroupMigration(config, topics, self._groups, self._rebalancer, self.offsets.note_type)
-        self.consumer = ConsumerGroupManager(config, self._scheduler, topics, self._groups, self.configs, migration)
-        self._classic_members = ClassicMembers(config, topics, self.consumer, migration)
-        self.shares = SharePartitionManager(
-            config, topics, self.configs, self._scheduler, clock or WallClock(), data_dir=data_dir
+        self.consumer_groups = ConsumerGroupManager(config, scheduler, topics, self._groups, self.configs, migration)
+        self._classic_members = ClassicMembers(config, topics, self.consumer_groups, migration)
+        self.share_partitions = SharePartitionManager(
+            config, topics, self.configs, scheduler, clock or WallClock(), data_dir=data_dir
         )
-        self.share = ShareGroupManager(
+        self.share_groups = ShareGroupManager(
             config,
-            self._scheduler,
+            scheduler,
             topics,
             self._groups,
             self.configs,
-            lambda group: self.shares.add(group.group_id, group.subscribed),
+            lambda group: self.share_partitions.add(group.group_id, group.subscribed),
         )
-        self._groups |= {group_id: ShareGroup(group_id) for group_id in self.shares.groups()}
+        for group_id in self.share_partitions.groups():
+            self._groups.put(ShareGroup(group_id))
         for group_id in self.offsets.groups():
             is_consumer = group_id in self.offsets.consumer_groups
-            self._groups[group_id] = self.consumer.new_group(group_id) if is_consumer else ClassicGroup(group_id)
+            self._groups.put(self.consumer_groups.new_group(group_id) if is_consumer else ClassicGroup(group_id))
 
     # looking up
 
@@ -127,7 +124,7 @@ class GroupCoordinator:
         return self._groups.get(group_id)
 
     def __iter__(self) -> Iterator[AnyGroup]:
-        return iter(tuple(self._groups.values()))
+        return iter(self._groups)
 
     # which node coordinates
 
@@ -146,9 +143,9 @@ class GroupCoordinator:
         if isinstance(group, ClassicGroup):
             self._rebalancer.begin_sessions(group)
         elif isinstance(group, ConsumerGroup):
-            self.consumer.begin_sessions(group)
+            self.consumer_groups.begin_sessions(group)
         elif group is not None:
-            self.share.begin_sessions(group)
+            self.share_groups.begin_sessions(group)
 
     # joining
 
@@ -260,7 +257,8 @@ class GroupCoordinator:
                     raise GroupIdNotFoundError(f"Group {identity.group_id} not found.")
                 raise IllegalGenerationError
             _check_group_id(identity.group_id, may_be_empty=True)
-            group = self._groups[identity.group_id] = ClassicGroup(identity.group_id)
+            group = ClassicGroup(identity.group_id)
+            self._groups.put(group)
         if isinstance(group, ConsumerGroup):
             group.check_commit(
                 identity.member_id,
@@ -291,7 +289,7 @@ class GroupCoordinator:
             _check_group_id(identity.group_id, may_be_empty=True)
         self.offsets.add_pending(identity.group_id, producer_id, offsets)
         if group is None:
-            self._groups[identity.group_id] = ClassicGroup(identity.group_id)
+            self._groups.put(ClassicGroup(identity.group_id))
         self._in_use_at.pop(identity.group_id, None)
 
     def delete(self, group_id: str) -> None:
@@ -303,10 +301,10 @@ class GroupCoordinator:
             raise NonEmptyGroupError
         # On disk first: a group that is gone from memory alone would be there again after a restart.
         self.offsets.delete(group_id)
-        self.shares.delete(group_id)
+        self.share_partitions.delete(group_id)
         if isinstance(group, ClassicGroup):
             group.transition(ClassicGroupState.DEAD)
-        del self._groups[group_id]
+        self._groups.remove(group_id)
         self._in_use_at.pop(group_id, None)
 
     def expire(self, timestamp_ms: int) -> None:
@@ -316,9 +314,10 @@ class GroupCoordinator:
         Kafka: they commit nothing. Raises KafkaStorageError.
         """
         oldest = timestamp_ms - self._config.offsets_retention_minutes * 60_000
-        for group_id, group in tuple(self._groups.items()):
+        for group in self._groups:
             if isinstance(group, ShareGroup):
                 continue
+            group_id = group.group_id
             if not _is_unused(group) or self.offsets.has_pending(group_id):
                 self._in_use_at[group_id] = timestamp_ms
             elif self._in_use_at.setdefault(group_id, timestamp_ms) < oldest:
@@ -326,15 +325,15 @@ class GroupCoordinator:
 
     def close(self) -> None:
         """Stop all timers and close the file. Waiting members get no answer: their connections end too."""
-        for group in self._groups.values():
-            if not isinstance(group, ClassicGroup):
-                for modern in group.members.values():
-                    modern.stop_timers()
+        for group in self._groups:
+            self._groups.remove(group.group_id)
+            if isinstance(group, ClassicGroup):
+                group.stop_timers()
                 continue
-            group.stop_timers()
-        self._groups.clear()
+            for member in group.members.values():
+                member.stop_timers()
         self.offsets.close()
-        self.shares.close()
+        self.share_partitions.close()
 
     # internals: checks
 
@@ -363,7 +362,7 @@ class GroupCoordinator:
         ):
             raise GroupMaxSizeReachedError
         self.offsets.note_type(request.group_id, is_consumer=False)
-        self._groups[request.group_id] = group
+        self._groups.put(group)
         return group
 
     def _existing(self, group_id: str) -> ClassicGroup:
@@ -464,12 +463,12 @@ class GroupCoordinator:
             group.protocol_type = request.protocol_type
         member = ClassicGroupMember(
             member_id,
-            request.group_instance_id,
-            request.client_id,
-            request.client_host,
-            request.session_timeout,
-            request.rebalance_timeout,
-            request.protocols,
+            group_instance_id=request.group_instance_id,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            session_timeout=request.session_timeout,
+            rebalance_timeout=request.rebalance_timeout,
+            protocols=request.protocols,
         )
         member.join_response = respond
         group.add(member)

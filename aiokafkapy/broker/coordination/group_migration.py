@@ -34,9 +34,9 @@ from ..storage.topics import TopicRegistry
 from .assignors import Assignment, TopicIdPartition
 from .classic_group import ClassicGroup, ClassicGroupMember, ClassicGroupState, JoinResult, SyncResult, code_of
 from .consumer_group import ClassicMembership, ConsumerGroup, ConsumerGroupMember
+from .group_directory import GroupDirectory
 from .modern_group import NOTHING
 from .rebalance import GroupRebalancer
-from .share_group import ShareGroup
 
 __all__ = ["GroupMigration", "assignment_for", "by_id"]
 
@@ -51,7 +51,7 @@ class GroupMigration:
         self,
         config: BrokerConfig,
         topics: TopicRegistry,
-        groups: dict[str, ClassicGroup | ConsumerGroup | ShareGroup],
+        groups: GroupDirectory,
         rebalancer: GroupRebalancer,
         note_type: Callable[[str, bool], None],
     ) -> None:
@@ -86,7 +86,7 @@ class GroupMigration:
         """
         self._note_type(group.group_id, True)
         before = self._groups.get(group.group_id)
-        self._groups[group.group_id] = group
+        self._groups.put(group)
         if not isinstance(before, ClassicGroup):
             return
         before.stop_timers()
@@ -125,7 +125,7 @@ class GroupMigration:
             target = group.target.get(each.member_id, NOTHING)
             each.assignment = assignment_for(each.metadata(made.protocol_name), target, self._topics)
             self._rebalancer.rearm(made, each)
-        self._groups[group.group_id] = made
+        self._groups.put(made)
         if leaving:
             self._rebalancer.prepare(made)
 
@@ -179,12 +179,12 @@ def assignment_for(metadata: bytes, partitions: Assignment, topics: TopicRegistr
 def _as_classic(member: ConsumerGroupMember, classic: ClassicMembership) -> ClassicGroupMember:
     made = ClassicGroupMember(
         member.member_id,
-        member.instance_id,
-        member.client_id,
-        member.client_host,
-        classic.session_timeout,
-        member.rebalance_timeout,
-        classic.protocols,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        session_timeout=classic.session_timeout,
+        rebalance_timeout=member.rebalance_timeout,
+        protocols=classic.protocols,
     )
     made.is_new = False
     return made

@@ -27,12 +27,10 @@ TryComplete = Callable[[bool], object]
 
 
 class Purgatory:
-    """Parked operations of one event loop."""
+    """Parked operations, with their deadlines in a scheduler."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, scheduler: Scheduler | None = None) -> None:
-        """``scheduler`` is the loop itself but in tests."""
-        self._loop = loop
-        self._scheduler: Scheduler = scheduler or loop
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
         self._watchers: dict[Hashable, dict[_Operation, None]] = {}
         self._operations: dict[_Operation, None] = {}
 
@@ -45,7 +43,9 @@ class Purgatory:
 
         It is not called at once: the caller has tried before.
         """
-        operation = _Operation(self, tuple(dict.fromkeys(keys)), try_complete, self._loop.create_future())
+        operation = _Operation(
+            self, tuple(dict.fromkeys(keys)), try_complete, asyncio.get_running_loop().create_future()
+        )
         operation.timer = self._scheduler.call_at(self._scheduler.time() + timeout, operation.expire)
         operation.future.add_done_callback(operation.on_done)
         self._operations[operation] = None

@@ -17,10 +17,9 @@ from ...errors import GroupIdNotFoundError, GroupMaxSizeReachedError, InvalidReq
 from ..config import BrokerConfig
 from ..scheduler import Scheduler
 from ..storage.topics import TopicRegistry
-from .classic_group import ClassicGroup
-from .consumer_group import ConsumerGroup
 from .consumer_group_manager import JOIN, LEAVE, HeartbeatResult
 from .group_configs import GroupConfigs
+from .group_directory import GroupDirectory
 from .share_group import ShareGroup, ShareGroupMember
 
 __all__ = ["ShareGroupHeartbeat", "ShareGroupManager"]
@@ -47,7 +46,7 @@ class ShareGroupManager:
         config: BrokerConfig,
         scheduler: Scheduler,
         topics: TopicRegistry,
-        groups: dict[str, ClassicGroup | ConsumerGroup | ShareGroup],
+        groups: GroupDirectory,
         configs: GroupConfigs,
         on_assigned: Callable[[ShareGroup], None],
     ) -> None:
@@ -79,14 +78,14 @@ class ShareGroupManager:
             group = self.find(request.group_id)
             group.remove(group.member(request.member_id))
             return HeartbeatResult(request.member_id, LEAVE)
-        if request.member_epoch == JOIN and request.group_id not in self._groups:
+        if request.member_epoch == JOIN and self._groups.get(request.group_id) is None:
             group = ShareGroup(request.group_id)
         else:
             group = self.find(request.group_id, "Share group")
         member = self._member_for(group, request)
         # Above nothing was changed, below nothing is refused.
-        is_new_group = group.group_id not in self._groups
-        self._groups[group.group_id] = group
+        is_new_group = self._groups.get(group.group_id) is None
+        self._groups.put(group)
         group.members.setdefault(member.member_id, member)
         is_changed = member.take_over(
             request.client_id, request.client_host, request.rack_id, request.subscribed_topic_names

@@ -27,12 +27,12 @@ def handle(context: RequestContext, body: Body) -> Response:
     """Each partition by itself."""
     check_share_version(context)
     check_group(context, Operation.READ, body.group_id)
-    group = context.state.groups.share.find(body.group_id)
+    group = context.state.groups.share_groups.find(body.group_id)
     if not group.is_empty:
         raise NonEmptyGroupError("The group is not empty.")
     starts: dict[TopicIdPartition, int] = {}
     responses = [_alter(context, topic, starts) for topic in body.topics]
-    context.state.groups.shares.begin_at(body.group_id, starts)
+    context.state.groups.share_partitions.begin_at(body.group_id, starts)
     return context.respond(error_code=0, responses=responses)
 
 

@@ -36,7 +36,7 @@ def handle(context: RequestContext, body: Body) -> Response:
     check_group_version(context)
     check_group(context, Operation.READ, body.group_id)
     check_topics(context, body.subscribed_topic_names)
-    result = context.state.groups.consumer.heartbeat(
+    result = context.state.groups.consumer_groups.heartbeat(
         ConsumerGroupHeartbeat(
             group_id=body.group_id,
             member_id=body.member_id,

@@ -25,7 +25,7 @@ def handle(context: RequestContext, body: Body) -> Response:
     """Each topic by itself."""
     check_share_version(context)
     check_group(context, Operation.DELETE, body.group_id)
-    group = context.state.groups.share.find(body.group_id)
+    group = context.state.groups.share_groups.find(body.group_id)
     if not group.is_empty:
         raise NonEmptyGroupError("The group is not empty.")
     return context.respond(error_code=0, responses=[_delete(context, body, topic.topic_name) for topic in body.topics])
@@ -36,7 +36,7 @@ def _delete(context: RequestContext, body: Body, name: str) -> dict[str, object]
     error: KafkaError | None = None
     try:
         topic = find_topic(context, Operation.READ, name)
-        if context.state.groups.shares.forget(body.group_id, topic.topic_id):
+        if context.state.groups.share_partitions.forget(body.group_id, topic.topic_id):
             topic_id = topic.topic_id
         else:
             error = UnknownTopicOrPartitionError("There is no offset information to delete.")

@@ -40,7 +40,7 @@ def _describe(context: RequestContext, requested: Struct) -> dict[str, object]:
         check_group(context, Operation.DESCRIBE, requested.group_id)
     except KafkaError as error:
         return _failed(requested.group_id, error)
-    offsets = context.state.groups.shares.offsets(requested.group_id)
+    offsets = context.state.groups.share_partitions.offsets(requested.group_id)
     wanted: dict[str, list[int]] = {}
     if requested.topics is None:
         for place in sorted(offsets):

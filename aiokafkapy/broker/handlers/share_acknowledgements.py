@@ -54,7 +54,7 @@ def _acknowledge(context: RequestContext, body: Body, topic_id: UUID, wanted: St
         ]
         _check(batches)
         find_led_partition(context, place)
-        context.state.groups.shares.acknowledge(body.group_id, place, body.member_id, batches)
+        context.state.groups.share_partitions.acknowledge(body.group_id, place, body.member_id, batches)
     except KafkaError as error:
         return error
     return None

@@ -156,7 +156,7 @@ class _ShareFetch:
             return error
 
     def _share(self, partition: Partition) -> SharePartition:
-        return self.context.state.groups.shares.get(self.body.group_id, partition)
+        return self.context.state.groups.share_partitions.get(self.body.group_id, partition)
 
     def _before(self, partition: Partition) -> int | None:
         is_committed = self.context.state.groups.configs.share_reads_committed(self.body.group_id)
@@ -170,7 +170,7 @@ class _ShareFetch:
             return b"", []
         batches = list(iter_batches(b"".join(log.read(offset, max_bytes, before=before))))
         aborted = [] if before is None else _aborted(partition, offset, before, batches)
-        acquired = self.context.state.groups.shares.acquire(
+        acquired = self.context.state.groups.share_partitions.acquire(
             self.body.group_id,
             partition,
             self.body.member_id,

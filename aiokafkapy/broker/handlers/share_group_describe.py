@@ -34,7 +34,7 @@ def handle(context: RequestContext, body: Body) -> Response:
 def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, object]:
     try:
         check_group(context, Operation.DESCRIBE, group_id)
-        group = context.state.groups.share.find(group_id)
+        group = context.state.groups.share_groups.find(group_id)
         topics = {name for member in group.members.values() for name in member.topics}
         return described_group(context, body, group, topics, SHARE_ASSIGNOR, partial(described_member, context))
     except KafkaError as error:

@@ -30,7 +30,7 @@ def handle(context: RequestContext, body: Body) -> Response:
     check_share_version(context)
     check_group(context, Operation.READ, body.group_id)
     check_topics(context, body.subscribed_topic_names)
-    result = context.state.groups.share.heartbeat(
+    result = context.state.groups.share_groups.heartbeat(
         ShareGroupHeartbeat(
             group_id=body.group_id,
             member_id=body.member_id,

@@ -28,7 +28,7 @@ class MixedGroups(Groups):
     # the protocol of KIP-848
 
     def beat(self, member_id: str, epoch: int, **fields: Any) -> HeartbeatResult:
-        return self.coordinator.consumer.heartbeat(
+        return self.coordinator.consumer_groups.heartbeat(
             ConsumerGroupHeartbeat(group_id="g", member_id=member_id, member_epoch=epoch, **fields)
         )
 

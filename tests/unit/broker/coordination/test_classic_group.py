@@ -19,7 +19,15 @@ def member(
     member_id: str, *protocols: str, instance_id: str | None = None, rebalance: float = 1.0
 ) -> ClassicGroupMember:
     names = [(name, name.encode()) for name in protocols or ("range",)]
-    return ClassicGroupMember(member_id, instance_id, "client", "/host", 10.0, rebalance, names)
+    return ClassicGroupMember(
+        member_id,
+        group_instance_id=instance_id,
+        client_id="client",
+        client_host="/host",
+        session_timeout=10.0,
+        rebalance_timeout=rebalance,
+        protocols=names,
+    )
 
 
 def group_of(*members: ClassicGroupMember) -> ClassicGroup:

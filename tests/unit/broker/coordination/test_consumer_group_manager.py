@@ -51,7 +51,7 @@ class ConsumerGroups(Groups):
 
     def beat(self, member_id: str, epoch: int, **fields: Any) -> HeartbeatResult:
         request = {"group_id": "g", "member_id": member_id, "member_epoch": epoch, "may_describe": lambda name: True}
-        return self.coordinator.consumer.heartbeat(ConsumerGroupHeartbeat(**{**request, **fields}))
+        return self.coordinator.consumer_groups.heartbeat(ConsumerGroupHeartbeat(**{**request, **fields}))
 
     def join_new(self, member_id: str, *topics: str, **fields: Any) -> HeartbeatResult:
         wanted = {"rebalance_timeout": 60.0, "subscribed_topic_names": topics or ("t",), "owned": NOTHING}

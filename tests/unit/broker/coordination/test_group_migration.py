@@ -222,7 +222,7 @@ def test_a_disk_that_takes_nothing_changes_no_group(groups: MixedGroups, monkeyp
         raise KafkaStorageError("full")
 
     old = groups.classic(0)
-    migration = groups.coordinator.consumer._migration
+    migration = groups.coordinator.consumer_groups._migration
     with monkeypatch.context() as patch:
         patch.setattr(migration, "_note_type", refuse)
         with pytest.raises(KafkaStorageError):

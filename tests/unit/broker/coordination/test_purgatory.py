@@ -29,7 +29,7 @@ def scheduler() -> VirtualScheduler:
 
 
 async def test_it_completes_in_the_turn_in_which_it_is_checked(scheduler: VirtualScheduler) -> None:
-    purgatory, condition = Purgatory(asyncio.get_running_loop(), scheduler), Condition()
+    purgatory, condition = Purgatory(scheduler), Condition()
     future = purgatory.wait(["a", "b"], 10, condition)
     assert purgatory.check("a") == 0
     condition.value = "done"
@@ -41,7 +41,7 @@ async def test_it_completes_in_the_turn_in_which_it_is_checked(scheduler: Virtua
 
 
 async def test_it_completes_when_its_time_is_over(scheduler: VirtualScheduler) -> None:
-    purgatory, condition = Purgatory(asyncio.get_running_loop(), scheduler), Condition()
+    purgatory, condition = Purgatory(scheduler), Condition()
     future = purgatory.wait(["a"], 10, condition)
     scheduler.advance(9.99)
     assert not future.done()
@@ -51,7 +51,7 @@ async def test_it_completes_when_its_time_is_over(scheduler: VirtualScheduler) -
 
 
 async def test_a_cancelled_one_is_forgotten_and_not_asked_again(scheduler: VirtualScheduler) -> None:
-    purgatory, condition = Purgatory(asyncio.get_running_loop(), scheduler), Condition()
+    purgatory, condition = Purgatory(scheduler), Condition()
     future = purgatory.wait(["a", "b"], 10, condition)
     future.cancel()
     assert purgatory.check("a") == 0
@@ -60,7 +60,7 @@ async def test_a_cancelled_one_is_forgotten_and_not_asked_again(scheduler: Virtu
 
 
 async def test_an_exception_goes_to_the_waiting_request(scheduler: VirtualScheduler) -> None:
-    purgatory = Purgatory(asyncio.get_running_loop(), scheduler)
+    purgatory = Purgatory(scheduler)
 
     def fail(is_over: bool) -> None:
         raise ValueError("broken")
@@ -73,7 +73,7 @@ async def test_an_exception_goes_to_the_waiting_request(scheduler: VirtualSchedu
 
 
 async def test_closing_completes_all_as_if_their_time_were_over(scheduler: VirtualScheduler) -> None:
-    purgatory = Purgatory(asyncio.get_running_loop(), scheduler)
+    purgatory = Purgatory(scheduler)
     futures = [purgatory.wait([number, "all"], 10, Condition()) for number in range(3)]
     purgatory.close()
     assert [future.result() for future in futures] == ["over"] * 3
@@ -81,7 +81,7 @@ async def test_closing_completes_all_as_if_their_time_were_over(scheduler: Virtu
 
 
 async def test_many_wait_for_one_key_and_only_those_that_are_satisfied_go(scheduler: VirtualScheduler) -> None:
-    purgatory = Purgatory(asyncio.get_running_loop(), scheduler)
+    purgatory = Purgatory(scheduler)
     conditions = [Condition() for _ in range(4)]
     futures = [purgatory.wait(["a", "a"], 10, condition) for condition in conditions]
     conditions[1].value = conditions[3].value = "done"
@@ -91,6 +91,6 @@ async def test_many_wait_for_one_key_and_only_those_that_are_satisfied_go(schedu
     purgatory.close()
 
 
-async def test_the_loop_itself_is_the_scheduler_by_default() -> None:
+async def test_a_loop_is_a_scheduler() -> None:
     purgatory = Purgatory(asyncio.get_running_loop())
     assert await purgatory.wait(["a"], 0, Condition()) == "over"

@@ -40,7 +40,7 @@ class ShareGroups(Groups):
     def beat(self, member: str, epoch: int, /, *topics: str, **fields: Any) -> HeartbeatResult:
         request: dict[str, Any] = {"group_id": "g", "member_id": member, "member_epoch": epoch}
         request |= {"subscribed_topic_names": topics or None}
-        return self.coordinator.share.heartbeat(ShareGroupHeartbeat(**{**request, **fields}))
+        return self.coordinator.share_groups.heartbeat(ShareGroupHeartbeat(**{**request, **fields}))
 
     def of(self, *partitions: int, topic: str = "t") -> Assignment:
         found = self.topics.get(topic)
@@ -170,7 +170,7 @@ def test_a_share_group_is_no_group_of_another_kind(groups: ShareGroups) -> None:
     groups.beat("m", -1)
     fields: dict[str, Any] = {"rebalance_timeout": 60.0, "subscribed_topic_names": ["t"], "owned": frozenset()}
     with pytest.raises(GroupIdNotFoundError, match="Group g is not a consumer group"):
-        groups.coordinator.consumer.heartbeat(
+        groups.coordinator.consumer_groups.heartbeat(
             ConsumerGroupHeartbeat(group_id="g", member_id="n", member_epoch=0, **fields)
         )
     assert error(groups.join()) == "InconsistentGroupProtocolError"
@@ -193,7 +193,7 @@ def test_a_group_with_members_is_not_deleted_and_one_without_is_forgotten(groups
     groups.beat("m", -1)
     groups.coordinator.delete("g")
     assert groups.coordinator.get("g") is None
-    assert groups.coordinator.shares.groups() == []
+    assert groups.coordinator.share_partitions.groups() == []
 
 
 def test_a_share_group_does_not_expire(groups: ShareGroups) -> None:

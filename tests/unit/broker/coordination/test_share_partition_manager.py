@@ -43,7 +43,7 @@ class Shares(Groups):
 
     @property
     def shares(self) -> SharePartitionManager:
-        return self.coordinator.shares
+        return self.coordinator.share_partitions
 
     @property
     def partition(self) -> Partition:

@@ -43,7 +43,7 @@ class Harness:
         clock = WallClock()
         groups = GroupCoordinator(settings, topics, data_dir=data_dir, scheduler=self.scheduler, clock=clock)
         producer_ids = ProducerIdManager(data_dir)
-        purgatory = Purgatory(loop, self.scheduler)
+        purgatory = Purgatory(self.scheduler)
         markers = TransactionMarkers(topics, groups.offsets, purgatory.check, lambda: 0)
         self.state = BrokerState(
             config=settings,
@@ -64,7 +64,7 @@ class Harness:
             running_nodes=dict(addresses),
             advertised={"PLAINTEXT": dict(addresses)},
         )
-        self.state.topics.on_change = groups.shares.on_available = purgatory.check
+        self.state.topics.on_change = groups.share_partitions.on_available = purgatory.check
         self.topics = self.state.topics
         self.connection = ConnectionInfo("1", "PLAINTEXT", "127.0.0.1", 5)
 

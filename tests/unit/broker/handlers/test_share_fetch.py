@@ -283,7 +283,7 @@ async def test_the_clock_of_the_controls_ends_locks(shared: Harness) -> None:
     append(shared, b"0")
     fetch(shared, 0)
     shared.state.clock.advance(31)
-    shared.state.groups.shares.expire()
+    shared.state.groups.share_partitions.expire()
     assert acquired(fetch(shared, 0, member="n")) == [(0, 0, 2)]
 
 
