@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 
 from .context import BrokerState
 from .listeners import Endpoint
+from .network.acceptor import NewSession
 from .network.request_channel import RequestChannel
 from .network.request_handler import KafkaRequestHandlerPool
-from .network.socket_server import NewSession, SocketServer
+from .network.socket_server import SocketServer
 
 __all__ = ["BrokerNode"]
 

@@ -20,7 +20,7 @@ import pytest
 from aiokafkapy.broker import DevBroker, Listener
 from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.listeners import Listeners
-from aiokafkapy.broker.network import socket_server
+from aiokafkapy.broker.network import processor
 from aiokafkapy.common import Node
 from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.protocol.api import ApiKey
@@ -131,7 +131,7 @@ def certificates() -> Iterator[TestCertificates]:
 @pytest.fixture
 def short_handshakes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A handshake may take a second."""
-    monkeypatch.setattr(socket_server, "TLS_HANDSHAKE_TIMEOUT", 1.0)
+    monkeypatch.setattr(processor, "TLS_HANDSHAKE_TIMEOUT", 1.0)
 
 
 def tls_only(certificates: TestCertificates, **options: Any) -> Listeners:
