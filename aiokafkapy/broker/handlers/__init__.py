@@ -20,6 +20,7 @@ import asyncio
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
@@ -41,7 +42,9 @@ __all__ = [
     "Answer",
     "Body",
     "ErrorResponse",
+    "FinalAnswer",
     "Handler",
+    "Instruction",
     "Response",
     "dispatch_table",
     "error_message",
@@ -54,28 +57,27 @@ MAX_STRING_SIZE: Final = 0x7FFF
 """Bytes of a string in any version of any message: Kafka refuses to read or write more."""
 
 
-class _Sentinel:
-    """An instruction in place of a response body."""
+class Instruction(Enum):
+    """What to do in place of sending a response body."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
+    NO_RESPONSE = 1
+    CLOSE_CONNECTION = 2
 
     def __repr__(self) -> str:
         return self.name
 
 
-NO_RESPONSE: Final = _Sentinel("NO_RESPONSE")
-CLOSE_CONNECTION: Final = _Sentinel("CLOSE_CONNECTION")
+NO_RESPONSE: Final = Instruction.NO_RESPONSE
+CLOSE_CONNECTION: Final = Instruction.CLOSE_CONNECTION
 
 Body: TypeAlias = Struct
 """A request, of the version that the context says."""
 Response: TypeAlias = PlainMessage | Struct
-Answer: TypeAlias = Response | _Sentinel | asyncio.Future[Any]
-"""A future is of one of the others."""
+FinalAnswer: TypeAlias = Response | Instruction
+Answer: TypeAlias = FinalAnswer | asyncio.Future[Any]
+"""A future is of a final one."""
 Handle = Callable[["RequestContext", Body], Answer]
-ErrorResponse = Callable[["RequestContext", Body, "KafkaError"], Answer]
+ErrorResponse = Callable[["RequestContext", Body, "KafkaError"], FinalAnswer]
 
 
 @dataclass(slots=True, frozen=True)

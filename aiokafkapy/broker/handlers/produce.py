@@ -39,7 +39,7 @@ from ..emulation import Emulation, UnknownProducer
 from ..security.acls import Operation, ResourceType
 from ..storage.log_validator import the_batch
 from ..storage.topics import Partition
-from . import CLOSE_CONNECTION, NO_RESPONSE, Answer, Body, Response, error_message, register
+from . import CLOSE_CONNECTION, NO_RESPONSE, Body, FinalAnswer, Response, error_message, register
 from .coordination import as_a_partition_leader
 from .leadership import check_leader, current_leader, find_partition, find_topic, node_endpoints
 
@@ -51,7 +51,7 @@ ABORTABLE_FROM_VERSION: Final = 11
 ADDS_PARTITION_FROM_VERSION: Final = 12
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Answer:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> FinalAnswer:
     """The error on every partition; with acks=0 the connection ends."""
     if body.acks == 0:
         return CLOSE_CONNECTION
@@ -63,7 +63,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> An
 
 
 @register(ApiKey.PRODUCE, versions=(3, 13), error=error_response)
-def handle(context: RequestContext, body: Body) -> Answer:
+def handle(context: RequestContext, body: Body) -> FinalAnswer:
     """Append each partition's batch by itself: one that fails does not stop the others."""
     if body.acks not in (ALL, 0, 1):
         raise InvalidRequiredAcksError

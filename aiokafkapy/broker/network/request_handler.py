@@ -46,7 +46,7 @@ from ...protocol.codec import RequestHeader, decode_request_body, decode_request
 from ...protocol.writer import PlainMessage
 from ..context import BrokerState, ConnectionInfo, RequestContext
 from ..faults.armed_faults import broker_error
-from ..handlers import CLOSE_CONNECTION, NO_RESPONSE, Answer, Body, Handler, Response, served
+from ..handlers import CLOSE_CONNECTION, NO_RESPONSE, Answer, Body, FinalAnswer, Handler, Response, served
 from ..handlers.api_versions import unsupported_version_response
 from .request_channel import Request, RequestChannel, ResponseAction
 from .response_sender import ResponseSender
@@ -224,7 +224,7 @@ class _Exchange:
                 self.log_refusal(self.context.connection, error)
             return self._error_response(error)
 
-    def _finish(self, answer: Any) -> None:  # an Answer, whose sentinels a checker does not tell apart
+    def _finish(self, answer: FinalAnswer) -> None:
         faults = self.context.state.faults
         self.request.answered = time.monotonic()
         code = faults.request_error(self.context, after=True)
@@ -260,7 +260,7 @@ class _Exchange:
             return
         self.responses.send(self.request, ResponseAction.SEND, buffer, throttle, delay)
 
-    def _error_response(self, error: BaseException) -> Answer:
+    def _error_response(self, error: BaseException) -> FinalAnswer:
         if not isinstance(error, KafkaError):
             logger.error("broker.handler_failed", exc_info=error, **self._names())
             error = UnknownServerError(f"{type(error).__name__}: {error}")
