@@ -47,6 +47,8 @@ __all__ = [
     "Instruction",
     "Response",
     "dispatch_table",
+    "entry_code",
+    "entry_error",
     "error_message",
     "register",
     "served",
@@ -148,9 +150,21 @@ def error_message(error: KafkaError) -> str:
     return text
 
 
+def entry_error(error: KafkaError | None) -> dict[str, object]:
+    """The fields of an error, or of none, in an entry of a response."""
+    if error is None:
+        return {"error_code": 0, "error_message": None}
+    return {"error_code": error.code, "error_message": error_message(error)}
+
+
+def entry_code(error: KafkaError | None) -> int | None:
+    """The code of an error, or of none, in an entry of a response that has no text."""
+    return 0 if error is None else error.code
+
+
 def top_level_error_with_text(context: RequestContext, body: object, error: KafkaError) -> Response:
     """The error at the top, with its text."""
-    return context.respond(error_code=error.code, error_message=error_message(error))
+    return context.respond(**entry_error(error))
 
 
 def _top_level_error(context: RequestContext, body: object, error: KafkaError) -> Response:

@@ -16,7 +16,7 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from . import Body, Response, register
-from .coordination import check_transactional_id, fencing_code
+from .coordinator_checks import check_transactional_id, fencing_code
 
 __all__ = ["handle"]
 

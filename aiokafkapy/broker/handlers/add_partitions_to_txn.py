@@ -19,7 +19,7 @@ from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from . import Body, Response, register
-from .coordination import check_transactional_id, fencing_code
+from .coordinator_checks import check_transactional_id, fencing_code
 from .leadership import find_partition, find_topic, find_topic_by_name
 
 __all__ = ["handle"]

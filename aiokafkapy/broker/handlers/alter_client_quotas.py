@@ -13,7 +13,7 @@ from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, error_message, register
+from . import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 
@@ -46,7 +46,6 @@ def _alter(context: RequestContext, entry: Struct, *, validate_only: bool) -> Ka
 
 def _result(entry: Struct, error: KafkaError | None) -> dict[str, object]:
     return {
-        "error_code": 0 if error is None else error.code,
-        "error_message": None if error is None else error_message(error),
+        **entry_error(error),
         "entity": [{"entity_type": part.entity_type, "entity_name": part.entity_name} for part in entry.entity],
     }

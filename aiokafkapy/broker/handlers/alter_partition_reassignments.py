@@ -19,14 +19,14 @@ from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, error_message, register
+from . import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error at the top, and no topics."""
-    return context.respond(error_code=error.code, error_message=error_message(error), responses=[])
+    return context.respond(**entry_error(error), responses=[])
 
 
 @register(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 1), error=error_response)
@@ -52,7 +52,7 @@ def _answer(context: RequestContext, name: str, requested: Struct, *, may_change
     try:
         _reassign(context, name, requested, may_change=may_change)
     except KafkaError as error:
-        answer |= {"error_code": error.code, "error_message": error_message(error)}
+        answer |= entry_error(error)
     return answer
 
 

@@ -14,8 +14,8 @@ from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..coordination.assignors import TopicIdPartition
 from ..security.acls import Operation
-from . import Body, Response, error_message, register, top_level_error_with_text
-from .coordination import check_group
+from . import Body, Response, entry_error, register, top_level_error_with_text
+from .coordinator_checks import check_group
 from .leadership import find_partition, find_topic
 from .share_group_heartbeat import check_share_version
 
@@ -53,8 +53,7 @@ def _alter(context: RequestContext, requested: Struct, starts: dict[TopicIdParti
         partitions.append(
             {
                 "partition_index": each.partition_index,
-                "error_code": error.code if error else 0,
-                "error_message": error_message(error) if error else None,
+                **entry_error(error),
             }
         )
     return {"topic_name": requested.topic_name, "topic_id": topic_id, "partitions": partitions}

@@ -15,7 +15,7 @@ from ...security.sasl.scram_credential import MAX_ITERATIONS, MIN_ITERATIONS, Sc
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..security.authentication import SCRAM_CODES, ScramChange
-from . import Body, Response, error_message, register
+from . import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 
@@ -71,6 +71,5 @@ def _checked(context: RequestContext, user: str, changes: list[Struct]) -> Scram
 def _result(user: str, error: KafkaError | None) -> dict[str, object]:
     return {
         "user": user,
-        "error_code": error.code if error else 0,
-        "error_message": error_message(error) if error else None,
+        **entry_error(error),
     }

@@ -12,15 +12,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from ...errors import GroupIdNotFoundError, KafkaError
+from ...errors import GroupIdNotFoundError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.consumer_group import ConsumerGroup, ConsumerGroupMember
-from ..security.acls import Operation
 from . import Body, Response, register
 from .consumer_group_heartbeat import check_group_version
-from .coordination import check_group
-from .modern_groups import assignment_of, described_group, described_member, error_of_every_group, failed_group
+from .modern_groups import assignment_of, describe_each, described_group, described_member, error_of_every_group
 
 __all__ = ["handle"]
 
@@ -32,21 +30,17 @@ CONSUMER_MEMBER: Final = 1
 def handle(context: RequestContext, body: Body) -> Response:
     """Each group by itself."""
     check_group_version(context)
-    return context.respond(groups=[_describe(context, body, group_id) for group_id in body.group_ids])
+    return describe_each(context, body, _describe)
 
 
 def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, object]:
-    try:
-        check_group(context, Operation.DESCRIBE, group_id)
-        group = context.state.groups.get(group_id)
-        if group is None:
-            raise GroupIdNotFoundError(f"Group {group_id} not found.")
-        if not isinstance(group, ConsumerGroup):
-            raise GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")
-        topics = {name for member in group.members.values() for name in member.subscribed_topic_names}
-        return described_group(context, body, group, topics, group.assignor, partial(_member, context, group))
-    except KafkaError as error:
-        return failed_group(group_id, error)
+    group = context.state.groups.get(group_id)
+    if group is None:
+        raise GroupIdNotFoundError(f"Group {group_id} not found.")
+    if not isinstance(group, ConsumerGroup):
+        raise GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")
+    topics = {name for member in group.members.values() for name in member.subscribed_topic_names}
+    return described_group(context, body, group, topics, group.assignor, partial(_member, context, group))
 
 
 def _member(context: RequestContext, group: ConsumerGroup, member: ConsumerGroupMember) -> dict[str, object]:

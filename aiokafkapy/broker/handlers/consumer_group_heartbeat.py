@@ -22,7 +22,7 @@ from ..coordination.consumer_group_manager import ConsumerGroupHeartbeat
 from ..features import GROUP_VERSION
 from ..security.acls import Operation
 from . import Body, Response, register, top_level_error_with_text
-from .coordination import check_group, seconds
+from .coordinator_checks import check_group, seconds
 from .modern_groups import check_topics, heartbeat_response, may_describe
 
 __all__ = ["check_group_version", "handle"]

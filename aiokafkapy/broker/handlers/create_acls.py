@@ -8,20 +8,20 @@ notes: each ACL by itself; one that is there already is no error. Any node answe
 
 from __future__ import annotations
 
-from ...errors import KafkaError, SecurityDisabledError
+from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import AclBinding, Operation, ResourceType, check_binding
-from ..security.authorizer import Authorizer
-from . import Body, Response, error_message, register
+from . import Body, Response, entry_error, register
+from .acl_requests import required_authorizer
 
-__all__ = ["handle", "required_authorizer"]
+__all__ = ["handle"]
 
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every ACL."""
-    return context.respond(results=[_result(error) for _ in body.creations])
+    return context.respond(results=[entry_error(error) for _ in body.creations])
 
 
 @register(ApiKey.CREATE_ACLS, versions=(1, 3), error=error_response)
@@ -34,32 +34,20 @@ def handle(context: RequestContext, body: Body) -> Response:
     for creation in body.creations:
         try:
             bindings.append(_binding(creation))
-            results.append(_result(None))
+            results.append(entry_error(None))
         except KafkaError as error:
-            results.append(_result(error))
+            results.append(entry_error(error))
     authorizer.create(bindings)
     return context.respond(results=results)
 
 
-def required_authorizer(context: RequestContext) -> Authorizer:
-    """The authorizer. Raises SecurityDisabledError when there is none."""
-    authorizer = context.state.authorizer
-    if authorizer is None:
-        raise SecurityDisabledError("No Authorizer is configured: DevBroker(authorizer=True) has one.")
-    return authorizer
-
-
 def _binding(creation: Struct) -> AclBinding:
     return check_binding(
-        creation.resource_type,
-        creation.resource_name,
-        creation.resource_pattern_type,
-        creation.principal,
-        creation.host,
-        creation.operation,
-        creation.permission_type,
+        resource_type=creation.resource_type,
+        name=creation.resource_name,
+        pattern_type=creation.resource_pattern_type,
+        principal=creation.principal,
+        host=creation.host,
+        operation=creation.operation,
+        permission=creation.permission_type,
     )
-
-
-def _result(error: KafkaError | None) -> dict[str, object]:
-    return {"error_code": error.code if error else 0, "error_message": error_message(error) if error else None}

@@ -17,7 +17,7 @@ from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.replica_placer import check_new_partitions
-from . import Body, Response, error_message, register
+from . import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 
@@ -62,6 +62,5 @@ def _grow(context: RequestContext, requested: Struct, *, validate_only: bool) ->
 def _result(name: str, error: KafkaError | None) -> dict[str, object]:
     return {
         "name": name,
-        "error_code": error.code if error else 0,
-        "error_message": error_message(error) if error else None,
+        **entry_error(error),
     }

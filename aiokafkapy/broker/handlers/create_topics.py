@@ -18,7 +18,7 @@ from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.replica_placer import check_new_partitions
 from ..storage.topics import Topic
-from . import Body, Response, error_message, register
+from . import Body, Response, entry_error, register
 from .describe_configs import topic_configs
 
 __all__ = ["handle"]
@@ -87,4 +87,4 @@ def _created(context: RequestContext, topic: Topic) -> dict[str, object]:
 
 
 def _failed(name: str, error: KafkaError) -> dict[str, object]:
-    return {"name": name, "error_code": error.code, "error_message": error_message(error), "configs": ()}
+    return {"name": name, **entry_error(error), "configs": ()}

@@ -12,9 +12,9 @@ from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
 from ..context import RequestContext
-from ..security.acls import AclBinding, AclFilter, Operation, ResourceType, check_filter
-from . import Body, Response, error_message, register
-from .create_acls import required_authorizer
+from ..security.acls import AclBinding, AclFilter, Operation, ResourceType
+from . import Body, Response, entry_error, register
+from .acl_requests import filter_of, required_authorizer
 
 __all__ = ["handle"]
 
@@ -38,15 +38,7 @@ def handle(context: RequestContext, body: Body) -> Response:
 
 def _checked(requested: Struct) -> AclFilter | KafkaError:
     try:
-        return check_filter(
-            requested.resource_type_filter,
-            requested.resource_name_filter,
-            requested.pattern_type_filter,
-            requested.principal_filter,
-            requested.host_filter,
-            requested.operation,
-            requested.permission_type,
-        )
+        return filter_of(requested)
     except KafkaError as error:
         return error
 
@@ -71,4 +63,4 @@ def _matching(acls: list[AclBinding]) -> dict[str, object]:
 
 
 def _failed(error: KafkaError) -> dict[str, object]:
-    return {"error_code": error.code, "error_message": error_message(error), "matching_acls": []}
+    return {**entry_error(error), "matching_acls": []}

@@ -13,7 +13,7 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation
 from . import Body, Response, register
-from .coordination import check_group
+from .coordinator_checks import check_group
 
 __all__ = ["handle"]
 

@@ -8,36 +8,28 @@ notes: bytes are given back by whole batches in memory and by whole segments on 
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation
 from . import Body, Response, register
-from .leadership import check_leader, find_partition, find_topic
+from .leadership import answer_each, check_leader, find_partition, find_topic
 
 __all__ = ["handle"]
 
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every partition."""
-    return context.respond(
-        topics=[
-            {"name": topic.name, "partitions": [_failed(each, error) for each in topic.partitions]}
-            for topic in body.topics
-        ]
-    )
+    return answer_each(context, body, lambda _, each: _failed(each, error))
 
 
 @register(ApiKey.DELETE_RECORDS, versions=(0, 2), error=error_response)
 def handle(context: RequestContext, body: Body) -> Response:
     """Each partition by itself."""
-    return context.respond(
-        topics=[
-            {"name": topic.name, "partitions": [_delete(context, topic.name, each) for each in topic.partitions]}
-            for topic in body.topics
-        ]
-    )
+    return answer_each(context, body, partial(_delete, context))
 
 
 def _delete(context: RequestContext, name: str, requested: Struct) -> dict[str, object]:

@@ -12,8 +12,8 @@ from ...errors import KafkaError, NonEmptyGroupError, UnknownTopicOrPartitionErr
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation
-from . import Body, Response, error_message, register, top_level_error_with_text
-from .coordination import check_group
+from . import Body, Response, entry_error, register, top_level_error_with_text
+from .coordinator_checks import check_group
 from .leadership import find_topic
 from .share_group_heartbeat import check_share_version
 
@@ -47,6 +47,5 @@ def _delete(context: RequestContext, body: Body, name: str) -> dict[str, object]
     return {
         "topic_name": name,
         "topic_id": topic_id,
-        "error_code": error.code if error else 0,
-        "error_message": error_message(error) if error else None,
+        **entry_error(error),
     }

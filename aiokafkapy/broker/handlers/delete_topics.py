@@ -16,7 +16,7 @@ from ...errors import InvalidRequestError, KafkaError, TopicDeletionDisabledErro
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, error_message, register
+from . import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 
@@ -99,6 +99,5 @@ def _result(name: str | None, topic_id: UUID | None, error: KafkaError | None) -
     return {
         "name": name,
         "topic_id": topic_id,
-        "error_code": error.code if error else 0,
-        "error_message": error_message(error) if error else None,
+        **entry_error(error),
     }

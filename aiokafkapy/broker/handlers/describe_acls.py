@@ -11,31 +11,23 @@ from __future__ import annotations
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..security.acls import AclBinding, Operation, ResourceType, check_filter
-from . import Body, Response, error_message, register
-from .create_acls import required_authorizer
+from ..security.acls import AclBinding, Operation, ResourceType
+from . import Body, Response, entry_error, register
+from .acl_requests import filter_of, required_authorizer
 
 __all__ = ["handle"]
 
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error, and no ACLs."""
-    return context.respond(error_code=error.code, error_message=error_message(error), resources=[])
+    return context.respond(**entry_error(error), resources=[])
 
 
 @register(ApiKey.DESCRIBE_ACLS, versions=(1, 3), error=error_response)
 def handle(context: RequestContext, body: Body) -> Response:
     """The ACLs, those of one resource together."""
     context.check_right(Operation.DESCRIBE, ResourceType.CLUSTER)
-    wanted = check_filter(
-        body.resource_type_filter,
-        body.resource_name_filter,
-        body.pattern_type_filter,
-        body.principal_filter,
-        body.host_filter,
-        body.operation,
-        body.permission_type,
-    )
+    wanted = filter_of(body)
     resources: dict[tuple[int, str, int], list[AclBinding]] = {}
     for acl in required_authorizer(context).find(wanted):
         resources.setdefault((acl.resource_type, acl.name, acl.pattern_type), []).append(acl)

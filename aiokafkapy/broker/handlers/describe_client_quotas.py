@@ -13,7 +13,7 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..entity_quotas import Entity
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, error_message, register
+from . import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 
@@ -22,7 +22,7 @@ EXACT, DEFAULT, ANY = range(3)
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error at the top."""
-    return context.respond(error_code=error.code, error_message=error_message(error), entries=None)
+    return context.respond(**entry_error(error), entries=None)
 
 
 @register(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=(0, 1), error=error_response)

@@ -27,7 +27,7 @@ from ..coordination.group_configs import GROUP_OPTIONS
 from ..security.acls import Operation, ResourceType
 from ..storage.topic_config import TOPIC_OPTIONS, TopicConfig
 from ..telemetry import SUBSCRIPTION_OPTIONS
-from . import Body, Response, error_message, register
+from . import Body, Response, entry_error, register
 
 __all__ = ["handle", "topic_configs"]
 
@@ -175,8 +175,7 @@ def _entry(
 
 def _result(resource: Struct, error: KafkaError | None, configs: Sequence[dict[str, object]]) -> dict[str, object]:
     return {
-        "error_code": error.code if error else 0,
-        "error_message": error_message(error) if error else None,
+        **entry_error(error),
         "resource_type": resource.resource_type,
         "resource_name": resource.resource_name,
         "configs": configs,

@@ -15,8 +15,8 @@ from ...protocol.api import ApiKey
 from ..context import NOT_ASKED, RequestContext
 from ..coordination.classic_group import ClassicGroup, ClassicGroupMember, ClassicGroupState
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, error_message, register
-from .coordination import check_group
+from . import Body, Response, entry_error, register
+from .coordinator_checks import check_group
 
 __all__ = ["handle"]
 
@@ -74,7 +74,6 @@ def _member(group: ClassicGroup, member: ClassicGroupMember) -> dict[str, object
 def _failed(group_id: str, error: KafkaError) -> dict[str, object]:
     return {
         "group_id": group_id,
-        "error_code": error.code,
-        "error_message": error_message(error),
+        **entry_error(error),
         "group_state": ClassicGroupState.DEAD.value,
     }

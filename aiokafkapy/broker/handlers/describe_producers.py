@@ -12,7 +12,7 @@ from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation
-from . import Body, Response, error_message, register
+from . import Body, Response, entry_error, register
 from .leadership import check_leader, find_partition, find_topic
 
 __all__ = ["handle"]
@@ -69,7 +69,6 @@ def _describe(context: RequestContext, name: str, index: int) -> dict[str, objec
 def _failed(index: int, error: KafkaError) -> dict[str, object]:
     return {
         "partition_index": index,
-        "error_code": error.code,
-        "error_message": error_message(error),
+        **entry_error(error),
         "active_producers": [],
     }

@@ -16,7 +16,7 @@ from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, error_message, register
+from . import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 
@@ -26,7 +26,7 @@ _LISTENER: Final = "CONTROLLER"
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error at the top."""
-    return context.respond(error_code=error.code, error_message=error_message(error), topics=[], nodes=[])
+    return context.respond(**entry_error(error), topics=[], nodes=[])
 
 
 @register(ApiKey.DESCRIBE_QUORUM, versions=(0, 2), error=error_response)
@@ -66,7 +66,7 @@ def handle(context: RequestContext, body: Body) -> Response:
 
 def _unknown(topic: Struct) -> dict[str, object]:
     error = UnknownTopicOrPartitionError(f"Only {METADATA_TOPIC}-0, by itself, has a quorum")
-    failure = {"error_code": error.code, "error_message": error_message(error)}
+    failure = entry_error(error)
     partitions = [{"partition_index": each.partition_index, **failure} for each in topic.partitions]
     return {"topic_name": topic.topic_name, "partitions": partitions}
 

@@ -16,8 +16,8 @@ from ..context import RequestContext
 from ..coordination.assignors import TopicIdPartition
 from ..coordination.share_partition_manager import NO_OFFSET, ShareState
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, error_message, register
-from .coordination import check_group
+from . import Body, Response, entry_error, register
+from .coordinator_checks import check_group
 from .share_group_heartbeat import check_share_version
 
 __all__ = ["handle"]
@@ -69,12 +69,11 @@ def _topic(
                 "partition_index": index,
                 "start_offset": state.start_offset,
                 "leader_epoch": topic.partitions[index].leader_epoch if topic is not None and is_there else 0,
-                "error_code": error.code if error else 0,
-                "error_message": error_message(error) if error else None,
+                **entry_error(error),
             }
         )
     return {"topic_name": name, "topic_id": None if topic is None else topic.topic_id, "partitions": partitions}
 
 
 def _failed(group_id: str, error: KafkaError) -> dict[str, object]:
-    return {"group_id": group_id, "topics": [], "error_code": error.code, "error_message": error_message(error)}
+    return {"group_id": group_id, "topics": [], **entry_error(error)}

@@ -16,7 +16,7 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..security.authentication import SCRAM_CODES
-from . import Body, Response, error_message, register, top_level_error_with_text
+from . import Body, Response, entry_error, register, top_level_error_with_text
 
 __all__ = ["handle"]
 
@@ -44,5 +44,5 @@ def _describe(context: RequestContext, user: str, occurrences: int) -> dict[str,
     elif not credentials:
         error = ResourceNotFoundError(f"Attempt to describe a user credential that does not exist: {user}")
     if error is not None:
-        return {"user": user, "error_code": error.code, "error_message": error_message(error), "credential_infos": []}
+        return {"user": user, **entry_error(error), "credential_infos": []}
     return {"user": user, "error_code": 0, "credential_infos": credentials}

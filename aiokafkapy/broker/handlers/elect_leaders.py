@@ -21,7 +21,7 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition
-from . import Body, Response, error_message, register
+from . import Body, Response, entry_code, entry_error, register
 
 __all__ = ["handle"]
 
@@ -83,11 +83,10 @@ def _respond(
         topics.setdefault(name, []).append(
             {
                 "partition_id": index,
-                "error_code": 0 if error is None else error.code,
-                "error_message": None if error is None else error_message(error),
+                **entry_error(error),
             }
         )
     return context.respond(
-        error_code=0 if top is None else top.code,
+        error_code=entry_code(top),
         replica_election_results=[{"topic": name, "partition_result": found} for name, found in topics.items()],
     )

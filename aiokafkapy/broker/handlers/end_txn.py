@@ -10,14 +10,14 @@ notes: the answer comes when the outcome is decided, as in Kafka; here the marke
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
-from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation
 from . import Body, Response, register
-from .coordination import check_transactional_id, fencing_code
+from .coordinator_checks import check_transactional_id, no_producer_id
 
 __all__ = ["handle"]
 
@@ -25,13 +25,7 @@ FENCED_FROM_VERSION: Final = 2
 BUMPS_FROM_VERSION: Final = 5
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
-    """The error, and no id."""
-    code = fencing_code(context, error, FENCED_FROM_VERSION)
-    return context.respond(error_code=code, producer_id=-1, producer_epoch=-1)
-
-
-@register(ApiKey.END_TXN, versions=(0, 5), error=error_response)
+@register(ApiKey.END_TXN, versions=(0, 5), error=partial(no_producer_id, fenced_from_version=FENCED_FROM_VERSION))
 def handle(context: RequestContext, body: Body) -> Response:
     """The version of the request is the producer's transaction version."""
     check_transactional_id(context, Operation.WRITE, body.transactional_id)

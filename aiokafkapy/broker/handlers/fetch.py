@@ -32,11 +32,10 @@ from ..coordination.fetch_sessions import FetchSession, SessionPartition
 from ..security.acls import Operation
 from ..storage.topics import Partition
 from . import Answer, Body, Response, register
-from .leadership import check_leader, current_leader, find_partition, find_topic, node_endpoints
+from .leadership import READ_COMMITTED, check_leader, current_leader, find_partition, find_topic, node_endpoints
 
 __all__ = ["handle"]
 
-READ_COMMITTED: Final = 1
 WITHOUT_SESSION: Final = -1
 RACK_FROM_VERSION: Final = 11
 IDS_FROM_VERSION: Final = 13

@@ -14,7 +14,7 @@ from ...errors import CoordinatorNotAvailableError, InvalidRequestError, KafkaEr
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, error_message, register
+from . import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 
@@ -64,8 +64,7 @@ def _failed(key: str, error: KafkaError) -> dict[str, object]:
         "node_id": -1,
         "host": "",
         "port": -1,
-        "error_code": error.code,
-        "error_message": error_message(error),
+        **entry_error(error),
     }
 
 

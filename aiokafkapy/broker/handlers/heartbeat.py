@@ -13,7 +13,7 @@ from ..context import RequestContext
 from ..coordination.classic_group import MemberIdentity
 from ..security.acls import Operation
 from . import Body, Response, register
-from .coordination import check_group
+from .coordinator_checks import check_group
 
 __all__ = ["handle"]
 

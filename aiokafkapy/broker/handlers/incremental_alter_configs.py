@@ -20,7 +20,7 @@ from ...protocol.constants import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROU
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.topic_config import TOPIC_OPTIONS
-from . import Body, Response, error_message, register
+from . import Body, Response, entry_error, register
 
 __all__ = ["Changeable", "changeable", "error_response", "handle", "respond_each"]
 
@@ -96,8 +96,7 @@ def respond_each(
             failure = refusal
         responses.append(
             {
-                "error_code": failure.code if failure else 0,
-                "error_message": error_message(failure) if failure else None,
+                **entry_error(failure),
                 "resource_type": resource.resource_type,
                 "resource_name": resource.resource_name,
             }

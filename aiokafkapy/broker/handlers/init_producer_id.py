@@ -10,28 +10,25 @@ notes: from v3 on a producer may name its id and epoch; without a transactional 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from ...common import milliseconds
-from ...errors import InvalidRequestError, KafkaError, TransactionalIdAuthorizationFailedError
+from ...errors import InvalidRequestError, TransactionalIdAuthorizationFailedError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from . import Body, Response, register
-from .coordination import check_transactional_id, fencing_code
+from .coordinator_checks import check_transactional_id, no_producer_id
 
 __all__ = ["handle"]
 
 FENCED_FROM_VERSION: Final = 4
 
 
-def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
-    """The error, and no id."""
-    code = fencing_code(context, error, FENCED_FROM_VERSION)
-    return context.respond(error_code=code, producer_id=-1, producer_epoch=-1)
-
-
-@register(ApiKey.INIT_PRODUCER_ID, versions=(0, 6), error=error_response)
+@register(
+    ApiKey.INIT_PRODUCER_ID, versions=(0, 6), error=partial(no_producer_id, fenced_from_version=FENCED_FROM_VERSION)
+)
 def handle(context: RequestContext, body: Body) -> Response:
     """Any node answers, as in Kafka when there is no transactional id."""
     expected = getattr(body, "producer_id", -1), getattr(body, "producer_epoch", -1)

@@ -19,7 +19,7 @@ from ..context import RequestContext
 from ..coordination.classic_group import JoinRequest, JoinResult
 from ..security.acls import Operation
 from . import Body, Response, register
-from .coordination import check_group, seconds
+from .coordinator_checks import check_group, seconds
 
 __all__ = ["handle"]
 

@@ -6,7 +6,8 @@ Registers nothing. Kafka's counterparts are ``ReplicaManager.getPartitionOrExcep
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Final
 from uuid import UUID
 
 from ...errors import (
@@ -16,13 +17,36 @@ from ...errors import (
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
+from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition, Topic
+from . import Body, Response
 
-__all__ = ["check_leader", "current_leader", "find_partition", "find_topic", "find_topic_by_name", "node_endpoints"]
+__all__ = [
+    "READ_COMMITTED",
+    "answer_each",
+    "check_leader",
+    "current_leader",
+    "find_partition",
+    "find_topic",
+    "find_topic_by_name",
+    "node_endpoints",
+]
 
 NO_EPOCH = -1
+READ_COMMITTED: Final = 1
+"""The isolation level of Fetch and ListOffsets that leaves out what open and aborted transactions wrote."""
+
+
+def answer_each(context: RequestContext, body: Body, answer: Callable[[str, Struct], dict[str, object]]) -> Response:
+    """The answer of each partition of a request, by topics: ``answer`` is called with the topic's name."""
+    return context.respond(
+        topics=[
+            {"name": topic.name, "partitions": [answer(topic.name, each) for each in topic.partitions]}
+            for topic in body.topics
+        ]
+    )
 
 
 def find_topic(context: RequestContext, operation: Operation, name: str | None, topic_id: UUID | None = None) -> Topic:

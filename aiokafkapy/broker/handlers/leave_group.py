@@ -15,8 +15,8 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.classic_group import MemberIdentity
 from ..security.acls import Operation
-from . import Body, Response, register
-from .coordination import check_group
+from . import Body, Response, entry_code, register
+from .coordinator_checks import check_group
 
 __all__ = ["handle"]
 
@@ -29,7 +29,7 @@ def handle(context: RequestContext, body: Body) -> Response:
     check_group(context, Operation.READ, body.group_id)
     if context.api_version < MANY_FROM_VERSION:
         (error,) = context.state.groups.leave_all([MemberIdentity(body.group_id, body.member_id)])
-        return context.respond(error_code=0 if error is None else error.code)
+        return context.respond(error_code=entry_code(error))
     leaving = [MemberIdentity(body.group_id, each.member_id, each.group_instance_id) for each in body.members]
     return context.respond(
         error_code=0,
@@ -37,7 +37,7 @@ def handle(context: RequestContext, body: Body) -> Response:
             {
                 "member_id": each.member_id,
                 "group_instance_id": each.group_instance_id,
-                "error_code": 0 if error is None else error.code,
+                "error_code": entry_code(error),
             }
             for each, error in zip(leaving, context.state.groups.leave_all(leaving), strict=True)
         ],

@@ -23,11 +23,10 @@ from ..security.acls import Operation, ResourceType
 from ..storage.log import TimestampOffset
 from ..storage.topics import Partition
 from . import Body, Response, register
-from .leadership import check_leader, find_partition, find_topic_by_name
+from .leadership import READ_COMMITTED, answer_each, check_leader, find_partition, find_topic_by_name
 
 __all__ = ["handle"]
 
-READ_COMMITTED: Final = 1
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 FIRST_VERSION: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
@@ -36,29 +35,15 @@ NO_VERSION: Final = 1 << 15
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every partition."""
-    return context.respond(
-        topics=[
-            {"name": topic.name, "partitions": [_failed(each, error) for each in topic.partitions]}
-            for topic in body.topics
-        ]
-    )
+    return answer_each(context, body, lambda _, each: _failed(each, error))
 
 
 @register(ApiKey.LIST_OFFSETS, versions=(1, 10), error=error_response)
 def handle(context: RequestContext, body: Body) -> Response:
     """Each partition by itself."""
     occurrences = Counter((topic.name, each.partition_index) for topic in body.topics for each in topic.partitions)
-    return context.respond(
-        topics=[
-            {
-                "name": topic.name,
-                "partitions": [
-                    _answer(context, body, topic.name, each, occurrences[topic.name, each.partition_index])
-                    for each in topic.partitions
-                ],
-            }
-            for topic in body.topics
-        ]
+    return answer_each(
+        context, body, lambda name, each: _answer(context, body, name, each, occurrences[name, each.partition_index])
     )
 
 

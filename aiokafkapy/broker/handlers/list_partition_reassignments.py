@@ -12,14 +12,14 @@ from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, error_message, register
+from . import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error at the top."""
-    return context.respond(error_code=error.code, error_message=error_message(error), topics=[])
+    return context.respond(**entry_error(error), topics=[])
 
 
 @register(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), error=error_response)

@@ -1,6 +1,6 @@
 """The common part of the APIs of consumer groups (KIP-848) and share groups (KIP-932).
 
-Registers nothing. ``coordination`` has the part that they have in common with classic groups.
+Registers nothing. ``coordinator_checks`` has the part that they have in common with classic groups.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from ..coordination.consumer_group_manager import HeartbeatResult
 from ..coordination.modern_group import ModernGroupMember
 from ..coordination.share_group import ShareGroup
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, error_message
+from . import Body, Response, entry_error
+from .coordinator_checks import check_group
 
 __all__ = [
     "assignment_of",
     "check_topics",
+    "describe_each",
     "described_group",
     "described_member",
     "error_of_every_group",
-    "failed_group",
     "heartbeat_response",
     "may_describe",
 ]
@@ -62,14 +63,23 @@ def may_describe(context: RequestContext, topic: str) -> bool:
 # descriptions
 
 
+def describe_each(
+    context: RequestContext, body: Body, describe: Callable[[RequestContext, Body, str], dict[str, object]]
+) -> Response:
+    """Each group by itself: its description, or the error that ``describe`` raises."""
+    groups = []
+    for group_id in body.group_ids:
+        try:
+            check_group(context, Operation.DESCRIBE, group_id)
+            groups.append(describe(context, body, group_id))
+        except KafkaError as error:
+            groups.append(_failed(group_id, error))
+    return context.respond(groups=groups)
+
+
 def error_of_every_group(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error on every group."""
-    return context.respond(groups=[failed_group(group_id, error) for group_id in body.group_ids])
-
-
-def failed_group(group_id: str, error: KafkaError) -> dict[str, object]:
-    """The entry of a group that is not described."""
-    return {"group_id": group_id, "error_code": error.code, "error_message": error_message(error)}
+    return context.respond(groups=[_failed(group_id, error) for group_id in body.group_ids])
 
 
 def described_group(
@@ -120,6 +130,10 @@ def assignment_of(context: RequestContext, assignment: Assignment) -> dict[str, 
 
 
 # internals
+
+
+def _failed(group_id: str, error: KafkaError) -> dict[str, object]:
+    return {"group_id": group_id, **entry_error(error)}
 
 
 def _by_topic_id(assignment: Assignment) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from ..coordination.classic_group import MemberIdentity
 from ..coordination.group_offsets import CommittedOffset
 from ..security.acls import Operation
 from . import Body, Response, register
-from .coordination import check_group
+from .coordinator_checks import check_group
 from .leadership import find_partition, find_topic
 
 __all__ = ["error_response", "handle", "offsets_of", "respond"]

@@ -16,7 +16,7 @@ from ..context import RequestContext
 from ..coordination.share_group import ShareGroup
 from ..security.acls import Operation
 from . import Body, Response, register
-from .coordination import check_group
+from .coordinator_checks import check_group
 from .leadership import find_partition, find_topic
 
 __all__ = ["handle"]

@@ -22,7 +22,7 @@ from ..coordination.consumer_group import ConsumerGroup
 from ..coordination.group_offsets import CommittedOffset
 from ..security.acls import Operation, ResourceType
 from . import Body, Response, register
-from .coordination import check_group
+from .coordinator_checks import check_group
 
 __all__ = ["handle"]
 

@@ -40,7 +40,7 @@ from ..security.acls import Operation, ResourceType
 from ..storage.log_validator import the_batch
 from ..storage.topics import Partition
 from . import CLOSE_CONNECTION, NO_RESPONSE, Body, FinalAnswer, Response, error_message, register
-from .coordination import as_a_partition_leader
+from .coordinator_checks import as_a_partition_leader
 from .leadership import check_leader, current_leader, find_partition, find_topic, node_endpoints
 
 __all__ = ["handle"]

@@ -17,7 +17,7 @@ from ..context import RequestContext
 from ..coordination.share_sessions import FINAL_EPOCH
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition
-from . import Body, Response, register
+from . import Body, Response, entry_code, register
 from .leadership import current_leader, node_endpoints
 from .share_acknowledgements import acknowledge_all, own_words
 from .share_group_heartbeat import check_share_version
@@ -37,7 +37,7 @@ def handle(context: RequestContext, body: Body) -> Response:
     for place, error in acknowledge_all(context, body).items():
         answer: dict[str, object] = {
             "partition_index": place.partition,
-            "error_code": error.code if error else 0,
+            "error_code": entry_code(error),
             "error_message": own_words(error),
         }
         topic = context.state.topics.by_id(place.topic_id)

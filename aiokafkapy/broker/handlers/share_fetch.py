@@ -26,7 +26,7 @@ from ..coordination.share_partition import AcquiredRecords, SharePartition
 from ..coordination.share_sessions import FINAL_EPOCH, ShareSession
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition
-from . import Answer, Body, Response, register
+from . import Answer, Body, Response, entry_code, register
 from .leadership import current_leader, node_endpoints
 from .share_acknowledgements import acknowledge_all, find_led_partition
 from .share_group_heartbeat import check_share_version
@@ -196,7 +196,7 @@ class _ShareFetch:
     def _respond(self, answers: dict[TopicIdPartition, dict[str, object]], misrouted: list[Partition]) -> Response:
         for place, error in self.acknowledged.items():
             answer = answers.setdefault(place, {"partition_index": place.partition, "records": b""})
-            answer["acknowledge_error_code"] = error.code if error else 0
+            answer["acknowledge_error_code"] = entry_code(error)
         topics: dict[UUID, list[dict[str, object]]] = {}
         for place, answer in answers.items():
             topics.setdefault(place.topic_id, []).append(answer)

@@ -11,14 +11,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.share_group import SHARE_ASSIGNOR
-from ..security.acls import Operation
 from . import Body, Response, register
-from .coordination import check_group
-from .modern_groups import described_group, described_member, error_of_every_group, failed_group
+from .modern_groups import describe_each, described_group, described_member, error_of_every_group
 from .share_group_heartbeat import check_share_version
 
 __all__ = ["handle"]
@@ -28,14 +25,10 @@ __all__ = ["handle"]
 def handle(context: RequestContext, body: Body) -> Response:
     """Each group by itself."""
     check_share_version(context)
-    return context.respond(groups=[_describe(context, body, group_id) for group_id in body.group_ids])
+    return describe_each(context, body, _describe)
 
 
 def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, object]:
-    try:
-        check_group(context, Operation.DESCRIBE, group_id)
-        group = context.state.groups.share_groups.find(group_id)
-        topics = {name for member in group.members.values() for name in member.topics}
-        return described_group(context, body, group, topics, SHARE_ASSIGNOR, partial(described_member, context))
-    except KafkaError as error:
-        return failed_group(group_id, error)
+    group = context.state.groups.share_groups.find(group_id)
+    topics = {name for member in group.members.values() for name in member.topics}
+    return described_group(context, body, group, topics, SHARE_ASSIGNOR, partial(described_member, context))

@@ -16,7 +16,7 @@ from ..context import RequestContext
 from ..coordination.classic_group import MemberIdentity
 from ..security.acls import Operation, ResourceType
 from . import Body, Response, register
-from .coordination import as_a_partition_leader, check_group
+from .coordinator_checks import as_a_partition_leader, check_group
 from .offset_commit import error_response, offsets_of, respond
 
 __all__ = ["handle"]

@@ -15,14 +15,14 @@ from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..features import UpgradeType
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, error_message, register
+from . import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """The error at the top."""
-    return context.respond(error_code=error.code, error_message=error_message(error), results=[])
+    return context.respond(**entry_error(error), results=[])
 
 
 @register(ApiKey.UPDATE_FEATURES, versions=(0, 2), error=error_response)

@@ -158,7 +158,7 @@ class AclFilter(NamedTuple):
 
 
 def check_binding(
-    resource_type: int, name: str, pattern_type: int, principal: str, host: str, operation: int, permission: int
+    *, resource_type: int, name: str, pattern_type: int, principal: str, host: str, operation: int, permission: int
 ) -> AclBinding:
     """The ACL of these codes. Raises InvalidRequestError for one that Kafka would refuse to make, with its words."""
     if resource_type == ResourceType.CLUSTER and name != CLUSTER_NAME:
@@ -183,6 +183,7 @@ def check_binding(
 
 
 def check_filter(
+    *,
     resource_type: int,
     name: str | None,
     pattern_type: int,

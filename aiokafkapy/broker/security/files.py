@@ -40,7 +40,8 @@ class AclFile:
         if self._path is None or content is None:
             return []
         try:
-            return [check_binding(*json.loads(line)) for line in content.splitlines() if line]
+            lines = [json.loads(line) for line in content.splitlines() if line]
+            return [check_binding(**dict(zip(AclBinding._fields, line, strict=True))) for line in lines]
         except (ValueError, TypeError, InvalidRequestError) as error:
             raise DamagedFileError(self._path, f"a line of it is no ACL ({error})", _REMEDY) from None
 

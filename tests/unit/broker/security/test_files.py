@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from aiokafkapy.broker.security.acls import AclBinding, check_binding
+from aiokafkapy.broker.security.acls import AclBinding, Operation, PatternType, Permission, ResourceType
 from aiokafkapy.broker.security.files import AclFile
 from aiokafkapy.broker.storage.checkpoint_file import DamagedFileError, write_checkpoint
 from aiokafkapy.errors import KafkaStorageError
 
+_R = ResourceType
+
 ACLS = [
-    check_binding(2, "caf\u00e9\n", 3, "User:CN=a, O=b", "*", 3, 3),
-    check_binding(4, "kafka-cluster", 3, "User:*", "10.0.0.1", 2, 2),
+    AclBinding(_R.TOPIC, "caf\u00e9\n", PatternType.LITERAL, "User:CN=a, O=b", "*", Operation.READ, Permission.ALLOW),
+    AclBinding(_R.CLUSTER, "kafka-cluster", PatternType.LITERAL, "User:*", "10.0.0.1", Operation.ALL, Permission.DENY),
 ]
 
 

@@ -21,8 +21,16 @@ from ...errors import (
 )
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
+from . import Body, Response
 
-__all__ = ["as_a_partition_leader", "check_group", "check_transactional_id", "fencing_code", "seconds"]
+__all__ = [
+    "as_a_partition_leader",
+    "check_group",
+    "check_transactional_id",
+    "fencing_code",
+    "no_producer_id",
+    "seconds",
+]
 
 
 def check_group(context: RequestContext, operation: Operation, group_id: str) -> None:
@@ -42,6 +50,12 @@ def fencing_code(context: RequestContext, error: KafkaError, fenced_from_version
     if isinstance(error, ProducerFencedError) and context.api_version < fenced_from_version:
         return InvalidProducerEpochError.code or -1
     return error.code or -1
+
+
+def no_producer_id(context: RequestContext, body: Body, error: KafkaError, fenced_from_version: int) -> Response:
+    """The error, and no id."""
+    code = fencing_code(context, error, fenced_from_version)
+    return context.respond(error_code=code, producer_id=-1, producer_epoch=-1)
 
 
 def _check_coordinator(context: RequestContext, key: str) -> None:
