@@ -14,7 +14,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from ..errors import ConfigurationError
 from ..option_fields import checked, declarations, field_options, names_of, with_values
@@ -26,7 +26,10 @@ else:
     from ..option_fields import BeforeValidator, Field
     from ..option_fields import Declared as BaseModel
 
-__all__ = ["BrokerConfig", "config_model"]
+__all__ = ["PRODUCER_ID_EXPIRATION_MS_DEFAULT", "BrokerConfig", "config_model"]
+
+PRODUCER_ID_EXPIRATION_MS_DEFAULT: Final = 86_400_000
+"""A day, as in Kafka: also of logs that are made without a configuration of a broker."""
 
 
 def _split_list(value: object) -> object:
@@ -224,7 +227,7 @@ class BrokerConfig(BaseModel):
     segment_bytes: Annotated[int, Field(ge=14, description="Size of a segment, in bytes.")] = 1_073_741_824
     producer_id_expiration_ms: Annotated[
         int, Field(description="Milliseconds after which an idle producer's state is forgotten.")
-    ] = 86_400_000
+    ] = PRODUCER_ID_EXPIRATION_MS_DEFAULT
 
     log_retention_check_interval_ms: Annotated[
         int, Field(ge=1, description="Milliseconds between checks for records past their retention.")

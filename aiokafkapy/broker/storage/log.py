@@ -43,6 +43,7 @@ from ...record.batch import (
     iter_batches,
     set_append_time,
 )
+from ..config import PRODUCER_ID_EXPIRATION_MS_DEFAULT
 from .log_storage import LogStorage, SegmentScan
 from .log_validator import the_batch, validate_batch, validate_records
 from .producer_state import NO_TRANSACTION, BatchMetadata, ProducerStateManager
@@ -52,7 +53,8 @@ __all__ = ["AbortedTransaction", "AppendInfo", "PartitionLog", "TimestampOffset"
 
 logger = get_logger()
 
-LATEST: Final = -1
+HIGH_WATERMARK: Final = -1
+"""In place of an offset, in a DeleteRecords."""
 STAMP_SIZE: Final = 16
 """Base offset, length and leader epoch: the bytes before the magic byte, which are outside of the CRC."""
 KEEP_FROM: Final = 64 * 1024
@@ -121,7 +123,7 @@ class PartitionLog:
         config: TopicConfig,
         storage: LogStorage,
         *,
-        producer_id_expiration_ms: int = 86_400_000,
+        producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS_DEFAULT,
         newest_epoch: int = MAX_LEADER_EPOCH,
     ) -> None:
         """Recovers the records of the storage, which were written under leader epochs up to ``newest_epoch``.
@@ -192,7 +194,7 @@ class PartitionLog:
             )
             if duplicate is not None:
                 time_ms = duplicate.timestamp_ms if self.config.uses_log_append_time else NO_TIMESTAMP
-                return AppendInfo(duplicate.first_offset, duplicate.last_offset, time_ms, True)
+                return AppendInfo(duplicate.first_offset, duplicate.last_offset, time_ms, is_duplicate=True)
         max_timestamp = batch.max_timestamp
         validate_records(batch, self.config, self._name, timestamp_ms)
         base_offset, position = self.end_offset, self._storage.size
@@ -207,7 +209,7 @@ class PartitionLog:
         self._write(pieces, base_offset, batch.record_count)
         self._note(batch, sequences, base_offset, leader_epoch, max_timestamp, position)
         log_append_time_ms = timestamp_ms if self.config.uses_log_append_time else NO_TIMESTAMP
-        return AppendInfo(base_offset, self.end_offset - 1, log_append_time_ms, False)
+        return AppendInfo(base_offset, self.end_offset - 1, log_append_time_ms, is_duplicate=False)
 
     def append_marker(
         self,
@@ -317,13 +319,13 @@ class PartitionLog:
     # removing
 
     def delete_records(self, before_offset: int) -> int:
-        """Make ``before_offset`` (-1: the end) the start of the log; returns the start, which never goes back.
+        """Make ``before_offset`` (HIGH_WATERMARK: the end) the start of the log. Returns the start; it never goes back.
 
         Raises OffsetOutOfRangeError above the end, PolicyViolationError when the topic is only compacted.
         """
         if self.config.is_compacted and "delete" not in self.config.value("cleanup.policy"):
             raise PolicyViolationError(f"Records of {self._topic} can not be deleted due to its cleanup policy.")
-        offset = self.end_offset if before_offset == LATEST else before_offset
+        offset = self.end_offset if before_offset == HIGH_WATERMARK else before_offset
         if not 0 <= offset <= self.end_offset:
             raise OffsetOutOfRangeError(
                 f"The specified offset {before_offset} is not between 0 and the high watermark {self.end_offset}."

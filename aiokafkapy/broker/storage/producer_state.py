@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ...errors import InvalidProducerEpochError, InvalidTxnStateError, OutOfOrderSequenceNumberError
+from ..config import PRODUCER_ID_EXPIRATION_MS_DEFAULT
 from .checkpoint_file import read_checkpoint, write_checkpoint
 
 __all__ = ["NO_TRANSACTION", "BatchMetadata", "ProducerIdManager", "ProducerState", "ProducerStateManager"]
@@ -72,7 +73,7 @@ class ProducerStateManager:
 
     __slots__ = ("_expiration_ms", "_expiry_check_at", "_name", "_open", "producers")
 
-    def __init__(self, name: str, expiration_ms: int = 86_400_000) -> None:
+    def __init__(self, name: str, expiration_ms: int = PRODUCER_ID_EXPIRATION_MS_DEFAULT) -> None:
         self.producers: dict[int, ProducerState] = {}
         self._name = name
         self._open: dict[int, int] = {}  # in the order of their offsets, since offsets only grow
