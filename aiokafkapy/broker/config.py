@@ -41,7 +41,7 @@ def _split_super_users(value: str | Iterable[object]) -> Iterable[object]:
     users = [user.strip() for user in value.split(";") if user.strip()] if isinstance(value, str) else value
     for user in users:
         if ":" not in str(user):
-            raise ValueError(f"{user!r} is no principal: write 'User:{user}'; several with ';' between them")
+            raise ValueError(f"{user!r} is not a principal: write 'User:{user}'; several with ';' between them")
     return users
 
 

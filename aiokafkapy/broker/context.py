@@ -237,8 +237,9 @@ class RequestContext:
         return self.state.quotas.find(key, self.connection.principal.partition(":")[2], self.client_id)
 
     def most_fetched_bytes(self, max_bytes: int) -> int:
-        """What one answer may have of ``max_bytes``: no answer may exceed what the quota allows in all windows but
-        one, or the client would be throttled for long afterwards (``ClientQuotaManager.getMaxValueInQuotaWindow``).
+        """``max_bytes`` capped by the broker's limit and the client's quota: no answer may exceed what the quota allows
+        in all windows but one, or the client would be throttled for long afterwards
+        (``ClientQuotaManager.getMaxValueInQuotaWindow``).
         """
         config, own = self.state.config, self.own_quota("consumer_byte_rate")
         most = min(max_bytes, config.fetch_max_bytes)

@@ -78,8 +78,8 @@ class Cluster(Protocol):
 
 
 def _watched(method: Callable[Concatenate[Controls, P], R]) -> Callable[Concatenate[Controls, P], R]:
-    """Check the arguments as those of a file, and tell the watchers of the call once it was made; one that raised is
-    none.
+    """Check the arguments as those of a file, and tell the watchers of the call once it was made; a call that raised
+    is not reported.
     """
     signature = inspect.signature(method)
 

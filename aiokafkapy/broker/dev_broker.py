@@ -265,7 +265,7 @@ class DevBroker:
     def records(self, topic: str, partition: int | None = None) -> list[ConsumedRecord]:
         """The records of a topic, or of a partition, decoded, in order of partition, then offset.
 
-        Those of a topic that is not there are none. Raises UnknownTopicOrPartitionError for another partition than a
+        Empty for an unknown topic. Raises UnknownTopicOrPartitionError for another partition than a
         topic has.
         """
         found = self.state.topics.get(topic)

@@ -23,7 +23,7 @@ __all__ = ["CLIENT_ID", "QUOTA_KEYS", "USER", "Entity", "EntityQuotas", "FoundQu
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
 QUOTA_KEYS: Final = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
-"""Those that the dev broker keeps. It has none of an address, nor controller_mutation_rate."""
+"""The quotas that the dev broker keeps: no quotas of addresses, and no controller_mutation_rate."""
 
 Entity: TypeAlias = frozenset[tuple[str, str | None]]
 """(type, name) of each part."""
@@ -64,7 +64,7 @@ class EntityQuotas:
             del self._quotas[entity]
 
     def find(self, key: str, user: str, client_id: str) -> FoundQuota | None:
-        """The quota of a client; None when there is none but the broker's own option."""
+        """The quota of a client; None when only the broker's own option limits it."""
         if not self._quotas:
             return None
         for user_part, client_part in _BY_RANK:

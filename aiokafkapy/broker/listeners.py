@@ -43,7 +43,7 @@ _OWN_OPTIONS: Final = re.compile(r"(ssl|sasl)_(?!users$)\w+|connections_max_reau
 
 
 class Listener:
-    """A listener as a user writes it; ``options`` are those of the broker's that are to be different here.
+    """A listener as a user writes it; ``options`` are options of the broker that differ here.
 
     ``sockets``: one for each node, node 1's first, which listen already, as a supervisor hands them over; they stand
     in place of ``port``. The broker that has them closes them.
@@ -74,7 +74,7 @@ class Listener:
 
 
 Listeners: TypeAlias = Mapping[str, str | Listener]
-"""By name: a ``Listener``, or "host:port", or "PROTOCOL://host:port" for a name that is no protocol."""
+"""By name: a ``Listener``, or "host:port", or "PROTOCOL://host:port" for a name that is not a protocol."""
 
 
 @dataclass(slots=True, eq=False)
@@ -171,10 +171,10 @@ def server_tls(options: Mapping[str, Any]) -> TlsContexts:
 
 
 def check_tls_names(options: Iterable[str]) -> None:
-    """Raise ConfigurationError for a name that is no option of TLS."""
+    """Raise ConfigurationError for a name that is not an option of TLS."""
     for name in options:
         if not name.startswith("ssl_"):
-            raise ConfigurationError(f"{name} is no option of TLS: their names begin with ssl_")
+            raise ConfigurationError(f"{name} is not an option of TLS: their names begin with ssl_")
 
 
 # internals
@@ -184,7 +184,7 @@ def _endpoint(name: str, given: str | Listener, config: BrokerConfig, advertised
     listener = _parsed(name, given) if isinstance(given, str) else given
     if listener.security_protocol not in SECURITY_PROTOCOLS:
         raise ConfigurationError(
-            f"listener {name!r}: {listener.security_protocol!r} is no security protocol; write one of"
+            f"listener {name!r}: {listener.security_protocol!r} is not a security protocol; write one of"
             f" {', '.join(SECURITY_PROTOCOLS)}"
         )
     if name in SECURITY_PROTOCOLS and name != listener.security_protocol:

@@ -56,7 +56,7 @@ class PrincipalRules:
             found = _RULE.match(text, position)
             if found is None:
                 raise ConfigurationError(
-                    f"ssl_principal_mapping_rules={text!r}: {text[position:]!r} is no rule;"
+                    f"ssl_principal_mapping_rules={text!r}: {text[position:]!r} is not a rule;"
                     " write DEFAULT, or RULE:pattern/replacement/ with L or U behind it"
                 )
             self._rules.append(None if found["default"] else _rule(text, found))

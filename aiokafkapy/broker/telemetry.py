@@ -132,11 +132,11 @@ class ClientTelemetry:
 
     @property
     def subscription_id(self) -> int:
-        """Of the subscription: another one has another id."""
+        """The id of the subscription: another one has another id."""
         return zlib.crc32(repr((self.metrics, self.push_interval_ms, self.compressions, self.max_bytes)).encode()) >> 1
 
     def instance_id(self, client_instance_id: UUID | None) -> UUID | None:
-        """The id for a client that has none yet; None for one that has."""
+        """A new id for a client without one; None for a client that has one."""
         return uuid4() if client_instance_id is None else None
 
     def push(

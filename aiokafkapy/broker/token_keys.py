@@ -62,7 +62,7 @@ def token_keys(url: str, refresh_seconds: float) -> TokenKeys:
         return FileKeys(url)
     if not url.startswith(("https://", "http://")):
         raise ConfigurationError(
-            f"sasl_oauthbearer_jwks_endpoint_url={url!r} is no URL of keys: write https://host/path or file:///path"
+            f"sasl_oauthbearer_jwks_endpoint_url={url!r} is not a URL of keys: write https://host/path or file:///path"
         )
     if importlib.util.find_spec("httpx") is None:
         raise ConfigurationError(

@@ -498,7 +498,7 @@ def test_a_broker_is_the_release_that_it_is_told_to_be_and_says_so() -> None:
         stop(process)
     assert process.returncode == 0
     refused = Cluster("").run("broker", "--emulate", "5.0", code=2)
-    assert refused.stderr.startswith("error: version='5.0' is none that can be emulated: 0.11, 1.0, ")
+    assert refused.stderr.startswith("error: version='5.0' cannot be emulated; write one of 0.11, 1.0, ")
     assert "--emulate" in Cluster("").run("broker", "--help").stdout
 
 

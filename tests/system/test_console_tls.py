@@ -93,7 +93,7 @@ async def test_the_key_may_be_apart_and_have_a_password(
         Console.of_broker(broker, tls=tls | {"ssl_key_password": "wrong"})
     with pytest.raises(ConfigurationError, match=r"ssl_keystore_location.*none\.pem"):
         Console.of_broker(broker, tls={"ssl_keystore_location": str(tmp_path / "none.pem")})
-    with pytest.raises(ConfigurationError, match="num_partitions is no option of TLS"):
+    with pytest.raises(ConfigurationError, match="num_partitions is not an option of TLS"):
         Console.of_broker(broker, tls={"num_partitions": 3})
 
 

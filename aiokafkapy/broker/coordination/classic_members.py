@@ -8,7 +8,7 @@ leads. ``consumer_group_manager`` has the members' timers and steps. Kafka's cou
 Rules:
 
 - a member learns by its Heartbeat that it has to join again: there is a newer target, or it has partitions to give up,
-  or some that it waited for are free. What it has it says in its subscription;
+  or some that it waited for are free. It reports its partitions in its subscription;
 - a member that does not join again within its rebalance time-out is removed, and so is one that does not sync;
 - any member can be removed by LeaveGroup, of either protocol, as in Kafka.
 """
@@ -87,7 +87,7 @@ class ClassicMembers:
         return SyncResult(0, assignment, request.protocol_type, request.protocol_name)
 
     def heartbeat(self, group: ConsumerGroup, identity: MemberIdentity) -> None:
-        """Note that a member lives. Raises RebalanceInProgressError when it must join again, or why it is no member."""
+        """Note that a member lives. Raises RebalanceInProgressError when it must join again, or why it is unknown."""
         member, _ = _member_of_generation(group, identity)
         self._manager.rearm(group, member)
         if group.must_join_again(member):

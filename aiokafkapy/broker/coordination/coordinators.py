@@ -18,7 +18,7 @@ __all__ = ["Coordinators"]
 
 
 class Coordinators:
-    """Those of one cluster."""
+    """The coordinators of one cluster."""
 
     __slots__ = ("_went_to", "moved")
 
@@ -29,7 +29,7 @@ class Coordinators:
         """By name: what ``controls.move_coordinator`` said."""
 
     def of(self, key: str, all_nodes: Collection[int], running: Collection[int]) -> int | None:
-        """The running node that coordinates a group or transactional id; None when there is none."""
+        """The running node that coordinates a group or transactional id; None when no node does."""
         moved_to = self.moved.get(key, -1)
         if not running or moved_to is None:
             return None

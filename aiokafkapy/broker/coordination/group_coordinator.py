@@ -192,7 +192,7 @@ class GroupCoordinator:
             self._rebalancer.assign(group, request.assignments)
 
     def heartbeat(self, identity: MemberIdentity) -> None:
-        """Note that a member lives. Raises RebalanceInProgressError when it must join again, or why it is no member."""
+        """Note that a member lives. Raises RebalanceInProgressError when it must join again, or why it is unknown."""
         found = self._groups.get(identity.group_id)
         if isinstance(found, ConsumerGroup):
             self._classic_members.heartbeat(found, identity)

@@ -5,7 +5,7 @@ and no request. Kafka's counterpart is ``SharePartition`` (KIP-932).
 
 A record is AVAILABLE until a member acquires it; it is ACQUIRED until the member acknowledges it, or its lock runs out;
 then it is AVAILABLE again, or done with: ACKNOWLEDGED when it was accepted, ARCHIVED when it was rejected, when it was
-delivered as often as a record may be, or when there is none at this offset.
+delivered as often as a record may be, or when the log has no record at this offset.
 
 Rules:
 
@@ -65,7 +65,7 @@ DONE: Final = frozenset({RecordState.ACKNOWLEDGED, RecordState.ARCHIVED})
 
 
 class AcknowledgeType(IntEnum):
-    """A member's word on a record; GAP is for an offset at which the log has none."""
+    """A member's word on a record; GAP is for an offset at which the log has no record."""
 
     GAP = 0
     ACCEPT = 1
@@ -168,7 +168,7 @@ class SharePartition:
 
     @property
     def next_deadline_ms(self) -> float:
-        """When the first lock runs out, infinity when there is none."""
+        """When the first lock runs out, infinity when nothing is locked."""
         return min((record.deadline_ms for record in self._records), default=math.inf)
 
     def acquired_by(self, member_id: str) -> list[int]:

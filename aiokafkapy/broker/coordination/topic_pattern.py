@@ -305,7 +305,7 @@ class _Parser:
             while len(digits) < 3 and self.text[self.position : self.position + 1] in OCTAL:
                 digits += self.text[self.position]
                 self.position += 1
-            if character == "0" or len(digits) > 1:  # \1 alone would be a back reference, which RE2 has not
+            if character == "0" or len(digits) > 1:  # \1 alone would be a back reference, which RE2 does not have
                 return chr(int(digits, 8))
         if character and character.isascii() and not character.isalnum():
             return character

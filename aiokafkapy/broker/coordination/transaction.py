@@ -66,7 +66,7 @@ TRANSACTION_STATES: Final = StateTable(
 
 @dataclass(slots=True)
 class TransactionMetadata:
-    """A transactional id. Times: ``started_ms`` is wall time, ``deadline`` loop time; the rest has none."""
+    """A transactional id. Times: ``started_ms`` is wall time, ``deadline`` loop time."""
 
     transactional_id: str
     producer_id: int
@@ -141,7 +141,7 @@ class TransactionMetadata:
         self.groups.update(groups)
 
     def watch(self, now: float) -> None:
-        """Let the time of the open transaction run; one of two-phase commit has none."""
+        """Start the time of the open transaction; a transaction of two-phase commit has no time-out."""
         self.deadline = None if self.timeout_ms == NEVER_MS else now + self.timeout_ms / 1000
 
     def keep_open(self) -> None:

@@ -8,7 +8,7 @@ Rules:
 
 - a change is in the journal before anybody hears of it, and before any marker is written; so after ``kill -9`` an
   outcome that was decided is carried out, and a transaction that was open is still open, with its whole time-out;
-- a change that the journal does not take has not happened: KafkaStorageError, and the id is as it was;
+- a change that the journal refuses does not happen: KafkaStorageError, and the id is as it was;
 - the answer to an end comes when it is decided; a producer that comes again before the markers are written gets
   CONCURRENT_TRANSACTIONS;
 - an abort by time, or by a second producer of the same id, raises the epoch: in version 1 first, and in version 2 as
@@ -43,7 +43,7 @@ REMEDY: Final = "remove that line, or the file, to start without the transaction
 
 
 class TakenId(NamedTuple):
-    """For a producer: its identity, and that of the transaction which an earlier one has left open (-1: none)."""
+    """A producer's identity, and the identity of the transaction that an earlier producer left open (-1: none)."""
 
     producer_id: int
     epoch: int

@@ -38,7 +38,7 @@ def emulation_of(version: str) -> Emulation:
     patch = _PATCH.fullmatch(version)
     name = version if patch is None else patch[1]
     if name not in release_names():
-        raise ConfigurationError(f"version={version!r} is none that can be emulated: {', '.join(known_versions())}")
+        raise ConfigurationError(f"version={version!r} cannot be emulated; write one of {', '.join(known_versions())}")
     return release(name)
 
 

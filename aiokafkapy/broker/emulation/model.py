@@ -21,7 +21,7 @@ class UnknownApiVersions(Enum):
 
     NONE = "none"
     ITS_OWN = "its own"
-    """That of ApiVersions itself (KIP-511)."""
+    """The range of ApiVersions itself (KIP-511)."""
     ALL = "all"
 
 
@@ -77,7 +77,7 @@ class Emulation:
     """Whether a transactional batch is refused where its partition was not added to the transaction."""
 
     def narrowed(self, api_key: int, lowest: int, highest: int) -> tuple[int, int] | None:
-        """The versions of these that the broker has; None when there are none."""
+        """The versions from ``lowest`` to ``highest`` that the broker serves; None when it serves none of them."""
         if api_key not in self.apis:
             return None
         low, high = self.apis[api_key]

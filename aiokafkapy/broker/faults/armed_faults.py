@@ -174,7 +174,7 @@ def error_code(error: type[KafkaError] | int) -> int:
     """The code of an error, a class or the code itself; ValueError for one that no broker sends."""
     code = error if isinstance(error, int) else getattr(error, "code", None)
     if code is None:
-        raise ValueError(f"{error} is no error a broker sends: it has no code")
+        raise ValueError(f"{error} is not an error that a broker sends: it has no code")
     return int(code)
 
 

@@ -253,7 +253,7 @@ def error_names() -> list[str]:
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether it is a number that fits in any of ours: neither NaN nor infinite, nor hundreds of digits."""
+    """Whether ``value`` is a number that fits any parameter: not NaN, not infinite, not of hundreds of digits."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**63
 
 

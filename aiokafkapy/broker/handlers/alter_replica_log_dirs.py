@@ -3,7 +3,7 @@
 versions: 1-2
 kept: the checks
 dropped: the move: a node has one directory, so every other one is LOG_DIR_NOT_FOUND
-notes: a replica that is in this directory already is no error, as in Kafka.
+notes: a replica that is in this directory already is not an error, as in Kafka.
 """
 
 from __future__ import annotations

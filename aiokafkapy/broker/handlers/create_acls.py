@@ -3,7 +3,7 @@
 versions: 1-3
 kept: all of it, and Kafka's checks of an ACL
 dropped: nothing
-notes: each ACL by itself; one that is there already is no error. Any node answers, and all nodes know at once.
+notes: each ACL by itself; an ACL that exists already is not an error. Any node answers, and all nodes know at once.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 versions: 0-1
 kept: filters by exact name, by default, and by any; strict
-dropped: quotas of addresses, which the dev broker has not
+dropped: quotas of addresses, which the dev broker does not have
 notes: the quotas of the dev broker's own options are not among them: they are in its configuration.
 """
 

@@ -24,7 +24,7 @@ def handle(context: RequestContext, body: Body) -> Response:
     """The running nodes."""
     state = context.state
     if getattr(body, "endpoint_type", _BROKERS) != _BROKERS:
-        raise MismatchedEndpointTypeError("This is a broker, no controller.")
+        raise MismatchedEndpointTypeError("This is a broker, not a controller.")
     shown = state.all_nodes if getattr(body, "include_fenced_brokers", False) else state.running_nodes
     return context.respond(
         cluster_id=state.cluster_id,

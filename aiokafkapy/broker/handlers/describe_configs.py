@@ -4,7 +4,7 @@ versions: 1-4
 kept: topics (all options, where each value comes from, synonyms), brokers (our own options, read only, by the node
     itself), consumer groups, subscriptions to clients' metrics, key filters
 dropped: documentation texts; loggers, which have no options here
-notes: no option can be set for all nodes, so the empty name of a broker has none.
+notes: no option can be set for all nodes, so a broker of the empty name has no options.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def handle(context: RequestContext, body: Body) -> Response:
     context.check_right(Operation.ALTER, ResourceType.CLUSTER)
     election_type = getattr(body, "election_type", PREFERRED)
     if election_type not in (PREFERRED, UNCLEAN):
-        raise InvalidRequestError(f"{election_type} is no election type")
+        raise InvalidRequestError(f"{election_type} is not an election type")
     results = [(*place, _elect(context, *place, election_type)) for place in _wanted(context, body)]
     if body.topic_partitions is None:
         results = [each for each in results if not isinstance(each[2], ElectionNotNeededError)]

@@ -34,9 +34,9 @@ class Changeable(NamedTuple):
     """One resource's options."""
 
     overrides: Mapping[str, object]
-    """Those that were set."""
+    """The options that were set."""
     list_value: Callable[[str], str | None]
-    """The present value of an option, None when it is no list."""
+    """The present value of an option, None for an option that is not a list."""
     alter: Callable[[Changes, bool], object]
     """Called with the changes, None for back to the default, and with whether they are only to be checked."""
 

@@ -42,7 +42,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Re
 
 @register(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1), error=error_response)
 def handle(context: RequestContext, body: Body) -> Response:
-    """Those of the types that are asked for."""
+    """The resources of the types that are asked for."""
     context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
     wanted = [CLIENT_METRICS_RESOURCE] if context.api_version == 0 else list(body.resource_types) or list(_NAMES)
     if not set(wanted) <= set(_NAMES):

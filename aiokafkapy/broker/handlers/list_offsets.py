@@ -71,7 +71,7 @@ def _answer(context: RequestContext, body: Body, name: str, requested: Struct, o
 
 
 def _is_special(context: RequestContext, timestamp_ms: int) -> bool:
-    """Whether a negative time is none but has a meaning. UnsupportedVersionError where its version has none."""
+    """Whether a negative time has a meaning of its own. UnsupportedVersionError in a version where it has none."""
     first_version = FIRST_VERSION.get(timestamp_ms, NO_VERSION)
     emulation = context.state.emulation
     if emulation is not None and not emulation.checks_special_times:

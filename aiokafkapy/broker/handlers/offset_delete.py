@@ -4,7 +4,7 @@ versions: 0-0
 kept: all of it but the check below; a consumer group (KIP-848) keeps the offsets of topics that members subscribe to
 dropped: subscriptions of classic members are not looked into: their group keeps all its offsets
     (GROUP_SUBSCRIBED_TO_TOPIC), where Kafka keeps those of the topics that they subscribe to
-notes: deleting an offset that was never committed is no error, as in Kafka.
+notes: deleting an offset that was never committed is not an error, as in Kafka.
 """
 
 from __future__ import annotations

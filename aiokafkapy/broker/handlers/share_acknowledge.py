@@ -3,7 +3,7 @@
 versions: 1-1
 kept: the epochs of the share session, accept, release, reject and gap; the end of the session (epoch -1), which gives
     back the member's other records
-dropped: renewal of locks (v2), which Kafka 4.1 has not either
+dropped: renewal of locks (v2), which Kafka 4.1 does not have either
 notes: a partition's acknowledgements are taken whole or not at all.
 """
 

@@ -4,7 +4,7 @@ versions: 1-1
 kept: share sessions, which end with their connection; min_bytes and max_wait (parked in the purgatory), max_bytes and
     max_records, both with the rule that the first batch comes whole; the isolation level of the group; leader hints
 dropped: batch_size, for one range of offsets says as much as several; share_acquire_mode and renewal (v2), which Kafka
-    4.1 has not either
+    4.1 does not have either
 notes: a range is acquired by whole batches. Batches without a record for this member are left out. A client with a
     session may fetch, member of the group or not, as in Kafka.
 """

@@ -43,5 +43,5 @@ def _upgrade_type(update: Struct) -> UpgradeType:
         return UpgradeType.SAFE_DOWNGRADE
     number = getattr(update, "upgrade_type", UpgradeType.UPGRADE)
     if number not in list(UpgradeType):
-        raise InvalidRequestError(f"{number} is no upgrade type")
+        raise InvalidRequestError(f"{number} is not an upgrade type")
     return UpgradeType(number)

@@ -67,13 +67,13 @@ class ConnectionOwner(Protocol):
         """The transport is there, after TLS if any."""
 
     def on_request(self, connection: ClientConnection, buffer: bytes) -> Request | None:
-        """A whole frame has come; None when there is no room for it yet: it is offered again."""
+        """Take a whole frame. None when there is no room for it yet; then it is offered again."""
 
     def on_sent(self, connection: ClientConnection, response: Response) -> None:
         """A response has left our buffer."""
 
     def on_disconnected(self, connection: ClientConnection, error: Exception | None) -> None:
-        """It is closed, by either side; the error is None where there was none."""
+        """The connection is closed, by either side; ``error`` is None after a normal end."""
 
 
 class ClientConnection(asyncio.Protocol):
@@ -202,7 +202,7 @@ class ClientConnection(asyncio.Protocol):
         self.update_reading()
 
     def pause_writing(self) -> None:
-        """The response has not all left yet."""
+        """A part of the response is still in our buffer."""
         self._write_paused = True
 
     def resume_writing(self) -> None:

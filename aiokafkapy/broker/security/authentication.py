@@ -124,7 +124,7 @@ class Authentication:
                 found[name] = server_mechanism(name, _kerberos_service(endpoint))
             else:
                 raise ConfigurationError(
-                    f"listener {endpoint.name!r}: {name!r} is no mechanism of the dev broker's; write some of"
+                    f"listener {endpoint.name!r}: {name!r} is not a mechanism of the dev broker's; write some of"
                     f" {', '.join(SERVER_MECHANISMS)}"
                 )
         return found

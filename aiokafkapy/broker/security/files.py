@@ -43,7 +43,7 @@ class AclFile:
             lines = [json.loads(line) for line in content.splitlines() if line]
             return [check_binding(**dict(zip(AclBinding._fields, line, strict=True))) for line in lines]
         except (ValueError, TypeError, InvalidRequestError) as error:
-            raise DamagedFileError(self._path, f"a line of it is no ACL ({error})", _REMEDY) from None
+            raise DamagedFileError(self._path, f"a line of it is not an ACL ({error})", _REMEDY) from None
 
     def save(self, bindings: Collection[AclBinding]) -> None:
         """Replace the ACLs of the file. Raises KafkaStorageError; then it is as it was."""
@@ -71,7 +71,7 @@ class ScramFile:
                 found.setdefault(mechanism, {})[user] = ScramCredential.parse(credential)
         except (ValueError, TypeError, AttributeError, ConfigurationError):
             # Not the error's words: they may have a part of a key in them.
-            raise DamagedFileError(self._path, "a line of it is no credential", _SCRAM_REMEDY) from None
+            raise DamagedFileError(self._path, "a line of it is not a credential", _SCRAM_REMEDY) from None
         return found
 
     def save(self, credentials: ScramCredentials) -> None:

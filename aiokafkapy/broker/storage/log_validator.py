@@ -74,8 +74,8 @@ def validate_batch(batch: RecordBatch, config: TopicConfig, name: str) -> None:
 def validate_records(batch: RecordBatch, config: TopicConfig, name: str, now_ms: int) -> None:
     """Check on a compacted topic the records' keys, and their times.
 
-    Of a record without a key the time is not looked at; one wrong time makes the error of all that of times. Raises
-    InvalidTimestampError, RejectedTimestamps, RejectedRecords.
+    A record without a key is not checked for its time; if any time is wrong, RejectedTimestamps is raised for the whole
+    batch. Raises InvalidTimestampError, RejectedTimestamps, RejectedRecords.
     """
     oldest, newest = now_ms - config.timestamp_before_max_ms, now_ms + config.timestamp_after_max_ms
     is_in_time = True

@@ -64,7 +64,7 @@ class ProducerState:
 
     @property
     def last_sequence(self) -> int:
-        """Of the last batch, -1 without one."""
+        """The sequence of the last batch's last record, -1 without a batch."""
         return self.batches[-1].last_sequence if self.batches else -1
 
 

@@ -58,7 +58,7 @@ class Partition:
     """One partition: where it is led, and its log. ``leader`` is None while there is none.
 
     ``is_held`` says that it has none on purpose, and gets none by itself, until the broker ends. ``layout`` has its
-    replicas as they were made, with those on nodes that this broker, opened with fewer, has not.
+    replicas as they were made, including those on nodes missing from this broker, which was opened with fewer.
     """
 
     __slots__ = ("index", "is_deleted", "is_held", "layout", "leader", "leader_epoch", "log", "replicas", "topic")
@@ -330,7 +330,7 @@ class TopicRegistry:
         self._elect(lambda partition: partition.leader == node_id)
 
     def node_started(self, node_id: int) -> None:
-        """Give a node that runs again those of its partitions that have no leader, but for those held without one."""
+        """Make a node that runs again the leader of its partitions without one, except those that are held so."""
         self.running_node_ids.add(node_id)
         self._elect(
             lambda partition: partition.leader is None and not partition.is_held and node_id in partition.replicas

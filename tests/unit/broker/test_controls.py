@@ -230,7 +230,7 @@ def test_watchers_hear_of_each_call_that_was_made_with_all_its_arguments(control
         ("throttle", (None, -100), "throttle: ms=-100: it is from 0"),
         ("fail_next", (ApiKey.PRODUCE, 99_999), "fail_next: error=99999: a code is from -1 to 32767"),
         ("fail_next", (ApiKey.PRODUCE, 6, None, None, 1.5), "fail_next: times=1.5: it is a whole number"),
-        ("fail_next", (ApiKey.PRODUCE, ValueError), "no error a broker sends: it has no code"),
+        ("fail_next", (ApiKey.PRODUCE, ValueError), "not an error that a broker sends: it has no code"),
         ("advance_clock", (1e17,), "advance_clock: seconds=1e+17: it is from 0 to"),
         ("advance_clock", (10**400,), "it is a number"),
         ("set_leader", ("t", 0, "1"), "set_leader: node_id='1': it is a number"),
@@ -299,7 +299,7 @@ def test_a_request_that_an_ended_fault_has_hit_is_failed_in_its_other_partitions
     assert controls.faults.topic_error(request(), "t", 1) == 0
 
 
-def test_a_fault_that_is_over_is_no_error_to_end_and_one_that_never_was_is(controls: Controls) -> None:
+def test_ending_a_used_up_fault_is_allowed_and_an_unknown_one_is_refused(controls: Controls) -> None:
     name = controls.fail_next(ApiKey.PRODUCE, 6, name="once")
     assert controls.faults.request_error(request()) == 6
     assert not controls.end_fault(name)  # used up

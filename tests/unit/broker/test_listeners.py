@@ -29,7 +29,7 @@ def one(name: str, listener: str | Listener, advertised_host: str | None = None)
         ("OUTSIDE", Listener("PLAINTEXT", "h", 7), ("PLAINTEXT", "h", 7)),
     ],
 )
-def test_a_listener_is_an_address_with_its_protocol_where_the_name_is_none(
+def test_a_listener_is_an_address_with_its_protocol_unless_the_name_is_one(
     name: str, text: str | Listener, expected: tuple[str, str, int]
 ) -> None:
     endpoint = one(name, text)
@@ -42,7 +42,7 @@ def test_a_listener_is_an_address_with_its_protocol_where_the_name_is_none(
         ({}, "a broker has at least one"),
         ({"INSIDE": "h:1"}, "which protocol? Write {'INSIDE': 'SASL_SSL://h:1'}"),
         ({"SSL": "PLAINTEXT://h:1"}, "listener 'SSL' with protocol 'PLAINTEXT': give it that name"),
-        ({"X": "TLS://h:1"}, "'TLS' is no security protocol; write one of PLAINTEXT, SSL"),
+        ({"X": "TLS://h:1"}, "'TLS' is not a security protocol; write one of PLAINTEXT, SSL"),
         ({"PLAINTEXT": "h"}, "'h' is not host:port"),
         ({"PLAINTEXT": "h:65536"}, "port 65536 is not in 0 to 65535"),
         ({"PLAINTEXT": "h:65534"}, "port=65534: the last of 3 nodes would have a port over 65535"),

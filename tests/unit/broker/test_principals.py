@@ -45,15 +45,15 @@ def test_a_slash_or_a_backslash_can_be_written() -> None:
 @pytest.mark.parametrize(
     ("rules", "words"),
     [
-        ("deny", "'deny' is no rule"),
-        ("RULE:^CN=(.*)$", "is no rule"),
-        ("RULE:^CN=(.*)$/$1/X", "is no rule"),
-        ("DEFAULT RULE:a/b/", "is no rule"),
+        ("deny", "'deny' is not a rule"),
+        ("RULE:^CN=(.*)$", "is not a rule"),
+        ("RULE:^CN=(.*)$/$1/X", "is not a rule"),
+        ("DEFAULT RULE:a/b/", "is not a rule"),
         ("RULE:^CN=(.*$/$1/", "is not a regular expression"),
         ("RULE:^CN=(.*)$/$2/", r"\$2 is more than the pattern.s 1 groups"),
     ],
 )
-def test_a_text_that_is_no_rule_is_refused(rules: str, words: str) -> None:
+def test_a_text_that_is_not_a_rule_is_refused(rules: str, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         PrincipalRules(rules)
 

@@ -258,7 +258,7 @@ class TestRefused:
         await under_test.started()
         assert under_test.metadata.fatal_error is None
 
-    async def test_a_mechanism_that_the_broker_has_not_is_answered_with_those_it_has(
+    async def test_an_unsupported_mechanism_error_names_the_brokers_mechanisms(
         self, make_client: MakeClient, cluster: FakeCluster
     ) -> None:
         SaslServer(cluster[1]).mechanisms = ["SCRAM-SHA-512", "PLAIN"]

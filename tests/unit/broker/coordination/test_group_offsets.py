@@ -43,7 +43,7 @@ def test_the_last_commit_counts() -> None:
     assert store.groups() == ["g"]
 
 
-def test_an_offset_of_a_deleted_topic_is_none() -> None:
+def test_a_deleted_topic_has_no_offset() -> None:
     store = OffsetStore()
     store.commit("g", {A: CommittedOffset(1, topic_id=TOPIC_ID)})
     assert store.fetch("g", A, TOPIC_ID) == CommittedOffset(1, topic_id=TOPIC_ID)

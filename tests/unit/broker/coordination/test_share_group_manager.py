@@ -165,7 +165,7 @@ def test_a_group_that_there_is_not_is_not_found(groups: ShareGroups) -> None:
         groups.beat("m", -1)
 
 
-def test_a_share_group_is_no_group_of_another_kind(groups: ShareGroups) -> None:
+def test_a_share_group_is_not_a_group_of_another_kind(groups: ShareGroups) -> None:
     groups.beat("m", 0, "t")
     groups.beat("m", -1)
     fields: dict[str, Any] = {"rebalance_timeout": 60.0, "subscribed_topic_names": ["t"], "owned": frozenset()}
@@ -180,7 +180,7 @@ def test_a_share_group_is_no_group_of_another_kind(groups: ShareGroups) -> None:
         groups.coordinator.commit_in_transaction(MemberIdentity("g", ""), 1, {A: CommittedOffset(1)})
 
 
-def test_a_group_of_another_kind_is_no_share_group(groups: ShareGroups) -> None:
+def test_a_group_of_another_kind_is_not_a_share_group(groups: ShareGroups) -> None:
     groups.alone()
     with pytest.raises(GroupIdNotFoundError, match="Group g is not a share group"):
         groups.beat("m", 0, "t")

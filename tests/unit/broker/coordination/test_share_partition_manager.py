@@ -265,7 +265,7 @@ def test_a_damaged_journal_is_not_opened(tmp_path: Path) -> None:
         Shares(data_dir=tmp_path)
 
 
-def test_a_deleted_topic_is_no_part_of_a_group(shares: Shares) -> None:
+def test_a_deleted_topic_is_not_part_of_a_group(shares: Shares) -> None:
     shares.take()
     shares.topics.delete("t")
     assert shares.shares.offsets("g") == {}

@@ -158,7 +158,7 @@ def test_epochs_that_are_used_up_give_a_new_producer_id(version: int) -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
-def test_time_outs_that_are_none_are_refused(timeout_ms: int) -> None:
+def test_invalid_time_outs_are_refused(timeout_ms: int) -> None:
     with pytest.raises(InvalidTransactionTimeoutError, match=f"{timeout_ms} ms is not from 1 to .*900000"):
         Cluster().coordinator.init_producer_id("tx", timeout_ms)
 
@@ -252,7 +252,7 @@ def test_every_state_survives_a_restart(tmp_path: Path, version: int, state: Tra
     assert cluster.state() is S.COMPLETE_COMMIT
 
 
-def test_a_change_that_the_disk_does_not_take_has_not_happened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_that_the_disk_refuses_does_not_happen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(tmp_path)
     producer = cluster.init()
     cluster.add(producer, A)

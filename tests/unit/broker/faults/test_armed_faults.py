@@ -29,7 +29,7 @@ def test_an_unknown_error_keeps_its_number() -> None:
 
 def test_an_error_without_a_code_or_a_number_of_times_below_one_is_refused() -> None:
     assert (error_code(6), error_code(NotLeaderOrFollowerError)) == (6, 6)
-    with pytest.raises(ValueError, match="no error a broker sends"):
+    with pytest.raises(ValueError, match="not an error that a broker sends"):
         error_code(KafkaError)
     assert (checked_times(None), checked_times(1)) == (None, 1)
     with pytest.raises(ValueError, match="times=0"):

@@ -92,7 +92,7 @@ def test_faults_of_a_file_may_be_in_any_order() -> None:
         ({"seconds": 1, "faults": [{"at": 0, "control": "clear"}] * 10_001}, "10001 faults: a schedule has at most"),
     ],
 )
-def test_a_file_that_is_no_schedule_is_refused_with_the_reason(document: Any, message: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_schedule_is_refused_with_the_reason(document: Any, message: str, tmp_path: Path) -> None:
     path = tmp_path / "faults.json"
     path.write_text(json.dumps(document))
     with pytest.raises(ValueError) as raised:

@@ -1,4 +1,4 @@
-"""ListOffsets: offsets by time, and the times that are none."""
+"""ListOffsets: offsets by time, and the negative times that have a meaning."""
 
 from __future__ import annotations
 

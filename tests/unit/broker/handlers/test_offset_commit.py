@@ -48,7 +48,7 @@ async def test_null_metadata_is_the_empty_string(harness: Harness) -> None:
     assert committed(harness, 9, [0])[0].metadata == ""
 
 
-async def test_a_commit_to_a_topic_deleted_since_is_no_commit(harness: Harness) -> None:
+async def test_a_commit_to_a_topic_deleted_since_does_not_count(harness: Harness) -> None:
     commit(harness, 9, 5)
     harness.topics.delete("t")
     harness.topics.create("t", 2)

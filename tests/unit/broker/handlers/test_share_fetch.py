@@ -310,7 +310,7 @@ async def test_offsets_are_set_and_forgotten_while_the_group_is_empty(shared: Ha
     assert start_offsets(shared) == []
 
 
-async def test_offsets_that_there_are_not_are_no_error(shared: Harness) -> None:
+async def test_unknown_offsets_are_not_an_error(shared: Harness) -> None:
     topics = [{"topic_name": "t", "partitions": [0, 7]}, {"topic_name": "no", "partitions": [0]}]
     groups = [{"group_id": "g", "topics": topics}, {"group_id": "no", "topics": None}]
     body = shared.call(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, node_id=shared.coordinator_id("g"), groups=groups[:1])

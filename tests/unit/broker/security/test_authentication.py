@@ -46,7 +46,7 @@ def test_a_listener_has_the_mechanisms_that_it_enables() -> None:
     config = BrokerConfig.of()
     assert asyncio.run(Authentication(config, None, lambda: 0).settings_for(endpoint(config, "PLAINTEXT"))) is None
     with pytest.raises(
-        ConfigurationError, match="'AWS_MSK_IAM' is no mechanism of the dev broker's; write some of PLAIN"
+        ConfigurationError, match="'AWS_MSK_IAM' is not a mechanism of the dev broker's; write some of PLAIN"
     ):
         settings(sasl_enabled_mechanisms=["AWS_MSK_IAM"])
 
@@ -88,7 +88,7 @@ def test_a_change_that_cannot_be_kept_is_not_made(tmp_path: Path) -> None:
     assert not authentication.scram["SCRAM-SHA-256"]
 
 
-def test_names_and_codes_that_are_none_are_refused() -> None:
+def test_unknown_names_and_codes_are_refused() -> None:
     authentication = Authentication(BrokerConfig.of(), None, lambda: 0)
     with pytest.raises(UnacceptableCredentialError):
         authentication.check_scram_user("", 1)
@@ -105,7 +105,7 @@ def test_tokens_are_believed_unsigned_or_by_the_keys_of_a_file(tmp_path: Path) -
     keys = tmp_path / "keys.json"
     keys.write_text(json.dumps({"keys": []}))
     for url, words in (
-        ("ftp://issuer.invalid/keys", "is no URL of keys: write https://host/path or file:///path"),
+        ("ftp://issuer.invalid/keys", "is not a URL of keys: write https://host/path or file:///path"),
         (f"http://127.0.0.1:{free_port()}/keys", "cannot be read: All connection attempts failed"),
         ("http://[", "cannot be read: "),
         ("http://127.0.0.1:99999/keys", "cannot be read: "),

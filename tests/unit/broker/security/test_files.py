@@ -35,9 +35,9 @@ def test_without_a_folder_nothing_is_kept() -> None:
 
 
 @pytest.mark.parametrize("line", [b"[1]", b"x", b'[2, "t", 3, "nobody", "*", 3, 3]', b"7"])
-def test_a_line_that_is_no_acl_is_damage(tmp_path: Path, line: bytes) -> None:
+def test_a_line_that_is_not_an_acl_is_damage(tmp_path: Path, line: bytes) -> None:
     write_checkpoint(tmp_path / "acls", line)
-    with pytest.raises(DamagedFileError, match="acls is damaged: a line of it is no ACL"):
+    with pytest.raises(DamagedFileError, match="acls is damaged: a line of it is not an ACL"):
         AclFile(tmp_path).load()
 
 

@@ -43,7 +43,7 @@ def test_a_repeated_batch_that_is_older_is_out_of_order() -> None:
         state.check(PRODUCER, 0, 10, 19)
 
 
-def test_a_batch_cut_differently_is_no_duplicate() -> None:
+def test_a_batch_cut_differently_is_not_a_duplicate() -> None:
     state = ProducerStateManager("t-0")
     append(state, 0, 9)
     with pytest.raises(OutOfOrderSequenceNumberError):

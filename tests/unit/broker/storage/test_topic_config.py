@@ -101,7 +101,7 @@ def test_an_unknown_name_is_named() -> None:
     assert not TopicConfig(BrokerConfig()).altered({"retention.days": None}).overrides
 
 
-def test_null_is_no_value() -> None:
+def test_null_is_not_a_value() -> None:
     with pytest.raises(InvalidConfigError, match="Null value"):
         TopicConfig(BrokerConfig(), {"retention.ms": None})
 
