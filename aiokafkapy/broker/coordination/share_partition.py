@@ -171,10 +171,6 @@ class SharePartition:
         """When the first lock runs out, infinity when nothing is locked."""
         return min((record.deadline_ms for record in self._records), default=math.inf)
 
-    def acquired_by(self, member_id: str) -> list[int]:
-        """The offsets of the records that are with a member."""
-        return [offset for offset, record in self._in_flight() if record.member_id == member_id]
-
     # changes
 
     def acquire(

@@ -6,13 +6,14 @@ import heapq
 import itertools
 from collections.abc import Callable, Sequence
 
+from aiokafkapy.broker.coordination.share_partition import SharePartition
 from aiokafkapy.broker.storage.log import PartitionLog
 from aiokafkapy.broker.storage.topics import Topic, TopicRegistry
 from aiokafkapy.record.builder import RecordBatchBuilder
 from aiokafkapy.record.compression import Compression, compress
 from aiokafkapy.testing.clock import VirtualClock
 
-__all__ = ["VirtualScheduler", "log_of", "make_batch", "topic_of"]
+__all__ = ["VirtualScheduler", "acquired_by", "log_of", "make_batch", "topic_of"]
 
 
 def topic_of(topics: TopicRegistry, name: str = "t") -> Topic:
@@ -25,6 +26,11 @@ def topic_of(topics: TopicRegistry, name: str = "t") -> Topic:
 def log_of(topics: TopicRegistry, name: str = "t", partition: int = 0) -> PartitionLog:
     """The log of a partition that is there."""
     return topic_of(topics, name).partitions[partition].log
+
+
+def acquired_by(share: SharePartition, member_id: str) -> list[int]:
+    """The offsets of the records that are with a member."""
+    return [offset for offset, record in share._in_flight() if record.member_id == member_id]
 
 
 def make_batch(

@@ -19,6 +19,8 @@ from aiokafkapy.broker.coordination.share_partition import (
 )
 from aiokafkapy.errors import InvalidRecordStateError, InvalidRequestError
 
+from ..support import acquired_by
+
 LIMIT = 3
 LOCK_MS = 100
 
@@ -53,7 +55,7 @@ def test_a_record_is_with_one_member_at_a_time() -> None:
     assert acquire(share, "n", (0, 3)) == [AcquiredRecords(2, 3, 1)]
     with pytest.raises(InvalidRecordStateError, match="not the owner"):
         acknowledge(share, "n", 1, 2, ACCEPT)
-    assert (share.acquired_by("m"), share.acquired_by("n")) == ([0, 1], [2, 3])
+    assert (acquired_by(share, "m"), acquired_by(share, "n")) == ([0, 1], [2, 3])
 
 
 def test_each_record_has_its_own_word() -> None:
@@ -160,7 +162,7 @@ def test_an_acknowledgement_is_taken_whole_or_not_at_all(
     acknowledge(share, "m", 2, 2, ACCEPT)
     with pytest.raises(error, match=words):
         share.acknowledge("m", [AcknowledgementBatch(first, last, [word]) for first, last, word in ranges])
-    assert share.acquired_by("m") == [0, 1, 3]
+    assert acquired_by(share, "m") == [0, 1, 3]
 
 
 def test_a_word_on_records_before_the_start_is_ignored() -> None:
@@ -169,7 +171,7 @@ def test_a_word_on_records_before_the_start_is_ignored() -> None:
     assert [share.start_at(2), share.start_at(1)] == [True, False]
     acknowledge(share, "m", 0, 2, ACCEPT)
     acknowledge(share, "n", 0, 1, ACCEPT)
-    assert (share.start_offset, share.acquired_by("m")) == (3, [3])
+    assert (share.start_offset, acquired_by(share, "m")) == (3, [3])
     assert share.start_at(50)
     assert share.start_offset == share.end_offset == 50
 
@@ -287,7 +289,7 @@ class Members(RuleBasedStateMachine):
         assert end <= self.end
         for member in self.MEMBERS:
             mine = sorted(offset for offset, (owner, _) in self.held.items() if owner == member)
-            assert self.share.acquired_by(member) == mine
+            assert acquired_by(self.share, member) == mine
 
 
 TestMembers = Members.TestCase

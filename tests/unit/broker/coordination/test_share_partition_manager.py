@@ -22,7 +22,7 @@ from aiokafkapy.errors import (
     UnknownTopicOrPartitionError,
 )
 
-from ..support import make_batch, topic_of
+from ..support import acquired_by, make_batch, topic_of
 from .callers import Groups
 
 ACCEPT, RELEASE, REJECT = 1, 2, 3
@@ -86,9 +86,9 @@ def test_a_later_lock_has_its_own_time(shares: Shares) -> None:
     shares.say(ACCEPT, 1, 1, "n")
     shares.take("m", [(0, 0), (2, 2)])
     shares.scheduler.advance(29)
-    assert shares.shares.get("g", shares.partition).acquired_by("m") == [0, 2]
+    assert acquired_by(shares.shares.get("g", shares.partition), "m") == [0, 2]
     shares.scheduler.advance(1)
-    assert shares.shares.get("g", shares.partition).acquired_by("m") == []
+    assert acquired_by(shares.shares.get("g", shares.partition), "m") == []
 
 
 def test_the_group_says_how_long_a_lock_is(shares: Shares) -> None:
@@ -193,7 +193,7 @@ def test_records_that_the_log_has_no_more_are_forgotten(shares: Shares) -> None:
     shares.take()
     shares.partition.log.delete_records(2)
     share = shares.shares.get("g", shares.partition)
-    assert (share.start_offset, share.acquired_by("m")) == (2, [2, 3])
+    assert (share.start_offset, acquired_by(share, "m")) == (2, [2, 3])
 
 
 def test_everything_but_locks_survives_a_restart(tmp_path: Path) -> None:
