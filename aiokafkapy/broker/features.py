@@ -34,7 +34,7 @@ _OPTIONS: Final[Mapping[str, str]] = {
     SHARE_VERSION: "share_version",
     TRANSACTION_VERSION: "transaction_version",
 }
-"""Those that are finalized as the broker's options say."""
+"""The features that are finalized as the broker's options say."""
 
 
 class UpgradeType(IntEnum):

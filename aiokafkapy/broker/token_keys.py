@@ -35,7 +35,7 @@ __all__ = ["FileKeys", "TokenKeys", "UrlKeys", "token_keys"]
 
 SECONDS_BETWEEN: Final = 1.0
 MOST_SECONDS: Final = 10.0
-"""For one answer, Kafka's ``sasl.oauthbearer`` connect and read time-outs together."""
+"""The seconds that one answer may take: Kafka's ``sasl.oauthbearer`` connect and read time-outs together."""
 
 logger = get_logger(__name__)
 

@@ -51,7 +51,7 @@ class SessionPartition:
 
     @property
     def place(self) -> FetchPlace:
-        """How requests name it."""
+        """The partition as requests name it."""
         return self.name, self.topic_id, self.index
 
 

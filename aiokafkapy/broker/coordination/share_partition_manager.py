@@ -274,7 +274,7 @@ class SharePartitionManager:
             raise
 
     def _save_quietly(self, place: Place, share: SharePartition) -> None:
-        """For changes that no request asked for."""
+        """Save a change that no request asked for: a failure is logged, as nobody can be told."""
         try:
             self._save(place, share)
         except KafkaStorageError as error:

@@ -196,7 +196,7 @@ class _Parser:
         return _times(part, low, high), repeats
 
     def _count(self) -> tuple[int, int]:
-        """How often, (-1, -1) when there is nothing of that kind; a high of -1 is any number."""
+        """How often the part may stand, (-1, -1) when no count is written; a high of -1 is any number."""
         for operator, low, high in (("*", 0, -1), ("+", 1, -1), ("?", 0, 1)):
             if self._take(operator):
                 return low, high

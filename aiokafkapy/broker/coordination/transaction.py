@@ -81,7 +81,7 @@ class TransactionMetadata:
     partitions: set[TopicPartition] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
     open_epoch: int = NO_EPOCH
-    """Of the producer that began the open transaction: a prepared one is known by it."""
+    """The epoch of the producer that began the open transaction: a prepared one is known by it."""
     deadline: float | None = None
     """When an ONGOING transaction is aborted; not kept on disk."""
 

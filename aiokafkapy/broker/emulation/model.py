@@ -49,7 +49,7 @@ class Emulation:
     version: str
     """As ``DevBroker(version=...)`` takes it."""
     name: str
-    """For people: ``Kafka 2.8``."""
+    """The name that people read: ``Kafka 2.8``."""
     source: str
     """Where its ranges are from."""
 

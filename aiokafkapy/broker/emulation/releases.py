@@ -95,7 +95,7 @@ def _unknown_producer(number: tuple[int, ...]) -> UnknownProducer:
 
 
 def _at(name: str, changes: str) -> tuple[int, ...] | None:
-    """The numbers that hold for a release, of ``0.11 0-3, 1.0 0-5``; None where there are none or ``-``."""
+    """The numbers that hold for a release, out of ``0.11 0-3, 1.0 0-5``; None for ``-`` or an older release."""
     found: tuple[int, ...] | None = None
     for change in changes.split(", "):
         since, numbers = change.split(" ")

@@ -98,7 +98,7 @@ class FaultSchedule:
         return cls(float(seconds), tuple(faults), seed)
 
     def to_json(self) -> dict[str, Any]:
-        """For a file."""
+        """The schedule as a file has it."""
         faults = [{"at": fault.at, **fault.call.to_json()} for fault in self.faults]
         return {"seed": self.seed, "seconds": self.seconds, "faults": faults}
 

@@ -143,7 +143,7 @@ class _Fetch:
         return [each.partition for each in self.wanted if each.partition is not None]
 
     def try_complete(self, is_over: bool) -> Response | None:
-        """For the purgatory."""
+        """The answer when it is due, or when the time is over; the purgatory asks."""
         return self.response() if self.is_satisfied() or is_over else None
 
     def is_satisfied(self) -> bool:

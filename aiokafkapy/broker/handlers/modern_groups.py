@@ -124,7 +124,7 @@ def described_member(context: RequestContext, member: ModernGroupMember) -> dict
 
 
 def assignment_of(context: RequestContext, assignment: Assignment) -> dict[str, object]:
-    """By topics; those that were deleted since are left out."""
+    """The partitions by topics; topics that were deleted since are left out."""
     topics = [(context.state.topics.by_id(each["topic_id"]), each) for each in _by_topic_id(assignment)]
     return {"topic_partitions": [{**each, "topic_name": topic.name} for topic, each in topics if topic is not None]}
 

@@ -88,13 +88,13 @@ class _ShareFetch:
         self.places = session.rotated()
 
     def keys(self) -> list[Hashable]:
-        """For the purgatory: the logs, and the group's view of them."""
+        """What the purgatory watches: the logs, and the group's view of them."""
         found = [self._found(place) for place in self.places]
         logs = [partition for partition in found if isinstance(partition, Partition)]
         return [*logs, *((self.body.group_id, place) for place in self.places)]
 
     def try_complete(self, is_over: bool) -> Response | None:
-        """For the purgatory."""
+        """The answer when it is due, or when the time is over; the purgatory asks."""
         return self.response() if self.is_satisfied() or is_over else None
 
     def is_satisfied(self) -> bool:

@@ -202,11 +202,11 @@ class ClientConnection(asyncio.Protocol):
         self.update_reading()
 
     def pause_writing(self) -> None:
-        """A part of the response is still in our buffer."""
+        """The transport's buffer is full: a part of the response waits in it."""
         self._write_paused = True
 
     def resume_writing(self) -> None:
-        """It has."""
+        """The transport's buffer has room again: the response has left."""
         self._write_paused = False
         if self._sending is not None:
             self._sent()

@@ -32,7 +32,7 @@ _Pattern = tuple[ResourceType, PatternType, str]
 
 
 def _nothing(bindings: Collection[AclBinding]) -> None:
-    """For ACLs that are kept in memory only."""
+    """Save nothing: the ACLs are kept in memory only."""
 
 
 class Authorizer:

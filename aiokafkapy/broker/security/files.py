@@ -23,7 +23,7 @@ _REMEDY: Final = "delete it to start without ACLs"
 _SCRAM_REMEDY: Final = "delete it to start with the users of sasl_users only"
 
 ScramCredentials = Mapping[str, Mapping[str, ScramCredential]]
-"""By mechanism and user."""
+"""The credentials, by mechanism and user."""
 
 
 class AclFile:

@@ -36,7 +36,7 @@ PRODUCER_ID_BLOCK_SIZE: Final = 1000
 FIRST_EXPIRY_CHECK: Final = 1000
 NO_TRANSACTION: Final = -1
 NO_EPOCH: Final = -1
-"""Of a batch by a stranger to idempotence, which names a producer id and no epoch: after it any sequence is taken."""
+"""The epoch of a batch that has a producer id alone, as of no idempotent producer: after it any sequence is taken."""
 
 
 class BatchMetadata(NamedTuple):

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
-"""Those that a request may add, as in Kafka's controller: a few bytes ask for them, and each costs a kilobyte."""
+"""A request may add so many, as in Kafka's controller: a few bytes ask for them, and each costs a kilobyte."""
 MAX_PARTITIONS_PER_TOPIC: Final = 100_000
 """More is a typing error, and would fill a laptop's memory."""
 
