@@ -1,9 +1,9 @@
-"""Who is told when a producer closes: exporters of its numbers, which hold it weakly and would find it gone.
+"""Callbacks for a producer's close, for exporters that hold the producer only weakly.
 
 Owns the list. It knows nothing of a producer. Kafka's counterpart is ``MetricsReporter.close``.
 
-Rule: they are told when ``close()`` has done all and the producer still counts as open, on its event loop. One that
-raises keeps neither the others from it nor the producer from its end.
+Rule: they are called on the producer's event loop, when ``close()`` has done all and the producer still counts as open.
+A callback that raises stops neither the others nor the close.
 
 Events: ``producer.closing_untold`` (error; error).
 """

@@ -116,7 +116,7 @@ def _loss(config: ProducerConfig) -> str:
     if config.acks == "all":
         return "an acknowledged record is lost only with all in-sync replicas (min.insync.replicas is the topic's)"
     if config.acks == 1:
-        return "an acknowledged record is lost if its leader is before the other replicas have it (acks=1)"
+        return "an acknowledged record is lost if its leader fails before the other replicas have copied it (acks=1)"
     return "a record may be lost at any time, without an error (acks=0)"
 
 

@@ -15,7 +15,7 @@ __all__ = ["closed_error", "crashed_error", "dropped_error", "error_of_batch", "
 
 
 def error_of_batch(errors: Mapping[TopicPartition, KafkaError], batch: ProducerBatch) -> KafkaError:
-    """Its partition's error, or a copy that says that a broker may have the batch."""
+    """The error of the batch's partition, or a copy that says that a broker may have the batch."""
     error = errors[batch.topic_partition]
     if batch.has_been_sent:
         error = error.fresh()
@@ -24,12 +24,12 @@ def error_of_batch(errors: Mapping[TopicPartition, KafkaError], batch: ProducerB
 
 
 def purged_waiting(topic: str) -> PurgedError:
-    """Of a record that was not accepted yet."""
+    """The error of a record that was not accepted yet."""
     return PurgedError(f"a record of topic {topic!r} was purged while it waited to be accepted", topic=topic)
 
 
 def purged_batch(topic_partition: TopicPartition, count: int, outcome_unknown: bool) -> PurgedError:
-    """Of so many records of a batch."""
+    """The error of a batch whose ``count`` records were purged."""
     fate = "may or may not be written" if outcome_unknown else "not written"
     topic, partition = topic_partition
     return PurgedError(
@@ -41,7 +41,7 @@ def purged_batch(topic_partition: TopicPartition, count: int, outcome_unknown: b
 
 
 def dropped_error(place: TopicPartition | str, count: int) -> KafkaError:
-    """Of a topic's or a partition's records, when nobody holds their producer any more."""
+    """The error of a topic's or a partition's records, when nobody holds their producer any more."""
     topic = place if isinstance(place, str) else place.topic
     return ProducerClosedError(f"{place}: the producer was dropped without close()", topic=topic)
 
@@ -53,8 +53,9 @@ def closed_error(
     place: TopicPartition | str,
     count: int,
 ) -> KafkaError:
-    """Of a topic's or a partition's records, when ``close()`` ends after so many seconds; ``last_errors`` are those of
-    partitions, for the cause, and ``describe_failure`` tells a topic's where there is none.
+    """The error of a topic's or a partition's records, when ``close()`` ends after so many seconds.
+
+    Its cause is the partition's in ``last_errors``; without one ``describe_failure`` tells the topic's.
     """
     if isinstance(place, str):
         return ProducerClosedError(
@@ -73,7 +74,7 @@ def closed_error(
 
 
 def crashed_error(crash: SenderCrashedError, place: TopicPartition | str, count: int) -> KafkaError:
-    """Of a topic's or a partition's records, when the Sender has died of ``crash``."""
+    """The error of a topic's or a partition's records, when the Sender has died of ``crash``."""
     topic = place if isinstance(place, str) else place.topic
     partition = None if isinstance(place, str) else place.partition
     error = SenderCrashedError(f"{place}: {crash}", topic=topic, partition=partition)

@@ -29,7 +29,9 @@ _SIGN: Final = 0x80000000
 
 
 class HashPartitioner:
-    """The key's hash modulo the number of partitions; ``hashes_empty``: an empty key is one."""
+    """The key's hash modulo the number of partitions. With ``hashes_empty`` an empty key is hashed; otherwise it counts
+    as no key.
+    """
 
     __slots__ = ("_hash", "_hashes_empty")
 

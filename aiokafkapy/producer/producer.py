@@ -294,8 +294,8 @@ class KafkaProducer(RecordSender[K, V]):
     ) -> Sequence[RecordMetadata | BaseException]:
         """Send values (or ``ProducerRecord``s) of an iterable of any length and wait for all; outcomes in its order.
 
-        It takes from the iterable only as fast as there is room; what one record has waited for in vain, for
-        ``max_block_ms``, the next ones do not wait for again. A record that fails does not stop the others: with
+        It takes from the iterable only as fast as there is room; once a record has timed out waiting for metadata or
+        room, later ones do not wait for the same thing again. A record that fails does not stop the others: with
         ``return_exceptions`` its error stands in its place, otherwise the first error is raised once all have an
         outcome, with a note of how many failed. Cancelling stops taking; accepted records stay on their way, except for
         those that ``cancel_takes_back`` takes back; ``deliveries`` of the CancelledError has an entry for each record

@@ -127,8 +127,8 @@ class ProducerHealth:
     """Whether the producer can do its work; cheap enough for a readiness probe."""
 
     is_healthy: bool
-    """Started, the Sender lives, brokers can be reached, no record waits longer than ``request_timeout_ms``, the disk
-    gives the spool's records, and there is no ``fatal_error``.
+    """Started, the Sender lives, brokers can be reached, no record waits longer than ``request_timeout_ms``, the spool
+    can be read, and there is no ``fatal_error``.
     """
     state: str
     """``new``, ``starting``, ``running``, ``closing``, ``closed``, ``crashed`` or ``forked``."""

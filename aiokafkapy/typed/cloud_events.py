@@ -2,7 +2,7 @@
 
 Owns the Kafka protocol binding's two content modes. Binary, the default: the value is the data, and each attribute a
 header ``ce_…``. Structured: the value is a JSON object with attributes and data, ``application/cloudevents+json``.
-Pure. Source: CloudEvents' "Kafka Protocol Binding", version 1.0, and its "JSON Event Format".
+Source: CloudEvents' "Kafka Protocol Binding", version 1.0, and its "JSON Event Format".
 
 Rules: ``id``, ``source``, ``specversion`` and ``type`` are always there and never empty; names of attributes are
 lower-case letters and digits; values are text without control characters; data that is no JSON is ``data_base64`` in

@@ -5,7 +5,7 @@ counterpart are the headers ``__connect.errors.…``.
 
 Rules:
 
-- What could not be written is never said to be there: a header tells the form of key and value, and what is missing.
+- Headers never claim data that could not be written: they tell the form of key and value, and what is missing.
 - Key, value and headers have a bound each, and all of them one together, above which the largest is left out.
 - Of objects that are no data by their class only the refused one itself is read, and only its public attributes: behind
   others there may be clients and passwords.

@@ -9,7 +9,7 @@ __all__ = ["BatchPhases"]
 
 
 class BatchPhases:
-    """The moments of one batch, in loop time; ``encode`` is seconds. None has not been yet."""
+    """The moments of one batch, in loop time; ``encode`` is seconds. None: not reached yet."""
 
     __slots__ = ("attempted_at", "encode", "encoding_since", "first_attempted_at", "ready_at")
 
@@ -21,7 +21,7 @@ class BatchPhases:
         self.attempted_at: float | None = None
 
     def copy(self) -> BatchPhases:
-        """For a batch of the same records."""
+        """The same moments, for a batch of the same records."""
         copied = BatchPhases()
         copied.ready_at = self.ready_at
         copied.encode = self.encode

@@ -298,11 +298,12 @@ class RecordAccumulator:
         overdue: Mapping[ProduceRequestResult, Collection[int]],
         make_error: Callable[[TopicPartition, bool], KafkaError | None],
     ) -> tuple[int, int]:
-        """The time of single records is over, of these indexes, each named once, in the batches with these results.
+        """Expire single records: ``overdue`` maps each batch's result to the indexes of its records, each once.
 
-        Those of a batch that was never sent leave it, and fail; the rest of it is ready at once, since nothing can be
-        added. Those of one that was stay, and are only told that their outcome is unknown; where ``make_error`` has
-        none, nothing becomes of them. Returns how many records left their batch, and how many got the error.
+        The records of a batch that was never sent leave it, and fail; its other records are ready at once, since
+        nothing can be added. The records of a batch that was sent stay, and are only told that their outcome is
+        unknown; records for which ``make_error`` returns None are left alone. Returns how many records left their
+        batch, and how many got the error.
         """
         left = told = 0
         for batch in self._incomplete.copy_all():

@@ -48,7 +48,7 @@ class SequencedBatch:
         self.is_transactional = False
         # Between a renumbering and the next drain
         self.sequence_has_been_reset = False
-        # False while an attempt may have been written, and no broker that was asked since did not know of it
+        # False while an attempt may have been written; True again once a broker has said that it does not have it
         self.may_be_renumbered = True
 
     def place(self) -> TopicPartition:

@@ -9,8 +9,8 @@ the sending.
 
 Rules: no more is taken from the iterable than there is room for, plus one slice; outcomes are collected as they come,
 so that values are not held longer than needed; a record that cannot be sent leaves its error in its place, and the next
-goes on; what a record has waited for in vain, ``max_block_ms`` long, the next ones do not wait for again, until it is
-there; between two slices others run.
+goes on; once a record has timed out waiting for metadata or room, later ones do not wait for the same thing again until
+it is there; between two slices other tasks run.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class BulkSend:
         while values:
             now = runtime.now()
             position = 0
-            # One that is at its end has no topics any more, which is how the intake knows: it is not to have one again.
+            # A runtime that has ended keeps `topics` empty, by which the intake sees its end: `refresh` must add none.
             state = runtime.admission.refresh(topic, now) if self._intake.takes_records(self._opening) else None
             is_free = state is not None and state.waiting is None and state.partition_count
             if state is not None and is_free and self._intake.lets_through(topic):

@@ -44,8 +44,8 @@ class KnownTopics(Protocol):
 
 
 class LimitsReader:
-    """Asks about the topics in use, until ``abort``. ``apply`` is called with a topic and its limits, or None for no
-    longer there.
+    """Asks about the topics in use, until ``abort``. ``apply`` is called with a topic and its limits, or None when
+    its limits are no longer known.
     """
 
     def __init__(

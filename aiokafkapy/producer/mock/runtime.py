@@ -219,13 +219,13 @@ class MockRuntime:
     # calls that need no broker here
 
     async def wait_until_connected(self) -> None:
-        """It is."""
+        """Returns at once."""
 
     async def metadata_refreshed(self) -> None:
-        """It is."""
+        """Returns at once."""
 
     async def ping(self, timeout: float | None) -> float:
-        """Nothing is as near."""
+        """Always 0."""
         return 0.0
 
     async def client_instance_id(self, timeout: float | None) -> UUID:
@@ -233,7 +233,7 @@ class MockRuntime:
         return self._instance_id
 
     def update_credentials(self, config: ProducerConfig) -> None:
-        """Calls nobody back."""
+        """Does nothing."""
 
     def resume(self, topic_partition: TopicPartition) -> None:
         """No partition refuses records."""

@@ -85,7 +85,7 @@ def _key(name: object, attributes: Any) -> Key:
     if not 0 < len(name) <= LONGEST_NAME:
         raise ConfigurationError(f"the name of a metric has {len(name)} characters: write 1 to {LONGEST_NAME}")
     if name.startswith(_TAKEN):
-        raise ConfigurationError(f"metric {name!r}: names that begin so are the producer's own metrics'")
+        raise ConfigurationError(f"metric {name!r}: this prefix is reserved for the producer's own metrics")
     pairs = sorted((attributes or {}).items())
     if not all(isinstance(part, str) for pair in pairs for part in pair):
         raise TypeError(f"metric {name!r}: attributes are names and values that are each a str")

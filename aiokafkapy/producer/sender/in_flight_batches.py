@@ -15,7 +15,8 @@ Rules:
 
 Events: ``produce.retry`` (warning; topic, partition, error, attempts), ``produce.failed`` (error; topic, partition,
 records, error), ``produce.split`` (info; topic, partition, records), ``produce.records_expired`` (warning; records,
-in_doubt), ``produce.handler_failed`` (error: a bug).
+in_doubt), ``produce.records_lost`` (error; topic, partition, offset, acknowledged),
+``produce.handler_failed`` (error: a bug).
 """
 
 from __future__ import annotations

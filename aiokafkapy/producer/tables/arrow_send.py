@@ -120,8 +120,9 @@ class ArrowSend:
         self._names, self._table = names, table
 
     async def run(self, return_exceptions: bool) -> TableMetadata:
-        """Send all rows, wait for their outcomes, and return them, or raise the first error. Also raises the errors of
-        reading a stream raises, and CancelledError.
+        """Send all rows, wait for their outcomes, and return them, or raise the first error.
+
+        Also raises CancelledError and any error of reading the stream.
         """
         await self.append()
         metadata = await self.outcome()
