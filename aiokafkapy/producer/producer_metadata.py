@@ -80,11 +80,6 @@ class ProducerMetadata(Metadata):
         """True when the topic is in use."""
         return topic in self._expiry_by_topic
 
-    @property
-    def topics_in_use(self) -> Collection[str]:
-        """The names of the topics in use."""
-        return self._expiry_by_topic.keys()
-
     def request_update_for_topic(self, topic: str) -> int:
         """Ask for one topic: alone when it is new, else with all others. Returns the version to wait beyond."""
         if topic in self._new_topics:

@@ -9,7 +9,7 @@ Rules:
 - Few arrivals, no linger: a record that comes alone leaves at once, also beside others that are in flight.
 - With more it grows, up to the measured round trip, so that a record's time is not more than doubled, and up to
   ``LONGEST``: a distant broker gets fewer and larger requests.
-- Records older than a few milliseconds do not count: after ``LONGEST_MEMORY`` of quiet it is 0 again.
+- Records older than a few milliseconds do not count: after three times ``MEMORY`` of quiet it is 0 again.
 - Batches are looked at again each ``RECHECK`` while they gather, and not once it is quiet.
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from math import exp
 from typing import Final, Protocol
 
-__all__ = ["FEW", "LONGEST", "LONGEST_MEMORY", "MANY", "MEMORY", "RECHECK", "AutoLinger"]
+__all__ = ["FEW", "LONGEST", "MANY", "MEMORY", "RECHECK", "AutoLinger"]
 
 MEMORY: Final = 0.002
 """Seconds in which an arrival's weight falls to 1/e."""
@@ -31,8 +31,6 @@ LONGEST: Final = 0.020
 LONGEST_WITHOUT_ROUND_TRIP: Final = 0.005
 """Seconds, before any request was answered."""
 RECHECK: Final = 0.002
-LONGEST_MEMORY: Final = 0.006
-"""Seconds: ``MEMORY * log(MANY / FEW)``, and a little."""
 
 
 class Counting(Protocol):
@@ -54,13 +52,8 @@ class AutoLinger:
         self._appender = appender
         self.round_trip: Callable[[float], float] = _unknown
         self._counted = 0
-        self._arrivals = 0.0
+        self._arrivals = 0.0  # within the memory, as of the last look
         self._looked_at = float("-inf")
-
-    @property
-    def arrivals(self) -> float:
-        """How many records came within the memory, as of the last look."""
-        return self._arrivals
 
     def linger(self, now: float) -> float:
         """Seconds that a batch gathers, from its first record. To be asked at each look at the batches."""

@@ -136,10 +136,6 @@ class BatchQueues:
         """How many queues have batches."""
         return self._count
 
-    def sizes(self) -> dict[TopicPartition, int]:
-        """How many batches wait, by partition, where there are any."""
-        return {queue.topic_partition: len(queue.batches) for queue in self.with_batches()}
-
     # sticky partitions
 
     def sticky_queue(self, info: TopicInfo, cluster: Cluster | None) -> PartitionQueue:

@@ -9,7 +9,6 @@ cdef class BufferPool:
     cdef readonly Py_ssize_t reserve
     cdef readonly long long record_limit
     cdef readonly Py_ssize_t held
-    cdef readonly Py_ssize_t most_held
     cdef readonly Py_ssize_t kept_bytes
     cdef readonly long long kept_records
 
@@ -19,4 +18,3 @@ cdef class BufferPool:
     cpdef release(self, Py_ssize_t size)
     cpdef lend(self)
     cpdef take_back(self)
-    cdef _add(self, Py_ssize_t size)

@@ -26,7 +26,7 @@ UNBOUNDED: Final = 1 << 62
 class BufferPool:
     """Counts bytes held against ``limit``; ``record_limit`` is how many records may have no outcome."""
 
-    __slots__ = ("held", "kept_bytes", "kept_records", "limit", "most_held", "record_limit", "reserve")
+    __slots__ = ("held", "kept_bytes", "kept_records", "limit", "record_limit", "reserve")
 
     def __init__(self, limit: int, reserve: int = 0, record_limit: int | None = None, *, kept_percent: int = 0) -> None:
         """``kept_percent`` of the bytes and of the number are kept for topics with priority."""
@@ -38,7 +38,6 @@ class BufferPool:
         self.kept_records = 0 if record_limit is None else min(record_limit - 1, -(-record_limit * kept_percent // 100))
         self.record_limit -= self.kept_records
         self.held = 0
-        self.most_held = 0
 
     @property
     def available(self) -> int:
@@ -49,19 +48,19 @@ class BufferPool:
         """Take ``size`` bytes for records, all or none."""
         if self.held + size > self.limit - self.reserve and (self.held or size > self.limit):
             return False
-        self._add(size)
+        self.held += size
         return True
 
     def try_acquire_reserved(self, size: int) -> bool:
         """Take ``size`` bytes, from the reserve too, all or none."""
         if self.held + size > self.limit:
             return False
-        self._add(size)
+        self.held += size
         return True
 
     def charge(self, size: int) -> None:
         """Count ``size`` bytes that are in use already; negative when a batch shrank."""
-        self._add(size)
+        self.held += size
 
     def release(self, size: int) -> None:
         """Give ``size`` bytes back."""
@@ -76,10 +75,3 @@ class BufferPool:
         """Keep it again; later acquisitions stay."""
         self.reserve += self.kept_bytes
         self.record_limit -= self.kept_records
-
-    # internals
-
-    def _add(self, size: int) -> None:
-        self.held += size
-        if self.held > self.most_held:
-            self.most_held = self.held

@@ -97,11 +97,6 @@ class Flush:
         """True when nothing is left to wait for; ``on_settled`` is not called when that was so at the beginning."""
         return self._counter.is_settled
 
-    @property
-    def remaining(self) -> int:
-        """Batches still without an outcome."""
-        return self._counter.remaining
-
     def end(self) -> None:
         """The flush is over, or was given up. May be called twice."""
         on_end, self._on_end = self._on_end, None

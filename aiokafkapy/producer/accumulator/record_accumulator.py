@@ -159,19 +159,9 @@ class RecordAccumulator:
         self._tell_of_room()  # sealing may have given memory back
         return drained
 
-    @property
-    def is_hurried(self) -> bool:
-        """True while everything is ready at once: memory is exhausted, a flush is on, or the accumulator is closed."""
-        return self._is_hurried()
-
     def has_queued(self) -> bool:
         """True when a batch waits to be sent. No property: one would cost the hot path more than the answer."""
         return self._queues.has_batches()
-
-    @property
-    def has_incomplete(self) -> bool:
-        """True when a batch has no outcome."""
-        return len(self._incomplete) > 0
 
     def mute_partition(self, topic_partition: TopicPartition) -> None:
         """Drain nothing of the partition until it is unmuted: order with one request in flight."""
@@ -181,10 +171,6 @@ class RecordAccumulator:
         """Undo ``mute_partition``."""
         self._queues.queue(topic_partition).is_muted = False
         self.wakeup()
-
-    def is_muted(self, topic_partition: TopicPartition) -> bool:
-        """True between ``mute_partition`` and ``unmute_partition``."""
-        return self._queues.queue(topic_partition).is_muted
 
     def update_node_latency_stats(self, node_id: int, now: float, can_drain: bool) -> None:
         """A node that is ready could be drained to, or not (``partitioner_availability_timeout_ms``)."""
@@ -429,11 +415,6 @@ class RecordAccumulator:
         self.wakeup()
         return Flush((), _nothing, self._end_flush)
 
-    @property
-    def flush_in_progress(self) -> bool:
-        """True while a flush has begun and not ended."""
-        return self._flushes > 0
-
     def close(self) -> None:
         """Accept nothing more, refuse the waiting records, and make everything ready."""
         self.appender.close()
@@ -486,11 +467,6 @@ class RecordAccumulator:
         """Records accepted and without an outcome. Walks over the batches."""
         return self._incomplete.pending
 
-    @property
-    def waiting(self) -> int:
-        """Records that wait for memory; they are not accepted yet."""
-        return self.appender.waiting
-
     def next_expiry_time(self) -> float:
         """When ``expired_batches`` may have something to give, or infinity."""
         return self._queues.next_expiry_time
@@ -514,15 +490,6 @@ class RecordAccumulator:
     def available_bytes(self) -> int:
         """Bytes of ``buffer_memory`` that are free."""
         return self._pool.available
-
-    @property
-    def delivery_timeout(self) -> float:
-        """Seconds from a batch's creation to its expiry."""
-        return self._queues.delivery_timeout
-
-    def queue_sizes(self) -> dict[TopicPartition, int]:
-        """How many batches wait to be sent, by partition, where there are any."""
-        return self._queues.sizes()
 
     # internals
 

@@ -14,7 +14,6 @@ from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, overload
 
-from ...common import TopicPartition
 from ..records import RecordMetadata
 from .delivery import Delivery, new_delivery, place_of
 from .produce_request_result import ProduceRequestResult, SettlementCounter
@@ -57,13 +56,6 @@ class DeliveryList(Sequence[Delivery]):
         self._results.append(result)
         self._firsts.append(first_index)
         self._starts.append(start)
-
-    def add_failed(self, error: BaseException) -> None:
-        """The next record was not accepted."""
-        result = ProduceRequestResult(TopicPartition("", -1))
-        result.record_count = 1
-        result.fail(error)
-        self.add_span(result, 0, 1)
 
     def __len__(self) -> int:
         return self._length

@@ -382,9 +382,9 @@ class SettlementCounter:
 
     __slots__ = ("on_settled", "remaining")
 
-    def __init__(self, on_settled: Callable[[], object] | None = None) -> None:
+    def __init__(self) -> None:
         self.remaining = 0
-        self.on_settled = on_settled
+        self.on_settled: Callable[[], object] | None = None
 
     def watch(self, result: ProduceRequestResult) -> None:
         """Wait for ``result`` too, wherever its records go."""

@@ -60,11 +60,6 @@ class SequencedBatch:
         """True once a sequence was given: this batch, with these bytes, may be on a broker."""
         return self.base_sequence != _NOTHING
 
-    @property
-    def last_sequence(self) -> int:
-        """The sequence of the last record, without the wrap at 2³¹."""
-        return self.base_sequence + self.record_count - 1
-
     def set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
     ) -> None:

@@ -54,7 +54,6 @@ cdef class TransactionManager:
     cpdef bint should_stop_drain_batches_for_partition(self, object topic_partition, SequencedBatch first) except -1
     @cython.locals(entry=TxnPartitionEntry, identity=ProducerIdAndEpoch, is_transactional=bint)
     cpdef stamp(self, SequencedBatch batch)
-    cpdef object sequence_number(self, object topic_partition)
     cpdef add_in_flight_batch(self, SequencedBatch batch)
     @cython.locals(entry=TxnPartitionEntry)
     cpdef remove_in_flight_batch(self, SequencedBatch batch)

@@ -90,11 +90,6 @@ class ProducerIdAndEpoch:
         self.producer_id = producer_id
         self.epoch = epoch
 
-    @property
-    def is_valid(self) -> bool:
-        """True once a broker has given an id."""
-        return self.producer_id > NO_PRODUCER_ID
-
     def is_that_of(self, producer_id: int, epoch: int) -> bool:
         """True when it is this identity."""
         return self.producer_id == producer_id and self.epoch == epoch
@@ -176,16 +171,6 @@ class TransactionManager:
     def producer_id_and_epoch(self) -> ProducerIdAndEpoch:
         """The identity that new batches get; not valid before InitProducerId has succeeded."""
         return self._identity
-
-    @property
-    def has_producer_id(self) -> bool:
-        """True when batches can be drained."""
-        return self._identity.is_valid
-
-    @property
-    def is_transactional(self) -> bool:
-        """True when every batch belongs to a transaction."""
-        return self.transaction is not None
 
     @property
     def last_error(self) -> KafkaError | None:
@@ -284,10 +269,6 @@ class TransactionManager:
         batch.set_producer_state(identity.producer_id, identity.epoch, entry.next_sequence, is_transactional)
         entry.next_sequence = increment_sequence(entry.next_sequence, batch.record_count)
         entry.add(batch)
-
-    def sequence_number(self, topic_partition: TopicPartition) -> int:
-        """The sequence of the partition's next new record."""
-        return self._entry(topic_partition).next_sequence
 
     def add_in_flight_batch(self, batch: SequencedBatch) -> None:
         """Follow ``batch``, which has its sequence, until it has an outcome."""
@@ -430,20 +411,6 @@ class TransactionManager:
         """True when a batch of the partition has a sequence and no outcome yet, on the wire or waiting for a retry."""
         entry = self._partitions.get(topic_partition)
         return entry is not None and bool(entry.in_flight)
-
-    def first_in_flight_sequence(self, topic_partition: TopicPartition) -> int:
-        """The lowest base sequence in flight, or NO_SEQUENCE."""
-        entry = self._partitions.get(topic_partition)
-        return entry.in_flight[0].base_sequence if entry is not None and entry.in_flight else NO_SEQUENCE
-
-    def has_unresolved_sequence(self, topic_partition: TopicPartition) -> bool:
-        """True while it is not known whether an expired batch left a gap."""
-        return topic_partition in self._unresolved
-
-    @property
-    def is_epoch_bump_required(self) -> bool:
-        """True when a partition waits to be renumbered."""
-        return bool(self._partitions_to_rewrite)
 
     # internals
 

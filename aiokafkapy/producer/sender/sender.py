@@ -169,11 +169,6 @@ class Sender:
         """How many Produce requests each node may have, where that adapts; else empty."""
         return self._requests.in_flight_limits()
 
-    @property
-    def in_flight_requests(self) -> dict[int, int]:
-        """The number of Produce requests by node; a node without any is left out."""
-        return self._requests.in_flight
-
     # compression in threads
 
     def _start_compression(self, batch: ProducerBatch) -> None:

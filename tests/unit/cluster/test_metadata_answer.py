@@ -285,7 +285,8 @@ class TestBothWays:
         asks = (metadata.need_full_update, metadata.need_partial_update, metadata._equivalent_answers)
         errors = {name: error.code for name, error in metadata._topic_errors.items()}
         known = {name: epochs for name, epochs in metadata._leader_epochs.items() if epochs}
-        noted = (cluster.invalid_topics, cluster.unauthorized_topics, set(metadata.topics_in_use))
+        in_use = set(metadata.topics_to_request(partial=False) or ())
+        noted = (cluster.invalid_topics, cluster.unauthorized_topics, in_use)
         return topics, cluster.nodes, cluster.controller, asks, errors, known, noted
 
 

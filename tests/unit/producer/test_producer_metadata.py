@@ -80,7 +80,7 @@ def test_many_are_kept_as_each_is(metadata: ProducerMetadata) -> None:
     metadata.add("new", 0.0)
     topics = {name: TopicMetadata(name, []) for name in ("old", "young", "new", "never used")}
     assert metadata.retain_topics(topics, 14.0) == {name: topics[name] for name in ("young", "new")}
-    assert set(metadata.topics_in_use) == {"young", "new"}
+    assert set(metadata.topics_to_request(partial=False) or ()) == {"young", "new"}
     assert metadata.retain_topics(topics, 15.0) == {"new": topics["new"]}
 
 
@@ -108,14 +108,14 @@ def test_a_topic_that_was_not_found_can_be_forgotten_and_a_known_one_not(metadat
     answer(metadata, 0.0, {"a": 0, "typo": 3})
     metadata.forget("typo")
     metadata.forget("a")
-    assert set(metadata.topics_in_use) == {"a"}
+    assert set(metadata.topics_to_request(partial=False) or ()) == {"a"}
 
 
 @pytest.mark.parametrize("name", ["", "..", "\ud800", "x" * 250, None])
 def test_a_name_that_no_broker_takes_is_not_used(metadata: ProducerMetadata, name: Any) -> None:
     with pytest.raises(InvalidTopicError):
         metadata.add(name, 0.0)
-    assert not metadata.topics_in_use
+    assert not metadata.topics_to_request(partial=False)
     assert not metadata.is_update_requested
 
 

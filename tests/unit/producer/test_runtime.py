@@ -77,7 +77,7 @@ async def test_flush_keeps_its_deadline_and_names_the_pending_records(runtime: P
     with pytest.raises(FlushTimeoutError, match=r"3 records without an outcome \(t-0: 1, t-1: 2\)"):
         await runtime.flush(runtime.now() + 0.01)
     assert not delivery.done()
-    assert not runtime.accumulator.flush_in_progress
+    assert not runtime.accumulator.ready(cluster_of({"t": [1, 1]}), runtime.now(), {}).ready_nodes
 
 
 async def test_flush_with_nothing_to_do_returns(runtime: ProducerRuntime) -> None:

@@ -17,7 +17,7 @@ def test_all_or_nothing_is_taken() -> None:
     assert (pool.held, pool.available) == (100, 0)
     assert not pool.try_acquire(1)
     pool.release(100)
-    assert (pool.held, pool.available, pool.most_held) == (0, 100, 100)
+    assert (pool.held, pool.available) == (0, 100)
 
 
 def test_the_reserve_is_kept_from_records_but_not_from_compression() -> None:
@@ -54,7 +54,6 @@ def test_the_acquired_memory_never_exceeds_the_limit(limit: int, steps: list[tup
         elif pool.try_acquire(size):
             taken.append(size)
         assert pool.held == sum(taken) <= limit
-        assert pool.most_held >= pool.held
 
 
 def test_a_share_is_kept_for_topics_with_priority_and_lent_to_them() -> None:

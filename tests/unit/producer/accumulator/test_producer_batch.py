@@ -161,7 +161,7 @@ class TestSealing:
         batch.seal()
         assert (batch.has_sequence, batch.base_sequence) == (False, NO_SEQUENCE)
         batch.set_producer_state(7, 1, 40)
-        assert (batch.has_sequence, batch.last_sequence) == (True, 41)
+        assert (batch.has_sequence, batch.base_sequence) == (True, 40)
         first = wire_bytes(batch)
         held = batch.buffers()
         batch.drained(11.0)

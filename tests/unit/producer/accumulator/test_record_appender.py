@@ -93,7 +93,7 @@ class TestAppend:
         with pytest.raises(RecordTooLargeError):
             Waiters(harness).add(0, b"x" * 5000)
         assert harness.pool.held == 0
-        assert not harness.accumulator.has_incomplete
+        assert harness.accumulator.batch_count == 0
 
     @pytest.mark.parametrize("is_first", [True, False])
     @pytest.mark.parametrize(
@@ -275,6 +275,7 @@ class TestMemory:
                 continue
             delivery = harness.append(value, number % 2)
             harness.check()
+            assert harness.pool.held <= max(memory, 4096)
             if delivery is None:
                 # Everything is ready at once while a caller waits; when all is sent, there is room.
                 batches = harness.drain_all()
@@ -284,7 +285,6 @@ class TestMemory:
                 assert harness.pool.held == 0
                 assert harness.append(value, number % 2) is not None
             deliveries += 1
-        assert harness.pool.most_held <= max(memory, 4096)
         for batch in harness.drain_all():
             harness.complete(batch)
         assert harness.pool.held == 0
@@ -402,15 +402,14 @@ class TestWaiters:
         waiters = Waiters(harness)
         for number in range(10):
             waiters.add(number, b"x" * 1500)
-        assert harness.accumulator.waiting == 10
-        assert harness.accumulator.is_hurried
+        assert harness.accumulator.appender.waiting == 10
         batches = harness.drain_all()
         assert waiters.granted == []
         for number, batch in enumerate(batches):
             harness.complete(batch)
             assert waiters.granted == list(range(number + 1))
             harness.check()
-        assert harness.accumulator.waiting == 10 - len(batches)
+        assert harness.accumulator.appender.waiting == 10 - len(batches)
 
     def test_nobody_overtakes_not_even_to_another_partition_with_a_small_record(self) -> None:
         harness = full_harness()
@@ -422,7 +421,7 @@ class TestWaiters:
         for batch in harness.drain_all():
             harness.complete(batch)
         assert waiters.granted == [0, 1]
-        assert harness.accumulator.waiting == 0
+        assert harness.accumulator.appender.waiting == 0
         assert harness.append(b"", 1) is not None
 
     def test_a_large_one_at_the_head_holds_up_the_small_ones_until_it_fits(self) -> None:
@@ -446,7 +445,7 @@ class TestWaiters:
         record = waiters.add(0)
         assert waiters.granted == [0]
         assert not waiters.appender.is_waiting(record)
-        assert harness.accumulator.waiting == 0
+        assert harness.accumulator.appender.waiting == 0
 
     def test_the_first_to_wait_wakes_the_sender(self) -> None:
         harness = full_harness()
@@ -468,7 +467,7 @@ class TestWaiters:
         assert waiters.granted == [1]
         assert not waiters.appender.is_waiting(head)
         assert not waiters.leave(head)
-        assert harness.accumulator.waiting == 0
+        assert harness.accumulator.appender.waiting == 0
 
     def test_a_record_that_turns_out_bad_fails_alone(self) -> None:
         harness = full_harness()
@@ -497,14 +496,14 @@ class TestWaiters:
         waiters.add(0, b"x" * 1500)
         with pytest.raises(RecordTooLargeError):
             waiters.add(1, b"x" * 9000)
-        assert harness.accumulator.waiting == 1
+        assert harness.accumulator.appender.waiting == 1
 
     def test_a_line_that_is_cleared_gives_nobody_out(self) -> None:
         harness = full_harness()
         waiters = Waiters(harness)
         record = waiters.add(0, b"x" * 1500)
         waiters.appender.clear_line()
-        assert harness.accumulator.waiting == 0
+        assert harness.accumulator.appender.waiting == 0
         assert not waiters.leave(record)
         harness.complete(harness.drain()[0])
         assert (waiters.granted, waiters.failed) == ([], {})
@@ -531,7 +530,7 @@ class TestWaiters:
         harness.accumulator.close()
         assert list(waiters.failed) == [0, 1, 2]
         assert all(isinstance(error, ProducerClosedError) for error in waiters.failed.values())
-        assert harness.accumulator.waiting == 0
+        assert harness.accumulator.appender.waiting == 0
         for batch in harness.drain_all():
             harness.complete(batch)
         assert waiters.granted == []
@@ -687,10 +686,10 @@ class History:
 
     def finish(self) -> None:
         accumulator = self.harness.accumulator
-        while accumulator.has_incomplete or accumulator.waiting:
+        while accumulator.batch_count or accumulator.appender.waiting:
             self.harness.now += 2
             self.drain(0)
-            assert self.in_flight or not accumulator.waiting
+            assert self.in_flight or not accumulator.appender.waiting
             while self.in_flight:
                 self.complete(0)
         assert self.harness.pool.held == 0

@@ -194,7 +194,8 @@ class TestLooking:
 class TestSettlementCounter:
     def test_it_calls_once_when_all_have_answers(self) -> None:
         calls: list[int] = []
-        counter = SettlementCounter(lambda: calls.append(1))
+        counter = SettlementCounter()
+        counter.on_settled = lambda: calls.append(1)
         results = [result_of() for _ in range(3)]
         for result in results:
             counter.watch(result)

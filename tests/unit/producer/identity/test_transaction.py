@@ -243,7 +243,6 @@ def test_a_gap_in_the_sequences_is_retried_only_while_an_earlier_batch_is() -> N
 def test_no_id_is_asked_for_by_the_way_of_idempotence() -> None:
     manager = TransactionManager(ExponentialBackoff(0.1, 1.0), Transaction("tx", lambda: None))
     assert manager.time_to_init_producer_id(0.0) is None
-    assert manager.is_transactional
 
 
 def test_another_cluster_is_another_epoch() -> None:

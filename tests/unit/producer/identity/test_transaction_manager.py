@@ -13,7 +13,7 @@ from aiokafkapy.errors import (
     TopicAuthorizationFailedError,
     UnknownProducerIdError,
 )
-from aiokafkapy.producer.identity.sequenced_batch import NO_SEQUENCE, SequencedBatch
+from aiokafkapy.producer.identity.sequenced_batch import SequencedBatch
 from aiokafkapy.producer.identity.transaction import Transaction
 from aiokafkapy.producer.identity.transaction_manager import (
     MAX_EPOCH,
@@ -117,14 +117,13 @@ class TestSequences:
         first, second, other = Batch(record_count=3), Batch(record_count=5), Batch(B)
         drain(manager, first, second, other)
         assert (first.base_sequence, second.base_sequence, other.base_sequence) == (1, 4, 0)
-        assert manager.sequence_number(A) == 9
-        assert manager.first_in_flight_sequence(A) == 1
         manager.handle_completed_batch(first, 10)
-        assert manager.first_in_flight_sequence(A) == 4
         manager.handle_completed_batch(second, 13)
-        assert manager.first_in_flight_sequence(A) == NO_SEQUENCE
         assert not manager.has_in_flight_batches(A)
         assert manager.has_in_flight_batches(B)
+        third = Batch()
+        drain(manager, third)
+        assert third.base_sequence == 9
 
     def test_they_wrap_after_the_largest_int(self, manager: TransactionManager) -> None:
         assert increment_sequence(MAX, 1) == 0
@@ -143,7 +142,7 @@ class TestSequences:
         assert last_sequence_of(first) == 4
         manager.handle_completed_batch(first, 0)
         assert fail(manager, second, OUT_OF_ORDER)
-        assert manager.is_epoch_bump_required  # it is the next one, so there is a gap
+        assert manager.wants_attention()  # it is the next one, so there is a gap
 
     def test_the_pieces_of_a_split_batch_take_its_place(self, manager: TransactionManager) -> None:
         prime(manager)
@@ -155,17 +154,20 @@ class TestSequences:
         right.set_producer_state(100, 0, 5)
         manager.add_in_flight_batch(right)
         manager.add_in_flight_batch(left)
-        assert manager.first_in_flight_sequence(A) == 1
+        for behind in (right, after):
+            assert manager.should_stop_drain_batches_for_partition(A, behind)
+        drain(manager, left)
         manager.remove_in_flight_batch(left)
-        assert manager.first_in_flight_sequence(A) == 5
+        assert manager.should_stop_drain_batches_for_partition(A, after)
+        drain(manager, right)
         manager.remove_in_flight_batch(right)
-        assert manager.first_in_flight_sequence(A) == after.base_sequence == 11
+        drain(manager, after)
+        assert after.base_sequence == 11
 
 
 class TestDrain:
     def test_nothing_is_drained_without_a_producer_id(self) -> None:
         manager = TransactionManager(ExponentialBackoff(0.1, 1.0))
-        assert not manager.has_producer_id
         assert manager.should_stop_drain_batches_for_partition(A, Batch())
 
     def test_a_retry_goes_only_as_the_first_in_flight(self, manager: TransactionManager) -> None:
@@ -267,13 +269,16 @@ class TestEpochBump:
         assert manager.bump_epoch_if_needed(nothing_on_the_wire)
         assert manager.producer_id_and_epoch == ProducerIdAndEpoch(100, 1)
         assert [(b.producer_epoch, b.base_sequence) for b in (lost, behind, other)] == [(1, 0), (1, 10), (0, 0)]
-        assert manager.sequence_number(A) == 20
         # The other partition finishes under the old epoch before it takes the new one.
         new = Batch(B)
         assert manager.should_stop_drain_batches_for_partition(B, new)
         manager.handle_completed_batch(other, 0)
         drain(manager, new)
         assert (new.producer_epoch, new.base_sequence) == (1, 0)
+        manager.handle_completed_batch(lost, 11)
+        following = Batch()
+        drain(manager, following)
+        assert following.base_sequence == 20
 
     def test_it_waits_until_nothing_of_the_partition_is_on_the_wire(self, manager: TransactionManager) -> None:
         prime(manager)
@@ -325,7 +330,6 @@ class TestEpochBump:
         assert batch.producer_epoch == MAX_EPOCH
         fail(manager, batch, OUT_OF_ORDER)
         assert manager.bump_epoch_if_needed(nothing_on_the_wire)
-        assert not manager.has_producer_id
         assert manager.time_to_init_producer_id(5.0) == 0
         assert manager.should_stop_drain_batches_for_partition(A, batch)
         manager.handle_init_producer_id_sent()
@@ -347,7 +351,6 @@ class TestEpochBump:
         assert manager.should_stop_drain_batches_for_partition(unknown, Batch(unknown))
         assert not manager.bump_epoch_if_needed(lambda place: place == B)
         assert manager.bump_epoch_if_needed(nothing_on_the_wire)
-        assert not manager.has_producer_id
         assert manager.time_to_init_producer_id(5.0) == 0
         manager.handle_init_producer_id_sent()
         manager.handle_init_producer_id(7, 0)
@@ -373,7 +376,7 @@ class TestErrors:
         first, second = Batch(), Batch()
         drain(manager, first, second)
         assert fail(manager, second, OUT_OF_ORDER)
-        assert not manager.is_epoch_bump_required
+        assert not manager.wants_attention()
 
     def test_in_a_transaction_that_failed_one_that_was_too_early_is_not_retried(self) -> None:
         """The one before has failed, perhaps, and would never come."""
@@ -397,12 +400,12 @@ class TestErrors:
         drain(manager, first, second)
         manager.handle_completed_batch(first, 1)
         assert fail(manager, second, UNKNOWN_ID, log_start_offset=-1)
-        assert not manager.is_epoch_bump_required  # the partition was moving: ask again
+        assert not manager.wants_attention()  # the partition was moving: ask again
         assert fail(manager, second, UNKNOWN_ID, log_start_offset=50)
         assert manager.bump_epoch_if_needed(nothing_on_the_wire)
         assert second.base_sequence == 0
         assert fail(manager, second, UNKNOWN_ID, log_start_offset=50)
-        assert not manager.is_epoch_bump_required  # that was for its earlier state
+        assert not manager.wants_attention()  # that was for its earlier state
 
     def test_other_errors_are_as_retriable_as_they_say(self, manager: TransactionManager) -> None:
         batch = Batch()
@@ -421,7 +424,7 @@ class TestErrors:
 
     def test_a_batch_without_a_sequence_leaves_no_gap(self, manager: TransactionManager) -> None:
         manager.handle_failed_batch(Batch(), TopicAuthorizationFailedError(), adjust_sequence_numbers=True)
-        assert not manager.is_epoch_bump_required
+        assert not manager.wants_attention()
 
 
 class TestUnresolved:
@@ -433,11 +436,10 @@ class TestUnresolved:
         manager.mark_sequence_unresolved(expired)
         assert manager.should_stop_drain_batches_for_partition(A, Batch())
         manager.maybe_resolve_sequences(nothing_on_the_wire)
-        assert manager.has_unresolved_sequence(A)  # the one behind it will tell
+        assert manager.should_stop_drain_batches_for_partition(A, Batch())  # the one behind it will tell
         manager.handle_completed_batch(behind, 11)
         manager.maybe_resolve_sequences(nothing_on_the_wire)
-        assert not manager.has_unresolved_sequence(A)
-        assert not manager.is_epoch_bump_required
+        assert not manager.wants_attention()
 
     def test_an_expired_batch_that_had_not_arrived_needs_one(self, manager: TransactionManager) -> None:
         prime(manager)
@@ -446,10 +448,10 @@ class TestUnresolved:
         manager.handle_failed_batch(expired, TimeoutError(), adjust_sequence_numbers=False)
         manager.mark_sequence_unresolved(expired)
         assert fail(manager, last, OUT_OF_ORDER)
-        assert not manager.is_epoch_bump_required  # not yet known: the one before it may have arrived
+        assert not manager.bump_epoch_if_needed(nothing_on_the_wire)  # the one before it may have arrived
         assert fail(manager, behind, OUT_OF_ORDER)
         assert manager.bump_epoch_if_needed(nothing_on_the_wire)
-        assert not manager.has_unresolved_sequence(A)
+        assert not manager.wants_attention()
         assert (behind.base_sequence, last.base_sequence) == (0, 10)
 
     def test_when_all_expired_the_epoch_is_bumped_once_the_wire_is_silent(self, manager: TransactionManager) -> None:
@@ -458,9 +460,9 @@ class TestUnresolved:
         manager.handle_failed_batch(expired, TimeoutError(), adjust_sequence_numbers=False)
         manager.mark_sequence_unresolved(expired)
         manager.maybe_resolve_sequences(lambda _: True)
-        assert manager.has_unresolved_sequence(A)
+        assert not manager.bump_epoch_if_needed(nothing_on_the_wire)
         manager.maybe_resolve_sequences(nothing_on_the_wire)
-        assert manager.is_epoch_bump_required
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
 
     def test_a_late_answer_settles_it(self, manager: TransactionManager) -> None:
         expired = Batch()
@@ -469,7 +471,7 @@ class TestUnresolved:
         manager.mark_sequence_unresolved(expired)
         manager.handle_completed_batch(expired, 0)
         manager.maybe_resolve_sequences(nothing_on_the_wire)
-        assert not manager.is_epoch_bump_required
+        assert not manager.wants_attention()
 
     def test_a_late_answer_from_before_a_bump_counts_for_nothing(self, manager: TransactionManager) -> None:
         old = Batch()
@@ -498,7 +500,6 @@ class TestProducerId:
         manager.handle_init_producer_id(1, 0)
         assert (failed_with, manager.last_error) == (error, None)
         assert manager.state is TransactionManagerState.READY
-        assert not manager.is_transactional
 
     def test_states_change_only_as_the_table_says(self, manager: TransactionManager) -> None:
         with pytest.raises(IllegalTransitionError):

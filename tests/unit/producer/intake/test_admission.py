@@ -273,9 +273,9 @@ class TestRoom:
     def test_one_that_gives_up_leaves_the_line(self) -> None:
         harness = self.full()
         record = harness.enter(b"y" * 500)
-        waiting = harness.accumulator.waiting
+        waiting = harness.accumulator.appender.waiting
         assert record.cancel()
-        assert harness.accumulator.waiting == waiting - 1
+        assert harness.accumulator.appender.waiting == waiting - 1
         assert not record.cancel()
 
     def test_when_the_first_gives_up_the_next_may_fit(self) -> None:
@@ -303,7 +303,7 @@ class TestRoom:
         record = harness.enter(b"y" * 500)
         harness.accumulator.close()
         assert isinstance(record.exception(), ProducerClosedError)
-        assert harness.admission.waiting == harness.accumulator.waiting == 0
+        assert harness.admission.waiting == harness.accumulator.appender.waiting == 0
 
     def test_one_that_waits_too_long_is_told_how_full_it_is(self) -> None:
         harness = self.full()
@@ -313,14 +313,14 @@ class TestRoom:
         assert isinstance(error, BufferExhaustedError)
         assert "max_block_ms=60000" in str(error)
         assert "3000" in str(error)
-        assert harness.accumulator.waiting == 0
+        assert harness.accumulator.appender.waiting == 0
 
     def test_closing_refuses_those_in_the_line_too(self) -> None:
         harness = self.full()
         waiting = harness.admission.waiting
         assert waiting > 0
         assert harness.admission.close(lambda topic: ProducerClosedError(topic)) == waiting
-        assert harness.accumulator.waiting == 0
+        assert harness.accumulator.appender.waiting == 0
 
 
 class TestMetrics:

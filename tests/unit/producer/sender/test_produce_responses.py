@@ -29,6 +29,7 @@ from aiokafkapy.producer.sender.produce_responses import (
     no_answer,
 )
 
+from ..accumulator_harness import ready_manager
 from ..sender_fakes import answer_of
 
 A = TopicPartition("t", 3)
@@ -182,18 +183,18 @@ def test_when_every_record_is_named_each_fails_with_its_own_error() -> None:
 
 
 def test_a_batch_that_has_its_outcome_asks_for_nothing() -> None:
-    manager = TransactionManager(ExponentialBackoff(0.1, 1.0))
+    manager = ready_manager()
     for code in (6, 45, 59, 10, 87):
         assert outcome(code, Batch(is_done=True), manager, record_errors=((1, "x"),)).outcome is Outcome.FAIL
-    assert not manager.is_epoch_bump_required
+    assert not manager.wants_attention()
 
 
 def test_with_idempotence_the_transaction_manager_is_asked() -> None:
-    manager = TransactionManager(ExponentialBackoff(0.1, 1.0))
+    manager = ready_manager()
     assert outcome(45).outcome is Outcome.FAIL
     assert outcome(45, manager=manager).outcome is Outcome.RETRY
     assert outcome(59, manager=manager, log_start_offset=7).outcome is Outcome.RETRY
-    assert manager.is_epoch_bump_required
+    assert manager.wants_attention()
     assert outcome(29, manager=manager).outcome is Outcome.FAIL
 
 
