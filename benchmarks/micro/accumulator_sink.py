@@ -55,8 +55,8 @@ def append_many(sink: AccumulatorSink, value: bytes, count: int) -> None:
     for start in range(0, count, SLICE):
         if count - start < SLICE:
             values = values[: count - start]
-        deliveries = DeliveryList(values, None, 1)
-        sink.appender.append_many(deliveries, "t", -1, TIMESTAMP_MS, values, 1.0, sink.cluster)
+        deliveries = DeliveryList(values, 1)
+        sink.appender.append_many(deliveries, "t", TIMESTAMP_MS, values, 1.0, sink.cluster)
         sink.send()
 
 

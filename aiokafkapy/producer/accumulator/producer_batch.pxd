@@ -54,9 +54,7 @@ cdef class ProducerBatch(SequencedBatch):
     @cython.locals(size=Py_ssize_t, index=Py_ssize_t, delivery=Delivery)
     cpdef Delivery try_append(self, long long timestamp_ms, object key, object value, object headers)
     @cython.locals(builder=KernelBuilder, position=Py_ssize_t, first=Py_ssize_t)
-    cpdef Py_ssize_t append_run(
-        self, long long timestamp_ms, object values, object keys, Py_ssize_t start, Py_ssize_t stop
-    ) except -1
+    cpdef Py_ssize_t append_run(self, long long timestamp_ms, object values, Py_ssize_t start, Py_ssize_t stop) except -1
     @cython.locals(before=Py_ssize_t)
     cpdef Py_ssize_t append_rows(self, KernelRows rows, Py_ssize_t stop, long long most_bytes) except -1
     @cython.locals(capacity=Py_ssize_t, grown=Py_ssize_t)

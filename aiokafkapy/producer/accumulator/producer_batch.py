@@ -231,19 +231,17 @@ class ProducerBatch(SequencedBatch):
         delivery._value_size = len(value) if type(value) is bytes else _size_of(value)
         return delivery
 
-    def append_run(self, timestamp_ms: int, values: Any, keys: Any, start: int, stop: int) -> int:
-        """Append ``values[start:stop]`` (and ``keys``, or None) as long as they fit into the memory that is paid for;
-        return the position after them. Raises as ``try_append``; the records before are in the batch.
+    def append_run(self, timestamp_ms: int, values: Any, start: int, stop: int) -> int:
+        """Append ``values[start:stop]``, without keys, as long as they fit into the memory that is paid for; return the
+        position after them. Raises as ``try_append``; the records before are in the batch.
         """
         builder, position = self.builder, start
         while position < stop:
-            if keys is None:
-                first, position = position, builder.append_run(timestamp_ms, values, position, stop)
-                self.record_count += position - first
-                if position == stop:
-                    break
-            key = None if keys is None else keys[position]
-            if builder.try_append(timestamp_ms, key, values[position], None) <= 0:
+            first, position = position, builder.append_run(timestamp_ms, values, position, stop)
+            self.record_count += position - first
+            if position == stop:
+                break
+            if builder.try_append(timestamp_ms, None, values[position], None) <= 0:
                 break
             self.record_count += 1
             position += 1

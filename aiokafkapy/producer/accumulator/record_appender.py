@@ -215,25 +215,24 @@ class RecordAppender:
         self,
         deliveries: Spans,
         topic: str,
-        partition: int,
         timestamp_ms: int,
         values: list[bytes | None],
         now: float,
         cluster: Cluster | None = None,
     ) -> int:
-        """Accept records without a key, of these values.
+        """Accept records without a key, of these values, in the sticky partitions as they change.
 
-        All go to one partition, or to the sticky ones as they change. Returns how many were accepted before room ran
-        out; they are added to ``deliveries``, in order, even if the next one raises, as ``append`` does.
+        Returns how many were accepted before room ran out; they are added to ``deliveries``, in order, even if the next
+        one raises, as ``append`` does.
         """
-        position, stop = 0, len(values)
+        position, stop, partition = 0, len(values), UNKNOWN_PARTITION
         self._is_in_bulk = True
         try:
             while position < stop:
                 # The first of each run takes the general path, which makes room, opens batches and switches partitions.
                 if self.append(topic, partition, timestamp_ms, None, values[position], None, now, cluster) is None:
                     break
-                position += self._append_run(deliveries, topic, partition, timestamp_ms, values, position + 1)
+                position += self._append_run(deliveries, topic, timestamp_ms, values, position + 1)
         finally:
             self._is_in_bulk = False
         return position
@@ -429,7 +428,6 @@ class RecordAppender:
         self,
         deliveries: Spans,
         topic: str,
-        partition: int,
         timestamp_ms: int,
         values: list[bytes | None],
         start: int,
@@ -440,14 +438,13 @@ class RecordAppender:
         batch: ProducerBatch = self._last_batch
         first, size = batch.record_count - 1, batch.builder.size
         try:
-            batch.append_run(timestamp_ms, values, None, start, min(len(values), start + self._credit))
+            batch.append_run(timestamp_ms, values, start, min(len(values), start + self._credit))
         finally:
             count = batch.record_count - first
             deliveries.add_span(batch.produce_result, first, count)
             self._credit -= count - 1
-            if partition < 0:
-                info = self._queues.topic(topic)
-                info.produced_bytes += batch.builder.size - size
+            info = self._queues.topic(topic)
+            info.produced_bytes += batch.builder.size - size
         if batch.builder.size >= batch.limit:
             self.wakeup()
         return count

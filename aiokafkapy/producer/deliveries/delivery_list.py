@@ -12,7 +12,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
-from typing import Any, overload
+from typing import Any, Final, overload
 
 from ..records import RecordMetadata
 from .delivery import Delivery, new_delivery, place_of
@@ -20,20 +20,21 @@ from .produce_request_result import ProduceRequestResult, SettlementCounter
 
 __all__ = ["DeliveryList"]
 
+_NO_KEY: Final = -1  # the size of what is not there
+
 
 class DeliveryList(Sequence[Delivery]):
-    """The outcomes of one bulk call, in the order of its input, without an object for each record.
+    """The outcomes of one bulk call without keys, in the order of its input, without an object for each record.
 
     ``await`` it for all of them: it never raises a record's error, see ``results()``. A ``Delivery`` is made for each
     record that is asked for by its position.
     """
 
-    __slots__ = ("_firsts", "_keys", "_length", "_results", "_starts", "_timestamp_ms", "_values")
+    __slots__ = ("_firsts", "_length", "_results", "_starts", "_timestamp_ms", "_values")
 
-    def __init__(self, values: Sequence[Any], keys: Sequence[Any] | None = None, timestamp_ms: int = -1) -> None:
+    def __init__(self, values: Sequence[Any], timestamp_ms: int = -1) -> None:
         # Kept for their sizes, which RecordMetadata tells; so the sizes will do.
         self._values = values
-        self._keys = keys
         self._timestamp_ms = timestamp_ms
         self._length = 0
         # Spans, in step: the result, the index there of the first record, and its position here
@@ -110,8 +111,8 @@ class DeliveryList(Sequence[Delivery]):
                 metadata = result.metadata
                 timestamp = self._timestamp_ms
                 for offset in range(count):
-                    key_size, value_size = self._sizes(start + offset)
-                    found.append(metadata(first + offset, timestamp, key_size, value_size))
+                    value_size = self._value_size(start + offset)
+                    found.append(metadata(first + offset, timestamp, _NO_KEY, value_size))
             else:
                 for position in range(start, start + count):
                     delivery = self._delivery(position)
@@ -141,14 +142,8 @@ class DeliveryList(Sequence[Delivery]):
     def _delivery(self, position: int) -> Delivery:
         span = bisect_right(self._starts, position) - 1
         result, index = self._results[span], self._firsts[span] + position - self._starts[span]
-        key_size, value_size = self._sizes(position)
-        return new_delivery(result, index, self._timestamp_ms, key_size, value_size)
+        return new_delivery(result, index, self._timestamp_ms, _NO_KEY, self._value_size(position))
 
-    def _sizes(self, position: int) -> tuple[int, int]:
-        key = None if self._keys is None else self._keys[position]
-        return _size_of(key), _size_of(self._values[position])
-
-
-def _size_of(data: Any) -> int:
-    """The size of a key or value, which may be told already."""
-    return -1 if data is None else data if data.__class__ is int else len(data)
+    def _value_size(self, position: int) -> int:
+        value = self._values[position]
+        return -1 if value is None else value if value.__class__ is int else len(value)

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 from ...errors import BufferExhaustedError, KafkaError, MetadataTimeoutError
 from ...record.builder import plain_sizes
-from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from ..arguments import check_items, topic_name
 from ..deliveries.delivery import Delivery
 from ..deliveries.delivery_list import DeliveryList
@@ -156,11 +155,11 @@ class BulkSend:
             is_free = state is not None and state.waiting is None and state.partition_count
             if state is not None and is_free and self._intake.lets_through(topic):
                 timestamp_ms = now_ms()
-                deliveries = DeliveryList(sizes, None, timestamp_ms)
+                deliveries = DeliveryList(sizes, timestamp_ms)
                 self._parts.append(deliveries)
                 try:
                     position = runtime.accumulator.appender.append_many(
-                        deliveries, topic, UNKNOWN_PARTITION, timestamp_ms, values, now, state.cluster
+                        deliveries, topic, timestamp_ms, values, now, state.cluster
                     )
                 except KafkaError as error:
                     position = len(deliveries) + 1

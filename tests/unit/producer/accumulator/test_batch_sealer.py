@@ -79,10 +79,10 @@ class TestCompression:
             harness.check()
 
     def test_ones_that_are_filled_in_bulk_go_to_threads(self) -> None:
-        harness = Harness(compression_type="lz4", batch_size=64 * KIB)
+        harness = Harness({"t": [1]}, compression_type="lz4", batch_size=64 * KIB)
         accumulator = harness.accumulator
         values: list[bytes | None] = [LARGE] * 5
-        assert accumulator.appender.append_many(DeliveryList(values), "t", 0, 1, values, harness.now) == 5
+        assert accumulator.appender.append_many(DeliveryList(values), "t", 1, values, harness.now, harness.cluster) == 5
         assert len(accumulator.take_compressions()) == 4
         harness.append_ok(LARGE)  # after, single ones are compressed at once again
         assert accumulator.take_compressions() == []

@@ -102,19 +102,16 @@ class TestFilling:
     def test_a_run_stops_at_the_limit_and_says_where(self) -> None:
         batch, _ = batch_of(limit=400)
         values = [b"%d" % number * 30 for number in range(100)]
-        stopped = batch.append_run(1, values, None, 1, 100)
+        stopped = batch.append_run(1, values, 1, 100)
         assert 1 < stopped < 20
         assert batch.record_count == stopped - 1
         assert values_of(batch) == values[1:stopped]
-        assert batch.append_run(1, values, None, stopped, 100) == stopped
-        batch, _ = batch_of()
-        assert batch.append_run(1, values, values, 0, 3) == 3
-        assert [key for _, key, _, _ in batch.builder.records()] == values[:3]
+        assert batch.append_run(1, values, stopped, 100) == stopped
 
     def test_a_run_with_a_bad_record_keeps_the_records_before_it(self) -> None:
         batch, _ = batch_of()
         with pytest.raises(TypeError):
-            batch.append_run(1, [b"a", b"b", "text", b"c"], None, 0, 4)
+            batch.append_run(1, [b"a", b"b", "text", b"c"], 0, 4)
         assert batch.record_count == 2
         assert values_of(batch) == [b"a", b"b"]
 

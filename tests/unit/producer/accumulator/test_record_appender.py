@@ -189,24 +189,21 @@ class TestAppend:
         (batch,) = probe.drain()
         harness = Harness(batch_size=batch.size, linger_ms=1000)
         deliveries = DeliveryList([b"x" * 10] * 2)
-        harness.accumulator.appender.append_many(deliveries, "t", 0, 1, [b"x" * 10] * 2, harness.now, harness.cluster)
+        harness.accumulator.appender.append_many(deliveries, "t", 1, [b"x" * 10] * 2, harness.now, harness.cluster)
         assert harness.wakeups >= 2
         assert harness.ready().ready_nodes == {1}
 
 
 class TestAppendMany:
-    def append(self, harness: Harness, values: list[Any], partition: int = 0) -> tuple[int, DeliveryList]:
-        deliveries = DeliveryList(values, None, 1)
-        position = harness.accumulator.appender.append_many(
-            deliveries, "t", partition, 1, values, harness.now, harness.cluster
-        )
+    def append(self, harness: Harness, values: list[Any]) -> tuple[int, DeliveryList]:
+        deliveries = DeliveryList(values, 1)
+        position = harness.accumulator.appender.append_many(deliveries, "t", 1, values, harness.now, harness.cluster)
         return position, deliveries
 
-    @pytest.mark.parametrize("partition", [0, -1])
-    def test_it_gives_the_result_of_as_many_single_appends(self, partition: int) -> None:
+    def test_it_gives_the_result_of_as_many_single_appends(self) -> None:
         values = [b"%04d" % number * (number % 30) for number in range(2000)]
         harness = Harness(batch_size=2000)
-        position, deliveries = self.append(harness, values, partition)
+        position, deliveries = self.append(harness, values)
         assert position == len(deliveries) == len(values)
         harness.check()
         for number, batch in enumerate(harness.drain_all()):
@@ -224,7 +221,7 @@ class TestAppendMany:
     def test_order_holds_within_a_partition(self) -> None:
         values = [b"%04d" % number for number in range(2000)]
         harness = Harness(batch_size=2000)
-        self.append(harness, values, -1)
+        self.append(harness, values)
         found: dict[TopicPartition, list[bytes]] = {}
         for batch in harness.drain_all():
             found.setdefault(batch.topic_partition, []).extend(values_of(batch))
@@ -244,22 +241,22 @@ class TestAppendMany:
     def test_a_bad_record_stops_it_and_the_records_before_are_accepted(self) -> None:
         harness = Harness()
         values: list[Any] = [b"a", b"b", "text", b"c"]
-        deliveries = DeliveryList(values, None, 1)
+        deliveries = DeliveryList(values, 1)
         with pytest.raises(TypeError):
-            harness.accumulator.appender.append_many(deliveries, "t", 0, 1, values, harness.now, harness.cluster)
+            harness.accumulator.appender.append_many(deliveries, "t", 1, values, harness.now, harness.cluster)
         assert len(deliveries) == harness.accumulator.accepted == 2
         harness.check()
         values = [b"a", b"x" * (2 * 1024 * KIB)]
-        deliveries = DeliveryList(values, None, 1)
+        deliveries = DeliveryList(values, 1)
         with pytest.raises(RecordTooLargeError):
-            harness.accumulator.appender.append_many(deliveries, "t", 0, 1, values, harness.now, harness.cluster)
+            harness.accumulator.appender.append_many(deliveries, "t", 1, values, harness.now, harness.cluster)
         assert len(deliveries) == 1
         harness.check()
 
     def test_it_does_not_overtake_waiting_records(self) -> None:
         harness = full_harness()
         Waiters(harness).add(0, b"x" * 1500)
-        assert self.append(harness, [b""], 1)[0] == 0
+        assert self.append(harness, [b""])[0] == 0
 
 
 class TestMemory:
@@ -374,9 +371,9 @@ class TestBoundInRecords:
     @pytest.mark.parametrize("limit", [1, 7, 64])
     def test_many_at_once_stop_at_the_bound(self, limit: int) -> None:
         harness = Harness(buffer_records=limit)
-        deliveries = DeliveryList([1] * 200, None, 1)
+        deliveries = DeliveryList([1] * 200, 1)
         accepted = harness.accumulator.appender.append_many(
-            deliveries, "t", 0, 1, [b"x"] * 200, harness.now, harness.cluster
+            deliveries, "t", 1, [b"x"] * 200, harness.now, harness.cluster
         )
         assert accepted == len(deliveries) == harness.accumulator.accepted == limit
         for batch in harness.drain_all():
