@@ -73,21 +73,20 @@ class Admission:
         metadata: ProducerMetadata,
         accumulator: RecordAccumulator,
         partitioner: Partitioner,
-        teller: OutcomeTeller | None = None,
-        overflow: OverflowQueue | None = None,
+        teller: OutcomeTeller,
+        overflow: OverflowQueue,
         *,
         max_block: float,
-        calls: CallMetrics | None = None,
+        calls: CallMetrics,
     ) -> None:
-        """``overflow`` None: all records wait for room."""
         self.loop = loop
-        self._teller = teller if teller is not None else OutcomeTeller(loop)
+        self._teller = teller
         self.metadata = metadata
         self.appender = accumulator.appender
         self._partitioner = partitioner
         self.max_block = max_block
         self._overflow = overflow
-        self.calls = CallMetrics(loop.time()) if calls is None else calls
+        self.calls = calls
         self.on_refusal: Callable[[KafkaError], object] = lambda _: None
         """Called with the error of a record that waited and is refused, except for its user's own errors."""
         self.on_use: Callable[[TopicState, float], object] | None = None
@@ -156,7 +155,7 @@ class Admission:
         """
         state = self.topics.get(record.topic)
         is_known = state is not None and state.waiting is None and (record.partition or 0) < state.partition_count
-        if not record.is_serialized or not is_known or self._overflow is None:
+        if not record.is_serialized or not is_known:
             return None
         now, cluster = self.loop.time(), self.metadata.cluster
         if self._overflow.drops(record):
@@ -364,7 +363,7 @@ class Admission:
         if record.done():
             return  # taken back meanwhile
         delivery: Delivery | None
-        if self._overflow is None or self._overflow.waits(record):
+        if self._overflow.waits(record):
             delivery = self.appender.append_or_wait(record, now, cluster)
         else:
             delivery = self._overflow.append(record, now, cluster)

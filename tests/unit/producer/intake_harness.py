@@ -8,10 +8,12 @@ from typing import Any, cast
 from aiokafkapy.errors import KafkaError, ProducerNotStartedError
 from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
 from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.deliveries.outcome_teller import OutcomeTeller
 from aiokafkapy.producer.intake.admission import Admission
+from aiokafkapy.producer.intake.overflow import Overflow
 from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
 from aiokafkapy.producer.intake.record_intake import RecordIntake
-from aiokafkapy.producer.metrics import CallMetrics
+from aiokafkapy.producer.metrics import CallMetrics, SenderMetrics
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 
 from .sender_fakes import cluster_of
@@ -29,13 +31,16 @@ class IntakeRuntime:
         self.metadata = ProducerMetadata()
         self.metadata.cluster = cluster_of({"orders": [-1] * 6})
         self.metadata.add("orders", self.now())
-        self.accumulator = RecordAccumulator(ProducerConfig(bootstrap_servers="h:1", **options))
+        config = ProducerConfig(bootstrap_servers="h:1", **options)
+        self.accumulator = RecordAccumulator(config)
         self.calls = CallMetrics(self.now())
         self.admission = Admission(
             self.loop,
             self.metadata,
             self.accumulator,
             partitioner or DefaultPartitioner(),
+            OutcomeTeller(self.loop),
+            Overflow(config, self.accumulator, SenderMetrics(self.now())),
             max_block=1.0,
             calls=self.calls,
         )

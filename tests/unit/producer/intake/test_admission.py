@@ -22,13 +22,15 @@ from aiokafkapy.errors import (
 from aiokafkapy.producer.accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
 from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.deliveries.outcome_teller import OutcomeTeller
 from aiokafkapy.producer.intake.admission import SLICE, Admission
-from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
+from aiokafkapy.producer.intake.overflow import Overflow
 from aiokafkapy.producer.intake.pending_record import PendingRecord
-from aiokafkapy.producer.metrics import CallMetrics
+from aiokafkapy.producer.metrics import CallMetrics, SenderMetrics
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.testing.clock import VirtualClock
 
+from ..intake_harness import IntakeRuntime
 from ..sender_fakes import VirtualLoop, cluster_of
 
 MAX_BLOCK = 60.0
@@ -43,12 +45,20 @@ class Harness:
         self._asyncio_loop = cast(asyncio.AbstractEventLoop, self.loop)
         self.metadata = ProducerMetadata()
         self.metadata.bootstrap([("h", 1)])
-        self.accumulator = RecordAccumulator(ProducerConfig(bootstrap_servers="h:1", **options))
+        config = ProducerConfig(bootstrap_servers="h:1", **options)
+        self.accumulator = RecordAccumulator(config)
         self.chosen: list[tuple[str, object, object, object, object]] = []
         self.choice: Callable[[], int] = lambda: UNKNOWN_PARTITION
         self.calls = CallMetrics(self.clock.time())
         self.admission = Admission(
-            self._asyncio_loop, self.metadata, self.accumulator, self, max_block=MAX_BLOCK, calls=self.calls
+            self._asyncio_loop,
+            self.metadata,
+            self.accumulator,
+            self,
+            OutcomeTeller(self._asyncio_loop),
+            Overflow(config, self.accumulator, SenderMetrics(self.clock.time())),
+            max_block=MAX_BLOCK,
+            calls=self.calls,
         )
         self.accumulator.on_room = self.admission.on_room
         self.metadata.add_listener(self.admission.on_metadata_update)
@@ -522,11 +532,8 @@ def test_a_topic_in_use_is_renewed_but_not_at_every_record() -> None:
 
 async def test_a_task_that_is_cancelled_takes_its_record_back_in_the_same_step() -> None:
     """Between the cancellation and the task's next step the record must not slip in."""
-    loop = asyncio.get_running_loop()
-    metadata = ProducerMetadata()
-    metadata.bootstrap([("h", 1)])
-    accumulator = RecordAccumulator(ProducerConfig(bootstrap_servers="h:1"))
-    admission = Admission(loop, metadata, accumulator, DefaultPartitioner(), max_block=5.0)
+    runtime = IntakeRuntime()
+    loop, metadata, admission, accumulator = runtime.loop, runtime.metadata, runtime.admission, runtime.accumulator
     record = PendingRecord(admission, "t", None, b"x", 0, 1, None, loop=loop)
     admission.enter(record, loop.time())
 

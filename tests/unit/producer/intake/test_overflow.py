@@ -10,6 +10,7 @@ import pytest
 from aiokafkapy.errors import BufferExhaustedError, KafkaError, RecordDroppedError, RecordTooLargeError
 from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
 from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.deliveries.outcome_teller import OutcomeTeller
 from aiokafkapy.producer.intake.admission import Admission
 from aiokafkapy.producer.intake.overflow import Overflow
 from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
@@ -40,8 +41,9 @@ class Harness:
             self.metadata,
             self.accumulator,
             DefaultPartitioner(),
+            OutcomeTeller(loop),
+            self.overflow,
             max_block=60.0,
-            overflow=self.overflow,
             calls=self.calls,
         )
         self.accumulator.on_room = self.admission.on_room
