@@ -23,9 +23,9 @@ from ...common import Headers
 from ..deliveries.delivery import Delivery
 from ..records import ProducerRecord, RecordMetadata
 
-__all__ = ["Outcome", "ProducerInterceptor", "ProducerInterceptors", "RecordTracker"]
+__all__ = ["OutcomeCallback", "ProducerInterceptor", "ProducerInterceptors", "RecordTracker"]
 
-Outcome: TypeAlias = Callable[[RecordMetadata | None, BaseException | None], object]
+OutcomeCallback: TypeAlias = Callable[[RecordMetadata | None, BaseException | None], object]
 """Told once how a record ended: with its metadata when delivered, with its error when not."""
 
 
@@ -49,7 +49,7 @@ class ProducerInterceptor(Protocol):
 class RecordTracker(Protocol):
     """An interceptor that follows single records, as a span of tracing does."""
 
-    def track(self, record: ProducerRecord) -> tuple[ProducerRecord, Outcome | None]:
+    def track(self, record: ProducerRecord) -> tuple[ProducerRecord, OutcomeCallback | None]:
         """As ``on_send``, and beside the record a function to be called with its outcome; None to be told of
         nothing.
         """
@@ -70,13 +70,13 @@ class ProducerInterceptors:
     def __bool__(self) -> bool:
         return bool(self._interceptors)
 
-    def begin(self, record: ProducerRecord) -> tuple[ProducerRecord, Sequence[Outcome]]:
+    def begin(self, record: ProducerRecord) -> tuple[ProducerRecord, Sequence[OutcomeCallback]]:
         """The record after the chain, and the callbacks for its outcome besides ``on_acknowledgement``. An
         interceptor that fails is skipped: the next gets the record it got.
         """
         if not self._tracks:
             return self.on_send(record), ()
-        told: list[Outcome] = []
+        told: list[OutcomeCallback] = []
         for each in self._interceptors:
             record = self._shown(each, record)
             found = self._call(each, "track", record)
@@ -102,7 +102,7 @@ class ProducerInterceptors:
         metadata: RecordMetadata | None,
         error: BaseException | None,
         headers: Headers | None,
-        told: Sequence[Outcome] = (),
+        told: Sequence[OutcomeCallback] = (),
     ) -> None:
         """Tell every interceptor how one record ended."""
         for each in self._interceptors:
@@ -111,7 +111,10 @@ class ProducerInterceptors:
             outcome(metadata, error)
 
     def watch(
-        self, accepted: Delivery | asyncio.Future[Delivery], headers: Headers | None, told: Sequence[Outcome] = ()
+        self,
+        accepted: Delivery | asyncio.Future[Delivery],
+        headers: Headers | None,
+        told: Sequence[OutcomeCallback] = (),
     ) -> None:
         """Have all told when the record that was accepted, or waits to be, has its outcome."""
         if not self._watches_outcomes and not told:
@@ -128,7 +131,9 @@ class ProducerInterceptors:
 
     # asyncio callbacks
 
-    def _on_admitted(self, headers: Headers | None, told: Sequence[Outcome], record: asyncio.Future[Delivery]) -> None:
+    def _on_admitted(
+        self, headers: Headers | None, told: Sequence[OutcomeCallback], record: asyncio.Future[Delivery]
+    ) -> None:
         if record.cancelled():
             self.on_acknowledgement(None, asyncio.CancelledError(), headers, told)
         elif (error := record.exception()) is not None:
@@ -136,7 +141,7 @@ class ProducerInterceptors:
         else:
             record.result().add_done_callback(partial(self._on_delivered, headers, told))
 
-    def _on_delivered(self, headers: Headers | None, told: Sequence[Outcome], delivery: Delivery) -> None:
+    def _on_delivered(self, headers: Headers | None, told: Sequence[OutcomeCallback], delivery: Delivery) -> None:
         error = delivery.exception()
         self.on_acknowledgement(delivery.result() if error is None else None, error, headers, told)
 
@@ -153,7 +158,11 @@ class ProducerInterceptors:
         return record
 
     def _tell(
-        self, interceptor: object, outcome: Outcome, metadata: RecordMetadata | None, error: BaseException | None
+        self,
+        interceptor: object,
+        outcome: OutcomeCallback,
+        metadata: RecordMetadata | None,
+        error: BaseException | None,
     ) -> None:
         self._contained(interceptor, "track", outcome, metadata, error)
 

@@ -14,7 +14,7 @@ from ...common import Headers
 from ...errors import KafkaError
 from ..deliveries.delivery import Delivery
 
-__all__ = ["GivenRecord", "PendingRecord", "WaitingLine"]
+__all__ = ["GivenRecord", "PendingRecord", "RecordLine"]
 
 
 class GivenRecord(NamedTuple):
@@ -30,7 +30,7 @@ class GivenRecord(NamedTuple):
     headers: Any = None
 
 
-class WaitingLine(Protocol):
+class RecordLine(Protocol):
     """Where a record waits: ``Admission``."""
 
     def enter(self, record: PendingRecord, now: float) -> None:
@@ -64,7 +64,7 @@ class PendingRecord(asyncio.Future[Delivery]):
 
     def __init__(
         self,
-        admission: WaitingLine,
+        admission: RecordLine,
         topic: str,
         key: Any,
         value: Any,

@@ -33,16 +33,16 @@ cdef class RecordIntake:
     cdef public Py_ssize_t unyielded
     cdef readonly Py_ssize_t opening
 
-    @cython.locals(state=TopicState, chosen=int, timestamp="long long", delivery=Delivery, original=tuple)
+    @cython.locals(state=TopicState, chosen=int, time_ms="long long", delivery=Delivery, original=tuple)
     cpdef object accept(
         self, object topic, object value, object key, object partition, object timestamp_ms, object headers
     )
     @cython.locals(now=double)
     cdef Delivery _append_with_time(
-        self, TopicState state, int partition, long long timestamp, object key, object value, object headers
+        self, TopicState state, int partition, long long timestamp_ms, object key, object value, object headers
     )
     cdef object _pending(
-        self, TopicState state, object partition, long long timestamp, object key, object value, object headers,
+        self, TopicState state, object partition, long long timestamp_ms, object key, object value, object headers,
         tuple original,
     )
     cdef tuple _serialize(self, object topic, object key, object value)

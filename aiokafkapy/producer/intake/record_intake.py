@@ -184,11 +184,11 @@ class RecordIntake:
         if topic is not self._last_topic or state.cluster is None:
             state = self._state_of(topic)
         if timestamp_ms is None:
-            timestamp = now_ms()
+            time_ms = now_ms()
         else:
-            timestamp = time_of(state.topic, timestamp_ms)
+            time_ms = time_of(state.topic, timestamp_ms)
             if state.check_time is not None:
-                state.check_time(timestamp)
+                state.check_time(time_ms)
         chosen = STICKY if partition is None else partition_of(state.topic, partition)
         if headers is not None:
             headers = headers_of(state.topic, headers)
@@ -199,7 +199,7 @@ class RecordIntake:
         if not ((value is None or type(value) is bytes) and (key is None or type(key) is bytes)):
             if isawaitable(key) or isawaitable(value):
                 place = None if partition is None else chosen
-                return self._pending(state, place, timestamp, key, value, headers, original)
+                return self._pending(state, place, time_ms, key, value, headers, original)
             check_data(state.topic, key, value)
             if type(value) is BytesWithHeaders or type(key) is BytesWithHeaders:
                 headers = with_own_headers(state.topic, headers, key, value)
@@ -208,20 +208,18 @@ class RecordIntake:
                 chosen = self._partition_for(state, key, value, original)
                 if state.waiting is not None:  # the user's partitioner has sent records, which have to wait
                     return self._pending(  # type: ignore[unreachable]
-                        state, chosen, timestamp, key, value, headers, original
+                        state, chosen, time_ms, key, value, headers, original
                     )
-            delivery = self._appender.append(
-                state.topic, chosen, timestamp, key, value, headers, NO_TIME, state.cluster
-            )
+            delivery = self._appender.append(state.topic, chosen, time_ms, key, value, headers, NO_TIME, state.cluster)
             if delivery is None:
-                delivery = self._append_with_time(state, chosen, timestamp, key, value, headers)
+                delivery = self._append_with_time(state, chosen, time_ms, key, value, headers)
             if delivery is not None:
                 self.unyielded += RECORD_COST if value is None else RECORD_COST + delivery._value_size
                 return delivery
             place = chosen  # once for each record: it is not chosen again when there is room
         else:
             place = None if partition is None else chosen
-        return self._pending(state, place, timestamp, key, value, headers, original)
+        return self._pending(state, place, time_ms, key, value, headers, original)
 
     # internals
 
@@ -235,19 +233,19 @@ class RecordIntake:
         return state
 
     def _append_with_time(
-        self, state: TopicState, partition: int, timestamp: int, key: Any, value: Any, headers: Headers | None
+        self, state: TopicState, partition: int, timestamp_ms: int, key: Any, value: Any, headers: Headers | None
     ) -> Delivery | None:
         """Append a record that no open batch took as it is: now the clock is read."""
         now = self._now()
         if now >= state.renew_at:
             self._runtime.admission.refresh(state.topic, now)  # the topic is in use
-        return self._appender.append(state.topic, partition, timestamp, key, value, headers, now, state.cluster)
+        return self._appender.append(state.topic, partition, timestamp_ms, key, value, headers, now, state.cluster)
 
     def _pending(
         self,
         state: TopicState,
         partition: int | None,
-        timestamp: int,
+        timestamp_ms: int,
         key: Any,
         value: Any,
         headers: Headers | None,
@@ -260,7 +258,7 @@ class RecordIntake:
             self.unyielded += RECORD_COST if value is None else RECORD_COST + len(value)
         runtime = self._runtime
         record = PendingRecord(
-            runtime.admission, state.topic, key, value, partition, timestamp, headers, loop=runtime.loop
+            runtime.admission, state.topic, key, value, partition, timestamp_ms, headers, loop=runtime.loop
         )
         record.original = original
         record.is_serialized = is_serialized

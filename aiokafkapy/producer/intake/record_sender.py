@@ -97,7 +97,7 @@ class RecordSender(IntakeHolder, Generic[K, V]):
         partition: object,
         timestamp_ms: object,
         headers: object,
-        own_timeout_ms: object,
+        delivery_timeout_ms: object,
         overflow: object,
         /,
     ) -> Delivery | PendingRecord:
@@ -105,10 +105,10 @@ class RecordSender(IntakeHolder, Generic[K, V]):
         position only, for which compiled code need not look for names.
         """
         intake = self._intake
-        if own_timeout_ms is None and overflow is None and not _open_deadlines:
+        if delivery_timeout_ms is None and overflow is None and not _open_deadlines:
             return intake.accept(topic, value, key, partition, timestamp_ms, headers)
         given = GivenRecord(topic, value, key, partition, timestamp_ms, headers)
-        return accept_specially(intake, given, own_timeout_ms, overflow)
+        return accept_specially(intake, given, delivery_timeout_ms, overflow)
 
     @cython.locals(self=IntakeHolder, intake=RecordIntake)
     def send_nowait(

@@ -72,7 +72,7 @@ class MockIntake(InterceptedIntake):
         runtime = cast("MockRuntime", self.accepting_runtime())
         runtime.failures.raise_for("send")
         topic = topic_name(record.topic)
-        timestamp = now_ms() if record.timestamp_ms is None else time_of(topic, record.timestamp_ms)
+        time_ms = now_ms() if record.timestamp_ms is None else time_of(topic, record.timestamp_ms)
         partition = None if record.partition is None else partition_of(topic, record.partition)
         headers = None if record.headers is None else headers_of(topic, record.headers)
         key, value = self._serialized(topic, record)
@@ -81,7 +81,7 @@ class MockIntake(InterceptedIntake):
             check_data(topic, key, value)
             headers = with_own_headers(topic, headers, key, value)
             key, value = plain_data(key), plain_data(value)
-        pending = PendingRecord(runtime.admission, topic, key, value, partition, timestamp, headers, loop=runtime.loop)
+        pending = PendingRecord(runtime.admission, topic, key, value, partition, time_ms, headers, loop=runtime.loop)
         pending.original = record.key, record.value
         pending.is_serialized = is_serialized
         runtime.admission.given[pending] = record
