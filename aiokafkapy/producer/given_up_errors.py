@@ -1,17 +1,25 @@
-"""The errors of records that are given up, by ``purge()`` or because their producer ends.
+"""The records that are given up, by ``purge()`` or because their producer ends, and their errors.
 
-Owns their words. It knows no producer. Java has no counterpart.
+Owns which records a purge means, and the words. It knows no producer. Java has no counterpart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ..common import TopicPartition
+from ..common import TopicPartition, counted
 from ..errors import CloseTimeoutError, KafkaError, ProducerClosedError, PurgedError, SenderCrashedError
 from .accumulator.producer_batch import ProducerBatch
 
-__all__ = ["closed_error", "crashed_error", "dropped_error", "error_of_batch", "purged_batch", "purged_waiting"]
+__all__ = [
+    "closed_error",
+    "crashed_error",
+    "dropped_error",
+    "error_of_batch",
+    "purged_batch",
+    "purged_waiting",
+    "purges",
+]
 
 
 def error_of_batch(errors: Mapping[TopicPartition, KafkaError], batch: ProducerBatch) -> KafkaError:
@@ -21,6 +29,15 @@ def error_of_batch(errors: Mapping[TopicPartition, KafkaError], batch: ProducerB
         error = error.fresh()
         error.outcome_unknown = True
     return error
+
+
+def purges(topic: str | None, partition: int | None) -> Callable[[tuple[str, int | None]], bool]:
+    """Whether ``purge(topic, partition)`` means a record's place; None means any."""
+
+    def is_meant(place: tuple[str, int | None]) -> bool:
+        return topic in (None, place[0]) and partition in (None, place[1])
+
+    return is_meant
 
 
 def purged_waiting(topic: str) -> PurgedError:
@@ -33,7 +50,7 @@ def purged_batch(topic_partition: TopicPartition, count: int, outcome_unknown: b
     fate = "may or may not be written" if outcome_unknown else "not written"
     topic, partition = topic_partition
     return PurgedError(
-        f"{topic_partition}: {count} record{'' if count == 1 else 's'} purged, {fate}",
+        f"{topic_partition}: {counted(count, 'record')} purged, {fate}",
         topic=topic,
         partition=partition,
         outcome_unknown=outcome_unknown,
@@ -64,7 +81,7 @@ def closed_error(
     cause = last_errors.get(place)
     reason = cause if cause is not None else describe_failure(place.topic)
     error = CloseTimeoutError(
-        f"{place}: close() ended after {seconds:.3f} s with {count} record{'' if count == 1 else 's'} of this "
+        f"{place}: close() ended after {seconds:.3f} s with {counted(count, 'record')} of this "
         f"partition without an outcome; {reason}",
         topic=place.topic,
         partition=place.partition,

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING
 
 from ..common import PartitionInfo
 from ..errors import (
-    InvalidTopicError,
     MetadataTimeoutError,
     ProducerClosedError,
-    TopicAuthorizationFailedError,
 )
 from .intake.admission import Admission
 from .metrics import CallMetrics
@@ -120,15 +118,12 @@ class MetadataWaits:
             too_old = metadata.request_update_for_topic(topic)  # the right may have been granted since
         while True:
             self._admission.refresh(topic, self._loop.time())
-            cluster = metadata.cluster
-            found = cluster.topic(topic)
+            found = metadata.cluster.topic(topic)
             if found is not None and found.partition_count:
                 return found
-            if topic in cluster.invalid_topics:
-                raise InvalidTopicError(f"{topic!r} is not a valid topic name", topic=topic)
-            if topic in cluster.unauthorized_topics and metadata.update_version > too_old:
-                raise TopicAuthorizationFailedError(f"not authorized to describe topic {topic!r}", topic=topic)
-            self._raise_fatal_error()
+            refusal = metadata.refusal_of(topic, too_old, "describe")
+            if refusal is not None:
+                raise refusal
             if not await self.change(deadline):
                 return None
 

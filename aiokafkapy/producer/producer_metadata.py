@@ -19,7 +19,7 @@ from ..cluster.cluster import TopicMetadata
 from ..cluster.metadata import Metadata
 from ..cluster.metadata_answer import MetadataAnswer
 from ..common import check_topic_name
-from ..errors import UnknownTopicOrPartitionError
+from ..errors import InvalidTopicError, KafkaError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from ..observability import get_logger
 
 __all__ = ["ProducerMetadata"]
@@ -79,6 +79,16 @@ class ProducerMetadata(Metadata):
     def contains_topic(self, topic: str) -> bool:
         """True when the topic is in use."""
         return topic in self._expiry_by_topic
+
+    def refusal_of(self, topic: str, newer_than: int, what: str) -> KafkaError | None:
+        """Why metadata of the topic will not come; None while it may. That the right to ``what`` is missing counts in
+        an answer newer than that version only, for it may have been granted since.
+        """
+        if topic in self.cluster.invalid_topics:
+            return InvalidTopicError(f"{topic!r} is not a valid topic name", topic=topic)
+        if topic in self.cluster.unauthorized_topics and self.update_version > newer_than:
+            return TopicAuthorizationFailedError(f"not authorized to {what} topic {topic!r}", topic=topic)
+        return None if self.fatal_error is None else self.fatal_error.fresh()
 
     def request_update_for_topic(self, topic: str) -> int:
         """Ask for one topic: alone when it is new, else with all others. Returns the version to wait beyond."""

@@ -26,6 +26,7 @@ __all__ = [
     "RecordMetadata",
     "RecordTiming",
     "Timestamp",
+    "serialized_size",
 ]
 
 HeadersLike: TypeAlias = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
@@ -146,3 +147,8 @@ class RecordMetadata(NamedTuple):
         offset is -1 then, and so is a partition that was not chosen.
         """
         return False
+
+
+def serialized_size(data: bytes | None) -> int:
+    """The size of a key or value as ``RecordMetadata`` has it: -1 for None, as in Kafka's own format."""
+    return -1 if data is None else len(data)

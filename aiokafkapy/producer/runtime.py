@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
@@ -46,7 +47,15 @@ from .deliveries.delivery import Delivery
 from .deliveries.delivery_list import DeliveryList
 from .deliveries.outcome_teller import OutcomeTeller
 from .deliveries.record_timing import WeakClock
-from .given_up_errors import closed_error, crashed_error, dropped_error, error_of_batch, purged_batch, purged_waiting
+from .given_up_errors import (
+    closed_error,
+    crashed_error,
+    dropped_error,
+    error_of_batch,
+    purged_batch,
+    purged_waiting,
+    purges,
+)
 from .identity.transaction import Transaction
 from .identity.transaction_manager import TransactionManager
 from .intake.admission import Admission
@@ -234,14 +243,9 @@ class ProducerRuntime:
 
     def purge(self, topic: str | None, partition: int | None, *, in_flight: bool) -> int:
         """Give up records; see ``KafkaProducer.purge``."""
-
-        def is_meant(topic_partition: TopicPartition) -> bool:
-            return topic in (None, topic_partition[0]) and partition in (None, topic_partition[1])
-
+        is_meant = purges(topic, partition)
         # Those that wait go first: else they would get the room of the others.
-        count = self.admission.purge(
-            lambda record: topic in (None, record.topic) and partition in (None, record.partition), purged_waiting
-        )
+        count = self.admission.purge(lambda record: is_meant((record.topic, record.partition)), purged_waiting)
         count += self.sender.in_flight_batches.purge(is_meant, purged_batch, self.loop.time(), in_flight=in_flight)
         if count:
             self.sender.wakeup()
@@ -357,9 +361,7 @@ class ProducerRuntime:
 
     def describe_pending(self) -> str:
         """The number of pending records, and their partitions: for messages."""
-        by_partition: dict[TopicPartition, int] = {}
-        for batch in self.accumulator.incomplete:
-            by_partition[batch.topic_partition] = by_partition.get(batch.topic_partition, 0) + batch.record_count
+        by_partition = self._pending_by_partition()
         records = sum(by_partition.values())
         parts = [f"{topic_partition}: {count}" for topic_partition, count in by_partition.items()][:_SHOWN_PARTITIONS]
         if len(by_partition) > _SHOWN_PARTITIONS:
@@ -538,12 +540,15 @@ class ProducerRuntime:
         self.admission.close(lambda topic: make_error(topic, 1))
         if self.spooling is not None:
             self.spooling.keep_unsent()
-        counts: dict[TopicPartition, int] = {}
-        batches = self.accumulator.incomplete
-        for batch in batches:
-            counts[batch.topic_partition] = counts.get(batch.topic_partition, 0) + batch.record_count
+        counts = self._pending_by_partition()
         errors = {topic_partition: make_error(topic_partition, count) for topic_partition, count in counts.items()}
         self.accumulator.abort_batches(partial(error_of_batch, errors))
+
+    def _pending_by_partition(self) -> Counter[TopicPartition]:
+        counts: Counter[TopicPartition] = Counter()
+        for batch in self.accumulator.incomplete:
+            counts[batch.topic_partition] += batch.record_count
+        return counts
 
     def _remaining(self, deadline: float) -> float | None:
         return None if deadline == math.inf else max(0.0, deadline - self.loop.time())

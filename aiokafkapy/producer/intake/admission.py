@@ -33,12 +33,10 @@ from ...common import TopicPartition
 from ...errors import (
     BufferExhaustedError,
     DeliveryTimeoutError,
-    InvalidTopicError,
     KafkaError,
     KafkaTimeoutError,
     MetadataNotReadyError,
     MetadataTimeoutError,
-    TopicAuthorizationFailedError,
 )
 from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from ..deliveries.delivery import Delivery
@@ -435,15 +433,8 @@ class Admission:
 
     def metadata_error(self, state: TopicState) -> KafkaError | None:
         """Why metadata of the topic will not come; None while it may."""
-        # Asked after each outcome of a request, so these are of the newest one.
-        topic, cluster = state.topic, self.metadata.cluster
-        if topic in cluster.invalid_topics:
-            return InvalidTopicError(f"{topic!r} is not a valid topic name", topic=topic)
-        if topic in cluster.unauthorized_topics and self.metadata.update_version > state.wait_beyond:
-            return TopicAuthorizationFailedError(f"not authorized to write to topic {topic!r}", topic=topic)
-        if self.metadata.fatal_error is not None:
-            return self.metadata.fatal_error.fresh()
-        return None
+        # Asked after each outcome of a request, so this is of the newest one.
+        return self.metadata.refusal_of(state.topic, state.wait_beyond, "write to")
 
     # asyncio callbacks
 

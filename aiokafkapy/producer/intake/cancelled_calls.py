@@ -17,6 +17,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
+from ...common import counted
 from ..deliveries.delivery import Delivery
 from ..deliveries.delivery_list import DeliveryList
 from .pending_record import PendingRecord
@@ -74,11 +75,7 @@ class _Deliveries:
 def _note(left: int, stayed: int) -> str:
     parts = []
     if left:
-        parts.append(f"{_count(left)} taken back: not sent")
+        parts.append(f"{counted(left, 'record')} taken back: not sent")
     if stayed:
-        parts.append(f"{_count(stayed)} in a request: delivery goes on, and the outcome is unknown here")
+        parts.append(f"{counted(stayed, 'record')} in a request: delivery goes on, and the outcome is unknown here")
     return "; ".join(parts)
-
-
-def _count(records: int) -> str:
-    return f"{records} record{'' if records == 1 else 's'}"

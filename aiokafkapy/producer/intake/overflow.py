@@ -29,6 +29,7 @@ from ..accumulator.producer_batch import ProducerBatch
 from ..accumulator.serialized_record import WaitingRecord
 from ..deliveries.delivery import Delivery, new_delivery
 from ..deliveries.produce_request_result import ProduceRequestResult
+from ..records import serialized_size
 
 if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
@@ -151,7 +152,7 @@ class Overflow:
         result = ProduceRequestResult(TopicPartition(record.topic, partition))
         result.record_count = 1
         result.fail(error)
-        return new_delivery(result, 0, record.timestamp_ms, _size(record.key), _size(record.value))
+        return new_delivery(result, 0, record.timestamp_ms, serialized_size(record.key), serialized_size(record.value))
 
     def _tell(self, topic: str, policy: str, count: int, reason: str, now: float) -> None:
         self.dropped += count
@@ -161,7 +162,3 @@ class Overflow:
 
 def _partition_of(record: WaitingRecord) -> int:
     return UNKNOWN_PARTITION if record.partition is None else record.partition
-
-
-def _size(data: object) -> int:
-    return -1 if data is None else len(data)  # type: ignore[arg-type]  # plain bytes by now

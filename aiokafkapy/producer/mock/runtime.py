@@ -32,13 +32,14 @@ from ..accumulator.incomplete_batches import Flush
 from ..deliveries.delivery import Delivery, new_delivery
 from ..deliveries.delivery_list import DeliveryList
 from ..deliveries.produce_request_result import ProduceRequestResult
+from ..given_up_errors import purges
 from ..identity.transaction import PreparedTxnState, Transaction
 from ..intake.partitioners import Partitioner
 from ..intake.pending_record import PendingRecord
 from ..intake.record_deadlines import Accepted, RecordDeadlines, accepted_of, places_of
 from ..intake.record_intake import RecordIntake
 from ..metrics import CallMetrics
-from ..records import ProducerRecord
+from ..records import ProducerRecord, serialized_size
 from ..transactional.group_offsets import GroupMetadata, OffsetToCommit
 from ..transactional.transactions import Transactions
 from .line import MockLine, MockTopics
@@ -278,15 +279,8 @@ class MockRuntime:
 
     def purge(self, topic: str | None, partition: int | None, *, in_flight: bool) -> int:
         """Give up records without an outcome; none was sent."""
-
-        def is_meant(topic_partition: TopicPartition) -> bool:
-            return topic in (None, topic_partition[0]) and partition in (None, topic_partition[1])
-
-        waiting = [
-            record
-            for record in self.admission.snapshot()
-            if topic in (None, record.topic) and partition in (None, record.partition)
-        ]
+        is_meant = purges(topic, partition)
+        waiting = [record for record in self.admission.snapshot() if is_meant((record.topic, record.partition))]
         for record in waiting:
             self.admission.refuse(record, PurgedError(f"a record of topic {record.topic!r} was purged"))
         return len(waiting) + self.log.fail_if(is_meant, _purged)
@@ -336,7 +330,7 @@ class MockRuntime:
         self.log.add(sent, in_transaction=transaction is not None, is_of_next=is_of_next)
         if self._auto_complete and not is_of_next:
             self.log.complete_all()
-        return new_delivery(result, 0, record.timestamp_ms, _size_of(key), _size_of(value))
+        return new_delivery(result, 0, record.timestamp_ms, serialized_size(key), serialized_size(value))
 
     def _check_size(self, size: int, topic_partition: TopicPartition) -> None:
         limit = min(self.config.max_request_size, self.config.buffer_memory)
@@ -361,10 +355,6 @@ class MockRuntime:
             set(places_of(accepted_of(records, self.admission.expire))),
             DeliveryTimeoutError("the record's delivery_timeout_ms is over", outcome_unknown=True),
         )
-
-
-def _size_of(data: bytes | None) -> int:
-    return -1 if data is None else len(data)
 
 
 def _error(kind: type[KafkaError], what: str, sent: SentRecord) -> KafkaError:

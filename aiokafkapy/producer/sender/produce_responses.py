@@ -15,7 +15,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ...common import TopicPartition
+from ...common import TopicPartition, counted
 from ...errors import (
     DeliveryTimeoutError,
     DuplicateSequenceNumberError,
@@ -198,12 +198,11 @@ def delivery_timeout_error(
     cause: BaseException | str | None,
 ) -> DeliveryTimeoutError:
     """The error of a batch that had no outcome in time; ``cause`` is the last error of its partition, if any."""
-    records = f"{record_count} record" + ("" if record_count == 1 else "s")
     fate = "may or may not have been written" if outcome_unknown else "not written"
     reason = f"; last error: {cause}" if cause is not None else ""
     error = DeliveryTimeoutError(
-        f"{topic_partition}: {records} had no outcome within delivery_timeout_ms={round(delivery_timeout * 1000)}, "
-        f"{fate}{reason}",
+        f"{topic_partition}: {counted(record_count, 'record')} had no outcome within "
+        f"delivery_timeout_ms={round(delivery_timeout * 1000)}, {fate}{reason}",
         topic=topic_partition.topic,
         partition=topic_partition.partition,
         outcome_unknown=outcome_unknown,
@@ -235,11 +234,10 @@ def gapless_error(
     topic_partition: TopicPartition, record_count: int, *, outcome_unknown: bool, cause: BaseException
 ) -> GaplessGuaranteeError:
     """The error of a batch behind one that failed, which left a gap; ``cause`` is that one's."""
-    records = f"{record_count} record" + ("" if record_count == 1 else "s")
     fate = "may or may not have been written" if outcome_unknown else "not written"
     error = GaplessGuaranteeError(
-        f"{topic_partition}: {records} {fate}, for an earlier one of the partition failed (enable_gapless_guarantee): "
-        f"{cause}",
+        f"{topic_partition}: {counted(record_count, 'record')} {fate}, for an earlier one of the partition failed "
+        f"(enable_gapless_guarantee): {cause}",
         topic=topic_partition.topic,
         partition=topic_partition.partition,
         outcome_unknown=outcome_unknown,

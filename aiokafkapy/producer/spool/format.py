@@ -27,6 +27,7 @@ from typing import Any, Final, NamedTuple
 
 from ...common import Headers
 from ...record.crc import crc32c
+from ..records import serialized_size
 
 __all__ = [
     "FRAME_OVERHEAD",
@@ -118,8 +119,8 @@ def encode_record(
             -1 if partition is None or partition < 0 else partition,
             timestamp_ms,
             len(name),
-            _size(key),
-            _size(value),
+            serialized_size(key),
+            serialized_size(value),
             len(headers or ()),
         ),
         name,
@@ -128,7 +129,7 @@ def encode_record(
     ]
     for header_name, data in headers or ():
         encoded = header_name.encode()
-        parts += (_HEADER.pack(len(encoded), _size(data)), encoded, data or b"")
+        parts += (_HEADER.pack(len(encoded), serialized_size(data)), encoded, data or b"")
     body = b"".join(parts)
     return _HEAD.pack(FRAME_MARK, len(body), _checksum(salt, sequence, body), sequence) + body
 
@@ -169,10 +170,6 @@ def decode_mark(data: bytes) -> Mark:
 
 
 # internals
-
-
-def _size(data: bytes | None) -> int:
-    return -1 if data is None else len(data)
 
 
 def _checksum(salt: bytes, sequence: int, body: bytes | memoryview) -> int:

@@ -38,7 +38,7 @@ from ..accumulator.serialized_record import WaitingRecord
 from ..deliveries.delivery import Delivery, new_delivery
 from ..deliveries.outcome_teller import OutcomeTeller
 from ..deliveries.produce_request_result import ProduceRequestResult
-from ..records import RecordMetadata
+from ..records import RecordMetadata, serialized_size
 from .format import FRAME_OVERHEAD, Mark, SpooledRecord, encode_record
 from .spool_files import SYNC_INTERVAL, Recovered, SpoolFiles, TornWriteError
 from .spool_segment import SetAside
@@ -170,13 +170,7 @@ class Spool:
         result.record_count = 1
         result.timing = _IN_THE_SPOOL
         self._take(_Unwritten(sequence, sequence, frame, len(frame), result, topic, 1), reason)
-        return new_delivery(
-            result,
-            0,
-            record.timestamp_ms,
-            -1 if key is None else len(key),
-            -1 if value is None else len(value),
-        )
+        return new_delivery(result, 0, record.timestamp_ms, serialized_size(key), serialized_size(value))
 
     def has_room_for(self, size: int, count: int) -> bool:
         """True when so many records of so many bytes may be adopted."""
