@@ -87,7 +87,7 @@ def test_after_the_end_nothing_is_taken_and_a_stop_does_nothing(thread: LoopThre
         thread.run(doubled(1))
 
 
-def test_its_own_thread_cannot_wait_for_it(thread: LoopThread) -> None:
+def test_the_loop_s_own_thread_cannot_wait_for_the_loop(thread: LoopThread) -> None:
     async def waits() -> None:
         thread.run(doubled(1))
 

@@ -75,7 +75,7 @@ class TestPartition:
         with pytest.raises(ValueError, match=f"chose a {kind} for topic 't', which has partitions 0 to 5"):
             chosen_partition("t", partition, 6)
 
-    def test_one_that_no_topic_can_have_is_refused(self) -> None:
+    def test_a_partition_that_no_topic_can_have_is_refused(self) -> None:
         assert partition_of("t", 2**31 - 1) == 2**31 - 1
         for partition in (-1, -2, 2**31, 2**63, -(2**70)):
             with pytest.raises(ValueError, match=f"partition {partition} of topic 't': write 0 to 2147483647"):

@@ -21,7 +21,7 @@ async def test_all_are_told_once_while_the_producer_counts_as_open() -> None:
     assert seen == ["closing", "closing"]
 
 
-async def test_they_are_told_by_a_call_that_is_cancelled_too(kafka_broker: DevBroker) -> None:
+async def test_a_close_that_is_cancelled_calls_its_callbacks_too(kafka_broker: DevBroker) -> None:
     seen: list[int] = []
     producer = KafkaProducer(kafka_broker.bootstrap_servers, linger_ms=60_000)
     await producer.start()
@@ -39,7 +39,7 @@ async def test_they_are_told_by_a_call_that_is_cancelled_too(kafka_broker: DevBr
     kafka_broker.stall_connections(False, None)
 
 
-async def test_one_that_raises_keeps_nobody_from_the_end(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_callback_that_raises_stops_neither_the_others_nor_the_close(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[str] = []
     async with MockProducer() as producer:
         call_before_closed(producer, lambda: 1 / 0)

@@ -167,12 +167,12 @@ def test_from_env_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
     assert ProducerConfig.from_env().linger_ms is None
 
 
-def test_it_never_changes() -> None:
+def test_a_configuration_never_changes() -> None:
     with pytest.raises(ValidationError):
         config().linger_ms = 5
 
 
-def test_one_in_flight_guarantees_order() -> None:
+def test_one_request_in_flight_guarantees_order() -> None:
     assert config(max_in_flight_requests_per_connection=1).guarantee_message_order
     assert not config().guarantee_message_order
 

@@ -32,7 +32,7 @@ def runtime() -> Any:
     return SimpleNamespace(client=Client(), metadata=SimpleNamespace(cluster=cluster_of({"t": [1]})))
 
 
-async def test_it_goes_to_the_node_that_is_named_in_the_version_that_is_wanted() -> None:
+async def test_a_raw_request_goes_to_the_node_that_is_named_in_the_version_that_is_wanted() -> None:
     asked = runtime()
     answer = await raw_request(asked, ApiKey.LIST_GROUPS, {"states_filter": ["Empty"]}, 1, 4, 2.0)
     ((api_key, body, node, timeout),) = asked.client.sent

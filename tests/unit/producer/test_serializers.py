@@ -12,12 +12,12 @@ from aiokafkapy.integrations.schema_registry.errors import InvalidSchemaError, R
 from aiokafkapy.producer.serializers import discard, json_serializer, prepare, serialize, string_serializer
 
 
-def test_those_that_come_with_it() -> None:
+def test_the_built_in_serializers() -> None:
     assert string_serializer("ü") == "ü".encode()
     assert json_serializer({"a": [1, "ü"]}) == '{"a":[1,"ü"]}'.encode()
 
 
-def test_one_call_form_for_all() -> None:
+def test_prepared_serializers_are_all_called_with_topic_and_data() -> None:
     class WithTopic:
         wants_topic = True
 

@@ -111,7 +111,7 @@ def test_a_record_is_refused_for_its_transaction_only_where_the_producer_could_s
     assert str(life.why_no_record()) == "died"
 
 
-def test_it_knows_whether_it_is_open_when_the_names_of_modules_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_says_whether_it_is_open_when_the_names_of_modules_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the interpreter's end ``__del__`` asks."""
     life: Lifecycle[Any] = Lifecycle()
     for name in ("_S", "ProducerState", "PRODUCER_STATES"):

@@ -87,7 +87,7 @@ def test_rows_without_a_partition_go_to_the_sticky_one_batch_by_batch() -> None:
     assert harness.accumulator.accepted == 200
 
 
-def test_it_ends_where_memory_ends_and_goes_on_when_some_is_back() -> None:
+def test_appending_rows_ends_where_memory_ends_and_goes_on_when_some_is_back() -> None:
     harness = Harness(batch_size=4 * KIB, buffer_memory=10 * KIB, max_request_size=8 * KIB)
     rows, places = rows_of({"value": [b"%04d" % n + b"x" * 96 for n in range(1000)]}), RowPlaces()
     places.begin_window(1000, None)

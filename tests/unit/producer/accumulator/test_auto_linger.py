@@ -54,7 +54,7 @@ def test_few_records_do_not_gather_however_long_they_come(rate: float) -> None:
     assert Rig().flow(rate, 1.0) == 0.0
 
 
-def test_it_grows_with_the_rate_up_to_the_round_trip() -> None:
+def test_the_linger_grows_with_the_rate_up_to_the_round_trip() -> None:
     lingers = [Rig(0.010).flow(rate, 0.1) for rate in (3_000, 10_000, 30_000, 100_000, 1_000_000)]
     assert lingers == sorted(lingers)
     assert 0 < lingers[0] < 0.002
@@ -64,7 +64,7 @@ def test_it_grows_with_the_rate_up_to_the_round_trip() -> None:
 @pytest.mark.parametrize(
     ("round_trip", "most"), [(0.0003, 0.0003), (0.015, 0.015), (0.3, LONGEST), (0.0, LONGEST_WITHOUT_ROUND_TRIP)]
 )
-def test_its_bound_is_the_round_trip_within_bounds(round_trip: float, most: float) -> None:
+def test_the_linger_is_bound_by_the_round_trip_within_bounds(round_trip: float, most: float) -> None:
     assert Rig(round_trip).flow(1_000_000, 0.1) == most
 
 

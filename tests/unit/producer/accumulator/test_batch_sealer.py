@@ -70,7 +70,7 @@ class TestCompression:
         assert harness.ready().ready_nodes == {1}
         assert [batch.topic_partition for batch in harness.drain_all()] == [T1]
 
-    def test_one_that_is_filled_by_single_records_is_compressed_there_if_that_is_quick(self) -> None:
+    def test_a_batch_that_is_filled_by_single_records_is_compressed_there_if_that_is_quick(self) -> None:
         for codec, handed_over in (("lz4", 0), ("gzip", 4)):
             harness = Harness(compression_type=codec, batch_size=64 * KIB)
             for _ in range(5):  # the fifth closes the fourth
@@ -78,7 +78,7 @@ class TestCompression:
             assert len(harness.accumulator.take_compressions()) == handed_over, codec
             harness.check()
 
-    def test_ones_that_are_filled_in_bulk_go_to_threads(self) -> None:
+    def test_batches_that_are_filled_in_bulk_go_to_threads(self) -> None:
         harness = Harness({"t": [1]}, compression_type="lz4", batch_size=64 * KIB)
         accumulator = harness.accumulator
         values: list[bytes | None] = [LARGE] * 5
@@ -87,7 +87,7 @@ class TestCompression:
         harness.append_ok(LARGE)  # after, single ones are compressed at once again
         assert accumulator.take_compressions() == []
 
-    def test_some_that_only_became_ready_are_compressed_on_their_way_if_that_is_quick(self) -> None:
+    def test_batches_that_only_became_ready_are_compressed_on_their_way_if_that_is_quick(self) -> None:
         count = QUICK_AT_ONCE + 2
         for codec, handed_over in (("lz4", 2), ("gzip", count)):
             harness = Harness({"t": [1] * count}, compression_type=codec, batch_size=64 * KIB)
@@ -108,7 +108,7 @@ class TestCompression:
             for batch in harness.drain_all():
                 harness.complete(batch)
 
-    def test_ones_that_fill_up_as_memory_comes_back_go_to_a_thread(self) -> None:
+    def test_batches_that_fill_up_as_memory_comes_back_go_to_a_thread(self) -> None:
         noise = random.Random(1).randbytes(len(LARGE))  # which is held as it is
         harness = Harness({"t": [1] * 2}, compression_type="lz4", batch_size=64 * KIB, buffer_memory=400 * KIB)
         waiters = Waiters(harness)
@@ -156,7 +156,7 @@ class TestCompression:
         assert harness.accumulator.take_compressions()
         harness.check()
 
-    def test_one_that_expired_meanwhile_is_let_go_in_the_end(self) -> None:
+    def test_a_batch_that_expired_meanwhile_is_let_go_in_the_end(self) -> None:
         harness = Harness(compression_type="gzip", delivery_timeout_ms=30_000, request_timeout_ms=20_000)
         harness.append_ok(LARGE)
         harness.ready()
@@ -169,7 +169,7 @@ class TestCompression:
         assert harness.pool.held == 0
         assert harness.ready() == ReadyCheckResult(set(), inf, set())
 
-    def test_one_that_could_not_be_compressed_is_taken_out_of_its_queue(self) -> None:
+    def test_a_batch_that_could_not_be_compressed_is_taken_out_of_its_queue(self) -> None:
         harness = Harness(compression_type="gzip")
         harness.append_ok(LARGE)
         harness.ready()

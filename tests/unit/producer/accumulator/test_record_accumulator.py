@@ -417,7 +417,7 @@ class TestAborting:
         harness.accumulator.abort_batches(lambda batch: KafkaError(f"of {batch.topic_partition.partition}"))
         assert [str(delivery.exception()) for delivery in deliveries] == ["of 0", "of 1"]
 
-    def test_those_that_may_be_on_a_broker_can_be_spared(self) -> None:
+    def test_batches_that_may_be_on_a_broker_can_be_spared(self) -> None:
         harness = Harness(batch_size=150)
         deliveries = [harness.append_ok(b"x" * 100) for _ in range(4)]
         first, second = harness.drain() + harness.drain()
@@ -542,7 +542,7 @@ class TestExpiringRecords:
         assert not harness.accumulator.has_queued()
         assert harness.pool.held == 0
 
-    def test_those_that_move_elsewhere_are_the_ones_that_have_not_left(self) -> None:
+    def test_only_records_that_have_not_left_move_elsewhere(self) -> None:
         harness = Harness(linger_ms=1000)
         deliveries = [harness.append_ok(b"%d" % number) for number in range(4)]
         assert overdue(harness, deliveries[0]) == (1, 0)
@@ -558,7 +558,7 @@ class TestExpiringRecords:
         there.succeed(7, -1)
         assert [delivery.result().offset for delivery in deliveries[1:]] == [7, 8, 9]
 
-    def test_those_of_a_batch_that_is_cut_smaller_are_the_ones_that_have_not_left(self) -> None:
+    def test_a_batch_that_is_cut_smaller_has_only_records_that_have_not_left(self) -> None:
         harness = Harness(linger_ms=1000)
         deliveries = [harness.append_ok(b"%d" % number * 100) for number in range(4)]
         assert overdue(harness, deliveries[1]) == (1, 0)
@@ -608,7 +608,7 @@ class TestExpiringRecords:
         harness.complete(batch)
         assert settled == [True]
 
-    def test_one_that_was_told_may_be_in_a_batch_that_is_split(self) -> None:
+    def test_a_record_that_was_told_may_be_in_a_batch_that_is_split(self) -> None:
         harness = Harness(idempotent=True, batch_size=2000)
         harness.prime()
         deliveries = [harness.append_ok(b"%02d" % number * 50) for number in range(10)]
@@ -623,7 +623,7 @@ class TestExpiringRecords:
         assert places == [1, 2, 3, 5, 6, 7, 8, 9, 10]
         assert harness.accumulator.pending == 0
 
-    def test_one_that_is_compressed_in_a_thread_may_leave(self) -> None:
+    def test_a_record_may_leave_a_batch_that_is_compressed_in_a_thread(self) -> None:
         harness = Harness(compression_type="gzip")
         kept, gone = harness.append_ok(LARGE), harness.append_ok(b"gone")
         harness.ready()

@@ -495,7 +495,7 @@ class TestWaiters:
             waiters.add(1, b"x" * 9000)
         assert harness.accumulator.appender.waiting == 1
 
-    def test_a_line_that_is_cleared_gives_nobody_out(self) -> None:
+    def test_a_cleared_line_grants_no_record(self) -> None:
         harness = full_harness()
         waiters = Waiters(harness)
         record = waiters.add(0, b"x" * 1500)

@@ -225,7 +225,7 @@ def test_without_trouble_it_lets_all_through() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_it_is_alert_exactly_while_one_is_not_closed(seed: int) -> None:
+def test_circuits_are_alert_exactly_while_one_is_not_closed(seed: int) -> None:
     chance = random.Random(seed)
     rig = Rig(failures=chance.choice((1, 2, 5)), probes=chance.choice((1, 3)))
     for _ in range(500):

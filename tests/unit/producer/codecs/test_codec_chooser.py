@@ -36,7 +36,7 @@ JSON = figures(lz4=(0.5, 1.5), zstd_1=(0.3, 3), zstd_3=(0.25, 5), zstd_6=(0.24, 
 NOISE = figures(lz4=(1.0, 3), zstd_1=(1.0, 4), zstd_3=(1.0, 5), zstd_6=(1.0, 6))
 
 
-def test_it_begins_with_none_and_a_sample_is_due() -> None:
+def test_the_first_codec_is_none_and_a_sample_is_due() -> None:
     chooser = CodecChooser()
     assert chooser.chosen == NONE
     assert chooser.is_due(0.0, SIZE)
@@ -84,7 +84,7 @@ def test_codecs_that_are_alike_do_not_take_turns() -> None:
     assert chooser.chosen == chosen
 
 
-def test_it_follows_a_topic_whose_records_change() -> None:
+def test_the_codec_follows_a_topic_whose_records_change() -> None:
     chooser = CodecChooser()
     chooser.measured(JSON)
     for _ in range(10):

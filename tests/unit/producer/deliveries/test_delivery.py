@@ -232,7 +232,7 @@ class TestCallbacks:
         await turns(1)
         assert calls == [(1, delivery), (2, delivery)]
 
-    async def test_one_that_comes_late_is_called_soon_too(self) -> None:
+    async def test_a_callback_that_comes_late_is_called_soon_too(self) -> None:
         result, (delivery,) = pending()
         result.fail(KafkaError("no"))
         calls: list[Any] = []
@@ -285,7 +285,7 @@ class TestCallbacks:
         with pytest.raises(RuntimeError, match="no running event loop"):
             delivery.add_done_callback(print)
 
-    def test_one_without_an_outcome_is_awaited_on_its_own_loop_only(self) -> None:
+    def test_a_delivery_without_an_outcome_is_awaited_on_its_own_loop_only(self) -> None:
         async def begin() -> tuple[ProduceRequestResult, list[Delivery]]:
             return pending()
 

@@ -25,7 +25,7 @@ async def turns(count: int = 3) -> None:
         await asyncio.sleep(0)
 
 
-def test_it_is_aligned_with_its_input() -> None:
+def test_a_delivery_list_is_aligned_with_its_input() -> None:
     first, second = result_of(3), result_of(2)
     listed = DeliveryList([b"a", None, b"ccc", b"d", b"e"], 9)
     listed.add_span(first, 1, 2)
@@ -65,7 +65,7 @@ def test_errors_stand_in_their_places() -> None:
     assert [str(outcome) for outcome in outcomes[1:]] == ["no"]
 
 
-async def test_it_is_awaited_for_all_and_raises_for_none() -> None:
+async def test_awaiting_a_delivery_list_waits_for_all_and_raises_no_record_s_error() -> None:
     first, second = result_of(2), result_of(1)
     listed = DeliveryList([b"a", b"b", b"c"])
     listed.add_span(first, 0, 2)

@@ -83,7 +83,7 @@ class RefusesToBeReduced(Exception):
 @pytest.mark.parametrize(
     "hostile", [TakesTwo(1, 2), CopiesNothing("no"), RefusesNotes("no"), RefusesToBeReduced("no")], ids=repr
 )
-def test_one_that_cannot_be_copied_is_kept_as_it_is(hostile: Exception) -> None:
+def test_an_error_that_cannot_be_copied_is_kept_as_it_is(hostile: Exception) -> None:
     with pytest.raises(type(hostile)) as caught:
         raise hostile
     assert kept_error(caught.value) is hostile

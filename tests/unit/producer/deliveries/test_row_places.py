@@ -61,7 +61,7 @@ async def test_rows_sent_by_lanes_are_found_in_their_own_order() -> None:
             metadata.offset(row)
 
 
-async def test_it_waits_for_every_batch_once_wherever_its_records_go() -> None:
+async def test_waiting_for_rows_waits_for_every_batch_once_wherever_its_records_go() -> None:
     places = RowPlaces()
     pending, moved = result_of(), result_of()
     halves = [result_of(), result_of()]

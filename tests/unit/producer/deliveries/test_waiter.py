@@ -68,7 +68,7 @@ async def test_a_waiter_woken_before_it_waits_goes_on_at_once(create_task: Any) 
     assert await create_task(_await(waiter, told)) == "went on"
 
 
-async def test_it_is_woken_once(create_task: Any) -> None:
+async def test_a_waiter_is_woken_once(create_task: Any) -> None:
     waiter = new_waiter(asyncio.get_running_loop())
     told: list[str] = []
     task = create_task(_await(waiter, told))
@@ -227,7 +227,7 @@ async def test_of_many_those_cancelled_are_passed_over_wherever_they_stand(creat
     assert [task.cancelled() for task in tasks] == [True, False, False, True, True]
 
 
-async def test_one_that_does_not_wait_yet_goes_on_at_once_when_it_does(create_task: Any) -> None:
+async def test_wake_all_wakes_a_waiter_that_does_not_wait_yet(create_task: Any) -> None:
     told: list[str] = []
     tasks, waiters = await _many(2, told, create_task)
     early = new_waiter(asyncio.get_running_loop())
@@ -359,7 +359,7 @@ async def test_has_what_a_task_asks_of_what_it_awaits() -> None:
     assert asyncio.isfuture(waiter)
 
 
-def test_it_knows_its_loop_where_none_runs() -> None:
+def test_a_waiter_knows_its_loop_where_none_runs() -> None:
     """A task asks for it at each wait. asyncio's own get_running_loop is a system call each time, on Python 3.11."""
     loop = asyncio.new_event_loop()
     try:

@@ -54,7 +54,7 @@ class Harness:
         return self.manager.should_stop_drain_batches_for_partition(batch.topic_partition, batch)
 
 
-def test_it_goes_round() -> None:
+def test_a_transaction_goes_round_its_states() -> None:
     harness = Harness()
     transaction = harness.transaction
     for end in (transaction.start_commit, transaction.start_abort):

@@ -88,7 +88,7 @@ class TestTruncation:
         assert manager.handle_completed_batch(batches[2], 15) == 15
         assert manager.handle_completed_batch(batches[3], 18) == -1
 
-    def test_an_earlier_batch_that_the_broker_had_already_is_none(self, manager: TransactionManager) -> None:
+    def test_a_duplicate_of_an_earlier_batch_is_no_truncation(self, manager: TransactionManager) -> None:
         prime(manager)
         first, second = Batch(record_count=3), Batch(record_count=3)
         drain(manager, first, second)
@@ -308,7 +308,7 @@ class TestEpochBump:
         assert manager.bump_epoch_if_needed(nothing_on_the_wire)
         assert (second.producer_epoch, second.base_sequence) == (1, 0)
 
-    def test_one_in_doubt_behind_a_refused_one_cannot_have_been_written(self, manager: TransactionManager) -> None:
+    def test_a_batch_in_doubt_behind_a_refused_one_cannot_have_been_written(self, manager: TransactionManager) -> None:
         prime(manager)
         first, second = Batch(), Batch()
         drain(manager, first, second)

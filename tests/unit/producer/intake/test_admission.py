@@ -280,7 +280,7 @@ class TestRoom:
         assert harness.appended()[-2:] == [b"2" * 100, b"3" * 100]
         assert harness.admission.waiting == 0
 
-    def test_one_that_gives_up_leaves_the_line(self) -> None:
+    def test_a_record_that_gives_up_leaves_the_line(self) -> None:
         harness = self.full()
         record = harness.enter(b"y" * 500)
         waiting = harness.accumulator.appender.waiting
@@ -315,7 +315,7 @@ class TestRoom:
         assert isinstance(record.exception(), ProducerClosedError)
         assert harness.admission.waiting == harness.accumulator.appender.waiting == 0
 
-    def test_one_that_waits_too_long_is_told_how_full_it_is(self) -> None:
+    def test_a_record_that_waits_too_long_is_told_how_full_the_buffer_is(self) -> None:
         harness = self.full()
         record = harness.enter(b"y" * 500)
         harness.loop.run_until(harness.clock.time() + MAX_BLOCK)

@@ -108,7 +108,7 @@ async def test_a_mutable_value_is_copied_at_the_call() -> None:
     assert record.events == [(b"now", b"now")]
 
 
-async def test_one_that_takes_too_long_expires_the_record() -> None:
+async def test_a_serializer_that_takes_too_long_expires_the_record() -> None:
     record = Record(asyncio.Event().wait(), None, timeout=0.0)
     await finish_serializing(record)  # type: ignore[arg-type]
     assert record.events == ["expired"]

@@ -48,7 +48,7 @@ def test_another_value_is_refused(overflow: Any, error: type[Exception], text: s
         ({"spool_dir": "/nowhere"}, "raise", "the topic's own, 'spool'"),
     ],
 )
-def test_one_that_contradicts_an_option_is_refused(options: dict[str, Any], overflow: str, text: str) -> None:
+def test_a_policy_that_contradicts_an_option_is_refused(options: dict[str, Any], overflow: str, text: str) -> None:
     with pytest.raises(IllegalStateError, match=text):
         check_overflow(config(**options), "t", overflow)
 

@@ -145,7 +145,7 @@ async def test_when_it_is_over_records_have_their_outcome_before_anything_is_can
     assert not asyncio.current_task().cancelling()  # type: ignore[union-attr]
 
 
-async def test_it_ends_even_when_its_records_could_not_be_expired() -> None:
+async def test_a_deadline_ends_even_when_its_records_could_not_be_expired() -> None:
     def expire(records: list[Accepted]) -> None:
         raise LookupError("a defect")
 
@@ -233,7 +233,7 @@ def test_a_value_that_is_no_number_of_seconds_is_refused_at_once(wrong: Any, err
         deadline(wrong)
 
 
-async def test_it_is_for_one_block_in_a_task() -> None:
+async def test_a_deadline_is_for_one_block_in_a_task() -> None:
     block = deadline(5)
     with pytest.raises(IllegalStateError, match="begins with"):
         block.when()

@@ -147,7 +147,7 @@ def test_only_topics_with_that_policy_lose_records_and_those_that_wait_have_the_
     assert all(map(is_kept, kept))
 
 
-def test_one_that_can_never_be_accepted_makes_no_room() -> None:
+def test_a_record_that_can_never_be_accepted_makes_no_room() -> None:
     harness = Harness(overflow="drop_oldest", max_request_size=1000)
     kept = [harness.enter() for _ in range(4)]
     assert isinstance(error_of(harness.enter(b"x" * 2000)), RecordTooLargeError)
@@ -175,7 +175,7 @@ class TestWithoutWaiting:
         with pytest.raises(KafkaError, match="cannot wait for metadata"):
             admitted_at_once(harness.record(topic="unknown"))
 
-    def test_one_too_large_raises_and_has_its_error(self) -> None:
+    def test_a_record_too_large_raises_and_has_its_error(self) -> None:
         harness = Harness(overflow="drop_oldest", max_request_size=1000)
         record = harness.record(b"x" * 2000)
         with pytest.raises(RecordTooLargeError):
@@ -240,7 +240,7 @@ class TestPriority:
         assert not second.done()
         assert harness.accumulator.accepted == 4
 
-    def test_they_pass_those_that_wait_and_keep_their_own_order(self) -> None:
+    def test_records_with_priority_pass_those_that_wait_and_keep_their_own_order(self) -> None:
         harness = self.full()
         waiting = [harness.enter(b"%d" % number) for number in range(3)]
         alerts = [harness.enter(b"alert", "u") for _ in range(3)]
@@ -251,7 +251,7 @@ class TestPriority:
         assert [record.done() for record in (*alerts, *waiting)] == [True] * 3 + [False] * 3
         assert is_kept(harness.enter(b"alert", "u")), "the others wait on"
 
-    def test_one_that_must_not_wait_has_the_share(self) -> None:
+    def test_a_record_that_must_not_wait_has_the_share(self) -> None:
         harness = self.full()
         harness.enter()
         assert not admitted_at_once(harness.record(topic="u")).done()

@@ -31,7 +31,7 @@ def holds_nothing(record: PendingRecord) -> bool:
     return record.key is record.value is record.headers is None and record.original == (None, None)
 
 
-async def test_it_is_the_future_of_its_delivery() -> None:
+async def test_a_pending_record_is_the_future_of_its_delivery() -> None:
     record, line = make_record()
     delivery: Any = object()
     record.accept(delivery)

@@ -60,7 +60,7 @@ def test_each_is_reported_when_its_time_is_over_in_any_order_of_arrival() -> Non
     assert harness.loop.pending_timers == 0
 
 
-def test_who_wants_to_know_is_told_of_each_that_comes() -> None:
+def test_on_add_is_called_for_each_record() -> None:
     harness = Harness()
     come: list[tuple[Any, float]] = []
     harness.deadlines.on_add = lambda record, deadline: come.append((record, deadline - harness.began))
@@ -113,7 +113,7 @@ def test_nothing_is_said_of_one_that_has_its_outcome() -> None:
     assert harness.told == []
 
 
-def test_those_with_an_outcome_are_forgotten_when_many_have_gathered() -> None:
+def test_records_with_an_outcome_are_forgotten_when_many_have_gathered() -> None:
     harness = Harness()
     kept = harness.add(9)
     for _ in range(10 * FIRST_PRUNE):

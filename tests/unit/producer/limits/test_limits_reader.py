@@ -126,7 +126,7 @@ async def test_the_limits_of_topics_in_use_are_read_together_and_handed_on() -> 
     assert one.reader.use("t", one.loop.time()) == one.applied[0][1]
 
 
-async def test_they_are_read_again_before_they_are_too_old() -> None:
+async def test_limits_are_read_again_before_they_are_too_old() -> None:
     one = Reader()
     await one.use("t")
     one.broker.configs["t"] = {"max.message.bytes": "3000"}
@@ -230,7 +230,7 @@ async def test_acks_that_do_not_fit_are_reported_once(caplog: pytest.LogCaptureF
     assert "acks=1" in record.getMessage()
 
 
-async def test_its_end_leaves_no_task_and_no_timer() -> None:
+async def test_an_aborted_reader_leaves_no_task_and_no_timer() -> None:
     for is_asked in (False, True):
         one = Reader()
         one.broker.held = asyncio.Event()

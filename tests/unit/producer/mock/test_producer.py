@@ -197,7 +197,7 @@ class TestWaiting:
             assert isinstance(outcomes[2], SerializationError)
             assert values(producer.records("t")) == [b"slow", b"quick", b"last"]
 
-    async def test_one_that_is_taken_back_holds_up_no_other(self) -> None:
+    async def test_a_record_that_is_taken_back_holds_up_no_other(self) -> None:
         gate = asyncio.Event()
         async with self.producer(gate) as producer:
             first, second = [asyncio.create_task(producer.send("t", value)) for value in ("slow", "quick")]

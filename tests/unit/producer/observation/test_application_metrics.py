@@ -46,7 +46,7 @@ class Odd:
     "value",
     [lambda: 1 / 0, lambda: "many", lambda: None, lambda: float("nan"), lambda: float("inf"), Odd, asyncio.sleep],
 )
-def test_one_without_a_value_is_left_out_and_logged(value: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_metric_without_a_value_is_left_out_and_logged(value: Any, caplog: pytest.LogCaptureFixture) -> None:
     registered: Registered = {}
     name = f"odd-{id(value)}"  # it is told once in a while
     register_metric(registered, name, value, is_total=False, attributes=None)

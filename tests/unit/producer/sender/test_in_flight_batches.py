@@ -266,7 +266,7 @@ class TestRecordErrors:
 
 
 class TestExpiry:
-    def test_one_that_was_never_sent_expires_without_a_trace(self) -> None:
+    def test_a_batch_that_was_never_sent_expires_without_a_trace(self) -> None:
         harness = SenderHarness({"t": [-1]}, delivery_timeout_ms=40_000)
         delivery = harness.append()
         assert harness.run() == pytest.approx(40.0)
@@ -283,7 +283,7 @@ class TestExpiry:
         assert harness.manager is not None
         assert harness.manager.producer_id_and_epoch.epoch == 0
 
-    def test_one_on_the_wire_expires_in_doubt_and_nothing_new_is_sent_until_it_is_settled(self) -> None:
+    def test_a_batch_on_the_wire_expires_in_doubt_and_nothing_new_is_sent_until_it_is_settled(self) -> None:
         harness = SenderHarness(delivery_timeout_ms=40_000)
         delivery = harness.append()
         request = harness.send()
@@ -315,7 +315,7 @@ class TestExpiry:
         (batch,) = batches_of(harness.send())
         assert (batch.producer_epoch, batch.base_sequence) == (1, 0)
 
-    def test_one_whose_answer_was_lost_expires_in_doubt_while_it_waits_for_its_retry(self) -> None:
+    def test_a_batch_whose_answer_was_lost_expires_in_doubt_while_it_waits_for_its_retry(self) -> None:
         harness = SenderHarness(delivery_timeout_ms=40_000)
         delivery = harness.append()
         harness.respond(harness.send(), disconnected=True)
@@ -325,7 +325,7 @@ class TestExpiry:
         assert delivery.exception().outcome_unknown
         assert "disconnected" in str(delivery.exception())
 
-    def test_one_that_was_refused_each_time_is_known_not_to_be_there(self) -> None:
+    def test_a_batch_that_was_refused_each_time_is_known_not_to_be_there(self) -> None:
         harness = SenderHarness(delivery_timeout_ms=40_000)
         delivery = harness.append()
         harness.answer(harness.send(), 19)
@@ -432,7 +432,7 @@ class TestGaplessGuarantee:
         harness.answer(request, base_offset=3)
         assert following.result().offset == 3
 
-    def test_one_in_doubt_behind_the_gap_says_so(self) -> None:
+    def test_a_batch_in_doubt_behind_the_gap_says_so(self) -> None:
         harness = gapless()
         fill(harness, 1)
         (first,) = harness.take()
@@ -526,7 +526,7 @@ class TestPurge:
         assert later.result().offset == 4
         assert harness.accumulator.buffered_bytes == 0
 
-    def test_one_that_waits_for_its_retry_is_in_flight_too_and_the_partition_starts_over(self) -> None:
+    def test_a_batch_that_waits_for_its_retry_is_in_flight_too_and_the_partition_starts_over(self) -> None:
         harness = SenderHarness()
         harness.prime()
         (delivery,) = fill(harness, 1)

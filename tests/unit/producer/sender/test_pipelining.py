@@ -72,7 +72,7 @@ def constant(seconds: float) -> Callable[[int], float]:
 
 
 @pytest.mark.parametrize("distance", [0.0, 0.5, 1.0, 2.0, 3.0, 10.0, 100.0])
-def test_it_comes_to_the_full_rate_with_little_waiting(distance: float) -> None:
+def test_the_limit_comes_to_the_full_rate_with_little_waiting(distance: float) -> None:
     """For any round trip, in multiples of the broker's work for one request."""
     fixed = Broker(distance * 0.010, constant(0.010), lambda: MOST).run(20.0)
     broker = Broker(distance * 0.010, constant(0.010))
@@ -97,7 +97,7 @@ def test_without_idempotence_a_distant_broker_gets_more() -> None:
     assert broker.pipelining.limits() == {NODE: 16}
 
 
-def test_it_backs_off_when_round_trips_grow_and_comes_back() -> None:
+def test_the_limit_backs_off_when_round_trips_grow_and_comes_back() -> None:
     work = [0.001]
     broker = Broker(0.100, lambda _: work[0])
     broker.run(10.0)
@@ -200,7 +200,9 @@ def test_the_bounds_leave_room_for_a_queue_that_keeps_a_broker_busy() -> None:
     ),
     st.integers(1, 16),
 )
-def test_it_is_always_between_one_and_the_maximum(events: list[tuple[str, int, int, float, float]], most: int) -> None:
+def test_the_limit_stays_between_one_and_the_maximum(
+    events: list[tuple[str, int, int, float, float]], most: int
+) -> None:
     pipelining, now = Pipelining(most), 0.0
     for kind, place, size, seconds, later in events:
         now += later

@@ -28,7 +28,7 @@ def body(error_code: int = 0) -> Any:
     return build_response(ApiKey.INIT_PRODUCER_ID, 4, error_code=error_code, producer_id=7, producer_epoch=3)
 
 
-def test_it_is_asked_for_before_there_is_a_record(harness: SenderHarness) -> None:
+def test_an_id_is_asked_for_before_there_is_a_record(harness: SenderHarness) -> None:
     harness.run()
     (request,) = harness.take()
     assert request.api_key == ApiKey.INIT_PRODUCER_ID

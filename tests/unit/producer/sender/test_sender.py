@@ -133,7 +133,7 @@ class TestAdaptiveLinger:
         (batch,) = batches_of(harness.send())
         assert batch.record_count == 2
 
-    def test_they_gather_for_5_ms_at_most(self) -> None:
+    def test_records_gather_for_5_ms_at_most(self) -> None:
         harness = SenderHarness(linger_ms=None)
         harness.prime()
         harness.append(b"1")

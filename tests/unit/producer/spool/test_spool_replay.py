@@ -145,7 +145,7 @@ async def test_all_is_sent_in_order_no_more_than_a_batch_of_a_topic_at_a_time(ne
     assert (runtime.mark()["next"], runtime.mark()["sent_to"]) == (100, 100)
 
 
-async def test_its_batches_are_larger_than_those_of_others(new: Callable[..., Runtime]) -> None:
+async def test_replayed_batches_are_larger_than_those_of_calls(new: Callable[..., Runtime]) -> None:
     """There is one in a round trip: records that come meanwhile must not be more."""
     runtime = new(batch_size=200, max_request_size=100_000)
     await runtime.begin()
@@ -409,7 +409,7 @@ async def test_nothing_is_sent_while_there_is_no_broker(new: Callable[..., Runti
     assert runtime.sent == [[b"1"]]
 
 
-async def test_it_goes_on_with_the_first_sign_of_life(new: Callable[..., Runtime]) -> None:
+async def test_a_replay_goes_on_with_the_first_sign_of_life(new: Callable[..., Runtime]) -> None:
     """At the end of the back-off the connection may be idle, and closed again."""
     runtime = new(retry_backoff_ms=60_000, retry_backoff_max_ms=60_000)
     await runtime.begin()

@@ -46,7 +46,7 @@ async def test_a_circuit_does_not_keep_records_out(tmp_path: Path) -> None:
         assert [circuits.lets_through(topic) for topic in ("t", "u")] == [True, False]
 
 
-async def test_it_is_opened_once_and_gives_the_folder_back(tmp_path: Path) -> None:
+async def test_the_spool_is_opened_once_and_gives_its_folder_back(tmp_path: Path) -> None:
     runtime, other = runtime_of(tmp_path), runtime_of(tmp_path)
     assert isinstance(runtime.spooling, Spooling)
     assert isinstance(other.spooling, Spooling)
@@ -170,7 +170,7 @@ async def test_a_leader_that_is_there_may_be_busy_for_a_moment(
         monkeypatch.undo()
 
 
-async def test_so_does_one_that_waits_for_metadata_which_no_broker_gives(tmp_path: Path) -> None:
+async def test_a_record_waiting_for_metadata_goes_to_the_spool(tmp_path: Path) -> None:
     async with Outage(tmp_path) as outage:
         record = outage.send("new", within=2)
         outage.passed = 1.1
@@ -178,7 +178,7 @@ async def test_so_does_one_that_waits_for_metadata_which_no_broker_gives(tmp_pat
         assert (await (await record)).is_spooled
 
 
-async def test_one_that_gathers_in_its_batch_stays_there(tmp_path: Path) -> None:
+async def test_a_record_that_gathers_in_its_batch_stays_there(tmp_path: Path) -> None:
     async with Outage(tmp_path, topics={"t": TopicOptions(linger_ms=1_500)}) as outage:
         record = outage.send(within=2)
         outage.passed = 1.1

@@ -171,7 +171,7 @@ async def test_an_unknown_topic_is_spooled_when_nobody_can_be_asked(harness: Har
     assert await harness.on_disk() == [b"1", b"2", b"3"]
 
 
-async def test_it_says_which_topics_it_takes_without_their_partitions(harness: Harness) -> None:
+async def test_the_admission_says_which_topics_it_takes_without_their_partitions(harness: Harness) -> None:
     admission = harness.admission
     assert [admission.takes_unknown(topic) for topic in ("t", "new")] == [False, False]
     harness.is_connected = False

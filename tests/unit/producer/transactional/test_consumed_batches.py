@@ -139,7 +139,7 @@ async def test_a_batch_has_its_records_by_partition_and_one_after_the_other() ->
 
 
 @on_virtual_time
-async def test_it_reads_until_there_are_records() -> None:
+async def test_a_consumer_is_read_until_there_are_records() -> None:
     work = Work({}, {}, BATCH)
     assert len(await anext(aiter(work.batches(3)))) == 3
     assert work.log == ["read 3"] * 3

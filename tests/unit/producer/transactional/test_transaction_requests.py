@@ -332,7 +332,7 @@ class TestAnswers:
         assert world.client.places[-1] == TWO
 
     @on_virtual_time
-    async def test_one_that_was_just_found_is_connected_to(self) -> None:
+    async def test_a_coordinator_that_was_just_found_is_connected_to(self) -> None:
         world = World()
         world.client.connecting = {ONE}
         await world.end()
@@ -456,7 +456,7 @@ class TestPartitions:
         )
 
     @on_virtual_time
-    async def test_those_that_wait_go_in_one_request_and_the_sender_wakes(self) -> None:
+    async def test_partitions_that_wait_go_in_one_request_and_the_sender_wakes(self) -> None:
         world = World(1)
         world.will(ApiKey.ADD_PARTITIONS_TO_TXN, self.answer(a=0, b=0))
         assert world.transaction.must_wait(B, 0)
@@ -470,7 +470,7 @@ class TestPartitions:
         assert world.woken == 1
 
     @on_virtual_time
-    async def test_one_that_comes_meanwhile_goes_in_the_next(self) -> None:
+    async def test_a_partition_that_comes_meanwhile_goes_in_the_next_request(self) -> None:
         world = World(1)
         first = asyncio.get_running_loop().create_future()
         world.will(ApiKey.ADD_PARTITIONS_TO_TXN, first, self.answer(b=0))
@@ -546,7 +546,7 @@ class TestPartitions:
         assert [task for task in asyncio.all_tasks() if task.get_name() == "aiokafkapy-transaction"] == []
 
     @on_virtual_time
-    async def test_one_that_comes_later_is_added_too(self) -> None:
+    async def test_a_partition_that_comes_later_is_added_too(self) -> None:
         world = World(1)
         world.will(ApiKey.ADD_PARTITIONS_TO_TXN, self.answer(a=0), self.answer(b=0))
         for partition in (A, B):

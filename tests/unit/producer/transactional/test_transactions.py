@@ -450,7 +450,7 @@ class TestTwoPhases:
         assert world.transaction.is_open
 
     @on_virtual_time
-    async def test_one_that_is_cancelled_leaves_the_transaction_open(self) -> None:
+    async def test_a_prepare_that_is_cancelled_leaves_the_transaction_open(self) -> None:
         world = await World(two_phases=True).begun(A)
         world.will("flush", world.loop.create_future())
         preparing = asyncio.create_task(world.transactions.prepare())
@@ -630,7 +630,7 @@ class TestPipelining:
         assert world.log == ["usable"]
 
     @on_virtual_time
-    async def test_one_that_fails_after_its_caller_was_cancelled_is_aborted(self) -> None:
+    async def test_a_transaction_that_fails_after_its_caller_was_cancelled_is_aborted(self) -> None:
         world = await World().begun(A)
         answer = world.loop.create_future()
         world.will("commit", answer)
@@ -844,7 +844,7 @@ class TestOffsetsAtAnEnd:
         assert world.transaction.state is S.READY
 
     @on_virtual_time
-    async def test_one_that_was_cancelled_with_its_answer_has_it(self) -> None:
+    async def test_a_call_that_was_cancelled_with_its_answer_has_it(self) -> None:
         world = await World().begun(A)
         call, answer = await offsets_under_way(world)
         answer.set_result(None)
@@ -884,7 +884,7 @@ class TestOffsetsAtAnEnd:
         assert not world.transaction.is_known_to_the_broker
 
     @on_virtual_time
-    async def test_those_that_wait_for_markers_are_not_sent_in_a_transaction_that_failed(self) -> None:
+    async def test_offsets_that_wait_for_markers_are_not_sent_in_a_transaction_that_failed(self) -> None:
         world = await World().begun(A)
         await world.transactions.commit()
         written = world.loop.create_future()
