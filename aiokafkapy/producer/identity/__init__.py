@@ -1,4 +1,5 @@
-"""Batches come in, and are numbered so that a retry never writes twice.
+"""Batches come in, and go out with a producer id, an epoch and a sequence, so that a retry never writes twice.
 
-Pure. Kafka's counterpart is ``TransactionManager``.
+Outcomes come in too: they say when the epoch is to be bumped, and whether a transaction can be committed. Pure. Kafka's
+counterpart is ``TransactionManager``.
 """
