@@ -30,7 +30,7 @@ __all__ = ["MetadataWaits"]
 
 
 class MetadataWaits:
-    """Of one life of a producer."""
+    """The waits of one life of a producer."""
 
     def __init__(
         self,

@@ -74,7 +74,7 @@ class LivingRuntime(Protocol):
 
     @property
     def transaction(self) -> RefusesRecords | None:
-        """A transactional producer's."""
+        """The transaction of a transactional producer."""
 
 
 R = TypeVar("R", bound=LivingRuntime)

@@ -51,7 +51,7 @@ LOOKS_AGAIN: Final = 1.0
 
 
 class ThreadSender:
-    """Of one started producer; any number of threads may share it."""
+    """Sends to one started producer; any number of threads may share it."""
 
     def __init__(self, intake: RecordIntake, life: Lifecycle[ProducerRuntime], loop: asyncio.AbstractEventLoop) -> None:
         self._intake = intake

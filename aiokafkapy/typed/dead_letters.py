@@ -148,7 +148,7 @@ class DeadLetters:
 
     @property
     def counts(self) -> DeadLetterCounts:
-        """Their outcomes so far."""
+        """The outcomes of the letters so far."""
         return DeadLetterCounts(self._written, self._failed, self._dropped, len(self._pending))
 
     def guard(self, producer: RecordProducer) -> GuardedProducer:
@@ -379,7 +379,7 @@ class GuardedProducer:
 
     def _watch_left(self, records: Sequence[ProducerRecord], cancelled: asyncio.CancelledError) -> None:
         """A call was cancelled: watch its records that go on all the same."""
-        # A producer that does not tell of them, somebody's own, has none that could be watched.
+        # Somebody's own producer, which does not tell of its outcomes, has none that could be watched.
         for record, one in zip(records, getattr(cancelled, "deliveries", ()), strict=False):
             if isinstance(one, BaseException):
                 self.refuse(record, one)

@@ -35,7 +35,7 @@ class Deferred:
 
 
 class Failed:
-    """In the place of data that cannot be bytes: raises why, as the record's own error."""
+    """Stands for data that cannot be bytes: raises why, as the record's own error."""
 
     __slots__ = ("_error", "original", "serializer")
 

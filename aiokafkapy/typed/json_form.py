@@ -82,9 +82,9 @@ def _msgspec_form(model: object) -> JsonForm:
 
 
 def _check_nulls(data: bytes, plain: object) -> None:
-    """Raise ValueError if there is a null in the JSON for a number that JSON has not; ``plain`` is what it was made of.
+    """Raise ValueError if the JSON, which was made of ``plain``, has a null for a number that JSON cannot have.
 
-    Written from that, such a number is a word of its own, and all else is the same.
+    Written from ``plain``, such a number is a word of its own, and all else is the same.
     """
     written = to_json(plain, inf_nan_mode="constants")
     if data.count(b"null") > written.count(b"null") and (b"NaN" in written or b"Infinity" in written):

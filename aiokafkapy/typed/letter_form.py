@@ -145,7 +145,7 @@ def _bytes_of(data: object, limit: int) -> tuple[bytes | None, str]:
 
 
 def _json_of(data: object) -> tuple[bytes, str]:
-    """Data as JSON, and what the form of that is called. Raises for data that has none."""
+    """Data as JSON, and the name of that form. Raises for data that cannot be JSON."""
     problem: Exception = ValueError()
     for mode, form in _BYTES_IN_JSON:
         missing: dict[str, None] = {}

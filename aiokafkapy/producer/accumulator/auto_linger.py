@@ -42,8 +42,8 @@ class Counting(Protocol):
 
 
 class AutoLinger:
-    """Of one producer. ``appender`` knows how many records ever were accepted, ``round_trip`` tells the seconds of a
-    request, 0 before the first.
+    """The linger of one producer. ``appender`` knows how many records ever were accepted, ``round_trip`` tells the
+    seconds of a request, 0 before the first.
     """
 
     __slots__ = ("_appender", "_arrivals", "_counted", "_looked_at", "round_trip")

@@ -41,7 +41,7 @@ class IncompleteBatches(BatchAccount):
         self.failed += failed
 
     def withdrawn(self, count: int) -> None:
-        """So many records have left their batch, and failed."""
+        """``count`` records have left their batch, and failed."""
         self.failed += count
 
     def replace(self, batch: ProducerBatch, successors: Iterable[ProducerBatch], failed: int) -> None:

@@ -175,7 +175,7 @@ class TopicInfo:
         return max(1, min(batch_size, self.max_message_bytes))
 
     def use_codec(self, compression: int, level: int | None) -> None:
-        """Compress new batches so."""
+        """Compress new batches with this codec."""
         self.compression, self.compression_level = compression, level
 
     def queue(self, partition: int) -> PartitionQueue:

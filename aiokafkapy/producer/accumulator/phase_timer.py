@@ -54,7 +54,7 @@ class PhaseTimer:
             phases.encoding_since = self._clock()
 
     def encoded(self, batch: ProducerBatch) -> None:
-        """That has ended."""
+        """Its bytes are final."""
         phases = _phases_of(batch)
         if phases.encoding_since is not None:
             phases.encode += self._clock() - phases.encoding_since

@@ -102,7 +102,7 @@ class BatchAccount:
         """The batch has its outcome."""
 
     def withdrawn(self, count: int) -> None:
-        """So many records have left their batch, and failed."""
+        """``count`` records have left their batch, and failed."""
 
     def replace(self, batch: ProducerBatch, successors: Iterable[ProducerBatch], failed: int) -> None:
         """The batch's records were moved into others, except for those that failed."""

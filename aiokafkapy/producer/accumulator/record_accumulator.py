@@ -120,7 +120,7 @@ class RecordAccumulator:
 
     @property
     def auto_linger(self) -> AutoLinger | None:
-        """It says how long batches gather, with ``linger_ms="auto"``."""
+        """What says how long batches gather, with ``linger_ms="auto"``; else None."""
         return self._ready_batches.auto_linger
 
     def time_phases(self, timer: PhaseTimer) -> None:
@@ -236,7 +236,7 @@ class RecordAccumulator:
         return self._queues.topic(topic).taken_of(batch_size)
 
     def use_codec(self, topic: str, compression: int, level: int | None) -> None:
-        """Compress the topic's batches so from now on; those that are filled keep their codec."""
+        """Compress the topic's new batches with this codec; those that are filled keep theirs."""
         self._queues.topic(topic).use_codec(compression, level)
 
     def remove_records_and_reenqueue(

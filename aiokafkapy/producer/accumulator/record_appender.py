@@ -187,7 +187,7 @@ class RecordAppender:
         return None
 
     def append_record(self, record: WaitingRecord, now: float, cluster: Cluster | None = None) -> Delivery | None:
-        """As ``append``; one of a topic with priority also from the share kept for these, and past the others' line."""
+        """As ``append``; a topic with priority may use the share kept for such topics, and pass the others' line."""
         if self._line.has_priority(record.topic):
             return None if self._line.is_behind_others(record) else self._append_with_priority(record, now, cluster)
         return self._append_record(record, now, cluster)
@@ -206,7 +206,7 @@ class RecordAppender:
             self._check_topic_limit(info, record, size, now)
 
     def take_back(self, count: int) -> None:
-        """So many records that were accepted go another way: they count as if they had not come."""
+        """``count`` records that were accepted go another way: they count as if they had not come."""
         self._granted -= count
 
     # many records
@@ -400,7 +400,7 @@ class RecordAppender:
         return credit > 0
 
     def _set_waiting(self, count: int) -> None:
-        """So many records wait; while there are any, nothing else is accepted."""
+        """``count`` records wait; while there are any, nothing else is accepted."""
         self.waiting = count
         if count:
             self._granted -= self._credit

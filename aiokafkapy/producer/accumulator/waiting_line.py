@@ -18,7 +18,7 @@ __all__ = ["WaitingLine"]
 
 
 class WaitingLine:
-    """Of one producer."""
+    """The line of one producer."""
 
     __slots__ = ("_first", "_others", "_priority_topics")
 

@@ -60,7 +60,7 @@ class CircuitWatch(PassingWatch):
         super().completed(batch, base_offset, now)
 
     def failed(self, batch: ProducerBatch, records: int, error: BaseException, now: float) -> None:
-        """So many of the batch's records fail."""
+        """``records`` of the batch's records fail."""
         self.circuits.failed(batch.topic_partition[0], error, now)
         super().failed(batch, records, error, now)
 

@@ -36,14 +36,14 @@ PATIENCE: Final = 1.0
 
 
 class Candidate(NamedTuple):
-    """A codec with its level; None: the codec has none, or its default."""
+    """A codec with its level; None is the codec's default, or that it has no levels."""
 
     codec: int
     level: int | None = None
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The codec and its level, for people to read."""
         name = Compression(self.codec).codec_name
         return name if self.level is None else f"{name} at level {self.level}"
 
@@ -80,7 +80,7 @@ CANDIDATES: Final = (
 
 
 class CodecChooser:
-    """Of one topic. ``chosen`` is the candidate in force: none, until there was a sample."""
+    """The choice for one topic. ``chosen`` is the candidate in force: none, until there was a sample."""
 
     __slots__ = ("_due_at", "_measured", "chosen", "samples")
 

@@ -41,7 +41,7 @@ _logger = get_logger(__name__)
 
 
 class CodecSampler(PassingWatch):
-    """Of one producer. ``topics`` are those with options of their own: True where the codec is chosen here."""
+    """The sampler of one producer. ``topics`` are those with own options: True where the codec is chosen here."""
 
     def __init__(
         self,

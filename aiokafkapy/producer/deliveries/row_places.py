@@ -180,7 +180,7 @@ class RowPlaces:
             yield sorted(first + order[place - first] for piece in places for place in piece)
 
     def _failed_places(self, run: int, first: int, end: int) -> Sequence[int]:
-        """Of a run that did not succeed as a whole, those of its places from ``first`` to ``end`` that did not."""
+        """The places from ``first`` to ``end`` of a run whose records failed."""
         start = self._starts[run]
         places = range(max(first, start), min(end, self._end_of(run)))
         result = self._results[run]
@@ -190,7 +190,7 @@ class RowPlaces:
         return [place for place in places if not result.follow(index + place)[0].has_succeeded]
 
     def _order(self, window: int) -> tuple[Sequence[int], Sequence[int]]:
-        """Of a window with lanes: the row at each place, and the place of each row."""
+        """The row at each place of a window with lanes, and the place of each row."""
         if self._kept_window != window:
             self._kept_window, self._kept_order = window, order_of(self._window_lanes[window] or ())
         return self._kept_order

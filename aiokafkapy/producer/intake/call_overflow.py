@@ -38,7 +38,7 @@ def accept_specially(
 
 
 def with_overflow(accepted: Delivery | PendingRecord, overflow: object) -> Delivery | PendingRecord:
-    """The same; a record that has no place yet has this policy from now on."""
+    """Give a record that has no place yet this policy; returns what it was given."""
     if isinstance(overflow, str) and isinstance(accepted, PendingRecord):
         accepted.overflow = overflow
     return accepted

@@ -84,7 +84,7 @@ class Deadline:
         return self._is_expired
 
     def let_go(self) -> None:
-        """From now on it is no deadline of records: those that were sent in it keep their own ``delivery_timeout_ms``
+        """Be no deadline of records from now on: those that were sent in it keep their own ``delivery_timeout_ms``
         and the blocks around it. The block itself ends as before. Call it where a caller learns that records are on
         their way: they must not be lost after that.
         """

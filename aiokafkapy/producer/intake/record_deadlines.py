@@ -66,7 +66,7 @@ open_deadlines: Final[set[EnclosingDeadline]] = set()
 
 
 class RecordDeadlines:
-    """Of one producer. ``expire`` gets the overdue records that have no outcome."""
+    """The deadlines of one producer. ``expire`` gets the overdue records that have no outcome."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[list[Accepted]], None]) -> None:
         self._loop = loop

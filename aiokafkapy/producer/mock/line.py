@@ -63,11 +63,11 @@ class MockLine:
 
     @property
     def waiting(self) -> int:
-        """How many there are."""
+        """How many records wait."""
         return len(self._waiting)
 
     def snapshot(self) -> list[PendingRecord]:
-        """Those that wait now."""
+        """The records that wait now."""
         return list(self._waiting)
 
     def append_now(self, record: PendingRecord) -> Delivery | None:

@@ -86,7 +86,7 @@ class MockLog:
         return True
 
     def complete_all(self, error: BaseException | None = None) -> None:
-        """The same for all of them."""
+        """Give every record without an outcome its outcome."""
         while self.complete_next(error):
             pass
 

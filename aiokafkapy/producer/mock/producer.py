@@ -87,7 +87,7 @@ class MockProducer(KafkaProducer[K, V]):
         return [sent.record for sent in self._log.sent]
 
     def uncommitted_records(self) -> list[ProducerRecord]:
-        """Those of the open transaction."""
+        """The records of the open transaction."""
         return [sent.record for sent in self._log.uncommitted]
 
     def records(self, topic: str, partition: int | None = None) -> list[ConsumedRecord]:
@@ -108,7 +108,7 @@ class MockProducer(KafkaProducer[K, V]):
         return list(self._log.offsets)
 
     def uncommitted_offsets(self) -> GroupOffsets:
-        """Those of the open transaction."""
+        """The offsets of the open transaction."""
         return dict(self._log.uncommitted_offsets)
 
     def clear(self) -> None:
@@ -196,7 +196,7 @@ class MockProducer(KafkaProducer[K, V]):
 
     @property
     def health(self) -> ProducerHealth:
-        """As good as its state, and its transactions."""
+        """Healthy while its state and its transactions are."""
         state, runtime = self.state, self._life.runtime
         error = None if runtime is None or runtime.transaction is None else runtime.transaction.fatal_error
         return ProducerHealth(
@@ -206,7 +206,7 @@ class MockProducer(KafkaProducer[K, V]):
         )
 
     def statistics(self) -> ProducerStatistics:
-        """Its records, and nothing else."""
+        """The counts of its records; everything else is 0."""
         log, runtime = self._log, self._life.runtime
         return ProducerStatistics(
             accepted=log.accepted,

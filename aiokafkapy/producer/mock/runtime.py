@@ -82,7 +82,7 @@ class MockFailures:
 
 
 class MockTransaction(Transaction):
-    """One that the coordinator has to end in any case, so that an empty one counts too."""
+    """A transaction that the coordinator has to end in any case: an empty one counts too."""
 
     def __init__(self, transactional_id: str, failures: MockFailures) -> None:
         super().__init__(transactional_id, lambda: None)
@@ -111,7 +111,7 @@ class MockTransactionRequests:
         self.identity = PreparedTxnState(1, 0)
 
     async def init_producer_id(self, timeout: float, *, keeps_prepared: bool = False) -> None:
-        """The id is ours."""
+        """Returns at once: the id is ours."""
         self._failures.raise_for("init_transactions")
 
     async def end(self, *, committed: bool, timeout: float) -> None:
@@ -126,13 +126,13 @@ class MockTransactionRequests:
             self._log.abort()
 
     async def markers_written(self) -> None:
-        """They are."""
+        """Returns at once."""
 
     async def partitions_added(self) -> None:
-        """None waits."""
+        """Does nothing: no partition waits."""
 
     async def stop_adding_partitions(self) -> None:
-        """None is added."""
+        """Does nothing: no partition is added."""
 
     async def add_offsets(self, group_id: str, timeout: float) -> None:
         """The group is part of the transaction."""
@@ -230,7 +230,7 @@ class MockRuntime:
         return 0.0
 
     async def client_instance_id(self, timeout: float | None) -> UUID:
-        """One of its own."""
+        """An id that this producer keeps."""
         return self._instance_id
 
     def update_credentials(self, config: ProducerConfig) -> None:

@@ -32,7 +32,7 @@ _log: Final = RateLimitedLogger(get_logger(__name__))
 
 
 class ApplicationMetric(NamedTuple):
-    """One of them. ``is_total``: it only grows."""
+    """One metric of the application's. ``is_total``: it only grows."""
 
     value: Callable[[], float]
     is_total: bool

@@ -32,7 +32,7 @@ class BatchWatcher(Protocol):
         """The broker has the batch."""
 
     def failed(self, batch: ProducerBatch, records: int, error: BaseException, now: float) -> None:
-        """So many of the batch's records fail."""
+        """``records`` of the batch's records fail."""
 
 
 class BatchWatch:
@@ -60,13 +60,13 @@ class BatchWatch:
             self._tell(_done(batch, batch.record_count, now, self._throttled, base_offset, None))
 
     def failed(self, batch: ProducerBatch, records: int, error: BaseException, now: float) -> None:
-        """So many of the batch's records fail."""
+        """``records`` of the batch's records fail."""
         if self._tell is not None:
             self._tell(_done(batch, records, now, 0.0, -1, error))
 
     def aborted(self, batch: ProducerBatch, records: int, error: BaseException) -> None:
-        """So many of the batch's records are given up: the producer closes, a transaction is aborted, there is no room,
-        or the time of single records is over.
+        """``records`` of the batch's records are given up: the producer closes, a transaction is aborted, there is no
+        room, or the time of single records is over.
         """
         self.failed(batch, records, error, self._clock())
 
@@ -109,7 +109,7 @@ class PassingWatch:
             self._then.completed(batch, base_offset, now)
 
     def failed(self, batch: ProducerBatch, records: int, error: BaseException, now: float) -> None:
-        """So many of the batch's records fail."""
+        """``records`` of the batch's records fail."""
         if self._then is not None:
             self._then.failed(batch, records, error, now)
 

@@ -33,7 +33,7 @@ MEMORY: Final = 30.0
 
 
 class Pipelining:
-    """Of one producer; nodes are distinguished by their ids."""
+    """The limits of one producer, by the id of the node."""
 
     __slots__ = ("_most", "_nodes")
 
@@ -108,7 +108,7 @@ class _Node:
         self.is_measuring, self.measured_at = True, now
 
     def change(self, window: int, now: float) -> None:
-        """So many from now on, at least one. A new round begins."""
+        """Set the limit, at least one. A new round begins."""
         self.window = max(1, window)
         self.changed_at = now
         self.answers, self.least, self.is_full = 0, inf, False

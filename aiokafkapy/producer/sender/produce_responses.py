@@ -260,7 +260,7 @@ def answers_by_partition(
 
 
 def no_answer(topic_partition: TopicPartition, code: int, message: str | None = None) -> PartitionProduceResponse:
-    """In the place of an answer that did not come: a disconnection, a time-out, a response without the partition."""
+    """What stands for an answer that did not come: a disconnection, a time-out, a response without the partition."""
     return PartitionProduceResponse(
         topic_partition.topic, None, topic_partition.partition, code, -1, -1, -1, (), message, None
     )

@@ -71,7 +71,7 @@ class SpooledRecordMetadata(RecordMetadata):
 
 
 class _InTheSpool:
-    """In the place of a batch's timing, which makes the metadata of its records."""
+    """Stands for a batch's timing, which makes the metadata of its records."""
 
     def metadata(
         self, topic: str, partition: int, offset: int, timestamp_ms: int, key_size: int, value_size: int
@@ -96,8 +96,8 @@ class _Unwritten(NamedTuple):
 
 
 class Spool:
-    """Of one producer, on one event loop. ``on_room`` is called when a record may fit that did not, and ``on_free``
-    with a topic when its last record was dealt with.
+    """The spool of one producer, on one event loop. ``on_room`` is called when a record may fit that did not, and
+    ``on_free`` with a topic when its last record was dealt with.
     """
 
     def __init__(self, config: ProducerConfig, loop: asyncio.AbstractEventLoop, teller: OutcomeTeller) -> None:

@@ -372,7 +372,7 @@ class SpoolFiles:
         temporary.replace(path)
 
     def _damage_read(self, damage: Damage) -> list[SetAside]:
-        """Of a segment that is read: damage that recovery has seen is set aside already."""
+        """Damage in a segment that is being read; what recovery has seen is set aside already."""
         segment = self._reading
         assert segment is not None
         return segment.set_aside(damage.position + self._read_from, self._read_data[damage.position : damage.end])
@@ -424,7 +424,7 @@ class SpoolFiles:
         return True
 
     def _give_up(self) -> SetAside:
-        """Of the segment that cannot be read: go on with the next."""
+        """Give up the segment that cannot be read, and go on with the next."""
         segment = self._reading
         assert segment is not None
         self._read_to, self._read_errors = segment.size, 0

@@ -76,7 +76,7 @@ class _Sending(NamedTuple):
 
 
 class SpoolReplay:
-    """Of one producer; ``run`` is its task."""
+    """The replay of one producer's spool; ``run`` is its task."""
 
     def __init__(self, runtime: SpoolRuntime, spool: Spool, is_out_of_reach: Callable[[], bool]) -> None:
         """``is_out_of_reach`` tells whether there is no broker to send to, as far as is known."""

@@ -22,7 +22,7 @@ _LIBRDKAFKA_GROUP: Final = b"CGMDv2:"
 
 
 class GroupMetadata(NamedTuple):
-    """Of a consumer in a group, as its client's ``consumer_group_metadata()`` tells it (KIP-447)."""
+    """The membership of a consumer in a group, as its client's ``consumer_group_metadata()`` tells it (KIP-447)."""
 
     group_id: str
     generation_id: int = -1
@@ -53,7 +53,7 @@ class _HasOffset(Protocol):
 
 
 class _HasPlace(_HasOffset, Protocol):
-    """One that also has the partition."""
+    """What has the partition too."""
 
     @property
     def topic(self) -> str: ...

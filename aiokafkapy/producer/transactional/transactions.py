@@ -107,7 +107,7 @@ class Transactions:
 
     @property
     def transactional_id(self) -> str:
-        """The producer's."""
+        """The producer's ``transactional_id``."""
         return self._transaction.transactional_id
 
     @property
@@ -366,7 +366,7 @@ class Transactions:
         return False
 
     async def _offsets_added(self, offsets: Mapping[TopicPartition, OffsetToCommit], group: GroupMetadata) -> None:
-        """In a task of its own, for an abort calls it off."""
+        """Add the offsets in a task of its own, for an abort calls it off."""
         transaction = self._transaction
         work = self._send_offsets(offsets, group)
         task = self._runtime.loop.create_task(work, name="aiokafkapy-transaction-offsets")
