@@ -13,7 +13,8 @@ from ..client.config import ClientConfig
 from ..client.options.config_fields import MAX_INT, ClientConfigFields
 from ..option_fields import declarations
 from .options.circuit_options import CircuitBreaker, circuit_breaker_of
-from .options.config_fields import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS, ProducerConfigFields
+from .options.config_fields import ProducerConfigFields
+from .options.linger_bounds import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS
 from .options.option_conflicts import MAX_IN_FLIGHT_FOR_IDEMPOTENCE
 from .options.topic_options import TopicOptions, topics_of
 

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from math import exp
 from typing import Final, Protocol
 
+from ..options.linger_bounds import AUTO_LINGER_MS
+
 __all__ = ["FEW", "LONGEST", "MANY", "MEMORY", "RECHECK", "AutoLinger"]
 
 MEMORY: Final = 0.002
@@ -27,7 +29,7 @@ FEW: Final = 4.0
 """Arrivals within the memory below which nothing gathers: some 2,000 a second."""
 MANY: Final = 64.0
 """Arrivals at which a batch gathers for as long as it may: some 32,000 a second. More are not counted."""
-LONGEST: Final = 0.020
+LONGEST: Final = AUTO_LINGER_MS / 1000
 LONGEST_WITHOUT_ROUND_TRIP: Final = 0.005
 """Seconds, before any request was answered."""
 RECHECK: Final = 0.002

@@ -34,6 +34,7 @@ else:
 
 from ...common import NO_LEADER
 from ..identity.sequenced_batch import NO_SEQUENCE
+from ..options.linger_bounds import ADAPTIVE_LINGER_MS
 from .auto_linger import RECHECK, AutoLinger
 from .batch_queues import NOBODY, BatchQueues
 from .batch_sealer import BatchSealer
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ADAPTIVE_LINGER", "ReadyBatches", "ReadyCheckResult"]
 
-ADAPTIVE_LINGER: Final = 0.005
+ADAPTIVE_LINGER: Final = ADAPTIVE_LINGER_MS / 1000
 """Seconds that a batch gathers behind a request in flight, with ``linger_ms=None`` and few partitions."""
 TIME_OF_BATCH: Final = 20e-6
 """Seconds that a batch takes, about, besides its records: ours and the broker's, until it is answered."""

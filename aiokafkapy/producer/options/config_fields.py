@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 from ...client.options.config_fields import MAX_INT, MAX_LONG, ClientConfigFields, Milliseconds
 from ...option_fields import default_of
 from ...record.compression import Compression
+from .linger_bounds import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS
 from .option_conflicts import (
     MAX_IN_FLIGHT_FOR_IDEMPOTENCE,
     as_int,
@@ -28,6 +29,7 @@ from .option_conflicts import (
 )
 from .option_values import (
     AUTO_LINGER,
+    LEVEL_RANGES,
     LEVELS,
     CompressionName,
     InFlight,
@@ -48,12 +50,8 @@ if TYPE_CHECKING:
 else:
     from ...option_fields import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
-__all__ = ["ADAPTIVE_LINGER_MS", "AUTO_LINGER_MS", "ProducerConfigFields"]
+__all__ = ["ProducerConfigFields"]
 
-ADAPTIVE_LINGER_MS: Final = 5
-"""The longest that a batch gathers with ``linger_ms=None`` while its leader is busy."""
-AUTO_LINGER_MS: Final = 20
-"""The same with ``linger_ms="auto"``."""
 MOST_IN_FLIGHT: Final = 16
 """Requests with ``max_in_flight_requests_per_connection="auto"``, where nothing else bounds them."""
 
@@ -236,10 +234,16 @@ class ProducerConfigFields(ClientConfigFields):
         ),
     ] = "none"
     compression_gzip_level: Annotated[
-        int, Field(ge=-1, le=9, description="1 to 9, or -1 for gzip's default."), BeforeValidator(gzip_level)
+        int,
+        Field(ge=LEVEL_RANGES["gzip"][0], le=LEVEL_RANGES["gzip"][1], description="1 to 9, or -1 for gzip's default."),
+        BeforeValidator(gzip_level),
     ] = -1
-    compression_lz4_level: Annotated[int, Field(ge=1, le=17, description="1 to 17.")] = 9
-    compression_zstd_level: Annotated[int, Field(ge=-131_072, le=22, description="-131,072 to 22.")] = 3
+    compression_lz4_level: Annotated[
+        int, Field(ge=LEVEL_RANGES["lz4"][0], le=LEVEL_RANGES["lz4"][1], description="1 to 17.")
+    ] = 9
+    compression_zstd_level: Annotated[
+        int, Field(ge=LEVEL_RANGES["zstd"][0], le=LEVEL_RANGES["zstd"][1], description="-131,072 to 22.")
+    ] = 3
 
     key_serializer: Annotated[
         SerializerOption, Field(description="A function that makes a key into bytes, async or not. None takes bytes.")

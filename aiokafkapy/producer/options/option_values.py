@@ -22,6 +22,7 @@ __all__ = [
     "AUTO_IN_FLIGHT",
     "AUTO_LINGER",
     "LEVELS",
+    "LEVEL_RANGES",
     "CompressionName",
     "InFlight",
     "OverflowPolicy",
@@ -47,6 +48,8 @@ LEVELS: Final = {
     "zstd": "compression_zstd_level",
 }
 """The producer's option for the level of each codec that has levels."""
+LEVEL_RANGES: Final = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
+"""The lowest and the highest level of each; gzip has no 0, see ``gzip_level``."""
 
 
 def gzip_level(value: int) -> int:

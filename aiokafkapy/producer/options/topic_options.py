@@ -19,11 +19,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ...client.options.config_fields import MAX_INT, explained, not_a_bool, shown_value
 from ...errors import ConfigurationError
-from .option_values import LEVELS, CompressionName, OverflowPolicy
+from .option_values import LEVEL_RANGES, LEVELS, CompressionName, OverflowPolicy
 
 __all__ = ["TopicOptions", "topics_of"]
 
-_LEVEL_RANGES: Final = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
 _OF_REQUESTS: Final = frozenset({"acks", "request_timeout_ms", "max_request_size", "retries", "transactional_id"})
 
 
@@ -65,12 +64,12 @@ class TopicOptions(BaseModel):
         level, codec = self.compression_level, self.compression_type
         if level is None:
             return
-        if codec not in _LEVEL_RANGES:
+        if codec not in LEVEL_RANGES:
             raise ConfigurationError(
                 f"compression_level={shown_value('', level)} needs a compression_type that has levels: write one of "
-                f"{', '.join(_LEVEL_RANGES)} beside it"
+                f"{', '.join(LEVEL_RANGES)} beside it"
             )
-        low, high = _LEVEL_RANGES[codec]
+        low, high = LEVEL_RANGES[codec]
         if not low <= level <= high or (codec == "gzip" and level == 0):
             raise ConfigurationError(
                 f"compression_level={shown_value('', level)} of {codec} is out of range: write {low} to {high}"
