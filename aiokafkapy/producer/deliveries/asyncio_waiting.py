@@ -40,7 +40,7 @@ class AsyncioWaiting(Waiting):
         wake_all(waiters)
 
     def no_outcome_error(self) -> Exception:
-        """As a future of asyncio's has it."""
+        """The error that a future of asyncio's raises."""
         return InvalidStateError("the record is still on its way: await it")
 
 

@@ -53,7 +53,7 @@ def _kept(error: E, causes: int) -> E:
 
 
 def _place_of(error: BaseException) -> str | None:
-    """Where it was raised."""
+    """Where the error was raised."""
     traceback = error.__traceback__
     if traceback is None:
         return None

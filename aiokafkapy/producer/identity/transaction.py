@@ -138,7 +138,7 @@ class Transaction:
 
     @property
     def state(self) -> TransactionState:
-        """Where it stands."""
+        """Where the transaction stands."""
         return self._state
 
     @property

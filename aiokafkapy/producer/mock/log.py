@@ -52,9 +52,9 @@ class MockLog:
     def __init__(self, on_failure: Callable[[SentRecord], None]) -> None:
         self._on_failure = on_failure
         self.sent: list[SentRecord] = []
-        """Those outside of transactions, and of committed ones."""
+        """The records outside of transactions, and of committed ones."""
         self.uncommitted: list[SentRecord] = []
-        """Of the open transaction."""
+        """The records of the open transaction."""
         self.next: list[SentRecord] = []
         """Of the transaction after it, while it is being committed."""
         self._incomplete: deque[SentRecord] = deque()

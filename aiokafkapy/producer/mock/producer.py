@@ -219,7 +219,7 @@ class MockProducer(KafkaProducer[K, V]):
         )
 
     def metrics(self) -> dict[str, float]:
-        """Its records, and the metrics of ``set_mock_metrics``."""
+        """The numbers of its records, and the metrics of ``set_mock_metrics``."""
         if self._life.runtime is None:
             return {}
         log = self._log

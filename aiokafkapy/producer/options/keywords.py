@@ -151,7 +151,7 @@ class ProducerOptions(SaslKeywords, total=False):
 
 
 class ProducerKeywords(ProducerOptions, total=False):
-    """With the two that ``KafkaProducer`` names itself: for functions that pass all of them on."""
+    """All options, with the two that ``KafkaProducer`` names itself: for functions that pass them on."""
 
     key_serializer: Any
     value_serializer: Any

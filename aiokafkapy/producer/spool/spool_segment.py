@@ -41,7 +41,7 @@ class SetAside(NamedTuple):
 
 
 class SpoolSegment:
-    """Its ``size`` is that of the file as far as it was written, ``last`` the last sequence in it."""
+    """One file of the spool. ``size`` is as far as it was written, ``last`` the last sequence in it."""
 
     __slots__ = ("_is_given_up", "damaged", "descriptor", "first", "has_only_copy", "last", "path", "salt", "size")
 

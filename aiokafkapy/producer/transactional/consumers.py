@@ -123,7 +123,7 @@ def consumer_of(consumer: Any, group_metadata: object) -> Consumer[Any]:
 
 
 class _Aiokafka:
-    """Its group is known by attributes that are not public: it has no call that tells of the membership."""
+    """aiokafka's consumer. It has no call that tells of the membership: attributes that are not public do."""
 
     def __init__(self, consumer: AiokafkaConsumer[_AiokafkaRecord], group: GroupMetadata | None) -> None:
         if getattr(consumer, "_enable_auto_commit", False):

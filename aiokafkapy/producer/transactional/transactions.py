@@ -82,7 +82,7 @@ class Transactions:
         self._is_left = False  # nobody waits for the end any more
         self._preparing = 0  # calls of ``prepare`` under way
         self.was_committed = False
-        """Whether the last transaction was; False while it is open, or nobody knows."""
+        """Whether the last transaction was committed; False while it is open, or nobody knows."""
         self._ended_at = -math.inf
         self._offsets: set[asyncio.Task[None]] = set()  # calls of ``send_offsets`` without an outcome
         self._hold: asyncio.Task[None] | None = None
@@ -457,6 +457,6 @@ class Transactions:
 
 
 def _retrieve(task: asyncio.Task[None]) -> None:
-    """Its waiter may have been cancelled; then the next call meets the error again."""
+    """Mark the error as seen: its waiter may have been cancelled, and the next call meets it again."""
     if not task.cancelled() and (error := task.exception()) is not None:
         _logger.debug("transaction.not_ended", error=str(error))
