@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+from uuid import uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
@@ -26,7 +28,9 @@ from sqlalchemy.orm import Session, scoped_session
 
 from ...errors import SerializationError
 from ...producer.arguments import serialization_error
+from ...producer.deliveries.shortcuts import now_ms
 from ...producer.records import HeadersLike, ProducerRecord, Timestamp
+from ...producer.serializers import Serializer, discard, prepare, serialize
 from .lanes import lock_number
 from .rows import RowValues, row_values
 from .table import shards_of
@@ -69,7 +73,10 @@ class Outbox:
     ) -> None:
         self.table = table
         self._shards = shards_of(table)
-        self._serializers = {"key": key_serializer, "value": value_serializer}
+        self._serializers = {
+            "key": prepare(cast("Serializer[Any] | None", key_serializer)),
+            "value": prepare(cast("Serializer[Any] | None", value_serializer)),
+        }
         self._orders_keys = orders_keys
         self._notifies = notifies
         self._max_record_bytes = max_record_bytes
@@ -156,7 +163,8 @@ class Outbox:
         return change if ids is None else change.where(self.table.c.id.in_(ids))
 
     def _statements(self, records: Sequence[ProducerRecord]) -> _Statements | None:
-        rows = [row_values(record, self._shards, self._max_record_bytes) for record in records]
+        shards, most = self._shards, self._max_record_bytes
+        rows = [row_values(record, shards, most, now_ms=now_ms(), uid=uuid4()) for record in records]
         if not rows:
             return None
         keyed = [row for row in rows if self._orders_keys and row["key"] is not None and row["partition"] is None]
@@ -173,30 +181,22 @@ class Outbox:
                 except Exception as error:
                     raise serialization_error(part, record.topic, data, error) from error
             made[part] = data
-        return _with(record, **made)
+        return replace(record, **made)
 
     def _serialized_at_once(self, record: ProducerRecord) -> ProducerRecord:
         made = {}
         for part in ("key", "value"):
             made[part] = self._called(part, record)
             if inspect.isawaitable(made[part]):
-                if inspect.iscoroutine(made[part]):
-                    made[part].close()
+                discard(made[part])
                 raise SerializationError(
                     f"the {part}_serializer is asynchronous: use `await add(...)`", topic=record.topic
                 )
-        return _with(record, **made)
+        return replace(record, **made)
 
     def _called(self, part: str, record: ProducerRecord) -> Any:
         data, serializer = getattr(record, part), self._serializers[part]
-        if data is None or serializer is None:
-            return data
-        try:
-            if getattr(serializer, "wants_topic", False):
-                return serializer(record.topic, data)
-            return serializer(data)
-        except Exception as error:
-            raise serialization_error(part, record.topic, data, error) from error
+        return data if data is None or serializer is None else serialize(part, serializer, record.topic, data)
 
 
 class _Statements(NamedTuple):
@@ -212,10 +212,6 @@ class _Statements(NamedTuple):
             return []
         statements = [(_LOCK, {"numbers": self.locks})] if self.locks else []
         return statements + ([(_NOTIFY, {"channel": self.channel})] if self.channel is not None else [])
-
-
-def _with(record: ProducerRecord, key: object, value: object) -> ProducerRecord:
-    return ProducerRecord(record.topic, value, key, record.partition, record.timestamp_ms, record.headers)
 
 
 def _not_one_of(call: str, given: object, wanted: str, other: str) -> TypeError:

@@ -13,12 +13,12 @@ import base64
 import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypedDict
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from ...errors import RecordTooLargeError, SerializationError
 from ...producer.arguments import check_data, headers_of, partition_of, plain_data, time_of, topic_name
-from ...producer.deliveries.shortcuts import now_ms
 from ...producer.records import ProducerRecord
+from ...producer.serializers import with_own_headers
 from .lanes import lane_of, shard_of
 
 __all__ = ["OutboxRow", "decode_headers", "encode_headers", "row_values"]
@@ -59,17 +59,18 @@ class RowValues(TypedDict):
     timestamp_ms: int
 
 
-def row_values(record: ProducerRecord, shards: int, max_record_bytes: int) -> RowValues:
-    """The columns of a record whose key and value are serialized.
+def row_values(record: ProducerRecord, shards: int, max_record_bytes: int, *, now_ms: int, uid: UUID) -> RowValues:
+    """The columns of a record whose key and value are serialized, with the headers that their serializers gave.
 
     Raises InvalidTopicError, SerializationError, RecordTooLargeError, and TypeError or ValueError for a partition or
     a time stamp.
     """
     topic = topic_name(record.topic)
     key, value = _bytes_of(topic, "key", record.key), _bytes_of(topic, "value", record.value)
-    headers = () if record.headers is None else headers_of(topic, record.headers) or ()
+    headers = None if record.headers is None else headers_of(topic, record.headers)
+    headers = with_own_headers(topic, headers, record.key, record.value) or ()
     partition = None if record.partition is None else partition_of(topic, record.partition)
-    timestamp_ms = now_ms() if record.timestamp_ms is None else time_of(topic, record.timestamp_ms)
+    timestamp_ms = now_ms if record.timestamp_ms is None else time_of(topic, record.timestamp_ms)
     size = len(key or b"") + len(value or b"")
     size += sum(len(name.encode()) + len(data or b"") for name, data in headers)
     if size > max_record_bytes:
@@ -82,7 +83,7 @@ def row_values(record: ProducerRecord, shards: int, max_record_bytes: int) -> Ro
         )
     lane = lane_of(topic, key, partition)
     return {
-        "uid": uuid4(),
+        "uid": uid,
         "lane": lane,
         "shard": shard_of(lane, shards),
         "topic": topic,

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 
+import pytest
 import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import create_async_engine
 
-from aiokafkapy import ProducerRecord
+from aiokafkapy import BytesWithHeaders, ProducerRecord
+from aiokafkapy.errors import SerializationError
 from aiokafkapy.integrations.outbox import Outbox, outbox_table
 from aiokafkapy.integrations.outbox.outbox import channel_of
+from aiokafkapy.integrations.outbox.rows import decode_headers
 
 KEYED = [ProducerRecord("t", b"v", b"%d" % number) for number in (2, 1, 2)]
 
@@ -18,6 +23,14 @@ def statements(outbox: Outbox, *records: ProducerRecord, dialect: str = "postgre
     made = outbox._statements(records)
     assert made is not None
     return [(str(text).partition("(")[0], values) for text, values in made.before(dialect)]
+
+
+def with_schema_id(data: str) -> bytes:
+    return BytesWithHeaders(data.encode(), {"id": data.encode()})
+
+
+async def with_schema_id_later(data: str) -> bytes:
+    return with_schema_id(data)
 
 
 def test_without_the_extra_it_says_what_to_install() -> None:
@@ -49,3 +62,37 @@ def test_locks_and_notifications_are_for_postgresql_and_can_be_left_out() -> Non
 
 def test_a_channel_is_as_long_as_postgresql_takes() -> None:
     assert channel_of(outbox_table(sa.MetaData(), "x" * 80)) == "x" * 63
+
+
+def test_a_row_has_the_callers_headers_and_then_those_of_its_serializers() -> None:
+    table = outbox_table(sa.MetaData())
+    outbox = Outbox(table, key_serializer=with_schema_id, value_serializer=with_schema_id)
+    with sa.create_engine("sqlite://").begin() as connection:
+        table.create(connection)
+        outbox.add_blocking(connection, "t", "value", key="key", headers=[("own", None)])
+        (row,) = connection.execute(sa.select(table)).all()
+    assert (row.key, row.value) == (b"key", b"value")
+    assert decode_headers(row.headers) == (("own", None), ("id", b"key"), ("id", b"value"))
+
+
+async def test_the_headers_of_an_async_serializer_are_in_the_row() -> None:
+    table = outbox_table(sa.MetaData())
+    engine = create_async_engine("sqlite+aiosqlite://")
+    async with engine.begin() as connection:
+        await connection.run_sync(table.create)
+        await Outbox(table, value_serializer=with_schema_id_later).add(connection, "t", "value")
+        (row,) = (await connection.execute(sa.select(table))).all()
+    await engine.dispose()
+    assert (row.value, decode_headers(row.headers)) == (b"value", (("id", b"value"),))
+
+
+def test_a_serializer_may_want_the_topic_and_its_failure_names_it() -> None:
+    class Picky:
+        wants_topic = True
+
+        def __call__(self, topic: str, data: object) -> bytes:
+            raise asyncio.CancelledError(topic, data)
+
+    record = ProducerRecord("t", b"v")
+    with pytest.raises(SerializationError, match="value_serializer failed for a record of topic 't'"):
+        Outbox(outbox_table(sa.MetaData()), value_serializer=Picky())._serialized_at_once(record)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -17,10 +17,12 @@ from aiokafkapy.integrations.outbox.rows import OutboxRow, decode_headers, encod
 from aiokafkapy.producer.arguments import time_of
 
 HEADERS = st.lists(st.tuples(st.text(st.characters(codec="utf-8")), st.none() | st.binary()))
+NOW_MS = 1_767_000_000_000
+UID = UUID(int=1)
 
 
 def row_of(record: ProducerRecord) -> OutboxRow:
-    return OutboxRow(id=1, **row_values(record, 8, 1000))
+    return OutboxRow(id=1, **row_values(record, 8, 1000, now_ms=NOW_MS, uid=UID))
 
 
 @given(HEADERS)
@@ -42,8 +44,7 @@ def test_anything_with_bytes_is_taken_and_headers_may_be_a_mapping() -> None:
 
 
 def test_a_time_stamp_is_that_of_the_call_unless_one_is_given() -> None:
-    before = time.time_ns() // 1_000_000
-    assert before <= row_of(ProducerRecord("t")).timestamp_ms <= time.time_ns() // 1_000_000
+    assert row_of(ProducerRecord("t")).timestamp_ms == NOW_MS
     moment = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
     assert row_of(ProducerRecord("t", timestamp_ms=moment)).timestamp_ms == 1_767_323_045_678
 
