@@ -82,6 +82,18 @@ class DemoOptions:
     """Is told the console's address."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What every step is given."""
+
+    options: DemoOptions
+    servers: str
+    cluster: str
+    """Its name in the report."""
+    stop: StopSignal
+    progress: Progress
+
+
 async def run_demo(options: DemoOptions, stop: StopSignal, progress: Progress) -> Report:
     """Run it; the report says how it went. Raises DemoError or DataFileMissingError when it cannot begin."""
     _check_packages()
@@ -90,19 +102,20 @@ async def run_demo(options: DemoOptions, stop: StopSignal, progress: Progress) -
     path = _data_file(options)
     flights = await _load(path, options.limit, progress)
     async with _cluster(options) as (servers, cluster):
+        run = _Run(options, servers, cluster, stop, progress)
         await _make_topic(servers, options.topic)
         starts = await _end_offsets(servers, options.topic)
         ledger = Ledger(flights)
         report = Report(cluster, options.topic, len(flights))
         count = min(options.http_flights, len(flights))
         if count and not stop.is_requested:
-            report.http = await _over_http(servers, options, flights[:count], ledger, stop, progress)
+            report.http = await _over_http(run, flights[:count], ledger)
         if not stop.is_requested and count < len(flights):
-            report.direct = await _directly(servers, options.topic, flights[count:], ledger, stop, progress)
+            report.direct = await _directly(run, flights[count:], ledger)
         report.was_interrupted = stop.is_requested
         report.read_back = await _read_back(servers, starts, ledger, progress)
         if options.pipeline and not stop.is_requested:
-            report.pipeline = await _pipeline(options, path, servers, cluster, starts, stop, progress)
+            report.pipeline = await _pipeline(run, path, starts)
             report.was_interrupted = stop.is_requested
     report.checks = ledger.checks(was_interrupted=report.was_interrupted)
     report.troubles = [text for found in ledger.examples.values() for text in found]
@@ -118,17 +131,18 @@ async def run_pipeline_alone(options: DemoOptions, stop: StopSignal, progress: P
     check_pipeline_packages()
     path = _data_file(options)
     async with _cluster(options) as (servers, cluster):
+        run = _Run(options, servers, cluster, stop, progress)
         await _make_topic(servers, options.topic)
         if not any((await _end_offsets(servers, options.topic)).values()):
             flights = await _load(path, options.limit, progress)
             ledger = Ledger(flights)
-            await _directly(servers, options.topic, flights, ledger, stop, progress)
+            await _directly(run, flights, ledger)
             if ledger.failed or ledger.unanswered:
                 reasons = "; ".join(reason for reason, _ in ledger.failures.most_common(3))
                 raise DemoError(f"not every flight got into topic {options.topic}: {reasons}")
         if stop.is_requested:
             return None
-        return await _pipeline(options, path, servers, cluster, None, stop, progress)
+        return await _pipeline(run, path, None)
 
 
 def _data_file(options: DemoOptions) -> Path:
@@ -145,18 +159,11 @@ async def _load(path: Path, limit: int | None, progress: Progress) -> list[Fligh
     return flights
 
 
-async def _pipeline(
-    options: DemoOptions,
-    path: Path,
-    servers: str,
-    cluster: str,
-    starts: dict[TopicPartition, int] | None,
-    stop: StopSignal,
-    progress: Progress,
-) -> PipelineReport | None:
+async def _pipeline(run: _Run, path: Path, starts: dict[TopicPartition, int] | None) -> PipelineReport | None:
     offsets = "earliest" if starts is None else json.dumps(offsets_to_json(starts))
+    options = run.options
     wanted = PipelineOptions(
-        servers,
+        run.servers,
         path,
         topic=options.topic,
         master=options.master,
@@ -165,7 +172,7 @@ async def _pipeline(
         starting_offsets=offsets,
         conf=options.conf,
     )
-    return await run_pipeline(wanted, cluster, stop, progress)
+    return await run_pipeline(wanted, run.cluster, run.stop, run.progress)
 
 
 def _check_packages() -> None:
@@ -220,14 +227,13 @@ async def _end_offsets(servers: str, topic: str) -> dict[TopicPartition, int]:
         return await reader.end_offsets(TopicPartition(topic, one.partition) for one in partitions)
 
 
-async def _over_http(
-    servers: str, options: DemoOptions, flights: list[Flight], ledger: Ledger, stop: StopSignal, progress: Progress
-) -> Load:
-    async with _service(servers, options.topic) as url:
-        with progress("flights over HTTP", len(flights)) as bar:
+async def _over_http(run: _Run, flights: list[Flight], ledger: Ledger) -> Load:
+    clients = run.options.clients
+    async with _service(run.servers, run.options.topic) as url:
+        with run.progress("flights over HTTP", len(flights)) as bar:
             begun = time.perf_counter()
-            latencies = await replay_over_http(flights, f"{url}/flights", options.clients, ledger, stop, bar)
-            load = Load(len(latencies), time.perf_counter() - begun, clients=options.clients)
+            latencies = await replay_over_http(flights, f"{url}/flights", clients, ledger, run.stop, bar)
+            load = Load(len(latencies), time.perf_counter() - begun, clients=clients)
         figures = await _get_json(f"{url}/figures")
     latencies.sort()
     sends = sorted(figures["send_seconds"])
@@ -237,16 +243,14 @@ async def _over_http(
     return load
 
 
-async def _directly(
-    servers: str, topic: str, flights: list[Flight], ledger: Ledger, stop: StopSignal, progress: Progress
-) -> Load:
+async def _directly(run: _Run, flights: list[Flight], ledger: Ledger) -> Load:
     from ..producer.producer import KafkaProducer
 
-    async with KafkaProducer(servers) as producer, _at_once_when_cancelled(producer):
+    async with KafkaProducer(run.servers) as producer, _at_once_when_cancelled(producer):
         before = ledger.acknowledged
-        with progress("flights directly", len(flights)) as bar:
+        with run.progress("flights directly", len(flights)) as bar:
             begun = time.perf_counter()
-            await replay_directly(flights, producer, topic, ledger, stop, bar)
+            await replay_directly(flights, producer, run.options.topic, ledger, run.stop, bar)
             load = Load(ledger.acknowledged - before, time.perf_counter() - begun)
         load.take_metrics(producer.metrics())
     return load

@@ -28,7 +28,7 @@ from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.reader import ReaderConfig
 
 try:
-    from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+    from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
         "settings need pydantic-settings: pip install 'aiokafkapy[settings]'", name=missing.name
@@ -74,7 +74,8 @@ class _Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """pydantic-settings' own order, after a look for names that are no option."""
         for source in (env_settings, dotenv_settings):
-            _refuse_unknown(settings_cls, source)
+            if isinstance(source, EnvSettingsSource):
+                _refuse_unknown(settings_cls, source)
         return init_settings, env_settings, _OptionsOf(settings_cls, dotenv_settings), file_secret_settings
 
 
@@ -133,9 +134,9 @@ class _OptionsOf(PydanticBaseSettingsSource):
         return {name: value for name, value in self._source().items() if name in self.settings_cls.model_fields}
 
 
-def _refuse_unknown(settings: type[Any], source: Any) -> None:
+def _refuse_unknown(settings: type[Any], source: EnvSettingsSource) -> None:
     """Raise for variables with the prefix that are no option: pydantic-settings would pass over them."""
-    prefix = str(source.env_prefix).lower()
+    prefix = source.env_prefix.lower()
     names = [name.lower().removeprefix(prefix) for name in source.env_vars if name.lower().startswith(prefix)]
     unknown = [name for name in names if name not in settings.model_fields and not is_switch(name)]
     if unknown and prefix and issubclass(settings, ClientConfig):

@@ -16,6 +16,7 @@ from typing import TypedDict
 from pyspark.sql.datasource import WriterCommitMessage
 
 from ...observability import EventLogger, get_logger
+from ..worker.worker_log import stderr_handler
 
 __all__ = ["SentRows", "TopicPartitionRange", "WrittenRows", "log_aborted", "log_committed", "rows_by_topic"]
 
@@ -108,7 +109,5 @@ def _logger() -> EventLogger:
     if logger.getEffectiveLevel() > logging.INFO and logger.level == logging.NOTSET:
         logger.setLevel(logging.INFO)
     if not logging.getLogger().handlers and not logger.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-        logger.addHandler(handler)
+        logger.addHandler(stderr_handler())
     return get_logger(logger.name)

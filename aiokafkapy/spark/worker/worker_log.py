@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import logging
 
-__all__ = ["show_warnings"]
-
-_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+__all__ = ["show_warnings", "stderr_handler"]
 
 
 def show_warnings() -> None:
@@ -21,7 +19,13 @@ def show_warnings() -> None:
     handlers = [*logging.getLogger().handlers, *ours.handlers]
     if any(not isinstance(handler, logging.NullHandler) for handler in handlers):
         return
-    handler = logging.StreamHandler()
+    handler = stderr_handler()
     handler.setLevel(logging.WARNING)
-    handler.setFormatter(logging.Formatter(_FORMAT))
     ours.addHandler(handler)
+
+
+def stderr_handler() -> logging.Handler:
+    """Writes our lines to standard error, each with its time, level and logger."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    return handler

@@ -20,7 +20,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
 from contextlib import asynccontextmanager
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from ...blocking.loop_thread import ENDING_SECONDS, Job, LoopThread
 from ...observability import get_logger
@@ -85,11 +85,11 @@ async def lease(
     worker.give_back(key, kept)
 
 
-class _Kept(NamedTuple):
+class _Kept(NamedTuple, Generic[R]):
     """Something open, and how it is closed."""
 
-    resource: Any
-    closed: Callable[[Any], Awaitable[object]]
+    resource: R
+    closed: Callable[[R], Awaitable[object]]
 
     async def close(self) -> None:
         """Close it, with or without an error: nobody will use it again."""
@@ -105,10 +105,10 @@ class _Worker:
     def __init__(self) -> None:
         self.thread = LoopThread()
         self.loop = self.thread.loop
-        self._kept: dict[Hashable, list[tuple[_Kept, asyncio.TimerHandle]]] = {}
+        self._kept: dict[Hashable, list[tuple[_Kept[Any], asyncio.TimerHandle]]] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def take(self, key: Hashable, is_alive: Callable[[Any], bool]) -> _Kept | None:
+    async def take(self, key: Hashable, is_alive: Callable[[R], bool]) -> _Kept[R] | None:
         """One that is kept for ``key``, no longer kept; None when there is none alive."""
         entries = self._kept.get(key, [])
         while entries:
@@ -119,7 +119,7 @@ class _Worker:
             await kept.close()
         return None
 
-    def give_back(self, key: Hashable, kept: _Kept) -> None:
+    def give_back(self, key: Hashable, kept: _Kept[Any]) -> None:
         """Keep it for the next user, for a while."""
         timer = self.loop.call_later(KEPT_SECONDS, self._expire, key, kept)
         self._kept.setdefault(key, []).append((kept, timer))
@@ -131,7 +131,7 @@ class _Worker:
 
     # asyncio callbacks
 
-    def _expire(self, key: Hashable, kept: _Kept) -> None:
+    def _expire(self, key: Hashable, kept: _Kept[Any]) -> None:
         entries = self._kept[key]
         entries[:] = [entry for entry in entries if entry[0] is not kept]
         if not entries:
