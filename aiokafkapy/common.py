@@ -132,19 +132,18 @@ _SHORTEST_BACKOFF: Final = 0.001
 
 
 class ExponentialBackoff:
-    """Delays that grow by ``multiplier`` from ``initial`` to ``maximum`` seconds, each spread by ± ``jitter``
+    """Delays that double from ``initial`` to ``maximum`` seconds, each spread by ± ``jitter``
     (KIP-580).
 
     With ``initial`` 0 the first one is 0, and the next grow from a millisecond. Java's stay 0, which is a busy loop
     while the cluster is unreachable.
     """
 
-    __slots__ = ("initial", "jitter", "maximum", "multiplier")
+    __slots__ = ("initial", "jitter", "maximum")
 
-    def __init__(self, initial: float, maximum: float, multiplier: float = 2.0, jitter: float = 0.2) -> None:
+    def __init__(self, initial: float, maximum: float, jitter: float = 0.2) -> None:
         self.initial = initial
         self.maximum = max(initial, maximum, 0.0 if initial else _SHORTEST_BACKOFF)
-        self.multiplier = multiplier
         self.jitter = jitter
 
     def delay(self, attempts: int) -> float:
@@ -153,7 +152,7 @@ class ExponentialBackoff:
         initial = self.initial
         if not initial and attempts:
             initial, attempts = _SHORTEST_BACKOFF, attempts - 1
-        base = min(self.maximum, initial * self.multiplier ** min(attempts, 64))
+        base = min(self.maximum, initial * 2.0 ** min(attempts, 64))
         if self.jitter:
             base *= random.uniform(1 - self.jitter, 1 + self.jitter)
         return min(self.maximum, base)

@@ -24,7 +24,7 @@ __all__ = ["AbsentTopics"]
 class AbsentTopics:
     """Those of one producer. ``on_news`` is called when there is something in ``pop_released``."""
 
-    def __init__(self, producer: KafkaProducer[Any, Any], on_news: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, producer: KafkaProducer[Any, Any], on_news: Callable[[], None]) -> None:
         self._producer = producer
         self._on_news = on_news
         self._asked: dict[str, asyncio.Task[int | KafkaError]] = {}

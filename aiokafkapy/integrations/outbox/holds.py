@@ -9,22 +9,18 @@ from being published.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from ...common import ExponentialBackoff
 from .outcomes import EVERYTHING, Held
 
 __all__ = ["Holds"]
 
-FIRST_SECONDS: Final = 0.2
-MOST_SECONDS: Final = 30.0
-
 
 class Holds:
     """Every hold of one relay."""
 
-    def __init__(self, backoff: ExponentialBackoff | None = None) -> None:
-        self._backoff = backoff or ExponentialBackoff(FIRST_SECONDS, MOST_SECONDS)
+    def __init__(self, backoff: ExponentialBackoff) -> None:
+        self._backoff = backoff
         self._failures: dict[Held, int] = {}
         self._until: dict[Held, float] = {}
 

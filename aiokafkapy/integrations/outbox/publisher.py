@@ -45,7 +45,7 @@ class Publisher(Protocol):
 class PlainPublisher:
     """At least once, for all shards by one producer. ``on_news`` is called when something is released."""
 
-    def __init__(self, config: ProducerConfig, on_error: OnError, on_news: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, config: ProducerConfig, on_error: OnError, on_news: Callable[[], None]) -> None:
         self._config = with_options(config, enable_gapless_guarantee=True)
         self._on_error = on_error
         self._on_news = on_news

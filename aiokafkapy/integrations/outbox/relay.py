@@ -67,6 +67,8 @@ meanwhile.
 """
 BACKOFF: Final = ExponentialBackoff(0.1, 10.0)
 """Seconds between attempts to use the database."""
+HOLDS_BACKOFF: Final = ExponentialBackoff(0.2, 30.0)
+"""Seconds for which a topic, a lane or a shard that failed is held."""
 OWNING_SECONDS: Final = 1.0
 """How often the relays share the shards again."""
 PURGING_SECONDS: Final = 10.0
@@ -135,7 +137,7 @@ class OutboxRelay:
         # While it runs.
         self._task: asyncio.Task[None] | None = None
         self._is_stopping = False
-        self._holds = Holds()
+        self._holds = Holds(HOLDS_BACKOFF)
         self._owned: frozenset[int] = frozenset()
         self._unmarked: dict[int, UUID] = {}
         self._own_at = 0.0

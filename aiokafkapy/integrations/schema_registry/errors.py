@@ -23,7 +23,6 @@ data of a record. A serializer's error comes to the producer's caller as the ``_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from aiokafkapy.errors import KafkaError, SerializationError
@@ -169,14 +168,12 @@ def error_for(
     url: str,
     subject: str | None = None,
     schema_id: int | str | None = None,
-    problems: Sequence[str] = (),
 ) -> SchemaRegistryError:
     """The error for a registry's answer. ``doing`` is the question, in words that name subject or id."""
     kind = _BY_CODE.get(code or 0) or _BY_CODE.get(status) or SchemaRegistryError
     if kind is SchemaRegistryError and (status in (408, 429) or status >= 500):
         kind = RegistryUnavailableError
-    reasons = "; ".join(problems) or text
-    shown = reasons if len(reasons) <= _SHOWN else f"{reasons[:_SHOWN]}..."
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
     number = status if code is None or code == status else f"{status}, {code}"
     error = kind(
         f"{doing}: the registry {url} answered {number}: {shown}",
@@ -187,5 +184,5 @@ def error_for(
         registry_code=code,
     )
     if isinstance(error, IncompatibleSchemaError):
-        error.problems = tuple(problems) or (text,)
+        error.problems = (text,)
     return error

@@ -87,7 +87,7 @@ async def test_a_topic_that_goes_meanwhile_ends_nothing() -> None:
 async def test_what_was_absent_in_an_earlier_batch_is_asked_for_beside_the_next_ones() -> None:
     """Each attempt waited for ``max_block_ms``, in which no row of any other topic was published."""
     producer = Taking("missing")
-    absent = AbsentTopics(cast("KafkaProducer[Any, Any]", producer))
+    absent = AbsentTopics(cast("KafkaProducer[Any, Any]", producer), lambda: None)
     rows = [row(1, "missing"), row(2), row(3, partition=7), row(4, partition=1)]
     for _ in range(3):
         sending = await sent(producer, *rows, absent=absent)
@@ -106,7 +106,7 @@ async def test_what_was_absent_in_an_earlier_batch_is_asked_for_beside_the_next_
 async def test_a_partition_that_was_added_meanwhile_is_found_by_asking_a_broker() -> None:
     """The producer itself knows the partitions that it had, until a record needs another one."""
     producer = Taking()
-    absent = AbsentTopics(cast("KafkaProducer[Any, Any]", producer))
+    absent = AbsentTopics(cast("KafkaProducer[Any, Any]", producer), lambda: None)
     for _ in range(2):
         await sent(producer, row(1, partition=2), absent=absent)
         await asyncio.sleep(0)
