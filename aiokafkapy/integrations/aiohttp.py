@@ -110,7 +110,7 @@ def request_headers_middleware(headers: Sequence[str] = (), *, request_id: str |
 
     @web.middleware
     async def carry(request: web.Request, handler: Handler) -> web.StreamResponse:
-        # As they came: aiohttp decodes them so, and bytes that are no UTF-8 come back as they were.
+        # As they came: aiohttp decodes them this way, and bytes that are not UTF-8 come back unchanged.
         found = selection.of(
             (name, value.encode("utf-8", "surrogateescape")) for name, value in request.headers.items()
         )

@@ -72,7 +72,7 @@ class DeadlineMiddleware:
     """Around an ASGI application: each HTTP request is served in a ``deadline(seconds)``.
 
     ``header`` names a request header with milliseconds, as a proxy or a client may send them, that shortens the time of
-    its request; one that is no whole number is passed over.
+    its request; one that is not a whole number is ignored.
     """
 
     def __init__(self, app: Any, seconds: float, *, header: str | None = None) -> None:
@@ -154,6 +154,6 @@ def _time_is_over() -> Iterator[Message]:
 
 
 def _is_over(block: _Block) -> bool:
-    """Also before the loop has come to the block's timer, as when the application was busy, or there was no time."""
+    """Also before the loop has reached the block's timer: the application was busy, or no time was left."""
     when = block.when()
     return block.expired() or (when is not None and asyncio.get_running_loop().time() >= when)

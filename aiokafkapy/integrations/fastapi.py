@@ -10,7 +10,7 @@
 With serializers, the dependency names their types, for editors and type checkers: ``ProducerDep[str, Order]`` is a
 producer with keys of ``str`` and values of ``Order``; without brackets anything goes.
 
-With a lifespan of one's own, ours goes into it:
+A lifespan of the application's own encloses this one:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -238,7 +238,7 @@ def snapshot_of(producer: KafkaProducer[Any, Any]) -> Snapshot:
     metrics["unhealthy"] = float(not health.is_healthy)
     of_nodes = producer.node_metrics()
     nodes = {}
-    # Bootstrap addresses have negative ids: they are no brokers yet.
+    # Bootstrap addresses have negative ids: they are not brokers yet.
     for node_id in sorted(node.node_id for node in statistics.nodes if node.node_id >= 0)[:MOST_NODES]:
         numbers = dict(of_nodes.get(node_id, {}))
         numbers["connected"] = float(node_id in statistics.connected_nodes)

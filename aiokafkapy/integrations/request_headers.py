@@ -4,11 +4,11 @@
 
 Owns which headers are carried, in a context variable, and the interceptor that puts them into records. It knows no
 framework: ``asgi.RequestHeadersMiddleware`` and ``aiohttp.request_headers_middleware`` set the variable, and so may
-a worker of one's own with ``carrying``. Kafka has no counterpart.
+any worker, with ``carrying``. Kafka has no counterpart.
 
 Rules: a header that the caller gave, of the same name in any case, is never overwritten; a value has ``LONGEST_VALUE``
 bytes at most and all together ``MOST_BYTES``, and one that is longer is left out, for requests come from strangers. A
-request id that is no plain text of up to ``LONGEST_ID`` characters is replaced by one of ours. Tasks that the request
+request id that is not plain text of up to ``LONGEST_ID`` characters is replaced by a new one. Tasks that the request
 starts carry the headers too, as long as they live.
 """
 
@@ -52,7 +52,7 @@ class RequestHeaders:
             return record
         given: Iterable[Any] = record.headers or ()
         headers = tuple(given.items() if isinstance(given, Mapping) else given)
-        # A header that is no pair is the producer's to refuse.
+        # The producer refuses a header that is not a pair.
         present = {each[0].lower() for each in headers if isinstance(each, tuple | list) and _has_a_name(each)}
         more = tuple(each for each in found if each[0] not in present)
         return replace(record, headers=(*headers, *more)) if more else record

@@ -1,6 +1,6 @@
 """Draining and health checks of a producer in a web service, for any framework.
 
-Knows no framework: ``fastapi`` and ``aiohttp`` adapt it to theirs.
+Knows no framework: ``fastapi``, ``aiohttp`` and ``litestar`` adapt it to theirs.
 
 Rules: liveness fails only for a state that a restart would cure, so an outage of Kafka never makes an orchestrator kill
 the service; readiness asks a broker whether this instance can deliver now. The drain has a deadline, which should be
@@ -80,7 +80,7 @@ async def drain(
 
 def _tell(before: ProducerStatistics, after: ProducerStatistics, seconds: float) -> None:
     delivered, failed = after.delivered - before.delivered, after.failed - before.failed
-    # Calls that waited and were not accepted meanwhile: theirs are no failed records of the statistics.
+    # Calls that waited and were not accepted meanwhile: the statistics do not count them as failed.
     not_accepted = max(0, before.waiters - (after.accepted - before.accepted))
     if failed or not_accepted:
         counts = {"delivered": delivered, "failed": failed, "not_accepted": not_accepted}

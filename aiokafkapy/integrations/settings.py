@@ -72,7 +72,7 @@ class _Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """pydantic-settings' own order, after a look for names that are no option."""
+        """pydantic-settings' own order, after a look for names that are not options."""
         for source in (env_settings, dotenv_settings):
             if isinstance(source, EnvSettingsSource):
                 _refuse_unknown(settings_cls, source)
@@ -135,7 +135,7 @@ class _OptionsOf(PydanticBaseSettingsSource):
 
 
 def _refuse_unknown(settings: type[Any], source: EnvSettingsSource) -> None:
-    """Raise for variables with the prefix that are no option: pydantic-settings would pass over them."""
+    """Raise for variables with the prefix that are not options: pydantic-settings would ignore them."""
     prefix = source.env_prefix.lower()
     names = [name.lower().removeprefix(prefix) for name in source.env_vars if name.lower().startswith(prefix)]
     unknown = [name for name in names if name not in settings.model_fields and not is_switch(name)]

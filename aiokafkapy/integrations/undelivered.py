@@ -1,5 +1,5 @@
 """Records that a service had not delivered when it ended, in a file from which ``aiokafkapy produce --resume FILE``
-sends it.
+sends them.
 
 Owns the file's form, and keeping records until their outcome: an interceptor, for a batch has bytes and no records, and
 a failed one not even those. Nothing is kept where no file is asked for. Kafka has no counterpart.
@@ -8,7 +8,7 @@ The file is JSON lines, one for each record, in the order in which they were sen
 
     {"sent": false, "topic": "orders", "partition": null, "key": "ann", "value": {"base64": "/w=="}, "headers": [], ...}
 
-Text is text, bytes that are no UTF-8 are base64, and null is null. ``outcome_unknown`` says that the record may have
+Text is text, bytes that are not UTF-8 are base64, and null is null. ``outcome_unknown`` says that the record may have
 been written nevertheless: sent again, it is there twice. ``sent`` comes first and is marked in place when the record
 was acknowledged, so that a run that ends half-way does not send it again.
 
@@ -140,7 +140,7 @@ class UndeliveredRecords:
 
     def _on_outcome(self, number: int, metadata: RecordMetadata | None, error: BaseException | None) -> None:
         kept = self._kept.pop(number, None)
-        # A record that its caller took back, or gave up, is none that is missing.
+        # A record that its caller took back, or gave up, does not count as missing.
         is_missing = error is not None and not isinstance(error, asyncio.CancelledError | PurgedError)
         if self._is_closing and kept is not None and is_missing:
             self._failed[number] = kept, error
@@ -162,7 +162,7 @@ class UndeliveredRecords:
             return _encoded(record, key, value, kept.sent_at, error)
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
-        except Exception:  # a serializer's, or of an object that is no record: its caller has been told
+        except Exception:  # a serializer's, or of an object that is not a record: its caller knows
             return None
 
 

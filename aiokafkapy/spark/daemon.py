@@ -1,8 +1,8 @@
-"""`spark.python.daemon.module=aiokafkapy.spark.daemon`: Spark's Python daemon, with our modules loaded beforehand.
+"""``spark.python.daemon.module=aiokafkapy.spark.daemon``: Spark's Python daemon, with our modules loaded beforehand.
 
-Owns the imports of the daemon before it forks its workers. Everything else is `pyspark.daemon`'s, which loads nothing,
-so that each new worker imports for itself, half a second of CPU for us alone. Spark ends a worker whose task it leaves
-early, as `limit`, `take` and `isEmpty` do, and starts another for the next task.
+Owns the imports of the daemon before it forks its workers. Everything else is ``pyspark.daemon``'s, which loads
+nothing, so that each new worker imports for itself: half a second of CPU for our modules alone. Spark ends a worker
+whose task it leaves early, as ``limit``, ``take`` and ``isEmpty`` do, and starts another for the next task.
 
 Rules:
 
@@ -41,7 +41,7 @@ def preload() -> None:
 
 
 def main() -> None:
-    """As `pyspark.daemon`, after `preload`."""
+    """As ``pyspark.daemon``, after ``preload``."""
     preload()
     manager()
 

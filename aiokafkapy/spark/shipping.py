@@ -52,7 +52,7 @@ def package_archive(directory: Path) -> Path:
 
 def _files() -> Iterator[tuple[Path, str]]:
     """Each file and its name in the archive."""
-    # Not by its distribution's list, which an editable install has not.
+    # Not by the distribution's file list: an editable install has none.
     package = Path(__file__).parents[1]
     for path in sorted(package.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:

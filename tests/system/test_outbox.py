@@ -649,7 +649,7 @@ class TestLife:
 
     async def test_a_table_of_another_kind_and_a_database_in_memory_are_refused(self) -> None:
         outbox = TestOutbox("sqlite+aiosqlite:///never.db", "outbox")
-        with pytest.raises(errors.ConfigurationError, match="none of an outbox: make it with outbox_table"):
+        with pytest.raises(errors.ConfigurationError, match="is not an outbox table: make it with outbox_table"):
             OutboxRelay(outbox.engine, outbox.orders, "localhost:9092")
         with pytest.raises(errors.ConfigurationError, match="a relay needs the path of a file"):
             OutboxRelay(create_async_engine("sqlite+aiosqlite://"), outbox.table, "localhost:9092")

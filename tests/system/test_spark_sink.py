@@ -263,7 +263,7 @@ async def test_a_foreign_record_among_the_markers_harms_only_the_place_of_its_ke
     await markers.open(place)
     try:
         assert await markers.find(place) == marker
-        with pytest.raises(ExactlyOnceError, match="a record among the markers is none: b'hello'"):
+        with pytest.raises(ExactlyOnceError, match="a record in the topic of markers is not a marker: b'hello'"):
             await markers.find(other)
     finally:
         await markers.close()

@@ -44,7 +44,7 @@ def watch(producer: KafkaProducer[Any, Any], meter_provider: MeterProvider | Non
     """Observe a producer's metrics until it is closed, by the provider, or the application's global one.
 
     Call it on the producer's event loop; raises RuntimeError where none runs. The producer is not kept alive. Calling
-    it again changes nothing. A global provider is to be set before.
+    it again changes nothing. Set a global provider before.
     """
     provider = get_meter_provider() if meter_provider is None else meter_provider
     with _making:

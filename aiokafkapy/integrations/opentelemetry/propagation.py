@@ -3,8 +3,8 @@
 Owns how OpenTelemetry's propagators read and write Kafka's headers, pairs of text and bytes. Which fields there are
 (``traceparent``, ``tracestate``, ``baggage``) is the propagator's matter, by default the application's global one.
 
-Rules: a header that the caller gave is never overwritten; headers that are no pairs are left to the producer, which
-refuses them with a good message; a field that is no UTF-8 is none.
+Rules: a header that the caller gave is never overwritten; headers that are not pairs are left to the producer, which
+refuses them with a good message; a field that is not UTF-8 is ignored.
 """
 
 from __future__ import annotations

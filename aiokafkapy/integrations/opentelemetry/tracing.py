@@ -42,7 +42,7 @@ from .propagation import ContextInHeaders, with_headers
 __all__ = ["LONGEST_KEY", "KafkaTracing"]
 
 LONGEST_KEY: Final = 256
-"""Characters of a record's key that is an attribute; a longer one is no name."""
+"""Characters of a record's key that is an attribute; a longer one is left out."""
 MOST_TOPICS: Final = 1000
 """Topics whose attributes are kept, of a service that makes up topics' names."""
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.36.0"
@@ -303,7 +303,7 @@ def _note_error(span: Span, error: BaseException) -> None:
     if cause is None:
         span.record_exception(error)
         return
-    # The SDK writes the words of both errors, which may have the record's value in them; places in the code have not.
+    # The SDK writes the words of both errors, which may contain the record's value; places in the code do not.
     places = "".join(traceback.format_tb(cause.__traceback__) + traceback.format_tb(error.__traceback__))
     attributes = {"exception.message": text, "exception.stacktrace": f"{places}{type(error).__name__}: {text}"}
     span.record_exception(error, attributes)

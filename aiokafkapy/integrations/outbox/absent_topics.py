@@ -22,7 +22,7 @@ __all__ = ["AbsentTopics"]
 
 
 class AbsentTopics:
-    """Those of one producer. ``on_news`` is called when there is something in ``pop_released``."""
+    """The absent topics of one producer. ``on_news`` is called when there is something in ``pop_released``."""
 
     def __init__(self, producer: KafkaProducer[Any, Any], on_news: Callable[[], None]) -> None:
         self._producer = producer
@@ -41,7 +41,7 @@ class AbsentTopics:
             self._asked[topic] = asyncio.create_task(self._ask(topic, known))
 
     def pop_released(self) -> set[Held]:
-        """What need not be held any more since the last call."""
+        """The scopes released since the last call."""
         released, self._released = self._released, set()
         return released
 
@@ -55,7 +55,7 @@ class AbsentTopics:
         return MetadataTimeoutError(f"topic {topic!r}: no metadata yet", topic=topic)
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Stop asking."""
         tasks, self._asked = list(self._asked.values()), {}
         for task in tasks:
             task.cancel()
@@ -74,7 +74,7 @@ class AbsentTopics:
     async def _count(self, topic: str) -> int | KafkaError:
         try:
             known = await self._producer.partitions_for(topic)
-            # A broker is asked: the producer reads metadata of a topic that it knows anew only when a record needs it.
+            # A broker is asked: the producer renews a known topic's metadata only when a record needs it.
             body = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
             answer = await self._producer.request(ApiKey.METADATA, body)
             return max([len(known), *(len(each.partitions) for each in answer.topics)])

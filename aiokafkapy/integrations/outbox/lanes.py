@@ -19,7 +19,7 @@ MAX_SHARDS: Final = 1_024
 STRIPES: Final = 4_096
 """Locks for the keys of a table: one transaction may hold them all, and PostgreSQL has room for 6,400 by default."""
 _OURS: Final = 0x616B << 44
-"""So that our locks are none that an application numbers from 0."""
+"""Keeps our lock numbers clear of those that an application counts up from 0."""
 
 
 def lane_of(topic: str, key: bytes | None, partition: int | None) -> int:

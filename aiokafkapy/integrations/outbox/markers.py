@@ -1,7 +1,7 @@
 """The marker of a shard: which rows were committed to Kafka last, as a record in the same transaction.
 
-Pure: the marker's form and key. ``marker_topic`` reads it. Flink's ``KafkaSink`` keeps the like in its checkpoints, and
-the Spark sink here in the topic of its micro-batches.
+Pure: the marker's form and key. ``marker_topic`` reads it. Flink's ``KafkaSink`` keeps the same
+in its checkpoints, and the Spark sink here in the topic of its micro-batches.
 
 Rules: a marker names its rows one by one, since ids become visible in any order and a highest id would say nothing. A
 uid goes with each id: rows of a table that was emptied and numbered again are others. One marker is enough, because a
@@ -36,5 +36,6 @@ def decode_marker(value: bytes) -> Mapping[int, UUID]:
         return {int(number): UUID(hex=uid) for number, uid in json.loads(value)["rows"]}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SerializationError(
-            f"a record among the outbox's markers is none: {value[:80]!r}; nothing else may write to that topic"
+            f"a record in the topic of the outbox's markers is not a marker: {value[:80]!r}; "
+            "nothing else may write to that topic"
         ) from error

@@ -1,7 +1,7 @@
 """The outcomes of the rows of a batch: published, refused, to be tried alone, or to be tried later.
 
-Pure: it judges errors and knows neither database nor producer. Kafka's producer has the like in ``Errors`` as
-retriable or not; an outbox asks another question, whose fault it is.
+Pure: it judges errors and knows neither database nor producer. Kafka's ``Errors`` are
+retriable or not; an outbox asks another question: whose fault it is.
 
 Rules:
 
@@ -78,7 +78,7 @@ class Outcome:
     published: list[OutboxRow] = field(default_factory=list)
     refused: list[tuple[OutboxRow, str]] = field(default_factory=list)
     suspected: set[int] = field(default_factory=set)
-    """Ids of rows that are to be sent alone."""
+    """Ids of rows to send alone."""
     held: dict[Held, KafkaError] = field(default_factory=dict)
 
     @property
@@ -122,7 +122,7 @@ def held_by(row: OutboxRow) -> Held:
 
 
 def cut(rows: Sequence[OutboxRow], suspected: Collection[int]) -> Sequence[OutboxRow]:
-    """The first of these rows, up to one that is to be sent alone, or that one alone."""
+    """The first of these rows, up to one to send alone, or that one alone."""
     for number, row in enumerate(rows if suspected else ()):
         if row.id in suspected:
             return rows[: max(number, 1)]

@@ -36,7 +36,7 @@ class Publisher(Protocol):
         """Send rows in their order, and wait for the outcome of each. Rows that are not in the outcome are left."""
 
     def pop_released(self) -> Collection[Held]:
-        """What was held and has come to be there since the last call."""
+        """The scopes released since the last call."""
 
     async def close(self, timeout: float | None) -> None:
         """Close the producers within so many seconds."""

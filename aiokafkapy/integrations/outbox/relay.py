@@ -159,7 +159,7 @@ class OutboxRelay:
     async def stop(self, timeout: float | None = None) -> None:
         """Let the batch under way finish, and end; after ``timeout`` seconds without that. Idempotent.
 
-        Raises the error that has ended the relay, if it was not this.
+        Raises the error that ended the relay, if one did.
         """
         self._is_stopping = True
         self.wake()
@@ -377,7 +377,7 @@ class OutboxRelay:
 
 
 def _impatient(options: Mapping[str, object]) -> dict[str, object]:
-    # A request's time-out of one's own may be too long for ours of a delivery: then the producer's rules count.
+    # A given request time-out may be too long for our time-out of a delivery: then the producer's rules count.
     missing = {name: value for name, value in IMPATIENT.items() if name not in options}
     if "request_timeout_ms" in options:
         missing.pop("delivery_timeout_ms", None)

@@ -64,7 +64,9 @@ def shards_of(table: sa.Table) -> int:
     """The number of shards of a table made by ``outbox_table``. Raises ConfigurationError for any other."""
     shards = table.info.get(_SHARDS)
     if not isinstance(shards, int):
-        raise ConfigurationError(f"table {table.fullname!r} is none of an outbox: make it with outbox_table(metadata)")
+        raise ConfigurationError(
+            f"table {table.fullname!r} is not an outbox table: make it with outbox_table(metadata)"
+        )
     return shards
 
 

@@ -295,7 +295,7 @@ async def _parsed_with_names(registry: SchemaRegistryClient, schema: Schema) -> 
 def _parse(schema: Schema, named: NamedSchemas) -> AvroSchema:
     try:
         return fastavro.parse_schema(json.loads(schema.text), named_schemas=named)
-    except Exception as error:  # of fastavro's, or of a schema that is no JSON
+    except Exception as error:  # of fastavro's, or of a schema that is not JSON
         raise ConfigurationError(f"an Avro schema cannot be read: {type(error).__name__}: {error}") from error
 
 

@@ -68,7 +68,7 @@ _LARGEST: Final = sys.float_info.max
 
 
 def avro_schema(model: type, *, namespace: str | None = None) -> dict[str, Any]:
-    """The Avro schema of a pydantic model or a dataclass. Raises ConfigurationError for a type that Avro has not.
+    """The Avro schema of a pydantic model or a dataclass. Raises ConfigurationError for a type that Avro lacks.
 
     The namespace is the model's class attribute ``__avro_namespace__`` unless it is given.
     """
@@ -196,7 +196,7 @@ class _Deriver:
                 f"{place}: a union in Avro has each kind of type once, and no value may fit two of them: {kinds!r}"
             )
         self._note_records(distinct)
-        # A whole number is no double where it may be a long: a double has not all of its digits.
+        # A whole number is not a double where it may be a long: a double lacks some of its digits.
         distinct.sort(key=lambda one: one == "double")
         return distinct if len(distinct) > 1 else distinct[0]
 

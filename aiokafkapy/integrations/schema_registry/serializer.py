@@ -10,10 +10,11 @@ Rules:
 - It registers schemas only with ``auto_register_schemas=True``. Confluent's default is the opposite; in
   production a schema is registered by a deployment, which can be refused, and not by the record that comes first.
 - The rules of a schema's data contract are run, those of ``rules``; one that nobody runs is refused, unless
-  ``ignore_rules``: a field to be encrypted would go out as it is. A schema without rules costs nothing of it.
+  ``ignore_rules``: a field to be encrypted would go out as it is. A schema without rules costs nothing.
 - A topic's schema and keys that have to be looked at again are asked for beside the records, once, and records go on as
   before until there is an answer: only a topic's first ones wait. While no registry answers, the version that was the
-  latest stays in use; after any other failure, a version's new rules that cannot be run say, no record goes by it.
+  latest stays in use; after any other failure, such as a new version whose rules cannot be run, no record is written
+  with it.
 - A failed question is asked again with the next record: no failure is remembered.
 """
 
@@ -211,7 +212,7 @@ class RegistrySerializer(ABC, Generic[T_contra]):
         return self._encode(place, data)
 
     async def _asked_place(self, topic: str) -> _Place:
-        """Ask the registry, and make the topic's place anew where something has changed."""
+        """Ask the registry, and recreate the topic's place where something has changed."""
         before = self._places.get(topic)
         try:
             registered, seconds = await self._registered(topic)

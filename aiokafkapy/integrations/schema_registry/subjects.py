@@ -1,4 +1,4 @@
-"""Under which subject a schema is registered: Confluent's three strategies, and the form of one's own.
+"""Under which subject a schema is registered: Confluent's three strategies, and the form of a strategy of the user's.
 
 A strategy is a function of the topic, whether it is the key's schema, and the name of the record's type; it returns the
 subject. Confluent's counterparts are ``TopicNameStrategy``, ``RecordNameStrategy`` and ``TopicRecordNameStrategy``.

@@ -2,7 +2,7 @@
 
 Owns the marker's form, the names that belong to a task's place (``TaskPlace``), and the comparison of rows that come a
 second time. It knows no Kafka and no Spark. There is no counterpart in Spark's connector; Flink's ``KafkaSink`` keeps
-the like in its checkpoints.
+the same in its checkpoints.
 
 Rules:
 
@@ -83,13 +83,14 @@ class BatchMarker(NamedTuple):
 
     @classmethod
     def decode(cls, value: bytes) -> Self:
-        """From a record's value. Raises ExactlyOnceError for one that is no marker."""
+        """From a record's value. Raises ExactlyOnceError for one that is not a marker."""
         try:
             fields = json.loads(value)
             return cls(fields["batch"], fields["rows"], int(fields["checksum"], 16))
         except (ValueError, KeyError, TypeError) as error:
             raise ExactlyOnceError(
-                f"a record among the markers is none: {value[:80]!r}; nothing else may write to that topic"
+                f"a record in the topic of markers is not a marker: {value[:80]!r}; "
+                "nothing else may write to that topic"
             ) from error
 
     def encode(self) -> bytes:

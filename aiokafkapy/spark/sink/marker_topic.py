@@ -63,14 +63,14 @@ class MarkerTopic:
 
     async def find(self, place: TaskPlace) -> BatchMarker | None:
         """The last marker of this place that was committed before this call. Raises ExactlyOnceError when the topic has
-        lost records, or a transaction stays open in it, or the place's record is no marker.
+        lost records, or a transaction stays open in it, or the place's record is not a marker.
         """
         await self._read_to_the_end()
         value = self._markers.get(place.key)
         return None if value is None else BatchMarker.decode(value)
 
     async def wait_for(self, place: TaskPlace, seconds: float) -> BatchMarker | None:
-        """The marker of this place once it covers the micro-batch; None when it has not come within so many seconds."""
+        """The marker of this place once it covers the micro-batch; None when it has not come within these seconds."""
         try:
             async with asyncio.timeout(seconds):
                 while True:

@@ -4,7 +4,7 @@ Owns a write's options, and its columns with their types; Spark's counterparts a
 ``KafkaSourceProvider`` and ``KafkaWriter.validateQuery``, at the same moment. It knows neither tasks nor
 producers.
 
-Rule: a column that is no part of a record is left out, as by Spark's connector; one that is must have the very type.
+Rule: a column that is not part of a record is left out, as by Spark's connector; one that is must have the very type.
 """
 
 from __future__ import annotations
@@ -189,6 +189,6 @@ _TYPES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def _plain(kind: DataType) -> str:
-    """A type's name without collation, which is no matter here."""
+    """A type's name without collation, which does not matter here."""
     name: str = kind.simpleString()
     return "string" if name.startswith("string collate") else name

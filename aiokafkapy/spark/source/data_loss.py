@@ -2,7 +2,7 @@
 
 Owns the error, its wording and the choice between it and a warning. Spark's counterpart is ``reportDataLoss``.
 
-Rule: gaps are no loss. Compaction and transactions leave offsets without a record, which are no loss.
+Rule: gaps are not a loss: compaction and transactions leave offsets without a record.
 
 Event: ``source.data_lost`` (warning; what).
 """

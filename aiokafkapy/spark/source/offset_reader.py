@@ -5,11 +5,11 @@ Owns a ``TopicAdmin`` and a ``PartitionReader``, and how a read's limits become 
 
 Rules:
 
-- partitions are asked for each time, in one request, so that new ones are seen; offsets are one request per broker;
-- offsets that a user or a checkpoint names are held against the log before a task is made of them;
-- one answer is not believed that lacks a partition that is known, or whose end lies before the offset known so far: a
-  broker may not know all at once. Both are asked for again (``fetchOffset.numRetries``). Other failures that may pass
-  are tried again by the clients themselves, for ``default.api.timeout.ms``.
+- Partitions are asked for each time, in one request, so that new ones are seen. Offsets take one request per broker.
+- Offsets that a user or a checkpoint names are compared with the log before a task is made of them.
+- An answer is not believed when it lacks a known partition, or when its end lies before the offset known so far: a
+  broker may not know everything at once. Both are asked for again (``fetchOffset.numRetries``). Other failures that may
+  pass are retried by the clients themselves, for ``default.api.timeout.ms``.
 """
 
 from __future__ import annotations

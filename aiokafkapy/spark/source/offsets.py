@@ -182,13 +182,13 @@ def _divided(one: OffsetRange, parts: int) -> list[OffsetRange]:
 
 
 def count_new(start: PartitionOffsets, end: PartitionOffsets) -> int:
-    """How many offsets there are from ``start`` to ``end``; a partition that ``start`` has not counts from 0."""
+    """How many offsets there are from ``start`` to ``end``; a partition that is missing in ``start`` counts from 0."""
     return sum(max(0, offset - start.get(tp, 0)) for tp, offset in end.items())
 
 
 def limit_rate(limit: int, start: PartitionOffsets, end: PartitionOffsets) -> dict[TopicPartition, int]:
     """Where to stop so that about ``limit`` offsets are read: each partition's share is in proportion to its backlog,
-    at least one offset where it has any. A partition that ``start`` has not goes to its end.
+    at least one offset where it has any. A partition that is missing in ``start`` goes to its end.
     """
     sizes = {tp: offset - start[tp] for tp, offset in end.items() if tp in start and offset > start[tp]}
     total = sum(sizes.values())

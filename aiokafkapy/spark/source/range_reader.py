@@ -6,10 +6,10 @@ lost records. Spark's counterparts are ``KafkaDataConsumer`` and ``KafkaBatchPar
 
 Rules:
 
-- all partitions of a task are fetched together, in one request for each broker, while Spark works on earlier ones;
-- a reader with its connections lives on in the process, for the next task and the next micro-batch;
-- offsets without a record (compaction, transactions) are passed over; offsets that the log no longer has are a loss;
-- a partition that stands still for ``kafkaConsumer.pollTimeoutMs`` is an error with the partition and the cause.
+- All partitions of a task are fetched together, in one request for each broker, while Spark works on earlier records.
+- A reader with its connections lives on in the process, for the next task and the next micro-batch.
+- Offsets without a record (compaction, transactions) are passed over. Offsets that the log no longer has are a loss.
+- A partition that stands still for ``kafkaConsumer.pollTimeoutMs`` is an error with the partition and the cause.
 """
 
 from __future__ import annotations

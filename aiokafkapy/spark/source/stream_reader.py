@@ -9,7 +9,7 @@ Rules:
   that fits ``subscribePattern``, is read from its first record; one that is gone, or starts again, is a data loss.
 - Only another topic id says that a topic was created again. The micro-batch that finds it reads nothing and ends at the
   new logs' first offsets, so that the next one has all. A log that merely ends before the offset that was read to (it
-  was cut, or this process never saw the earlier id) is gone on with at its end, as the connector does: nothing is read
+  was cut, or this process never saw the earlier id) is continued at its end, as the connector does: nothing is read
   twice.
 - With Trigger.AvailableNow the end is that of the moment when the query was started.
 - Micro-batch 0 reads nothing of a partition whose log ends where the query begins: its end, which is its start, is then
@@ -263,7 +263,7 @@ class StreamDriver:
         return self._offsets
 
     async def _move_target(self, target: dict[TopicPartition, int], start: PartitionOffsets) -> None:
-        """A query may begin behind its target, as where it begins was asked later: that is no loss, and nothing to
+        """A query may begin behind its target, because its begin was asked later: that is not a loss, and nothing to
         read.
         """
         doubtful = {tp for tp, offset in start.items() if target.get(tp, -1) < offset}
@@ -312,7 +312,7 @@ class StreamDriver:
             self._committing = asyncio.get_running_loop().create_task(self._commit(self._options.commit_group))
 
     async def _commit(self, group: str) -> None:
-        """Commit until nothing newer is to be committed."""
+        """Commit until there is nothing newer."""
         while (offsets := self._to_commit) is not None:
             self._to_commit = None
             try:
@@ -321,7 +321,7 @@ class StreamDriver:
                 _logger.warning("source.commit_failed", group=group, error=str(error))
 
     async def _missing(self, start: PartitionOffsets, end: PartitionOffsets) -> list[TopicPartition]:
-        """The partitions of a micro-batch of a checkpoint that there are no more. Reports those that had records."""
+        """The partitions of a checkpoint's micro-batch that are gone. Reports those that had records."""
         missing = await (await self._connected()).missing(end)
         for tp in missing:
             if end[tp] > start.get(tp, 0):

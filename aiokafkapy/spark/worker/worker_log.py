@@ -1,9 +1,9 @@
-"""Makes our warnings seen: a Python worker of Spark configures no logging, so nobody would.
+"""Makes our warnings visible: a Python worker of Spark configures no logging, so nobody would.
 
 Owns one handler, which writes warnings to the worker's stderr: that goes to the log of the driver or executor. Spark's
 connector logs through the JVM's log4j.
 
-Rule: where the application has handlers of its own, in a worker or because this is no worker, nothing is added.
+Rule: where the application has handlers of its own, in a worker or because this is not a worker, nothing is added.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["show_warnings", "stderr_handler"]
 
 
 def show_warnings() -> None:
-    """Let warnings of ours be written to stderr, unless something else takes them. May be called again and again."""
+    """Write our warnings to stderr, unless something else takes them. Idempotent."""
     ours = logging.getLogger("aiokafkapy")
     handlers = [*logging.getLogger().handlers, *ours.handlers]
     if any(not isinstance(handler, logging.NullHandler) for handler in handlers):

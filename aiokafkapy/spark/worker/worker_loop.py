@@ -70,7 +70,7 @@ async def lease(
 ) -> AsyncIterator[R]:
     """An object that was opened before for ``key`` and is alive, or a new one; for this user alone. Called on the loop.
 
-    ``closed`` must not wait for work that its user left undone: when it is called nobody wants that any more.
+    ``closed`` must not wait for work that its user left undone: nobody wants the result by then.
     """
     worker = _worker()
     kept = await worker.take(key, is_alive)
@@ -109,7 +109,7 @@ class _Worker:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def take(self, key: Hashable, is_alive: Callable[[R], bool]) -> _Kept[R] | None:
-        """One that is kept for ``key``, no longer kept; None when there is none alive."""
+        """Take out one that is kept for ``key`` and alive; None where there is none."""
         entries = self._kept.get(key, [])
         while entries:
             kept, timer = entries.pop()

@@ -9,7 +9,8 @@ Rules:
   field's ``message``; ``now`` is the time of the call.
 - ``guard; expression`` runs the expression where the guard holds; elsewhere a condition holds and data stays as it is.
 - Beside CEL's own functions there are ``isEmail``, ``isHostname``, ``isIpv4``, ``isIpv6``, ``isUri``, ``isUriRef`` and
-  ``isUuid``, as Confluent's clients have them. Their types ``decimals``, ``variants`` and ``timestamp`` there are none.
+  ``isUuid``, as Confluent's clients have them. Their types ``decimals``, ``variants`` and ``timestamp`` are not
+  available.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Rules:
 
 - A text's ciphertext is Base64, that of bytes is bytes; a field of another type cannot be encrypted.
 - A key is fetched, made and decrypted when a rule is prepared, and kept for as long as the rule is: a record costs no
-  question. Of keys that are renewed a ciphertext says its version, and a reader asks for one it has not seen.
+  question. With keys that are renewed a ciphertext names its version, and a reader asks for one that it does not know.
 - A writer makes the first key, and a new one when ``encrypt.dek.expiry.days`` are over; a reader makes none.
 - Of several key ids (``encrypt.alternate.kms.key.ids`` of the key in the registry) the first that works is used.
 """

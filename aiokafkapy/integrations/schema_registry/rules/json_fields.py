@@ -4,7 +4,7 @@ Owns the choice of the schema for data, among several. Knows jsonschema and refe
 ``transform`` of its ``json_schema`` module.
 
 Rules: a property's full name is its path from ``$``, with names and dots alone; of ``oneOf`` the first schema that data
-fits counts, of ``anyOf`` each, of ``allOf`` all; null is no value, so no rule sees it; properties that no schema
+fits counts, of ``anyOf`` each, of ``allOf`` all; null is not a value, so no rule sees it; properties that no schema
 declares are left as they are.
 """
 

@@ -66,5 +66,5 @@ def test_a_number_of_shards_that_cannot_be_is_refused(shards: Any) -> None:
 
 
 def test_a_table_that_outbox_table_did_not_make_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="'orders' is none of an outbox: make it with outbox_table"):
+    with pytest.raises(ConfigurationError, match="'orders' is not an outbox table: make it with outbox_table"):
         shards_of(sa.Table("orders", sa.MetaData()))
