@@ -1,7 +1,7 @@
 """``RelayDatabase``: the relay's one connection, and its statements, for any database.
 
-Owns the connection and the statements; the shards' owners, and how a relay is woken, are ``postgresql``'s and
-``sqlite``'s.
+Owns the connection and the statements. The shards' owners, and how a relay is woken, are those of the ``ShardLocks``
+that it is given: ``postgresql``'s or ``sqlite``'s.
 
 Rules:
 
@@ -14,13 +14,14 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeAlias
 from uuid import UUID
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -28,7 +29,7 @@ from .outcomes import Held, OnError
 from .rows import OutboxRow
 from .statistics import OutboxBacklog
 
-__all__ = ["MARKED_AT_ONCE", "RelayDatabase", "backlog_of"]
+__all__ = ["MARKED_AT_ONCE", "Execute", "RelayDatabase", "ShardLocks", "backlog_of"]
 
 MARKED_AT_ONCE: Final = 5_000
 """Rows that one ``mark`` may name: SQLite takes 32,766 values in a statement by default, and each row is two."""
@@ -36,28 +37,46 @@ PURGED_AT_ONCE: Final = 5_000
 """Rows that one statement deletes, so that it is soon over."""
 
 
-class RelayDatabase:
-    """The table, for one relay. Every call raises the database's errors, or TimeoutError."""
+Execute: TypeAlias = Callable[..., Awaitable[sa.CursorResult[Any]]]
+"""Executes a statement, with values if it takes some, on the relay's connection."""
 
-    errors: tuple[type[Exception], ...] = (SQLAlchemyError, OSError)
-    """The errors of an outage; TimeoutError is an OSError."""
+
+class ShardLocks(Protocol):
+    """The locks that say which shards are this relay's, of one kind of database."""
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """The driver's errors of an outage that SQLAlchemy does not wrap."""
+
+    async def prepare(self, connection: AsyncConnection, execute: Execute) -> None:
+        """Set up a new connection. Its statements are executed by ``execute``, then and later."""
+
+    async def own(self) -> frozenset[int]:
+        """The shards that are this relay's now: it takes those that are free, and gives up those beyond its share."""
+
+    def release(self) -> None:
+        """Give up the locks that do not end with the connection."""
+
+
+class RelayDatabase:
+    """The table, for one relay. Every call raises ``errors``, among them TimeoutError, which is an OSError."""
 
     def __init__(
         self,
         engine: AsyncEngine,
         table: sa.Table,
+        locks: ShardLocks,
         *,
-        shards: int,
         on_error: OnError,
         keeps_published: bool,
         timeout: float,
-        wake: Callable[[], None],
     ) -> None:
+        self.errors: tuple[type[Exception], ...] = (SQLAlchemyError, OSError, *locks.errors)
+        """The errors of an outage."""
         self._engine = engine
         self._table = table
-        self._shards = shards
+        self._locks = locks
         self._timeout = timeout
-        self._wake = wake
         self._keeps_published = keeps_published
         self._pending = _select_pending(table, on_error)
         self._connection: AsyncConnection | None = None
@@ -68,7 +87,7 @@ class RelayDatabase:
             connection = await self._engine.connect()
             self._connection = connection
             self._connection = await connection.execution_options(isolation_level="AUTOCOMMIT")
-            await self._prepare()
+            await self._locks.prepare(self._connection, self._execute)
 
     async def close(self, *, keeps_locks: bool = False) -> None:
         """End the connection, and with it the locks, unless they can be kept without it; raises nothing, in any state.
@@ -76,17 +95,21 @@ class RelayDatabase:
         within.
         """
         connection, self._connection = self._connection, None
-        if connection is not None:
-            ending = asyncio.ensure_future(self._end(connection))
-            try:
-                await asyncio.shield(ending)
-            except asyncio.CancelledError:
-                await asyncio.wait([ending])
-                raise
+        try:
+            if connection is not None:
+                ending = asyncio.ensure_future(self._end(connection))
+                try:
+                    await asyncio.shield(ending)
+                except asyncio.CancelledError:
+                    await asyncio.wait([ending])
+                    raise
+        finally:
+            if not keeps_locks:
+                self._locks.release()
 
     async def own(self) -> frozenset[int]:
-        """The shards that are this relay's now: it takes those that are free, and gives up those beyond its share."""
-        raise NotImplementedError
+        """As ``ShardLocks`` has it."""
+        return await self._locks.own()
 
     async def pending(self, shards: Collection[int], held: Collection[Held], limit: int) -> list[OutboxRow]:
         """The first rows of these shards that are to be published, by id, without those that are held."""
@@ -123,9 +146,6 @@ class RelayDatabase:
 
     # internals
 
-    async def _prepare(self) -> None:
-        """Set up a new connection."""
-
     async def _end(self, connection: AsyncConnection) -> None:
         with suppress(*self.errors):
             async with asyncio.timeout(self._timeout):
@@ -133,6 +153,8 @@ class RelayDatabase:
                 await connection.close()
 
     def _is_one_of(self, column: sa.Column[Any], values: Sequence[object]) -> sa.ColumnElement[bool]:
+        if self._engine.dialect.name == "postgresql":  # one statement for any number of values, which is prepared once
+            return column == sa.any_(sa.bindparam(None, values, ARRAY(column.type)))
         return column.in_(values)
 
     async def _execute(

@@ -1,4 +1,4 @@
-"""``PostgresDatabase``: shards by advisory locks, and LISTEN, on PostgreSQL.
+"""``PostgresLocks``: shards by advisory locks, and LISTEN, on PostgreSQL.
 
 Owns the locks that say whose a shard is. They belong to the session: a relay that ends in any way gives them up
 with its connection. So it needs a connection to the server itself, not to a pooler that changes sessions between
@@ -17,18 +17,19 @@ Rules:
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from .database import RelayDatabase
+from .database import Execute
 from .lanes import MAX_SHARDS
 from .outbox import channel_of
+from .table import shards_of
 
-__all__ = ["PostgresDatabase"]
+__all__ = ["PostgresLocks"]
 
 MEMBER: Final = MAX_SHARDS
 """The lock that every relay of a table holds: one more than any shard."""
@@ -50,20 +51,38 @@ _TAKE: Final = sa.text("SELECT pg_try_advisory_lock(CAST(:family AS int), CAST(:
 _GIVE_UP: Final = sa.text("SELECT pg_advisory_unlock(CAST(:family AS int), CAST(:shard AS int))")
 
 
-class PostgresDatabase(RelayDatabase):
-    """One relay's connection to PostgreSQL."""
+class PostgresLocks:
+    """One relay's share of a table's shards on PostgreSQL. ``wake`` is called for each commit with new rows."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(self, table: sa.Table, wake: Callable[[], None]) -> None:
+        self.errors: tuple[type[Exception], ...] = ()
+        self._table = table
+        self._wake = wake
+        self._shards = shards_of(table)
+        self._execute: Execute  # once there is a connection
         self._oid = 0
         self._owned: set[int] = set()
         with suppress(ImportError):
             import asyncpg
 
-            self.errors = (*type(self).errors, asyncpg.PostgresError, asyncpg.InterfaceError)
+            self.errors = (asyncpg.PostgresError, asyncpg.InterfaceError)
+
+    async def prepare(self, connection: AsyncConnection, execute: Execute) -> None:
+        """As ``ShardLocks`` has it."""
+        self._execute = execute
+        self._owned.clear()
+        # The mark of a published row must not be lost by a crash of the server: the row would be published again.
+        await execute(sa.text("SET synchronous_commit = on"))
+        await execute(_NOTICE_DEAD_HOSTS)
+        name = connection.dialect.identifier_preparer.format_table(self._table)
+        self._oid = (await execute(_OID, {"name": name})).scalar_one()
+        await execute(_JOIN, {"family": self._family, "member": MEMBER})
+        if connection.dialect.driver == "asyncpg":
+            raw: Any = (await connection.get_raw_connection()).driver_connection
+            await raw.add_listener(channel_of(self._table), _calls(self._wake))
 
     async def own(self) -> frozenset[int]:
-        """As ``RelayDatabase`` has it."""
+        """As ``ShardLocks`` has it."""
         relays = (await self._execute(_RELAYS, {"oid": self._oid, "member": MEMBER})).scalar_one()
         share = -(-self._shards // max(1, relays))
         while len(self._owned) > share:
@@ -79,28 +98,15 @@ class PostgresDatabase(RelayDatabase):
                     break
         return frozenset(self._owned)
 
+    def release(self) -> None:
+        """They ended with the connection."""
+
     # internals
 
     @property
     def _family(self) -> int:
         """The oid as an int of 32 bits with sign, which the locks take."""
         return self._oid - 2**32 if self._oid >= 2**31 else self._oid
-
-    async def _prepare(self) -> None:
-        self._owned.clear()
-        # The mark of a published row must not be lost by a crash of the server: the row would be published again.
-        await self._execute(sa.text("SET synchronous_commit = on"))
-        await self._execute(_NOTICE_DEAD_HOSTS)
-        name = self._engine.dialect.identifier_preparer.format_table(self._table)
-        self._oid = (await self._execute(_OID, {"name": name})).scalar_one()
-        await self._execute(_JOIN, {"family": self._family, "member": MEMBER})
-        if self._engine.dialect.driver == "asyncpg" and self._connection is not None:
-            raw: Any = (await self._connection.get_raw_connection()).driver_connection
-            await raw.add_listener(channel_of(self._table), _calls(self._wake))
-
-    def _is_one_of(self, column: sa.Column[Any], values: Sequence[object]) -> sa.ColumnElement[bool]:
-        # One statement for any number of values, which is prepared once.
-        return column == sa.any_(sa.bindparam(None, values, ARRAY(column.type)))
 
 
 def _calls(wake: Callable[[], None]) -> Callable[..., None]:

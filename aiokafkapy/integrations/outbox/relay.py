@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from itertools import islice
@@ -37,13 +37,13 @@ from ... import KafkaProducer, ProducerConfig
 from ...common import ExponentialBackoff
 from ...errors import ConfigurationError, IllegalStateError
 from ...observability import get_logger
-from .database import MARKED_AT_ONCE, RelayDatabase, backlog_of
+from .database import MARKED_AT_ONCE, RelayDatabase, ShardLocks, backlog_of
 from .holds import Holds
 from .outcomes import EVERYTHING, Held, OnError, Outcome, held_by
-from .postgresql import PostgresDatabase
+from .postgresql import PostgresLocks
 from .publisher import PlainPublisher, Publisher
 from .rows import OutboxRow
-from .sqlite import SqliteDatabase
+from .sqlite import SqliteLocks
 from .statistics import OutboxBacklog, OutboxStatistics
 from .table import shards_of
 from .transactional_publisher import TransactionalPublisher
@@ -73,7 +73,6 @@ OWNING_SECONDS: Final = 1.0
 """How often the relays share the shards again."""
 PURGING_SECONDS: Final = 10.0
 
-_DATABASES: Final[dict[str, type[RelayDatabase]]] = {"postgresql": PostgresDatabase, "sqlite": SqliteDatabase}
 _logger = get_logger(__name__)
 
 
@@ -116,18 +115,14 @@ class OutboxRelay:
             self._publisher = PlainPublisher(made, on_error, self.wake)
         else:
             self._publisher = TransactionalPublisher(made, made.transactional_id, marker_topic, on_error)
-        kind = _DATABASES.get(engine.dialect.name)
-        if kind is None:
-            raise ConfigurationError(f"an outbox on {engine.dialect.name!r}: write an engine of postgresql or sqlite")
         self._news = asyncio.Event()
-        self._database = kind(
+        self._database = RelayDatabase(
             engine,
             table,
-            shards=shards_of(table),
+            _locks_of(engine, table, self.wake),
             on_error=on_error,
             keeps_published=keep_published is not None,
             timeout=database_timeout,
-            wake=self.wake,
         )
         self._engine = engine
         self._table = table
@@ -374,6 +369,15 @@ class OutboxRelay:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _locks_of(engine: AsyncEngine, table: sa.Table, wake: Callable[[], None]) -> ShardLocks:
+    shards_of(table)  # raises for a table of another kind
+    if engine.dialect.name == "postgresql":
+        return PostgresLocks(table, wake)
+    if engine.dialect.name == "sqlite":
+        return SqliteLocks(engine, table)
+    raise ConfigurationError(f"an outbox on {engine.dialect.name!r}: write an engine of postgresql or sqlite")
 
 
 def _impatient(options: Mapping[str, object]) -> dict[str, object]:

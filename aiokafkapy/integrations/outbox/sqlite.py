@@ -1,4 +1,4 @@
-"""``SqliteDatabase``: one relay for a file, which looks every ``poll_interval``.
+"""``SqliteLocks``: one relay for a file, which looks every ``poll_interval``.
 
 Owns the lock that keeps a second relay waiting: an exclusive transaction in an empty database file beside the
 service's, ``….relay``, which SQLite gives up with its process, also after kill -9, on every system.
@@ -15,52 +15,51 @@ import asyncio
 import os
 import sqlite3
 from contextlib import closing
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from ...errors import ConfigurationError
-from .database import RelayDatabase
+from .database import Execute
+from .table import shards_of
 
-__all__ = ["SqliteDatabase"]
+__all__ = ["SqliteLocks"]
 
 _PRIMARY_CODE: Final = 0xFF
 """The bits of SQLite's extended codes that say which error it is."""
 
 
-class SqliteDatabase(RelayDatabase):
-    """One relay's connection to a file of SQLite."""
+class SqliteLocks:
+    """All shards of one table in a file of SQLite, for one relay."""
 
-    errors = (*RelayDatabase.errors, sqlite3.Error)
+    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        name = self._engine.url.database
-        if name in (None, "", ":memory:") or str(name).startswith("file:"):
+    def __init__(self, engine: AsyncEngine, table: sa.Table) -> None:
+        name = engine.url.database
+        if name is None or name in ("", ":memory:") or name.startswith("file:"):
             raise ConfigurationError(f"database {name!r}: a relay needs the path of a file that it shares with others")
+        self._path = name
+        self._table = table
         self._lock: sqlite3.Connection | None = None
 
-    async def close(self, *, keeps_locks: bool = False) -> None:
-        """As ``RelayDatabase`` has it."""
-        try:
-            await super().close(keeps_locks=keeps_locks)
-        finally:
-            if self._lock is not None and not keeps_locks:
-                self._lock.close()
-                self._lock = None
+    async def prepare(self, _connection: AsyncConnection, execute: Execute) -> None:
+        """As ``ShardLocks`` has it."""
+        await asyncio.to_thread(_use_write_ahead_log, self._path)
+        # The mark of a published row must not be lost when the power fails: the row would be published again.
+        await execute(sa.text("PRAGMA synchronous = FULL"))
 
     async def own(self) -> frozenset[int]:
-        """As ``RelayDatabase`` has it."""
+        """As ``ShardLocks`` has it."""
         if self._lock is None:
-            self._lock = _locked(_lock_path(str(self._engine.url.database), self._table.name))
-        return frozenset(range(self._shards)) if self._lock is not None else frozenset()
+            self._lock = _locked(_lock_path(self._path, self._table.name))
+        return frozenset(range(shards_of(self._table))) if self._lock is not None else frozenset()
 
-    # internals
-
-    async def _prepare(self) -> None:
-        await asyncio.to_thread(_use_write_ahead_log, str(self._engine.url.database))
-        # The mark of a published row must not be lost when the power fails: the row would be published again.
-        await self._execute(sa.text("PRAGMA synchronous = FULL"))
+    def release(self) -> None:
+        """As ``ShardLocks`` has it."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
 
 def _use_write_ahead_log(path: str) -> None:

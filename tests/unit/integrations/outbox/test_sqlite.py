@@ -11,21 +11,16 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from aiokafkapy.integrations.outbox import outbox_table
-from aiokafkapy.integrations.outbox.sqlite import SqliteDatabase
+from aiokafkapy.integrations.outbox.database import RelayDatabase
+from aiokafkapy.integrations.outbox.sqlite import SqliteLocks
 
 LOCK = "service.db.aiokafkapy_outbox.relay"
 
 
-def database(path: Path) -> SqliteDatabase:
-    return SqliteDatabase(
-        create_async_engine(f"sqlite+aiosqlite:///{path}"),
-        outbox_table(sa.MetaData(), shards=2),
-        shards=2,
-        on_error="stop",
-        keeps_published=False,
-        timeout=1,
-        wake=lambda: None,
-    )
+def database(path: Path) -> RelayDatabase:
+    engine, table = create_async_engine(f"sqlite+aiosqlite:///{path}"), outbox_table(sa.MetaData(), shards=2)
+    locks = SqliteLocks(engine, table)
+    return RelayDatabase(engine, table, locks, on_error="stop", keeps_published=False, timeout=1)
 
 
 def names_in(folder: Path) -> list[str]:
