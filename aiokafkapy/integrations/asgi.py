@@ -119,8 +119,8 @@ class _Block(Protocol):
 
 
 class _InTime:
-    """``send`` that replaces an answer of 500 to a request whose time is over: so frameworks answer, themselves, the
-    DeliveryTimeoutError of a record that had the request's time.
+    """``send`` that replaces an answer of 500 to a request whose time is over: with 500 frameworks themselves answer
+    the DeliveryTimeoutError of a record that had the request's time.
     """
 
     def __init__(self, send: Send, block: _Block) -> None:

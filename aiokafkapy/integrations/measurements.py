@@ -391,7 +391,7 @@ class WatchedProducers:
         self._past: dict[str, Snapshot] = {}  # of those that are gone, by client id
 
     def watch(self, producer: KafkaProducer[Any, Any]) -> None:
-        """Show a producer until it is closed; again changes nothing. Call it on the producer's event loop."""
+        """Show a producer until it is closed; a second call changes nothing. Call it on the producer's event loop."""
         with self._lock:
             if not any(each.producer is producer for each in self._watched):
                 self._watched.append(WatchedProducer(producer))

@@ -47,5 +47,5 @@ class Holds:
         return self._until.get(EVERYTHING, 0.0) > now
 
     def next_release(self, now: float) -> float | None:
-        """When something may be tried again that is held now."""
+        """When the next hold ends."""
         return min((until for until in self._until.values() if until > now), default=None)

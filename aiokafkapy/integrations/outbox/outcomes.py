@@ -48,7 +48,7 @@ RECORDS_FAULT: Final = (
 
 
 class Verdict(Enum):
-    """On a row that was not published."""
+    """The verdict on a row that was not published."""
 
     REFUSED = "refused"
     """Its record is at fault: it would be refused again."""
@@ -73,7 +73,7 @@ EVERYTHING: Final = Held("kafka", "")
 
 @dataclass
 class Outcome:
-    """Of one batch; rows that are in none of these are simply left."""
+    """The outcome of one batch; rows in none of these are left as they are."""
 
     published: list[OutboxRow] = field(default_factory=list)
     refused: list[tuple[OutboxRow, str]] = field(default_factory=list)

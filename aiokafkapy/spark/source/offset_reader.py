@@ -80,7 +80,7 @@ class KafkaOffsetReader:
     # partitions and their ends
 
     async def partitions(self, *, must_exist: bool) -> PartitionIds:
-        """The partitions that are read and exist; a topic that is named is looked for for a moment. Raises
+        """The partitions that are read and exist; a named topic is waited for, for a moment. Raises
         UnknownTopicOrPartitionError for one that is named and does not exist, if it must.
         """
         subscription = self._options.subscription
@@ -127,7 +127,7 @@ class KafkaOffsetReader:
     async def resolve(self, limit: OffsetLimit, partitions: Collection[TopicPartition]) -> ResolvedLimit:
         """The offset of each partition at one end of a read.
 
-        Raises OptionError for offsets of partitions that there are not, and where no record is as young as the start
+        Raises OptionError for offsets of partitions that do not exist, and where no record is as young as the start
         must be, when ``startingOffsetsByTimestampStrategy`` says so.
         """
         unknown = sorted({*limit.offsets, *limit.timestamps} - set(partitions))

@@ -175,7 +175,7 @@ class RangeReader:
         raise AssertionError("a reader that is not finished has a partition that is not")
 
     async def _diagnose(self, one: OffsetRange) -> None:
-        """Why does the partition stand still? Returns when it is a loss that may be."""
+        """Why does the partition stand still? Returns when it is a loss that is allowed."""
         reader, tp = self._reader, one.topic_partition
         if isinstance(reader.metadata.topic_error(tp.topic), UnknownTopicOrPartitionError):
             self._report_deleted(one)

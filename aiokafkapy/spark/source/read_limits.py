@@ -17,10 +17,10 @@ except ModuleNotFoundError:
         """How much a micro-batch may read."""
 
     class ReadAllAvailable(ReadLimit):  # type: ignore[no-redef]
-        """All there is."""
+        """Everything there is."""
 
     class ReadMaxRows(ReadLimit):  # type: ignore[no-redef]
-        """So many rows."""
+        """At most this many rows."""
 
         def __init__(self, max_rows: int) -> None:
             self.max_rows = max_rows

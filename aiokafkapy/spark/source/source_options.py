@@ -245,7 +245,7 @@ def _subscription(options: Options) -> Subscription:
 
 
 def _limit(options: Options, side: str, default: int) -> OffsetLimit:
-    """The start or the end of the read; ``default`` is where that is when nothing is said."""
+    """The start or the end of the read; ``default`` is the one without an option for it."""
     unnamed = EARLIEST if side == "starting" else LATEST
     latest_when_none = side == "ending" or _is_latest_strategy(options)
     by_time, by_partition, by_offset = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"

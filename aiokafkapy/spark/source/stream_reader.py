@@ -247,7 +247,7 @@ class StreamDriver:
         return await (await self._connected()).existing(ranges, doubtful)
 
     async def close(self) -> None:
-        """Let the group know the last, if that does not take long, and close the connections."""
+        """Commit the last offsets for the group, if that does not take long, and close the connections."""
         if self._committing is not None:
             await asyncio.wait({self._committing}, timeout=SECONDS_FOR_THE_LAST_COMMIT)
             self._committing.cancel()
@@ -274,7 +274,7 @@ class StreamDriver:
             target |= {tp: min(start[tp], offset) if tp in target else offset for tp, offset in now.items()}
 
     def _recreated(self, partitions: PartitionIds) -> list[TopicPartition]:
-        """Those of topics that now have an id they never had, though they had one. The ids are remembered."""
+        """The partitions of topics with a known id that now have one never seen before. The ids are remembered."""
         found = [tp for tp, one in partitions.items() if one and one not in self._topic_ids.get(tp.topic, {one})]
         for tp, one in partitions.items():
             if one is not None:

@@ -5,9 +5,9 @@ Owns the queue between the two and its bound. It knows nothing of a batch but it
 
 Rules:
 
-- waiting batches are bounded in bytes: the fetcher asks for ``room`` before it fetches more, so at most one fetch is
-  over;
-- the thread that takes always ends: an error, the end, or the death of the task that fills the queue.
+- Waiting batches are bounded in bytes: the fetcher asks for ``room`` before it fetches more, so at most one fetch is
+  over.
+- The thread that takes always ends: an error, the end, or the death of the task that fills the queue.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Handover:
         self._queue.put((batch, size))
 
     def end(self) -> None:
-        """Nothing comes any more."""
+        """No more batches come."""
         self._queue.put((_END, 0))
 
     def take(self, is_over: Callable[[], bool]) -> pa.RecordBatch | None:

@@ -1,4 +1,4 @@
-"""The outbox without a database: its error without its extra, and its statements for PostgreSQL."""
+"""The outbox without a server: its error without its extra, its statements for PostgreSQL, and its rows."""
 
 from __future__ import annotations
 
