@@ -12,6 +12,7 @@ encoding would hide mistakes.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import cache
 from inspect import iscoroutine
@@ -28,6 +29,7 @@ __all__ = [
     "Serializer",
     "SyncSerializer",
     "TopicSerializer",
+    "awaited",
     "discard",
     "json_serializer",
     "prepare",
@@ -107,6 +109,19 @@ def serialize(part: str, serializer: SyncSerializer, topic: str, data: object) -
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a CancelledError too: the caller was not cancelled
+        raise serialization_error(part, topic, data, error) from error
+
+
+async def awaited(part: str, topic: str, data: Awaitable[Any]) -> Any:
+    """What an async serializer for ``part``, key or value, gives. Raises SerializationError."""
+    try:
+        return await data
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+            raise
         raise serialization_error(part, topic, data, error) from error
 
 

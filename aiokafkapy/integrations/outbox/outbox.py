@@ -27,10 +27,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_s
 from sqlalchemy.orm import Session, scoped_session
 
 from ...errors import SerializationError
-from ...producer.arguments import serialization_error
+from ...producer.arguments import headers_of
 from ...producer.deliveries.shortcuts import now_ms
 from ...producer.records import HeadersLike, ProducerRecord, Timestamp
-from ...producer.serializers import Serializer, discard, prepare, serialize
+from ...producer.serializers import Serializer, awaited, discard, prepare, serialize, with_own_headers
 from .lanes import lock_number
 from .rows import RowValues, row_values
 from .table import shards_of
@@ -175,13 +175,8 @@ class Outbox:
         made = {}
         for part in ("key", "value"):
             data = self._called(part, record)
-            if inspect.isawaitable(data):
-                try:
-                    data = await data
-                except Exception as error:
-                    raise serialization_error(part, record.topic, data, error) from error
-            made[part] = data
-        return replace(record, **made)
+            made[part] = await awaited(part, record.topic, data) if inspect.isawaitable(data) else data
+        return _with(record, **made)
 
     def _serialized_at_once(self, record: ProducerRecord) -> ProducerRecord:
         made = {}
@@ -192,7 +187,7 @@ class Outbox:
                 raise SerializationError(
                     f"the {part}_serializer is asynchronous: use `await add(...)`", topic=record.topic
                 )
-        return replace(record, **made)
+        return _with(record, **made)
 
     def _called(self, part: str, record: ProducerRecord) -> Any:
         data, serializer = getattr(record, part), self._serializers[part]
@@ -212,6 +207,11 @@ class _Statements(NamedTuple):
             return []
         statements = [(_LOCK, {"numbers": self.locks})] if self.locks else []
         return statements + ([(_NOTIFY, {"channel": self.channel})] if self.channel is not None else [])
+
+
+def _with(record: ProducerRecord, key: object, value: object) -> ProducerRecord:
+    headers = None if record.headers is None else headers_of(record.topic, record.headers)
+    return replace(record, key=key, value=value, headers=with_own_headers(record.topic, headers, key, value))
 
 
 def _not_one_of(call: str, given: object, wanted: str, other: str) -> TypeError:

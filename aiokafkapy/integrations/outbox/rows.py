@@ -18,7 +18,6 @@ from uuid import UUID
 from ...errors import RecordTooLargeError, SerializationError
 from ...producer.arguments import check_data, headers_of, partition_of, plain_data, time_of, topic_name
 from ...producer.records import ProducerRecord
-from ...producer.serializers import with_own_headers
 from .lanes import lane_of, shard_of
 
 __all__ = ["OutboxRow", "decode_headers", "encode_headers", "row_values"]
@@ -60,15 +59,14 @@ class RowValues(TypedDict):
 
 
 def row_values(record: ProducerRecord, shards: int, max_record_bytes: int, *, now_ms: int, uid: UUID) -> RowValues:
-    """The columns of a record whose key and value are serialized, with the headers that their serializers gave.
+    """The columns of a record whose key and value are serialized.
 
     Raises InvalidTopicError, SerializationError, RecordTooLargeError, and TypeError or ValueError for a partition or
     a time stamp.
     """
     topic = topic_name(record.topic)
     key, value = _bytes_of(topic, "key", record.key), _bytes_of(topic, "value", record.value)
-    headers = None if record.headers is None else headers_of(topic, record.headers)
-    headers = with_own_headers(topic, headers, record.key, record.value) or ()
+    headers = () if record.headers is None else headers_of(topic, record.headers) or ()
     partition = None if record.partition is None else partition_of(topic, record.partition)
     timestamp_ms = now_ms if record.timestamp_ms is None else time_of(topic, record.timestamp_ms)
     size = len(key or b"") + len(value or b"")

@@ -6,13 +6,11 @@ It knows neither batches nor the network. Java has no counterpart: its serialize
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from inspect import isawaitable
-from typing import Any
 
 from ...errors import SerializationError
-from ..arguments import check_data, plain_data, serialization_error
-from ..serializers import discard, with_own_headers
+from ..arguments import check_data, plain_data
+from ..serializers import awaited, discard, with_own_headers
 from .pending_record import PendingRecord
 
 __all__ = ["finish_serializing"]
@@ -27,9 +25,9 @@ async def finish_serializing(record: PendingRecord) -> None:
     try:
         async with asyncio.timeout_at(record.deadline):
             if isawaitable(key):
-                record.key = await _awaited("key", record.topic, key)
+                record.key = await awaited("key", record.topic, key)
             if isawaitable(value):
-                record.value = await _awaited("value", record.topic, value)
+                record.value = await awaited("value", record.topic, value)
         check_data(record.topic, record.key, record.value)
         record.headers = with_own_headers(record.topic, record.headers, record.key, record.value)
         record.key, record.value = plain_data(record.key), plain_data(record.value)
@@ -46,18 +44,3 @@ async def finish_serializing(record: PendingRecord) -> None:
         record.admission.proceed(record, record.get_loop().time())
     finally:
         discard(key, value)
-
-
-# internals
-
-
-async def _awaited(part: str, topic: str, data: Awaitable[Any]) -> Any:
-    try:
-        return await data
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
-    except BaseException as error:
-        task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
-            raise
-        raise serialization_error(part, topic, data, error) from error

@@ -96,3 +96,12 @@ def test_a_serializer_may_want_the_topic_and_its_failure_names_it() -> None:
     record = ProducerRecord("t", b"v")
     with pytest.raises(SerializationError, match="value_serializer failed for a record of topic 't'"):
         Outbox(outbox_table(sa.MetaData()), value_serializer=Picky())._serialized_at_once(record)
+
+
+async def test_a_serializer_that_is_cancelled_fails_its_record_and_not_the_caller() -> None:
+    async def cancelled(_data: object) -> bytes:
+        raise asyncio.CancelledError
+
+    outbox = Outbox(outbox_table(sa.MetaData()), value_serializer=cancelled)
+    with pytest.raises(SerializationError, match="value_serializer failed for a record of topic 't'"):
+        await outbox._serialized(ProducerRecord("t", b"v"))
