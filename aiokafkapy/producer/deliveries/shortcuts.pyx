@@ -74,10 +74,12 @@ cpdef object running_loop():
         return _get_running_loop()
     if found != <PyObject *>last_found:
         loop = _get_running_loop()
-        last_version = 0
-        last_found = None  # in this order, for letting go of the last loop may run anything
-        last_loop = loop
+        # Kept until the end: letting go of them may run anything, and so another thread that comes here.
+        kept_found, kept_loop = last_found, last_loop
         last_found = <object>found
+        last_loop = loop
+        last_version = version_of(mapping)
+        return loop
     last_version = version_of(mapping)
     return last_loop
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from unittest import mock
 
 import pytest
@@ -55,6 +56,37 @@ async def test_is_another_one_in_another_thread() -> None:
     thread.join()
     assert found == [None, True, None]
     assert await asked()
+
+
+def test_is_this_threads_own_though_another_asks_while_the_last_one_is_let_go() -> None:
+    found: list[object] = []
+
+    def in_a_thread(*loops: object) -> None:
+        for loop in loops:
+            asyncio._set_running_loop(loop)  # type: ignore[arg-type]
+            found.append(running_loop() is loop)
+            found.append(running_loop() is loop)
+        asyncio._set_running_loop(None)
+
+    class Last:
+        """A loop that is let go when the next one is asked for; another thread runs in between."""
+
+        def __del__(self) -> None:
+            run(in_a_thread, mock.Mock())
+
+        is_running = bool
+
+    def run(target: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=target, args=arguments)
+        thread.start()
+        thread.join()
+
+    def one_after_the_other() -> None:
+        in_a_thread(Last())
+        in_a_thread(mock.Mock())
+
+    run(one_after_the_other)
+    assert found == [True] * 6
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
