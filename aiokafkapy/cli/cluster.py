@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from ..common import counted
-from .options import DEFAULT_SERVERS, DEFAULT_TIMEOUT, BootstrapServers, ConfigEntries, Timeout
+from .admin_command import echo_json, with_admin
+from .options import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, BootstrapServers, ConfigEntries, Timeout
 from .reporting import say
-from .topics import AsJson, echo_json, with_admin
 
 if TYPE_CHECKING:
     from ..admin import TopicAdmin

@@ -13,7 +13,8 @@ from typing import Annotated
 import typer
 
 from .console_options import ConsoleAddress, ConsolePlace
-from .pipeline import AsJson, Data, Master, Nodes, Out, SparkConf
+from .demo_options import Data, Master, Nodes, Out, SparkConf
+from .options import AsJson
 from .progress import progress
 from .properties import parse_pairs
 from .reporting import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, say

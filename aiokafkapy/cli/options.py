@@ -23,6 +23,7 @@ from .reporting import EXIT_USAGE, CommandError
 __all__ = [
     "DEFAULT_SERVERS",
     "DEFAULT_TIMEOUT",
+    "AsJson",
     "BootstrapServers",
     "Certificate",
     "ConfigEntries",
@@ -55,6 +56,7 @@ ConfigEntries = Annotated[
         help="A client option by Kafka's name, such as linger.ms=5, or a properties file. May be given several times.",
     ),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 Tls = Annotated[
     bool, typer.Option("--tls", help="Accept the client over TLS with a throw-away CA; print the client's settings.")
@@ -89,7 +91,7 @@ class Position:
 
 def client_options(servers: str, entries: Sequence[str] | None, *, is_producer: bool = False) -> dict[str, object]:
     """The properties of a client: the environment's, ``--config`` as given, and the servers; the last of a name counts.
-    Exits with code 2 for a line that is no KEY=VALUE, and for a producer's variable that is no option.
+    Exits with code 2 for a line that is not KEY=VALUE, and for a producer's variable that is no option.
     """
     from ..client.options.foreign_options import LIBRDKAFKA_NAMES
     from ..client.options.translation import plain_name

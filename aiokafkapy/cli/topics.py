@@ -6,8 +6,7 @@ Owns the options and the output, a table or JSON with ``--json``; ``TopicAdmin``
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -19,24 +18,24 @@ from ..errors import (
     KafkaConnectionError,
     KafkaTimeoutError,
     TopicAlreadyExistsError,
-    UnknownTopicOrPartitionError,
 )
+from .admin_command import echo_json, with_admin
 from .options import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT,
+    AsJson,
     BootstrapServers,
     ConfigEntries,
     Timeout,
     client_options,
 )
 from .properties import parse_pairs
-from .reporting import EXIT_OK, CommandError, say
-from .running import Stop, run
+from .reporting import CommandError, say
 
 if TYPE_CHECKING:
     from ..admin import TopicAdmin, TopicDescription
 
-__all__ = ["AsJson", "echo_json", "topics", "with_admin"]
+__all__ = ["topics"]
 
 MAX_REPLICAS: Final = 2**15 - 1
 MAX_PARTITIONS: Final = 2**31 - 1
@@ -48,7 +47,6 @@ topics = typer.Typer(
 )
 
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 @topics.command("list")
@@ -259,41 +257,6 @@ def add_partitions(
         typer.echo(f"topic {topic} has {counted(total, 'partition')}")
 
     with_admin(bootstrap_servers, config, timeout, work, topic)
-
-
-# for other commands
-
-
-def with_admin(
-    servers: str,
-    entries: list[str] | None,
-    timeout: float,
-    work: Callable[[TopicAdmin], Awaitable[None]],
-    topic: str | None = None,
-) -> None:
-    """Run ``work`` with an admin and end the program; ``topic`` is the one that an error is about."""
-    options = client_options(servers, entries)
-
-    async def command(stop: Stop) -> int:
-        from ..admin import TopicAdmin
-        from ..client.config import ClientConfig
-
-        async with TopicAdmin(config=ClientConfig.from_properties(options), timeout=timeout) as admin:
-            try:
-                with stop.ends_at_once():
-                    await work(admin)
-            except UnknownTopicOrPartitionError as error:
-                if error.partition is not None:
-                    raise
-                raise CommandError(f"there is no topic {topic}; see them with: aiokafkapy topics list") from None
-        return EXIT_OK
-
-    run(command)
-
-
-def echo_json(value: object) -> None:
-    """Print the value as ``--json`` promises it."""
-    typer.echo(json.dumps(value, indent=2))
 
 
 # internals

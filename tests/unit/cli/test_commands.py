@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from aiokafkapy import cli
 from aiokafkapy.cli.app import COMMANDS, app_for
 from aiokafkapy.cli.perf import Figures, Pace, percentile
 from aiokafkapy.cli.produce import FIRST_FEW, Outcome
@@ -215,6 +218,13 @@ def test_a_command_line_has_its_command_or_for_help_and_mistakes_all(words: list
     names = [each.name for each in app.registered_groups]
     names += [each.callback.__name__ for each in app.registered_commands if each.callback]
     assert sorted(map(str, names)) == sorted(COMMANDS if named is None else [named])
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_imports_no_other_ones_file(name: str) -> None:
+    tree = ast.parse(Path(cli.__file__).with_name(f"{name}.py").read_text())
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level == 1}
+    assert not imported & set(COMMANDS)
 
 
 def test_an_unknown_command_is_told_the_nearest_one() -> None:
