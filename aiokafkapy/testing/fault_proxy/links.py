@@ -1,6 +1,6 @@
 """One client's connection through a ``FaultProxy``, and the one made for it to the broker.
 
-Each side (``_End``) has an output queue. Input is split into frames, decided on by the ``Switchboard``, and queued at
+Each side (``_End``) has an output queue. Input is split into frames, decided on by the ``Traffic``, and queued at
 the other side. A response's place in the queue is taken when its request arrives, so that responses keep the order of
 the requests. ``pump`` writes from the head of a queue; it is called whenever something that the queue may wait for has
 changed (a response came, a hold was released, a stall ended, a timer is due, the socket is writable).
@@ -24,12 +24,11 @@ from typing import Protocol, cast
 from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.protocol.framing import FrameDecoder
 from aiokafkapy.security.tls_transport import TlsTransport
-from aiokafkapy.testing.recording import ConnectionRecorder
-from aiokafkapy.testing.tls import Handshake
 
 from .requests import Answer, Hold, Request
+from .traffic import Mode, Traffic
 
-__all__ = ["MAX_FRAME", "Link", "Mode", "Switchboard"]
+__all__ = ["MAX_FRAME", "Link", "LinksGate"]
 
 MAX_FRAME = 200 * 1024 * 1024
 """Bytes; a frame with a larger or negative size ends its link."""
@@ -49,16 +48,8 @@ _PIECES_PER_SECOND = 50
 _SIZE = struct.Struct(">i")
 
 
-class Mode(enum.Enum):
-    """The modes of a node's connections."""
-
-    PASS = "pass"
-    STALL = "stall"  # read and write nothing
-    SWALLOW = "swallow"  # read and drop: the peer has vanished
-
-
-class Switchboard(Protocol):
-    """The part of its gate that a link uses."""
+class LinksGate(Protocol):
+    """The gate of a link: the broker's address, and the settings of its node."""
 
     target: tuple[str, int]
 
@@ -73,33 +64,6 @@ class Switchboard(Protocol):
     @property
     def bytes_per_second(self) -> float | None:
         """The limit in each direction; None is unlimited."""
-
-    def decide(self, request: Request) -> Answer:
-        """The ``Answer`` to a request."""
-
-    def answer_received(self, request: Request | None, frame: bytes) -> bytes:
-        """The bytes that a client gets of a broker's response."""
-
-    def answer_sent(self) -> None:
-        """A response, or its replacement, was sent to the client."""
-
-    def met_stranger(self) -> None:
-        """The client's bytes are no frames."""
-
-    def greet_client(self, connection: asyncio.Protocol) -> Handshake | None:
-        """The handshake of a client's connection; None without TLS."""
-
-    def greet_broker(self, connection: asyncio.Protocol) -> Handshake | None:
-        """The handshake of a connection to the broker; None without TLS."""
-
-    def broker_refused(self, error: OSError) -> None:
-        """The handshake with the broker failed."""
-
-    def recorder_of(self, connection: int) -> ConnectionRecorder | None:
-        """The recorder of a new link; None when nothing is recorded."""
-
-    def as_sent(self, request: Request | None, data: bytes) -> bytes:
-        """A response with the brokers' own addresses, for a recording."""
 
     def link_ended(self, link: Link) -> None:
         """Both its connections are closed."""
@@ -142,16 +106,17 @@ class _Piece:
 class Link:
     """A pair of connections; owns the client's socket, which was just accepted."""
 
-    def __init__(self, board: Switchboard, number: int, connection: socket.socket) -> None:
-        self.board = board
-        self.number = number
+    def __init__(self, gate: LinksGate, traffic: Traffic, connection: socket.socket) -> None:
+        self.gate = gate
+        self.number = traffic.next_connection()
+        self._traffic = traffic
         self.client = _End(self)
         self.broker = _End(self)
         self.is_cut = False
         self.is_silent = False  # half-open for good
         self._is_deaf = False  # becomes silent once everything queued is written
         self._has_hole = False
-        self._recorder = board.recorder_of(number)
+        self._recorder = traffic.recorder_of(self.number, gate.target, gate.node_id)
         self._awaited: deque[tuple[_Piece, Request, Answer]] = deque()
         self._loop = asyncio.get_running_loop()
         self._done = self._loop.create_future()
@@ -165,7 +130,7 @@ class Link:
     @property
     def mode(self) -> Mode:
         """The link's current mode."""
-        return Mode.SWALLOW if self.is_silent else self.board.mode
+        return Mode.SWALLOW if self.is_silent else self.gate.mode
 
     def cut(self, *, reset: bool) -> None:
         """End both connections, by RST or an orderly close."""
@@ -210,7 +175,7 @@ class Link:
             end.frames.extend(end.decoder.feed(data))
         except MalformedFrameError:
             if end is self.client:
-                self.board.met_stranger()
+                self._traffic.met_stranger()
             self.cut(reset=False)
         else:
             self.look_at_frames(end)
@@ -232,14 +197,14 @@ class Link:
             self.is_silent = True
             self.apply_mode()
         if then not in (_Then.NOTHING, _Then.CLOSE, _Then.RESET):
-            self.board.answer_sent()
+            self._traffic.answer_sent()
 
     def written(self, end: _End, piece: _Piece, size: int) -> None:
         """So many bytes of a piece, all or the first, went to that side."""
         if self._recorder is not None and end is self.client and size:
             data = piece.whole[:size]
-            sent = self.board.as_sent(piece.request, data) if size == len(piece.whole) else data
-            self._recorder.answer(piece.number, sent, self.board.node_id)
+            sent = self._traffic.as_sent(piece.request, data) if size == len(piece.whole) else data
+            self._recorder.answer(piece.number, sent, self.gate.node_id)
 
     def ends(self, end: _End, *, by_peer: bool, reset: bool) -> None:
         """That side is being closed, or its peer has closed it."""
@@ -283,7 +248,7 @@ class Link:
         await self._dial()
 
     async def _accept(self) -> None:
-        handshake = self.board.greet_client(self.client)
+        handshake = self._traffic.client_tls.handshake(self.client)
         if handshake is None:
             await self._loop.connect_accepted_socket(lambda: self.client, self._connection)
         else:
@@ -294,17 +259,17 @@ class Link:
             try:
                 await handshake.wait()
             except ssl.SSLError:
-                self.board.met_stranger()
+                self._traffic.met_stranger()
                 raise
         self._is_accepted = True
 
     async def _dial(self) -> None:
-        handshake = self.board.greet_broker(self.broker)
+        handshake = self._traffic.greet_broker(self.broker, self.gate.target[0])
         if handshake is None:
-            await self._loop.create_connection(lambda: self.broker, *self.board.target)
+            await self._loop.create_connection(lambda: self.broker, *self.gate.target)
             return
         try:
-            await self._loop.create_connection(lambda: handshake.protocol, *self.board.target)
+            await self._loop.create_connection(lambda: handshake.protocol, *self.gate.target)
         except BaseException:
             handshake.abort()
             raise
@@ -312,19 +277,19 @@ class Link:
             await handshake.wait()
         except OSError as error:
             if not self.is_cut:
-                self.board.broker_refused(error)
+                self._traffic.broker_refused(self.gate.target, error)
             raise
 
     def _maybe_done(self) -> None:
         if self._opening.done() and self.client.is_closed and self.broker.is_closed and not self._done.done():
             self._done.set_result(None)
-            self.board.link_ended(self)
+            self.gate.link_ended(self)
 
     def _on_request(self, frame: bytes) -> None:
-        request = Request.read(self.board.node_id, frame, self.number)
-        number = None if self._recorder is None else self._recorder.request(frame, self.board.node_id)
+        request = Request.read(self.gate.node_id, frame, self.number)
+        number = None if self._recorder is None else self._recorder.request(frame, self.gate.node_id)
         expects_answer = request.expects_answer
-        answer = self.board.decide(request)
+        answer = self._traffic.decide(request)
         if self.is_cut:
             return
         self._is_deaf = answer.swallow
@@ -348,11 +313,11 @@ class Link:
 
     def _on_answer(self, frame: bytes) -> None:
         if not self._awaited:
-            data = self.board.answer_received(None, frame)
+            data = self._traffic.answer_received(None, frame)
             self.client.put(_Piece(data, whole=data))
             return
         piece, request, answer = self._awaited.popleft()
-        self._fill(piece, request, answer, self.board.answer_received(request, frame))
+        self._fill(piece, request, answer, self._traffic.answer_received(request, frame))
         self.client.pump()
 
     def _fill(self, piece: _Piece, request: Request, answer: Answer, data: bytes) -> None:
@@ -432,7 +397,7 @@ class _End(asyncio.Protocol):
             piece = self.queue[0]
             if piece.waits or piece.data is None:
                 return
-            rate = self._link.board.bytes_per_second
+            rate = self._link.gate.bytes_per_second
             due = piece.due if rate is None or not piece.data else max(piece.due, self._next_piece_at)
             if due > loop.time():
                 self._wake_at(due)

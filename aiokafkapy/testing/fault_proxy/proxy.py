@@ -40,10 +40,10 @@ from aiokafkapy.testing.servers.ports import LOOPBACK, free_port
 from aiokafkapy.testing.tls import Given, Handshake, ServerTls, cluster_contexts
 
 from .addresses import rewrite_addresses
-from .gates import Gate, PerNode
-from .links import Mode
+from .gates import Gate
 from .requests import Answer, Hold, Request, SentBatch
 from .rules import Fault, OnRequest, Rules
+from .traffic import Mode, PerNode
 
 if TYPE_CHECKING:
     from aiokafkapy.testing.certificates import TestCertificates
@@ -128,7 +128,7 @@ class FaultProxy:
 
     async def __aenter__(self) -> Self:
         """Listen; ``bootstrap_servers`` is known from here on."""
-        self.refusals.set(False, None)
+        self.refusals.set(value=False, node_id=None)
         try:
             if self._record is not None:
                 self.recorder = Recorder(
@@ -255,24 +255,24 @@ class FaultProxy:
         """Close the ports: new connections are refused, existing ones go on. ``accept`` ends it; ``clear`` and
         ``resume`` do not. Does nothing where they are closed.
         """
-        self.refusals.set(True, node_id)
+        self.refusals.set(value=True, node_id=node_id)
         self._apply(node_id)
 
     async def accept(self, node_id: int | None = None) -> None:
         """Open the ports again. Raises OSError if another process has taken one."""
-        self.refusals.set(False, node_id)
+        self.refusals.set(value=False, node_id=node_id)
         self._apply(node_id)
 
     def stall(self, node_id: int | None = None) -> None:
         """Stop reading and writing: connections stay and are accepted, and buffers fill. ``resume`` ends it. For a node
         that was not seen yet it begins when a response names it.
         """
-        self.modes.set(Mode.STALL, node_id)
+        self.modes.set(value=Mode.STALL, node_id=node_id)
         self._apply(node_id)
 
     def half_open(self, node_id: int | None = None) -> None:
         """Swallow all data in both directions: half-open connections, as after a power cut of the peer."""
-        self.modes.set(Mode.SWALLOW, node_id)
+        self.modes.set(value=Mode.SWALLOW, node_id=node_id)
         self._apply(node_id)
 
     def slow(self, bytes_per_second: float | None, node_id: int | None = None) -> None:
@@ -281,7 +281,7 @@ class FaultProxy:
         """
         if bytes_per_second is not None and not 0 < bytes_per_second < math.inf:
             raise ValueError(f"bytes_per_second={bytes_per_second}: write more than 0, or call stall()")
-        self.rates.set(bytes_per_second, node_id)
+        self.rates.set(value=bytes_per_second, node_id=node_id)
         self._apply(node_id)
 
     def resume(self, node_id: int | None = None) -> None:
@@ -289,8 +289,8 @@ class FaultProxy:
         for gate in self._chosen(node_id):
             for link in list(gate.links):
                 link.heal()
-        self.rates.set(None, node_id)
-        self.modes.set(Mode.PASS, node_id)
+        self.rates.set(value=None, node_id=node_id)
+        self.modes.set(value=Mode.PASS, node_id=node_id)
         self._apply(node_id)
 
     # faults of requests
@@ -395,7 +395,7 @@ class FaultProxy:
         self._kept.clear()
         self._kept_bytes = 0
 
-    # for the gates
+    # for the gates and links
 
     def next_connection(self) -> int:
         """A number for a new connection."""
@@ -436,9 +436,9 @@ class FaultProxy:
         self.cluster_failure = explain_failure(error, *address)
         self.changed()
 
-    def recorder_of(self, connection: int, gate: Gate) -> ConnectionRecorder | None:
-        """The recorder of a new connection; None when nothing is recorded."""
-        return None if self.recorder is None else self.recorder.connected(connection, gate.target, gate.node_id)
+    def recorder_of(self, connection: int, address: tuple[str, int], node_id: int | None) -> ConnectionRecorder | None:
+        """The recorder of a new connection to a broker's address; None when nothing is recorded."""
+        return None if self.recorder is None else self.recorder.connected(connection, address, node_id)
 
     def as_sent(self, request: Request | None, data: bytes) -> bytes:
         """A response as it is recorded: with the brokers' own addresses."""
