@@ -1,13 +1,33 @@
 """A conversation with a cluster as a file: written by a ``FaultProxy``, read by a ``ReplayBroker``.
 
 ``lines`` is the format, ``recorder`` writes it, ``hiding`` takes secrets and payloads out before anything is written,
-``recording`` reads it. None of them knows a socket.
+``recording`` reads it. None of them knows a socket. Names are imported on first access: what plays a recording needs no
+clock, which the recorder has.
 
 Comes in: frames as a client sent and got them. Goes out: lines of JSON, and the conversations that they tell.
 """
 
-from .lines import RecordingError
-from .recorder import ConnectionRecorder, Recorder
-from .recording import Conversation, Exchange, Recording
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aiokafkapy._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .lines import RecordingError
+    from .recorder import ConnectionRecorder, Recorder
+    from .recording import Conversation, Exchange, Recording
 
 __all__ = ["ConnectionRecorder", "Conversation", "Exchange", "Recorder", "Recording", "RecordingError"]
+
+_HOMES = {
+    "ConnectionRecorder": "recorder",
+    "Conversation": "recording",
+    "Exchange": "recording",
+    "Recorder": "recorder",
+    "Recording": "recording",
+    "RecordingError": "lines",
+}
+
+if not TYPE_CHECKING:  # it would give every name a type, and misspelt ones too
+    __getattr__ = lazy_names(__name__, _HOMES)

@@ -44,8 +44,8 @@ from aiokafkapy.protocol.codec import (
 )
 from aiokafkapy.protocol.messages import build_response
 
-from ..recording import Conversation, Exchange, Recording
 from ..recording.hiding import NO_HEADER
+from ..recording.recording import Conversation, Exchange, Recording
 from .comparison import comparable, difference
 from .fetch_sessions import Fetch, as_full_fetches, end_of_session
 from .logins import Login, Logins
