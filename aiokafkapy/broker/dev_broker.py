@@ -567,7 +567,7 @@ def _new_console(broker: DevBroker, *, address: bool | str) -> Console:
     # The one import that points up: the console stands on the broker, which knows it by this name only.
     from ..console import Console
 
-    return Console.of_broker(broker, **({} if address is True else {"address": str(address)}))
+    return Console.of_broker(broker) if address is True else Console.of_broker(broker, address=str(address))
 
 
 def _authorizer(config: BrokerConfig, data_dir: Path | None) -> Authorizer | None:

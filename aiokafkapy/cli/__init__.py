@@ -4,6 +4,9 @@ One file per command, with its options and its work; ``app`` assembles them, ``r
 (uvloop, signals, errors as one line), ``options`` has the shared options, ``input_lines``, ``sources`` and
 ``input_queue`` read the input of ``produce``.
 
+Comes in: the words of a command line, the environment's variables, files and stdin. Goes out: results, advice, and an
+exit code.
+
 Rules, for every command:
 - results go to stdout, everything else (progress, advice, errors) to stderr;
 - an error is one line that says what to do, and never a traceback, if a user or a broker can cause it; the exit code is

@@ -6,8 +6,8 @@ the end, and counts those in between, instead of reading all of a cluster's traf
 Partitions without a leader are left out, and noted, for a look-up would wait for one. Whoever follows a topic describes
 it now and then: there may be a leader again, other partitions, or another topic of that name.
 
-Which records were aborted no answer says of those that it has with ``read_uncommitted``. So they are read again with
-``read_committed`` by a second reader, which is made when it is first asked: those that it does not give are.
+No answer with ``read_uncommitted`` says which records were aborted. A second reader, made on first use, reads them with
+``read_committed``; those it does not return were aborted.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, Unpack
 from urllib.parse import quote
 
 from ..admin.diagnosis import is_loopback
@@ -33,11 +33,22 @@ if TYPE_CHECKING:
     from .decoding import Decoder
     from .source import Source
 
-__all__ = ["DEFAULT_ADDRESS", "Console"]
+__all__ = ["DEFAULT_ADDRESS", "Console", "ConsoleOptions"]
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:0"
 _logger = get_logger(__name__)
 _NEEDED: Final = ("starlette", "uvicorn")
+
+
+class ConsoleOptions(TypedDict, total=False):
+    """The options of a ``Console``, as its constructor has them."""
+
+    address: str
+    token: str | None
+    read_only: bool
+    allowed_hosts: Collection[str]
+    registry: Decoder | None
+    tls: Mapping[str, Any] | None
 
 
 class Console:
@@ -80,7 +91,7 @@ class Console:
         self._guard: Guard | None = None
 
     @classmethod
-    def of_broker(cls, broker: DevBroker, **options: Any) -> Self:
+    def of_broker(cls, broker: DevBroker, **options: Unpack[ConsoleOptions]) -> Self:
         """A console of a dev broker of this process, on the broker's loop. ``options`` are the constructor's."""
         from .broker_source import BrokerSource
 
@@ -88,14 +99,19 @@ class Console:
 
     @classmethod
     def of_cluster(
-        cls, bootstrap_servers: str | Sequence[str], *, client: dict[str, Any] | None = None, **options: Any
+        cls,
+        bootstrap_servers: str | Sequence[str],
+        *,
+        client: dict[str, Any] | None = None,
+        **options: Unpack[ConsoleOptions],
     ) -> Self:
         """A console of any cluster, read-only unless ``read_only=False``. ``client`` are options of clients, by their
         names in Python (``security_protocol``), ``options`` the constructor's.
         """
         from .cluster_source import ClusterSource
 
-        return cls(ClusterSource(bootstrap_servers, **(client or {})), **{"read_only": True} | options)
+        options.setdefault("read_only", True)
+        return cls(ClusterSource(bootstrap_servers, **(client or {})), **options)
 
     async def start(self) -> None:
         """Serve. OSError when the address cannot be obtained; does nothing when it is served already."""
@@ -107,7 +123,12 @@ class Console:
         server = PageServer(self._host, self._port, None if self._tls is None else self._tls.context())
         port = server.bind()
         self._guard = Guard(
-            self._host, port, self._token, self.is_read_only, self._allowed_hosts, self._tls is not None
+            self._host,
+            port,
+            token=self._token,
+            is_read_only=self.is_read_only,
+            allowed_hosts=self._allowed_hosts,
+            has_tls=self._tls is not None,
         )
         if self._tls is None and not is_loopback(self._host):
             _logger.warning(
@@ -119,7 +140,7 @@ class Console:
         try:
             await self.source.start()
             await self.watch.start()
-            self._watch_controls(True)
+            self._watch_controls()
             await server.start(make_app(self, self._guard))
         except BaseException:
             await self._stop(server)
@@ -153,25 +174,23 @@ class Console:
 
     async def _stop(self, server: PageServer) -> None:
         self.is_stopping = True
-        self._watch_controls(False)
+        self._unwatch_controls()
         await self.watch.stop()
         await server.stop()
         if self.streams:
             await asyncio.wait(self.streams)
         await self.source.stop()
-        close = getattr(self.registry, "close", None)
-        if close is not None:
-            await close()
+        if self.registry is not None:
+            await self.registry.close()
 
-    def _watch_controls(self, is_on: bool) -> None:
+    def _watch_controls(self) -> None:
+        if self.source.broker is not None:
+            self.source.broker.controls.watchers.append(self._on_call)
+
+    def _unwatch_controls(self) -> None:
         broker = self.source.broker
-        if broker is None:
-            return
-        watchers = broker.controls.watchers
-        if is_on:
-            watchers.append(self._on_call)
-        elif self._on_call in watchers:
-            watchers.remove(self._on_call)
+        if broker is not None and self._on_call in broker.controls.watchers:
+            broker.controls.watchers.remove(self._on_call)
 
     def _on_call(self, call: ControlCall) -> None:
         self.watch.note_call(call)

@@ -13,9 +13,9 @@ Rules:
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final, Literal, Protocol, get_args
 
 from ..common import ConsumedRecord, Headers, JsonValue
 
@@ -24,14 +24,21 @@ __all__ = ["FORMS", "Decoder", "Form", "RecordView", "Shown", "show", "show_head
 Form = Literal["auto", "text", "json", "hex", "registry"]
 FORMS: Final = get_args(Form)
 
-Decoder = Callable[[bytes, Headers, bool], Awaitable[tuple[str, JsonValue]]]
-"""Reads data that names a schema: its format's name, and the data as JSON's types. Raises any error for other data."""
-
 CUT_AT: Final = 400
 """Characters of a key or value in a list."""
 HEADER_CUT_AT: Final = 200
 MOST_HEADERS: Final = 50
 _HEX_BYTES: Final = 16
+
+
+class Decoder(Protocol):
+    """Reads data that names a schema."""
+
+    async def __call__(self, data: bytes, headers: Headers, *, is_key: bool) -> tuple[str, JsonValue]:
+        """The name of its format, and the data as JSON's types. Raises any error for other data."""
+
+    async def close(self) -> None:
+        """End its connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +96,7 @@ async def show(
             note = "no schema registry was given"
         else:
             try:
-                name, decoded = await decoder(data, headers, is_key)
+                name, decoded = await decoder(data, headers, is_key=is_key)
             except Exception as error:  # data of any kind, and a registry that may be away: it is shown as bytes then
                 note = f"{type(error).__name__}: {error}" if form == "registry" else ""
             else:
@@ -175,7 +182,7 @@ def _hex(data: bytes, note: str, cut_at: int) -> Shown:
     if not cut_at:
         return Shown("hex", "\n".join(_hex_lines(data)), len(data), note=note)
     shown = data[: cut_at // 3]
-    return Shown("hex", shown.hex(" "), len(data), len(shown) < len(data), note)
+    return Shown("hex", shown.hex(" "), len(data), is_cut=len(shown) < len(data), note=note)
 
 
 def _hex_lines(data: bytes) -> Iterable[str]:
@@ -187,8 +194,8 @@ def _hex_lines(data: bytes) -> Iterable[str]:
 
 def _cut(form: str, text: str, size: int, cut_at: int, note: str = "") -> Shown:
     if cut_at and len(text) > cut_at:
-        return Shown(form, text[:cut_at], size, True, note)
-    return Shown(form, text, size, False, note)
+        return Shown(form, text[:cut_at], size, is_cut=True, note=note)
+    return Shown(form, text, size, note=note)
 
 
 def _may_name_a_schema(data: bytes, headers: Headers) -> bool:

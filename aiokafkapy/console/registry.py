@@ -63,7 +63,7 @@ class RegistryDecoder:
         """Close the registry's connections."""
         await self._client.close()
 
-    async def __call__(self, data: bytes, headers: Headers, is_key: bool) -> tuple[str, JsonValue]:
+    async def __call__(self, data: bytes, headers: Headers, *, is_key: bool) -> tuple[str, JsonValue]:
         """The schema's type in lower case, and the data. Raises the errors of deserializers, and SchemaRegistryError
         without a question where there was a failure a short time ago.
         """

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import SequenceMatcher
 from typing import Any, Final, Protocol, TypeAlias, TypedDict
 
-from ..common import ConsumedRecord
+from ..common import ConsumedRecord, counted
 from ..errors import UnknownTopicOrPartitionError
 
 __all__ = ["assert_produced"]
@@ -133,7 +133,7 @@ def _message(
     place: str, wanted: _Wanted, records: list[ConsumedRecord], found: list[ConsumedRecord], count: int | None
 ) -> str:
     expected = str(wanted) if count is None else f"{count} times {wanted}"
-    lines = [f"{place}: expected {expected}; of {_records(len(records))} {len(found)} are so"]
+    lines = [f"{place}: expected {expected}; of {counted(len(records), 'record')} {len(found)} are so"]
     if found:
         lines += [f"  {_described(record)}" for record in found[:MOST_SHOWN]]
         if len(found) > MOST_SHOWN:
@@ -146,10 +146,6 @@ def _message(
         lines.append(f"  {_described(record)}")
         lines += [f"    {difference}" for difference in wanted.differences(record)]
     return "\n".join(lines)
-
-
-def _records(count: int) -> str:
-    return f"{count} record{'' if count == 1 else 's'}"
 
 
 def _described(record: ConsumedRecord) -> str:

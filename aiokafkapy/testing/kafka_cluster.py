@@ -18,7 +18,7 @@ import os
 import re
 import secrets
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
 
 from ..admin.topics import TopicAdmin
 from ..common import ConsumedRecord, TopicPartition
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["KafkaCluster", "Kind", "kafka_cluster"]
 
 Kind = Literal["dev", "memory", "proxy", "real"]
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 _TIMEOUT: Final = 30.0
 """Seconds for making, reading and deleting a topic."""
 

@@ -41,6 +41,7 @@ SEEDS: Final = 100
 CLOSED_WITHIN: Final = 5.0
 """Seconds. The producer itself would wait for delivery_timeout_ms, for each test that leaves a record undelivered."""
 KINDS: Final = ("dev", "memory", "proxy", "real")
+"""As in ``kafka_cluster``."""
 
 _HAS_PYTEST_ASYNCIO = importlib.util.find_spec("pytest_asyncio") is not None
 

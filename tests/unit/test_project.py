@@ -260,7 +260,6 @@ MAY_BE_POSITIONAL = {
     "aiokafkapy/broker/handlers/alter_configs.py": {"_replace"},
     "aiokafkapy/broker/handlers/incremental_alter_configs.py": {"_alter_broker", "_change"},
     "aiokafkapy/client/tap/redaction.py": {"_cover_part", "_zeros"},
-    "aiokafkapy/console/registry.py": {"__call__"},
     "aiokafkapy/integrations/schema_registry/subjects.py": {
         "record_name_strategy",
         "topic_name_strategy",

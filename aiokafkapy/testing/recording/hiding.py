@@ -90,7 +90,7 @@ class Hiding:
         if header.client_id is not None:
             header = header._replace(client_id=self.text(header.client_id))
         if header.api_key == ApiKey.SASL_AUTHENTICATE:
-            return HiddenFrame(encode_request(_without_proof(body), *header[2:]), header, body, True)
+            return HiddenFrame(encode_request(_without_proof(body), *header[2:]), header, body, is_hidden=True)
         # Brokers ignore bytes after a request, and librdkafka sends some; of an unknown request.
         kept = data[: 4 + end] + bytes(len(frame) - end)
         try:
@@ -98,16 +98,18 @@ class Hiding:
             if covered is not body or self._names:
                 kept, body = encode_request(covered, header.correlation_id, header.client_id), covered
         except Exception:
-            return HiddenFrame(redacted_request(self._bytes(data), payloads=False, most_decoded=0), header, None, True)
+            return HiddenFrame(
+                redacted_request(self._bytes(data), payloads=False, most_decoded=0), header, None, is_hidden=True
+            )
         wire = (
             kept if header.api_key in _WITHOUT_PROOFS else redacted_request(kept, payloads=True, most_decoded=_LARGEST)
         )
-        return HiddenFrame(wire, header, body, wire != data)
+        return HiddenFrame(wire, header, body, is_hidden=wire != data)
 
     def answer(self, header: RequestHeader, data: bytes, *, is_bare_sasl: bool = False) -> HiddenFrame:
         """An answer to a request with this header, given with its size; it may be torn, and not be an answer at all."""
         if is_bare_sasl or header is NO_HEADER:
-            return HiddenFrame(blanked(data, 4), header, None, len(data) > 4)
+            return HiddenFrame(blanked(data, 4), header, None, is_hidden=len(data) > 4)
         try:
             if len(data) < 4 or _SIZE.unpack_from(data)[0] != len(data) - 4:
                 raise MalformedFrameError("torn")
@@ -117,18 +119,18 @@ class Hiding:
             is_harmless |= header.api_key == ApiKey.API_VERSIONS
             # Not by zeros: those may be a whole answer.
             wire = self._bytes(data) if is_harmless else data[:8] + b"\xff" * max(0, len(data) - 8)
-            return HiddenFrame(wire, header, None, wire != data)
+            return HiddenFrame(wire, header, None, is_hidden=wire != data)
         if header.api_key == ApiKey.SASL_AUTHENTICATE:
-            return HiddenFrame(encode_response(_without_proof(body), correlation_id), header, body, True)
+            return HiddenFrame(encode_response(_without_proof(body), correlation_id), header, body, is_hidden=True)
         try:
             covered = self._covered(body)
             kept = data if covered is body else encode_response(covered, correlation_id)
         except Exception:
-            return HiddenFrame(blanked(data, 8), header, None, True)
+            return HiddenFrame(blanked(data, 8), header, None, is_hidden=True)
         body, wire = covered, kept
         if header.api_key not in _WITHOUT_PROOFS:
             wire = redacted_response(header.api_key, header.api_version, kept, payloads=True, most_decoded=_LARGEST)
-        return HiddenFrame(wire, header, body, wire != data)
+        return HiddenFrame(wire, header, body, is_hidden=wire != data)
 
     # internals
 
@@ -211,11 +213,11 @@ def _decoded(frame: bytes) -> tuple[int, Struct]:
 def _undecoded(data: bytes, header: RequestHeader, *, is_bare_sasl: bool) -> HiddenFrame:
     """The recorded form of a request that cannot be decoded."""
     if is_bare_sasl or header is NO_HEADER or header.api_key == ApiKey.SASL_AUTHENTICATE:
-        return HiddenFrame(blanked(data, 4), NO_HEADER, None, len(data) > 4)
+        return HiddenFrame(blanked(data, 4), NO_HEADER, None, is_hidden=len(data) > 4)
     if header.api_key == ApiKey.API_VERSIONS:  # of a version to come (KIP-511), and without secrets
-        return HiddenFrame(data, header, None, False)
+        return HiddenFrame(data, header, None, is_hidden=False)
     hidden = redacted_request(data, payloads=False, most_decoded=0)
-    return HiddenFrame(hidden, header, None, hidden != data)
+    return HiddenFrame(hidden, header, None, is_hidden=hidden != data)
 
 
 def _without_proof(body: Struct) -> Struct:

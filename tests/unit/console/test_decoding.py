@@ -84,11 +84,14 @@ class Registry:
     def __init__(self) -> None:
         self.asked: list[tuple[bytes, bool]] = []
 
-    async def __call__(self, data: bytes, headers: Headers, is_key: bool) -> tuple[str, Any]:
+    async def __call__(self, data: bytes, headers: Headers, *, is_key: bool) -> tuple[str, Any]:
         self.asked.append((data, is_key))
         if data[:5] != b"\0\0\0\0\7":
             raise LookupError("no such schema")
         return "avro", {"id": data[5]}
+
+    async def close(self) -> None:
+        pass
 
 
 async def test_the_registry_reads_bytes_that_name_a_schema_and_no_others() -> None:

@@ -75,7 +75,7 @@ async def failures(decoder: RegistryDecoder, *schema_ids: int) -> list[str]:
     found = []
     for schema_id in schema_ids:
         try:
-            await decoder(data(schema_id), (), False)
+            await decoder(data(schema_id), (), is_key=False)
         except SchemaRegistryError as error:
             found.append(str(error))
         else:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import AsyncIterator
+from typing import get_args
 
 import pytest
 
 from aiokafkapy import Delivery, KafkaProducer
 from aiokafkapy.broker import DevBroker
+from aiokafkapy.testing import kafka_cluster, pytest_plugin
+from aiokafkapy.testing.simulation import runner
 
 pytestmark = pytest.mark.slow
 
@@ -175,6 +178,11 @@ def test_a_wrong_mark_of_seeds_is_an_error(pytester: pytest.Pytester) -> None:
     )
     result = pytester.runpytest_subprocess(*ALONE)
     result.stdout.fnmatch_lines(["*kafka_seeds takes one argument: a number of seeds, or the seeds*"])
+
+
+def test_what_the_plugin_states_again_is_as_it_is_where_it_is_used() -> None:
+    assert get_args(kafka_cluster.Kind) == pytest_plugin.KINDS
+    assert runner.SEED_VARIABLE == pytest_plugin.SEED_VARIABLE
 
 
 def test_the_plugin_imports_nothing_of_ours_until_a_fixture_is_requested(pytester: pytest.Pytester) -> None:
