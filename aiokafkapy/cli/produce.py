@@ -17,7 +17,6 @@ import contextlib
 import json
 import os
 import time
-from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,7 +36,7 @@ from .options import (
     Timeout,
     client_options,
 )
-from .producing import started_producer
+from .producing import FIRST_FEW, Sending, started_producer
 from .progress import Progress, progress
 from .properties import parse_pairs
 from .reporting import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, say
@@ -45,15 +44,13 @@ from .running import Stop, run
 from .sources import FORMATS, InputRecord, RecordShape, RejectedLine, format_of, read_records
 
 if TYPE_CHECKING:
-    from ..producer.deliveries.delivery import Delivery
     from ..producer.producer import KafkaProducer
+    from ..producer.records import RecordMetadata
 
 __all__ = ["Outcome", "produce"]
 
 MAX_UNCONFIRMED = 20_000
 """The most records whose delivery was not checked yet; the producer's buffer_memory bounds their bytes."""
-FIRST_FEW = 10
-"""The most failed lines that are reported on stderr if there is no file for them."""
 
 Block: TypeAlias = list[InputRecord | RejectedLine]
 
@@ -68,11 +65,12 @@ class Outcome:
     bytes: int = 0
     partitions: dict[int, list[int]] = field(default_factory=dict)
 
-    def note_delivered(self, record: InputRecord, partition: int, offset: int) -> None:
+    def note_delivered(self, record: InputRecord, metadata: RecordMetadata) -> None:
         """Count a record that the broker has acknowledged."""
+        offset = metadata.offset
         self.sent += 1
         self.bytes += len(record.key or b"") + len(record.value or b"")
-        found = self.partitions.setdefault(partition, [0, offset, offset])
+        found = self.partitions.setdefault(metadata.partition, [0, offset, offset])
         found[0] += 1
         found[1] = min(found[1], offset)
         found[2] = max(found[2], offset)
@@ -215,7 +213,7 @@ def produce(
                 outcome = Outcome(failed_file)
                 with progress("sending", None, is_shown=not quiet) as bar:
                     await inputs.send(producer, topic, outcome, bar, stop)
-        return _conclude(outcome, topic, time.perf_counter() - begun, stop, quiet=quiet, as_json=as_json, failed=failed)
+        return _conclude(outcome, topic, time.perf_counter() - begun, stop, quiet=quiet, as_json=as_json)
 
     run(command)
 
@@ -298,43 +296,19 @@ async def send_blocks(
     bar: Progress,
 ) -> None:
     """Send all blocks in order and wait for every delivery, even if the blocks end with an error or are stopped."""
-    unconfirmed: deque[tuple[Delivery, InputRecord]] = deque()
+    sending = Sending(producer, outcome.note_delivered, outcome.note_failed)
     try:
         async for block in blocks:
             for item in block:
                 if isinstance(item, RejectedLine):
                     outcome.note_failed(item, item.reason)
-                    continue
-                try:
-                    delivery = await producer.enqueue(
-                        topic,
-                        item.value,
-                        key=item.key,
-                        partition=item.partition,
-                        timestamp_ms=item.timestamp_ms,
-                        headers=item.headers or None,
-                    )
-                except (KafkaError, TypeError, ValueError) as error:  # a line may have any partition and time
-                    outcome.note_failed(item, str(error))
                 else:
-                    unconfirmed.append((delivery, item))
-            await _confirm(unconfirmed, outcome, MAX_UNCONFIRMED)
+                    await sending.send(topic, item)
+            await sending.confirm(MAX_UNCONFIRMED)
             bar.update(outcome.sent)
     finally:
-        await _confirm(unconfirmed, outcome, 0)
+        await sending.confirm(0)
         bar.update(outcome.sent)
-
-
-async def _confirm(unconfirmed: deque[tuple[Delivery, InputRecord]], outcome: Outcome, most: int) -> None:
-    """Take the outcomes that are known, and wait for more until at most ``most`` are open."""
-    while unconfirmed and (len(unconfirmed) > most or unconfirmed[0][0].done()):
-        delivery, record = unconfirmed.popleft()
-        try:
-            metadata = await delivery
-        except KafkaError as error:
-            outcome.note_failed(record, str(error))
-        else:
-            outcome.note_delivered(record, metadata.partition, metadata.offset)
 
 
 async def _until_stopped(blocks: AsyncGenerator[Any, None], stop: Stop) -> AsyncGenerator[Any, None]:
@@ -357,20 +331,18 @@ async def _until_stopped(blocks: AsyncGenerator[Any, None], stop: Stop) -> Async
         await blocks.aclose()
 
 
-def _conclude(
-    outcome: Outcome, topic: str, seconds: float, stop: Stop, *, quiet: bool, as_json: bool, failed: Path | None
-) -> int:
+def _conclude(outcome: Outcome, topic: str, seconds: float, stop: Stop, *, quiet: bool, as_json: bool) -> int:
     """Tell the outcome, as far as it is wanted; returns the exit code."""
     if as_json:
         typer.echo(json.dumps(outcome.as_json(topic, seconds)))
     if not quiet:
-        _summarize(outcome, topic, seconds, stop, failed)
+        _summarize(outcome, topic, seconds, stop)
     if stop.is_requested:
         return EXIT_INTERRUPTED
     return EXIT_FAILED if outcome.failed else EXIT_OK
 
 
-def _summarize(outcome: Outcome, topic: str, seconds: float, stop: Stop, failed: Path | None) -> None:
+def _summarize(outcome: Outcome, topic: str, seconds: float, stop: Stop) -> None:
     rate = outcome.sent / seconds if seconds > 0 else 0.0
     ending = "stopped; " if stop.is_requested else ""
     say(f"{ending}{counted(outcome.sent, 'record')} to {topic} in {seconds:.1f} s ({rate:,.0f} a second)")
@@ -378,4 +350,5 @@ def _summarize(outcome: Outcome, topic: str, seconds: float, stop: Stop, failed:
         offsets = "" if first < 0 else f", offsets {first} to {last}"
         say(f"  partition {number}: {counted(count, 'record')}{offsets}")
     if outcome.failed:
-        say(f"{counted(outcome.failed, 'line')} failed" + (f": see {failed}" if failed is not None else ""))
+        where = "" if outcome.failed_file is None else f": see {outcome.failed_file.name}"
+        say(f"{counted(outcome.failed, 'line')} failed{where}")

@@ -1,26 +1,110 @@
-"""A producer for the duration of a command.
+"""A producer for the duration of a command, and the lines that are sent with it.
 
 Owns its start (which fails within the user's time-out if no broker answers) and its close (which waits for nothing
-after a second Ctrl-C). Knows no command.
+after a second Ctrl-C); and which lines' deliveries are open. Knows no command.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
+from ..common import Headers
 from ..errors import KafkaError, KafkaTimeoutError
 from .running import Stop
 
 if TYPE_CHECKING:
+    from ..producer.deliveries.delivery import Delivery
     from ..producer.producer import KafkaProducer
+    from ..producer.records import RecordMetadata
 
-__all__ = ["started_producer"]
+__all__ = ["FIRST_FEW", "Line", "Sending", "started_producer"]
+
+FIRST_FEW: Final = 10
+"""The most failed lines that are reported on stderr."""
 
 GRACE: Final = 0.25
 """Seconds added to the outer time-out, so that the look-up's own error, which has the cause, comes first."""
+
+
+class Line(Protocol):
+    """What is sent of a line."""
+
+    @property
+    def value(self) -> bytes | None:
+        """None is a tombstone."""
+
+    @property
+    def key(self) -> bytes | None:
+        """The record's key."""
+
+    @property
+    def partition(self) -> int | None:
+        """None: the producer chooses."""
+
+    @property
+    def timestamp_ms(self) -> int | None:
+        """None: now."""
+
+    @property
+    def headers(self) -> Headers:
+        """The record's headers."""
+
+
+LineT = TypeVar("LineT", bound=Line)
+
+
+class Sending(Generic[LineT]):
+    """The lines that were sent and whose outcomes were not told yet, in order; ``len()`` is their number."""
+
+    def __init__(
+        self,
+        producer: KafkaProducer[Any, Any],
+        on_delivered: Callable[[LineT, RecordMetadata], None],
+        on_failed: Callable[[LineT, str], None],
+    ) -> None:
+        self._producer = producer
+        self._on_delivered = on_delivered
+        self._on_failed = on_failed
+        self._open: deque[tuple[Delivery, LineT]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    async def send(self, topic: str, line: LineT) -> None:
+        """Enqueue it. One that the producer refuses has failed."""
+        try:
+            delivery = await self._producer.enqueue(
+                topic,
+                line.value,
+                key=line.key,
+                partition=line.partition,
+                timestamp_ms=line.timestamp_ms,
+                headers=line.headers or None,
+            )
+        except (KafkaError, TypeError, ValueError) as error:  # a line may have any partition and time
+            self._on_failed(line, str(error))
+        else:
+            self._open.append((delivery, line))
+
+    async def confirm(self, most: int) -> None:
+        """Tell the outcomes that are known, and wait for more until at most ``most`` are open."""
+        while self._open and (len(self._open) > most or self._open[0][0].done()):
+            delivery, line = self._open[0]
+            try:
+                metadata = await delivery
+            except KafkaError as error:
+                self._on_failed(line, str(error))
+            else:
+                self._on_delivered(line, metadata)
+            self._open.popleft()
+
+    def delivered(self) -> Iterator[LineT]:
+        """The open lines that are delivered by now; their outcomes were not told."""
+        return (line for delivery, line in self._open if delivery.done() and delivery.exception() is None)
 
 
 @asynccontextmanager

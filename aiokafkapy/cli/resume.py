@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,22 +19,20 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import typer
 
 from ..common import counted
-from ..errors import KafkaError
 from ..integrations.undelivered import StoredRecord, UndeliveredFile
-from .producing import started_producer
+from .producing import FIRST_FEW, Sending, started_producer
 from .progress import progress
 from .reporting import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, say
 from .running import Stop, run
 
 if TYPE_CHECKING:
-    from ..producer.deliveries.delivery import Delivery
     from ..producer.producer import KafkaProducer
+    from ..producer.records import RecordMetadata
 
 __all__ = ["resume_file"]
 
 MAX_UNCONFIRMED: Final = 1_000
 """The most records that are sent and not marked yet: no more are sent again after a kill."""
-FIRST_FEW: Final = 10
 
 
 @dataclass(slots=True)
@@ -94,7 +91,11 @@ def _opened(path: Path) -> UndeliveredFile:
 
 
 async def _send(producer: KafkaProducer[Any, Any], file: UndeliveredFile, resumed: Resumed, stop: Stop) -> None:
-    unconfirmed: deque[tuple[Delivery, StoredRecord]] = deque()
+    def note_delivered(record: StoredRecord, _: RecordMetadata) -> None:
+        file.mark(record.position)
+        resumed.sent += 1
+
+    sending = Sending(producer, note_delivered, resumed.note_failed)
     try:
         for record in file.pending():
             if stop.is_requested:
@@ -102,43 +103,17 @@ async def _send(producer: KafkaProducer[Any, Any], file: UndeliveredFile, resume
             if record.problem is not None:
                 resumed.note_failed(record, record.problem)
                 continue
-            try:
-                delivery = await producer.enqueue(
-                    record.topic,
-                    record.value,
-                    key=record.key,
-                    partition=record.partition,
-                    timestamp_ms=record.timestamp_ms,
-                    headers=record.headers or None,
-                )
-            except (KafkaError, TypeError, ValueError) as error:  # a line may say anything
-                resumed.note_failed(record, str(error))
-            else:
-                unconfirmed.append((delivery, record))
-            if len(unconfirmed) >= MAX_UNCONFIRMED:
-                await _confirm(unconfirmed, file, resumed)
-        await _confirm(unconfirmed, file, resumed)
+            await sending.send(record.topic, record)
+            if len(sending) >= MAX_UNCONFIRMED:
+                await sending.confirm(0)
+                await asyncio.to_thread(file.sync)
+        await sending.confirm(0)
+        await asyncio.to_thread(file.sync)
     finally:
         # After a second Ctrl-C: the outcomes that are known are marked.
-        for delivery, record in unconfirmed:
-            if delivery.done() and delivery.exception() is None:
-                file.mark(record.position)
-        file.sync()
-
-
-async def _confirm(unconfirmed: deque[tuple[Delivery, StoredRecord]], file: UndeliveredFile, resumed: Resumed) -> None:
-    """Wait for all outcomes, and mark each acknowledged record as it is told."""
-    while unconfirmed:
-        delivery, record = unconfirmed[0]
-        try:
-            await delivery
-        except KafkaError as error:
-            resumed.note_failed(record, str(error))
-        else:
+        for record in sending.delivered():
             file.mark(record.position)
-            resumed.sent += 1
-        unconfirmed.popleft()
-    await asyncio.to_thread(file.sync)
+        file.sync()
 
 
 def _summarize(path: Path, resumed: Resumed, stop: Stop) -> None:

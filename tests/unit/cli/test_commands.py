@@ -15,10 +15,12 @@ import pytest
 from aiokafkapy import cli
 from aiokafkapy.cli.app import COMMANDS, app_for
 from aiokafkapy.cli.perf import Figures, Pace, percentile
-from aiokafkapy.cli.produce import FIRST_FEW, Outcome
+from aiokafkapy.cli.produce import Outcome
+from aiokafkapy.cli.producing import FIRST_FEW
 from aiokafkapy.cli.read import ReadPlan, as_json_line
 from aiokafkapy.cli.sources import InputRecord
 from aiokafkapy.common import ConsumedRecord, TopicPartition
+from aiokafkapy.producer.records import RecordMetadata
 from tests.command_line import invoked
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -87,8 +89,8 @@ def given(line: int) -> InputRecord:
 def test_the_summary_has_counts_and_offsets_per_partition() -> None:
     outcome = Outcome()
     for offset in (5, 3, 4):
-        outcome.note_delivered(given(1), 0, offset)
-    outcome.note_delivered(given(1), 2, 9)
+        outcome.note_delivered(given(1), RecordMetadata("t", 0, offset, -1))
+    outcome.note_delivered(given(1), RecordMetadata("t", 2, 9, -1))
     found = outcome.as_json("t", 0.5)
     assert found["sent"] == 4
     assert found["bytes"] == 12
