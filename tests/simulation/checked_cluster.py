@@ -12,7 +12,6 @@ from aiokafkapy.broker.storage.topics import Partition, Topic
 from aiokafkapy.common import Headers, TopicPartition
 from aiokafkapy.record.batch import ControlType
 from aiokafkapy.testing.simulation.simulated_cluster import BROKER_OPTIONS, SimulatedCluster
-from aiokafkapy.testing.simulation.simulated_disk import SimulatedDisk
 from aiokafkapy.testing.simulation.simulated_network import SimulatedNetwork
 
 __all__ = ["TOPIC", "CheckedCluster"]
@@ -32,11 +31,8 @@ class CheckedCluster(SimulatedCluster):
         transactional_ids: Sequence[str] = (),
         groups: Sequence[str] = (),
         transaction_version: Literal[1, 2] = 2,
-        disk: SimulatedDisk | None = None,
     ) -> None:
-        """``transactional_ids`` and ``groups`` are those whose coordinators may move, ``disk`` that of the
-        producers' machine.
-        """
+        """``transactional_ids`` and ``groups`` are those whose coordinators may move."""
         broker = DevBroker(
             nodes=chance.randint(1, 3),
             num_io_threads=chance.choice((1, 3)),
@@ -44,7 +40,8 @@ class CheckedCluster(SimulatedCluster):
             transaction_version=transaction_version,
             **BROKER_OPTIONS,
         )
-        super().__init__(broker, network, chance, trace, transactional_ids=transactional_ids, groups=groups, disk=disk)
+        super().__init__(broker, network, chance, trace)
+        self._coordinated = [*transactional_ids, *groups]
         self._first_partitions = chance.choice((1, 1, 2, 5))
         self._max_message_bytes = chance.choice((1_048_588, 1_048_588, 1_500))
         # A compacted topic refuses the records of a batch that have no key, and names them.
@@ -65,6 +62,9 @@ class CheckedCluster(SimulatedCluster):
         topic = self.broker.state.topics.get(TOPIC)
         assert topic is not None
         return [topic]
+
+    def coordinated(self) -> list[str]:
+        return self._coordinated
 
     @property
     def partitions(self) -> int:

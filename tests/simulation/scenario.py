@@ -107,7 +107,7 @@ class Scenario:
         began = self.loop.time()
         users = asyncio.gather(*(workload.run() for workload in self._workloads))
         await self._break_things(began)
-        cluster.heal()
+        self._heal()
         self._crash_somebody()
         closing = self._chance.random()
         if closing < 0.2:  # in the middle of it all
@@ -183,10 +183,19 @@ class Scenario:
             await asyncio.sleep(max(0.0, began + at - self.loop.time()))
             fault = self.report.schedule[number]
             self._trace("end of" if is_end else "fault", fault.name, fault.node)
-            (fault.end if is_end else fault.begin)(self._cluster)
+            (self._end_fault if is_end else self._begin_fault)(fault)
             self._check_accounts(is_settled=False)
             self.report.counts[fault.name] += not is_end
         await asyncio.sleep(max(0.0, began + self._duration - self.loop.time()))
+
+    def _begin_fault(self, fault: Fault) -> None:
+        fault.begin(self._cluster)
+
+    def _end_fault(self, fault: Fault) -> None:
+        fault.end(self._cluster)
+
+    def _heal(self) -> None:
+        self._cluster.heal()
 
     def _crash_somebody(self) -> None:
         runtime = self._chance.choice(self._workloads).producer._life.runtime if self._crashes else None

@@ -5,24 +5,29 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from aiokafkapy import KafkaProducer
 from aiokafkapy.producer.spool.spooling import MARKED_WITHIN, WRITTEN_WITHIN
-from aiokafkapy.testing.simulation.faults import FAULTS, FAULTS_OF_SPOOLS
-from aiokafkapy.testing.simulation.simulated_disk import SimulatedDisk
+from aiokafkapy.testing.simulation.faults import FAULTS, Fault
 
 from .checked_cluster import CheckedCluster
 from .checker import Spooled
 from .hooks import Hooks
 from .scenario import RECOVERY, Scenario
+from .simulated_disk import SimulatedDisk
 from .spooling_workload import SpoolingWorkload, spooling_options
 from .workload import Workload
 
 __all__ = ["SpoolingScenario"]
 
+OUTAGE = "outage"
+FULL_DISK = "full disk"
+WAYS_OF_OUTAGES = ("stop node", "refuse", "silence")
+"""Of all brokers at once."""
 SHARE_OF_OUTAGES = 8
 """So many times as often as any other fault."""
 
@@ -49,10 +54,26 @@ class SpoolingScenario(Scenario):
         self.loop.run_until_complete(asyncio.sleep(MARKED_WITHIN + WRITTEN_WITHIN))  # the disk has its time
 
     def _new_cluster(self, chance: random.Random) -> CheckedCluster:
-        return CheckedCluster(self.network, chance, self._trace, disk=self._disk)
+        return CheckedCluster(self.network, chance, self._trace)
 
     def _fault_names(self) -> Sequence[str]:
-        return (*FAULTS, *FAULTS_OF_SPOOLS, *["outage"] * SHARE_OF_OUTAGES)
+        return (*FAULTS, OUTAGE, FULL_DISK, *[OUTAGE] * SHARE_OF_OUTAGES)
+
+    def _begin_fault(self, fault: Fault) -> None:
+        if fault.name == FULL_DISK:
+            self._disk.is_full = True
+        for each in self._parts_of(fault):
+            super()._begin_fault(each)
+
+    def _end_fault(self, fault: Fault) -> None:
+        if fault.name == FULL_DISK:
+            self._disk.is_full = False
+        for each in self._parts_of(fault):
+            super()._end_fault(each)
+
+    def _heal(self) -> None:
+        super()._heal()
+        self._disk.heal()
 
     def _options(self) -> list[dict[str, Any]]:
         return [spooling_options(self._chance) for _ in range(self._chance.choice((1, 1, 2)))]
@@ -85,6 +106,15 @@ class SpoolingScenario(Scenario):
             self.report.counts.update(workload.counts)
 
     # internals
+
+    def _parts_of(self, fault: Fault) -> list[Fault]:
+        """The cluster's faults that it is made of."""
+        if fault.name == FULL_DISK:
+            return []
+        if fault.name != OUTAGE:
+            return [fault]
+        way = WAYS_OF_OUTAGES[fault.times % len(WAYS_OF_OUTAGES)]
+        return [replace(fault, name=way, node=node.node_id) for node in self._cluster.broker.nodes]
 
     def _new_spooling_producer(self, number: int, options: dict[str, Any], folder: Path) -> KafkaProducer[Any, Any]:
         # The folder is none of the options that are shown: its name is the machine's.

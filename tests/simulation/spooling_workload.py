@@ -20,9 +20,9 @@ from typing import Any
 from aiokafkapy import KafkaProducer, RecordMetadata
 from aiokafkapy.errors import KafkaError
 from aiokafkapy.producer.spool.format import decode_mark
-from aiokafkapy.testing.simulation.simulated_disk import SimulatedDisk
 
 from .hooks import Hooks
+from .simulated_disk import SimulatedDisk
 from .workload import Sent, Workload, producer_options
 
 __all__ = ["SpoolingWorkload", "spooling_options"]

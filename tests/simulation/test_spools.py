@@ -17,10 +17,10 @@ from aiokafkapy.producer.spool.format import Mark
 from aiokafkapy.producer.spool.spool import Spool, SpooledRecordMetadata
 from aiokafkapy.producer.spool.spool_replay import SpoolReplay
 from aiokafkapy.producer.spool.spooling_admission import SpoolingAdmission
-from aiokafkapy.testing.simulation.simulated_disk import SimulatedDisk
 
 from .checker import Spooled, check_records
 from .run import run
+from .simulated_disk import SimulatedDisk
 from .workload import Sent
 
 OPTIONS = {"max_block_ms": 1_000, "delivery_timeout_ms": 2_000}

@@ -16,7 +16,7 @@ own simulation, ``tests/simulation``, is made of the same modules.
 - ``runner.simulate``: which seeds, and the message of one that fails; ``shrinking``: with how few faults
 - ``simulation.Simulation``: the world of one seed; ``virtual_world``: its clocks and its chance; ``guard``: the refused
   calls
-- ``simulated_loop``, ``simulated_network``, ``simulated_disk``: the machine's parts
+- ``simulated_loop``, ``simulated_network``: the machine's parts
 - ``simulated_cluster``, ``replication``, ``faults``: the brokers, and their faults
 """
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from aiokafkapy import errors
@@ -19,7 +19,7 @@ from aiokafkapy.protocol.api import ApiKey
 
 from .simulated_cluster import ONLY_OF_NEW_BATCHES, SimulatedCluster
 
-__all__ = ["FAULTS", "FAULTS_OF_OUTAGES", "FAULTS_OF_SPOOLS", "FAULTS_OF_TRANSACTIONS", "Fault", "make_schedule"]
+__all__ = ["FAULTS", "FAULTS_OF_OUTAGES", "FAULTS_OF_TRANSACTIONS", "Fault", "make_schedule"]
 
 Errors = tuple[type[errors.KafkaError], ...]
 
@@ -283,28 +283,6 @@ def _delay_no_more(cluster: SimulatedCluster, fault: Fault) -> None:
     cluster.controls.delay(ApiKey.PRODUCE if fault.choice % 2 else ApiKey.METADATA, 0)
 
 
-# of producers with a spool
-
-
-def _go_away(cluster: SimulatedCluster, fault: Fault) -> None:
-    """All brokers at once, in one of three ways."""
-    for node in cluster.broker.nodes:
-        (_stop, _refuse, _silence)[fault.times % 3](cluster, replace(fault, node=node.node_id))
-
-
-def _come_back(cluster: SimulatedCluster, fault: Fault) -> None:
-    for node in cluster.broker.nodes:
-        (_start, _accept, _speak)[fault.times % 3](cluster, replace(fault, node=node.node_id))
-
-
-def _fill_disk(cluster: SimulatedCluster, _: Fault) -> None:
-    cluster.disk.is_full = True
-
-
-def _empty_disk(cluster: SimulatedCluster, _: Fault) -> None:
-    cluster.disk.is_full = False
-
-
 # of transactions
 
 
@@ -387,16 +365,10 @@ FAULTS_OF_TRANSACTIONS: Final[dict[str, tuple[Verb, Verb]]] = {
 }
 """Beside ``FAULTS``, where transactions are."""
 
-FAULTS_OF_SPOOLS: Final[dict[str, tuple[Verb, Verb]]] = {
-    "outage": (_go_away, _come_back),
-    "full disk": (_fill_disk, _empty_disk),
-}
-"""Beside ``FAULTS``, where producers have a spool."""
-
 FAULTS_OF_OUTAGES: Final[dict[str, tuple[Verb, Verb]]] = {
     "not written": (_fail_before(SAID_BY_BROKERS), _nothing),
     "written, and not said so": (_fail_after(SAID_AFTER_APPEND), _nothing),
 }
 """Those of ``FAULTS`` with any error, limited to the errors that a producer survives: for programs that run on one."""
 
-_VERBS: Final = FAULTS_OF_OUTAGES | FAULTS | FAULTS_OF_TRANSACTIONS | FAULTS_OF_SPOOLS
+_VERBS: Final = FAULTS_OF_OUTAGES | FAULTS | FAULTS_OF_TRANSACTIONS

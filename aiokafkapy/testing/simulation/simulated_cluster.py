@@ -11,7 +11,7 @@ are topics.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from aiokafkapy import errors
@@ -28,7 +28,6 @@ from aiokafkapy.protocol.codec import Struct
 from aiokafkapy.record.batch import RecordBatch
 
 from .replication import Replication, topic_of
-from .simulated_disk import SimulatedDisk
 from .simulated_network import SimulatedNetwork
 
 __all__ = ["BROKER_OPTIONS", "ONLY_OF_NEW_BATCHES", "SimulatedCluster"]
@@ -54,29 +53,16 @@ BROKER_OPTIONS: Final[dict[str, Any]] = {
 
 
 class SimulatedCluster:
-    """Several nodes and their topics. ``transactional_ids`` and ``groups`` are those whose coordinators may move, or
-    None for all that there are; ``disk`` is that of the producers' machine.
-    """
+    """Several nodes and their topics."""
 
     def __init__(
-        self,
-        broker: DevBroker,
-        network: SimulatedNetwork,
-        chance: random.Random,
-        trace: Callable[..., None],
-        *,
-        transactional_ids: Sequence[str] | None = None,
-        groups: Sequence[str] | None = None,
-        disk: SimulatedDisk | None = None,
+        self, broker: DevBroker, network: SimulatedNetwork, chance: random.Random, trace: Callable[..., None]
     ) -> None:
         self.broker = broker
         self.network = network
-        self.disk = disk if disk is not None else SimulatedDisk(random.Random())  # on which nobody has a spool
         self.controls = broker.controls
         self.replication = Replication(broker, chance, trace)
         self.expired_transactions = 0
-        self._transactional_ids = transactional_ids
-        self._groups = groups
         self._failing: list[_Failing] = []
         self._refused: dict[tuple[object, ...], int] = {}
         self._armed: list[Fault] = []
@@ -94,6 +80,12 @@ class SimulatedCluster:
     def topics(self) -> list[Topic]:
         """Those whose partitions faults may hit."""
         return list(self.broker.state.topics)
+
+    def coordinated(self) -> list[str]:
+        """The transactional ids and the groups whose coordinators may move."""
+        state = self.broker.state
+        ids = sorted(each.transactional_id for each in state.transactions)
+        return [*ids, *sorted(each.group_id for each in state.groups)]
 
     def port_of(self, node_id: int) -> int:
         """The node's port, whether it runs or not."""
@@ -132,12 +124,7 @@ class SimulatedCluster:
     def move_coordinators(self, node_id: int | None) -> None:
         """Of all transactional ids and groups, to this node or, when it does not run, another one; None: nowhere."""
         node_id = self._running(node_id)
-        state = self.broker.state
-        ids = self._transactional_ids
-        if ids is None:
-            ids = sorted(each.transactional_id for each in state.transactions)
-        groups = self._groups if self._groups is not None else sorted(each.group_id for each in state.groups)
-        for key in (*ids, *groups):
+        for key in self.coordinated():
             self.controls.move_coordinator(key, node_id)
 
     def expire_transactions(self) -> None:
@@ -147,7 +134,6 @@ class SimulatedCluster:
     def heal(self) -> None:
         """Everything is well from here on; connections that vanished stay so."""
         self.network.heal()
-        self.disk.heal()
         self.controls.clear()
         self.controls.on_request(ApiKey.PRODUCE, self._on_produce)
         self.replication.delay = (0.0, 0.002)
@@ -224,7 +210,7 @@ class SimulatedCluster:
 
 
 def _is_new(partition: Partition, batch: RecordBatch) -> bool:
-    """Whether the batch is none that the log has: of one that it has, a broker says that it is there."""
+    """Whether the log lacks this batch: for one that it has, a broker says so."""
     if not batch.has_producer_id:
         return True
     try:
