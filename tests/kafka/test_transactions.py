@@ -24,6 +24,7 @@ from aiokafkapy.testing import ApacheKafka, FaultProxy
 from aiokafkapy.testing.fault_proxy import Answer
 from tests.clusters import started
 from tests.documents.pages import snippets
+from tests.inside import runtime_of
 from tests.reading import committed_values
 
 pytestmark = pytest.mark.kafka
@@ -326,10 +327,8 @@ class TestOpenForTooLong:
 
     @staticmethod
     def version_of(producer: KafkaProducer) -> int:
-        runtime = producer._life.runtime
-        assert runtime is not None
-        assert runtime.transaction is not None
-        return runtime.transaction.version
+        version: int = runtime_of(producer).transaction.version
+        return version
 
     async def test_a_late_record_is_refused(self, node: Node, topic: str, late: KafkaProducer) -> None:
         with pytest.raises(errors.InvalidProducerEpochError):

@@ -17,6 +17,7 @@ import pytest
 
 from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata, errors
 from aiokafkapy.protocol.api import ApiKey
+from tests.inside import runtime_of
 
 from .clusters import Cluster
 from .observing import assert_accounts_balance, assert_nothing_is_left, outcomes, sender_task
@@ -136,7 +137,7 @@ async def test_no_end_of_the_producer_leaves_a_future_pending(cluster: Cluster, 
         elif how == "close at once":
             await producer.close(timeout=0)
         elif how == "crash":
-            runtime: Any = producer._life.runtime
+            runtime = runtime_of(producer)
             runtime.sender.run_once = lambda now: 1 / 0
             runtime.sender.wakeup()
         else:

@@ -14,6 +14,7 @@ import pytest
 from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.protocol.api import ApiKey
+from tests.inside import runtime_of
 
 from .clusters import Cluster
 from .observing import assert_accounts_balance, assert_nothing_is_left, client_tasks, outcomes, sender_task
@@ -317,7 +318,7 @@ async def test_the_senders_end_fails_pending_records_at_once_and_later_ones_too(
     if how == "cancelled":
         sender_task().cancel()
     else:
-        runtime: Any = producer._life.runtime
+        runtime = runtime_of(producer)
         nothing: dict[str, float] = {}
         monkeypatch.setattr(runtime.sender, "run_once", lambda now: nothing["a bug"])
         runtime.sender.wakeup()

@@ -23,6 +23,7 @@ from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import encode_response
 from aiokafkapy.reader.group_offsets import GroupOffsets
 from aiokafkapy.testing.fault_proxy import Answer, Request
+from tests.inside import runtime_of
 
 from .clusters import Cluster, DevCluster, KafkaCluster
 from .observing import assert_accounts_balance
@@ -355,8 +356,7 @@ async def test_an_admins_change_goes_to_the_next_controller_when_one_is_lost() -
 async def test_offsets_are_committed_at_the_next_coordinator_when_one_is_lost() -> None:
     async with DevBroker(nodes=3) as broker, KafkaProducer(broker.bootstrap_servers) as producer:
         broker.create_topic("t")
-        runtime = producer._life.runtime
-        assert runtime is not None
+        runtime = runtime_of(producer)
         client = runtime.client
         offsets = GroupOffsets(client, ExponentialBackoff(0.05, 0.1))
         await offsets.commit("g", {TopicPartition("t", 0): 1}, 10)

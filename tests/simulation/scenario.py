@@ -20,6 +20,7 @@ from aiokafkapy.sockets import use_network
 from aiokafkapy.testing.simulation.faults import FAULTS, Fault, make_schedule
 from aiokafkapy.testing.simulation.simulated_loop import SimulatedLoop
 from aiokafkapy.testing.simulation.simulated_network import SimulatedNetwork
+from tests.inside import runtime_of
 
 from .checked_cluster import CheckedCluster
 from .checker import SLACK, Spooled, check_headers, check_records
@@ -198,7 +199,7 @@ class Scenario:
         self._cluster.heal()
 
     def _crash_somebody(self) -> None:
-        runtime = self._chance.choice(self._workloads).producer._life.runtime if self._crashes else None
+        runtime = runtime_of(self._chance.choice(self._workloads).producer) if self._crashes else None
         if runtime is not None:
             self.report.counts["crash of a Sender"] += 1
             runtime.sender_task.cancel()

@@ -20,6 +20,7 @@ from typing import Any
 from aiokafkapy import KafkaProducer, RecordMetadata
 from aiokafkapy.errors import KafkaError
 from aiokafkapy.producer.spool.format import decode_mark
+from tests.inside import runtime_of
 
 from .hooks import Hooks
 from .simulated_disk import SimulatedDisk
@@ -180,7 +181,7 @@ class SpoolingWorkload(Workload):
         for sent in self.sent:
             sent.is_lost = sent.is_cancelled = sent.outcome is None or sent.is_lost
         self._dead.append(self.producer)
-        runtime = self.producer._life.runtime
+        runtime = runtime_of(self.producer)
         if runtime is not None:
             runtime.abort()
         self.folder = copy

@@ -19,6 +19,7 @@ from aiokafkapy import KafkaProducer, RecordMetadata, TopicPartition
 from aiokafkapy.errors import IllegalStateError, KafkaError, TransactionAbortedError
 from aiokafkapy.producer.identity.transaction import TransactionState
 from aiokafkapy.producer.state import ProducerState
+from tests.inside import runtime_of
 
 from .checked_cluster import TOPIC
 from .hooks import Hooks
@@ -172,9 +173,7 @@ class TransactionalWorkload(Workload):
             self.producer = self._make_producer()
 
     def _transaction(self) -> Any:
-        runtime = self.producer._life.runtime
-        assert runtime is not None
-        return runtime.transaction
+        return runtime_of(self.producer).transaction
 
     # internals: transactions
 
