@@ -69,7 +69,7 @@ demo: $(FLIGHTS) ## 336,776 real flights, in part by a web service, into a dev b
 test: $(FLIGHTS) ## every test once, with real Kafka, Java and Spark: the core as built, on asyncio; 15 minutes
 	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/tests $(BIN)/python once
 
-test-quick: $(FLIGHTS) ## the unit tests, ruff and the layers among them, but for slow ones, and without type checkers (make lint); a minute
+test-quick: $(FLIGHTS) ## the unit tests with ruff and the layers; without slow tests and type checkers: a minute
 	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/tests $(BIN)/python quick
 
 test-leg: $(FLIGHTS) ## what depends on form, loop or Spark: interpreted, on uvloop, in debug mode or on an older PySpark: another each day, or LEG=
@@ -87,7 +87,7 @@ test-lowest: $(SET_UP) ## the unit tests with the lowest versions of the depende
 chaos: $(SET_UP) ## five minutes of kill -9, SIGSTOP, restarts, elections and reassignments on three real Kafka nodes
 	@$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
-fuzz: $(SET_UP) ## damaged bytes for all that reads strangers' bytes; FUZZ_ARGS='--minutes 10 --seed 3', --help
+fuzz: $(SET_UP) ## damaged bytes for every parser of untrusted bytes; FUZZ_ARGS='--minutes 10 --seed 3', --help
 	@$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 
 bench: $(BENCH) ## against aiokafka, confluent-kafka, kafka-python and Kafka's own Java client

@@ -29,7 +29,7 @@ class Library:
     constructor: str
     calls: Mapping[str, str]
     arguments: Mapping[str, str] = field(default_factory=dict)
-    """Arguments of its send, by name, that are others here."""
+    """Arguments of its send, by name, that differ here."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Options that have our name and another meaning."""
     changed: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Library:
 
 
 _PARTITIONER: Final = (
-    "its arguments are others here: a function (topic, key_bytes, value_bytes, key, value, cluster), or leave it out "
+    "its arguments differ here: a function (topic, key_bytes, value_bytes, key, value, cluster), or leave it out "
     "for Kafka's own, by key with murmur2"
 )
 _CALLBACK: Final = "await send(), or add_done_callback(f) on the delivery from enqueue()"

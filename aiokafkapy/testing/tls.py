@@ -84,7 +84,7 @@ class Handshake:
         """Done when it is, with the error, if any."""
         return self._done
 
-    # callbacks
+    # asyncio callbacks
 
     def _on_done(self, error: OSError | None) -> None:
         if not self._done.done():

@@ -234,7 +234,7 @@ async def test_gathered_sends_cost_the_same_each_however_many_there_are(
     assert per_record[16_000] < 1.5 * per_record[1_000], per_record
 
 
-async def test_a_send_that_waits_is_less_to_the_collector_than_any_task_that_waits(dev_cluster: Cluster) -> None:
+async def test_a_waiting_send_has_fewer_collectable_objects_than_a_waiting_task(dev_cluster: Cluster) -> None:
     """Its walk makes the 32,000th of gathered sends dearer than the first. Nothing of ours is: a
     future, and the iterator that awaits it, are two things more than our waiter."""
     if not aiokafkapy.compiled:

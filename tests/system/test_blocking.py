@@ -524,7 +524,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-async def test_a_process(broker: DevBroker, name: str) -> None:
+async def test_every_program_sends_its_records_and_ends_well(broker: DevBroker, name: str) -> None:
     code = await ran(broker, PROGRAMS[name])
     assert code == 0
     count = 3 if name == "in the child of a fork" else 200

@@ -160,7 +160,7 @@ class TestKeptOut:
         return raised.value
 
     @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-    async def test_a_wrong_password(self, certificates: TestCertificates, mechanism: str) -> None:
+    async def test_a_wrong_password_is_refused(self, certificates: TestCertificates, mechanism: str) -> None:
         async with secured(certificates) as broker:
             options = settings(certificates, broker, "SASL_SSL", mechanism)
             error = await self.refusal(options | {"sasl_password": "hunter2"})
@@ -181,13 +181,13 @@ class TestKeptOut:
                 broker.controls.refuse_authentication(False)
                 await admin.ping()
 
-    async def test_a_mechanism_that_the_broker_does_not_have(self, certificates: TestCertificates) -> None:
+    async def test_a_mechanism_that_the_broker_does_not_have_is_refused(self, certificates: TestCertificates) -> None:
         async with secured(certificates, sasl_enabled_mechanisms=["SCRAM-SHA-512"]) as broker:
             error = await self.refusal(settings(certificates, broker, "SASL_SSL", "PLAIN"))
             assert isinstance(error, UnsupportedSaslMechanismError)
             assert "it has: SCRAM-SHA-512" in str(error)
 
-    async def test_another_authority(self, certificates: TestCertificates) -> None:
+    async def test_a_certificate_of_another_authority_is_refused(self, certificates: TestCertificates) -> None:
         async with secured(certificates) as broker:
             options = settings(certificates, broker, "SSL")
             error = await self.refusal(options | {"ssl_truststore_location": str(certificates.other_ca_file)})
@@ -196,7 +196,7 @@ class TestKeptOut:
 
     @pytest.mark.parametrize("version", TLS_VERSIONS)
     @pytest.mark.parametrize("fault", REFUSED_CERTIFICATES)
-    async def test_a_certificate_of_ours_that_the_broker_refuses(
+    async def test_a_certificate_that_the_broker_refuses_is_an_error(
         self, tmp_path: Path, fault: str, version: str
     ) -> None:
         certificates = TestCertificates(tmp_path)
@@ -220,19 +220,19 @@ class TestKeptOut:
             (node,) = broker._running.values()
             assert node.server.metrics.failed_authentications == node.server.metrics.accepted == 2
 
-    async def test_tls_to_a_listener_without(self, certificates: TestCertificates) -> None:
+    async def test_tls_is_refused_by_a_listener_without_it(self, certificates: TestCertificates) -> None:
         async with secured(certificates) as broker:
             options = settings(certificates, broker, "SSL")
             error = await self.refusal(options | {"bootstrap_servers": broker.bootstrap_servers_of("PLAINTEXT")})
             assert "does not speak TLS" in str(error)
 
-    async def test_plaintext_to_a_listener_with_tls(self, certificates: TestCertificates) -> None:
+    async def test_plaintext_is_refused_by_a_listener_with_tls(self, certificates: TestCertificates) -> None:
         async with secured(certificates) as broker:
             options = settings(certificates, broker, "PLAINTEXT")
             error = await self.refusal(options | {"bootstrap_servers": broker.bootstrap_servers_of("SSL")})
             assert "speaks TLS: write security_protocol='SSL'" in str(error)
 
-    async def test_sasl_to_a_listener_without(self, certificates: TestCertificates) -> None:
+    async def test_sasl_is_refused_by_a_listener_without_it(self, certificates: TestCertificates) -> None:
         async with secured(certificates) as broker:
             options = settings(certificates, broker, "SASL_PLAINTEXT", "PLAIN")
             error = await self.refusal(options | {"bootstrap_servers": broker.bootstrap_servers_of("PLAINTEXT")})
@@ -240,7 +240,7 @@ class TestKeptOut:
             assert "has no SASL: write security_protocol='PLAINTEXT'" in str(error)
 
     @pytest.mark.parametrize(("ours", "theirs"), [("PLAINTEXT", "SASL_PLAINTEXT"), ("SSL", "SASL_SSL")])
-    async def test_no_credentials_for_a_listener_that_wants_them(
+    async def test_a_client_without_credentials_is_refused_by_a_listener_that_wants_them(
         self, certificates: TestCertificates, ours: str, theirs: str
     ) -> None:
         async with secured(certificates) as broker:

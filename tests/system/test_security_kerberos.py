@@ -100,17 +100,17 @@ class TestKeptOut:
             assert time.monotonic() - started < 15, "not only when max_block_ms is over"
         return str(raised.value)
 
-    async def test_a_client_without_a_ticket(self, realm: Realm) -> None:
+    async def test_a_client_without_a_ticket_is_told_of_kinit(self, realm: Realm) -> None:
         with realm.kdc.in_environment({**realm.kdc.environment, "KRB5_CLIENT_KTNAME": "/nonexistent"}):
             assert "kinit makes tickets" in await self.refusal(kerberized(realm))
 
-    async def test_whose_ticket_has_ended(self, realm: Realm) -> None:
+    async def test_a_client_whose_ticket_has_ended_is_told_so(self, realm: Realm) -> None:
         variables = realm.kdc.tickets_of("alice", realm.alice, lifetime="1s")
         await asyncio.sleep(2.1)  # the life of the ticket, whose ends are whole seconds
         with realm.kdc.in_environment({**variables, "KRB5_CLIENT_KTNAME": "/nonexistent"}):
             assert "expired" in await self.refusal(kerberized(realm))
 
-    async def test_a_client_that_the_realm_does_not_know(self, realm: Realm, tmp_path: Path) -> None:
+    async def test_a_client_that_the_realm_does_not_know_is_refused(self, realm: Realm, tmp_path: Path) -> None:
         keytab = tmp_path / "mallory.keytab"
         with Kdc() as another:
             keytab.write_bytes(another.add_principal("mallory").read_bytes())
@@ -119,7 +119,7 @@ class TestKeptOut:
             assert "Kerberos for kafka@localhost: " in await self.refusal(kerberized(realm))
 
     @pytest.mark.usefixtures("alice")
-    async def test_a_ticket_for_another_service(self, realm: Realm) -> None:
+    async def test_a_ticket_for_another_service_is_refused(self, realm: Realm) -> None:
         realm.kdc.add_principal("bank/localhost")
         said = await self.refusal(kerberized(realm), sasl_kerberos_service_name="bank")
         assert "refused the credentials (GSSAPI): Authentication failed during authentication" in said
@@ -127,7 +127,7 @@ class TestKeptOut:
         assert "bank/localhost" in said
 
     @pytest.mark.usefixtures("alice")
-    async def test_a_broker_whose_key_is_an_old_one(self, realm: Realm) -> None:
+    async def test_a_broker_with_the_key_of_another_host_is_named_in_the_error(self, realm: Realm) -> None:
         other = realm.kdc.add_principal("kafka/127.0.0.1")  # a key of the service, but of another host
         said = await self.refusal(kerberized(realm, sasl_kerberos_keytab=str(other)))
         assert "with SASL mechanism GSSAPI: " in said

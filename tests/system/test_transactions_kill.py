@@ -107,20 +107,20 @@ async def three_sent(producer: KafkaProducer[bytes, bytes], name: str) -> AsyncI
 class TestAtEachStep:
     """Killed once, at this step; the producer and its reader go on with the next process."""
 
-    async def test_open(self, broker: KilledBroker) -> None:
+    async def test_an_open_transaction_can_be_committed_after_a_kill(self, broker: KilledBroker) -> None:
         async with broker.producer() as producer, three_sent(producer, "a") as values:
             await broker.restart()
             await producer.commit_transaction()
             assert await broker.committed() == values
 
-    async def test_open_and_never_ended_by_its_producer(self, broker: KilledBroker) -> None:
+    async def test_an_unended_transaction_is_aborted_by_the_next_producer(self, broker: KilledBroker) -> None:
         async with broker.producer() as lost, three_sent(lost, "a"):
             await broker.restart()
             async with broker.producer() as producer, three_sent(producer, "b") as values:
                 await producer.commit_transaction()
             assert await broker.committed() == values
 
-    async def test_with_offsets(self, broker: KilledBroker) -> None:
+    async def test_offsets_share_the_fate_of_their_transaction(self, broker: KilledBroker) -> None:
         async with broker.producer() as producer:
             for offset in (7, 8):
                 async with three_sent(producer, str(offset)):
@@ -130,7 +130,7 @@ class TestAtEachStep:
                 assert await offset_of_the_group(broker) == 7
 
     @pytest.mark.parametrize("is_commit", [True, False], ids=["commit", "abort"])
-    async def test_decided_and_not_carried_out(self, broker: KilledBroker, is_commit: bool) -> None:
+    async def test_a_decision_is_carried_out_after_a_kill(self, broker: KilledBroker, is_commit: bool) -> None:
         await broker.kill()
         await broker.start(holds=True)
         async with broker.producer() as producer:
@@ -142,7 +142,7 @@ class TestAtEachStep:
                 await producer.commit_transaction()
             assert await broker.committed() == (values if is_commit else []) + others
 
-    async def test_ended(self, broker: KilledBroker) -> None:
+    async def test_an_ended_transaction_stays_ended(self, broker: KilledBroker) -> None:
         async with broker.producer() as producer:
             async with three_sent(producer, "a") as values:
                 await producer.commit_transaction()

@@ -165,19 +165,19 @@ async def test_the_version_for_it_is_used_for_nothing_else(broker: DevBroker, op
 class TestRefusals:
     """Where its promise cannot be kept, it is refused with the remedy."""
 
-    async def test_a_broker_that_has_it_disabled(self) -> None:
+    async def test_a_broker_that_has_it_disabled_is_refused(self) -> None:
         async with DevBroker() as broker:
             with pytest.raises(
                 errors.TransactionalIdAuthorizationFailedError, match=r"transaction\.two\.phase\.commit\.enable=true"
             ):
                 await two_phase(broker).start()
 
-    async def test_version_1_of_transactions(self) -> None:
+    async def test_version_1_of_transactions_is_refused(self) -> None:
         async with DevBroker(transaction_version=1, transaction_two_phase_commit_enable=True) as broker:
             with pytest.raises(errors.UnsupportedVersionError, match=r"transaction\.version is 1"):
                 await two_phase(broker).start()
 
-    async def test_a_producer_without_it(self, broker: DevBroker) -> None:
+    async def test_a_producer_without_it_cannot_prepare(self, broker: DevBroker) -> None:
         async with two_phase(broker, transaction_two_phase_commit_enable=False) as producer:
             await producer.begin_transaction()
             with pytest.raises(errors.IllegalStateError, match="transaction_two_phase_commit_enable=True"):
@@ -186,7 +186,7 @@ class TestRefusals:
                 await producer.complete_transaction("1:1")
 
     @pytest.mark.parametrize("text", ["", "1", "1:", ":1", "-1:3", "1:2:3", "1 :2", "\u0661:2", "1" * 30 + ":1"])
-    async def test_a_text_that_names_none(self, broker: DevBroker, text: str) -> None:
+    async def test_a_text_that_names_no_transaction_is_refused(self, broker: DevBroker, text: str) -> None:
         async with two_phase(broker) as producer:
             with pytest.raises(ValueError, match="is no prepared transaction"):
                 await producer.complete_transaction(text)
@@ -198,7 +198,7 @@ class TestRefusals:
             ({"transaction_timeout_ms": 1_000}, "transaction_timeout_ms=1000 has no effect with two-phase commit"),
         ],
     )
-    def test_options_that_contradict_it(self, options: dict[str, Any], why: str) -> None:
+    def test_options_that_contradict_it_are_refused(self, options: dict[str, Any], why: str) -> None:
         options = {"transactional_id": "one", "transaction_two_phase_commit_enable": True, **options}
         with pytest.raises(errors.ConfigurationError, match=why):
             KafkaProducer("localhost:9", **options)

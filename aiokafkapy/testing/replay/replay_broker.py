@@ -12,7 +12,7 @@ Rules:
 - An answer comes as long after its request as it did (``speed=2``: half as long; None: at once), in the order of the
   requests. Where nothing was answered, nothing is; where the cluster ended a connection, it is ended.
 - Nothing is decided by the clock or by chance: the same requests get the same answers, each time.
-- A request that the recording has not ends its connection, and is among ``mismatches``.
+- A request missing from the recording ends its connection, and is among ``mismatches``.
 - Leaving the block leaves no connection, timer or listening port.
 """
 
@@ -138,7 +138,7 @@ class ReplayBroker:
 
     @property
     def mismatches(self) -> list[ReplayMismatchError]:
-        """The requests so far that the recording has not."""
+        """The requests so far that are missing from the recording."""
         return self._script.mismatches
 
     @property
@@ -166,7 +166,7 @@ class ReplayBroker:
         self._connections.discard(connection)
 
     def mismatched(self, mismatch: ReplayMismatchError) -> None:
-        """A request came that the recording has not; the script has kept it."""
+        """A request came that is missing from the recording; the script has kept it."""
         if self.on_mismatch is not None:
             self.on_mismatch(mismatch)
 

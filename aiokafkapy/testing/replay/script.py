@@ -98,7 +98,7 @@ _CORRELATION_ID: Final = struct.Struct(">I")
 
 
 class ReplayMismatchError(Exception):
-    """A request that the recording has not: ``expected`` and ``came`` in words, and the ``connection`` of the
+    """A request missing from the recording: ``expected`` and ``came`` in words, and the ``connection`` of the
     recording, or None. ``address`` is the broker's in the recording.
     """
 
@@ -402,7 +402,7 @@ class Part:
         return self._again(api_key, print_)
 
     def _metadata(self, header: RequestHeader, values: Values) -> Reply | None:
-        """The metadata of topics that were not asked for together in the recording; None if it has not all of them."""
+        """The metadata of topics that were not asked for together in the recording; None if it lacks one of them."""
         wanted = values.get("topics")
         known = [each for each in self._script.all_of(ApiKey.METADATA) if each.header.api_version == header.api_version]
         # The latest that has come, else the first that will.
@@ -414,7 +414,7 @@ class Part:
         return None
 
     def _put_together(self, header: RequestHeader, values: Values) -> Reply | None:
-        """The answer for partitions that were not asked for together in the recording; None if it has not all."""
+        """The answer for partitions that were not asked for together in the recording; None if it lacks one."""
         known = [
             each
             for each in self._script.all_of(header.api_key)
@@ -472,7 +472,7 @@ def _no_sasl(header: RequestHeader) -> bytes:
 
 
 def _topics_of(exchange: Exchange, wanted: Sequence[Values], correlation_id: int) -> bytes | None:
-    """A recorded answer to Metadata, with the topics that are wanted; None when it has not all of them."""
+    """A recorded answer to Metadata, with the topics that are wanted; None when it lacks one of them."""
     try:
         _, body = decode_response(exchange.api_key, exchange.header.api_version, (exchange.answer or b"")[4:])
     except MalformedFrameError:

@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 
 class SimulationError(RuntimeError):
-    """The coroutine needs something that a simulation has not, or the simulation's arguments are wrong."""
+    """The coroutine needs something that a simulation lacks, or the simulation's arguments are wrong."""
 
 
 class Guard:

@@ -58,7 +58,7 @@ def simulate(
     with fewer faults.
 
     Raises SimulationFailure for the first seed that fails: the coroutine raised, it waits for an event that will never
-    happen, or it used something that a simulation has not, which is a SimulationError. Raises ValueError for arguments
+    happen, or it used something that a simulation lacks, which is a SimulationError. Raises ValueError for arguments
     out of their limits, and SimulationError where a loop is running.
     """
     if asyncio._get_running_loop() is not None:
