@@ -19,19 +19,15 @@ killed with -9: a ``Watchdog`` ends the nodes and removes their files. A node ke
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import functools
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -41,6 +37,7 @@ from .blocking_client import Admin, PartitionState
 from .kafka.acls import Acl, add_acls, remove_acls
 from .kafka.class_archive import make_archive
 from .kafka.jars import DEFAULT_VERSION, KafkaUnavailableError, fetch_jars, unavailable_reason
+from .kafka.node_files import Node, copy_formatted, format_node, new_uuid, server_properties, tail_of, write_properties
 from .kafka.security import KafkaSecurity, reload_certificates, shows_certificate
 from .kafka.tools import QUICK_JVM, KafkaToolError, KafkaTools
 from .servers.ports import LOOPBACK, free_port
@@ -57,38 +54,6 @@ ADMIN_TIMEOUT = 30.0
 
 # Properties that list all listeners, to which each listener is added.
 _LISTS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
-
-
-@dataclass(slots=True)
-class _Node:
-    """One node: its lasting parts, and the process while it runs."""
-
-    node_id: int
-    port: int
-    controller_port: int | None  # None: broker only
-    listener_ports: Mapping[str, int]
-    directory: Path
-    process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def address(self) -> tuple[str, int]:
-        return LOOPBACK, self.port
-
-    @property
-    def is_running(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    @property
-    def console(self) -> Path:
-        return self.directory / "console.log"
-
-    @property
-    def data(self) -> Path:
-        return self.directory / "data"
-
-    @property
-    def properties(self) -> Path:
-        return self.directory / "server.properties"
 
 
 class ApacheKafka:
@@ -122,8 +87,8 @@ class ApacheKafka:
         self._config = dict(config or {})
         self._plugins = [os.fspath(path) for path in plugins]
         self._jvm_options = (*jvm_options, *(security.jvm_options() if security else ()))
-        self._nodes: dict[int, _Node] = {}
-        self._cluster_id = _new_uuid()
+        self._nodes: dict[int, Node] = {}
+        self._cluster_id = new_uuid()
         self._voters = ""
         self._directory = Path()
         self._watchdog: Watchdog | None = None
@@ -382,7 +347,7 @@ class ApacheKafka:
             self._nodes[node_id] = self._new_node(node_id, controller=True)
         self._voters = ",".join(f"{node.node_id}@{LOOPBACK}:{node.controller_port}" for node in self._nodes.values())
 
-    def _new_node(self, node_id: int, *, controller: bool) -> _Node:
+    def _new_node(self, node_id: int, *, controller: bool) -> Node:
         taken = {
             port
             for node in self._nodes.values()
@@ -396,9 +361,9 @@ class ApacheKafka:
         directory = self._directory / f"node-{node_id}"
         directory.mkdir()
         listeners = self.security.listeners if self.security else {}
-        return _Node(node_id, take(), take() if controller else None, {name: take() for name in listeners}, directory)
+        return Node(node_id, take(), take() if controller else None, {name: take() for name in listeners}, directory)
 
-    def _start(self, nodes: Iterable[_Node]) -> None:
+    def _start(self, nodes: Iterable[Node]) -> None:
         """Start those of ``nodes`` that are down; blocks until all running nodes see one another."""
         starting = [node for node in nodes if not node.is_running]
         self._format([node for node in starting if not node.data.exists()])
@@ -406,44 +371,21 @@ class ApacheKafka:
             self._launch(node)
         self._wait_until_ready(time.monotonic() + START_TIMEOUT)
 
-    def _format(self, nodes: Sequence[_Node]) -> None:
+    def _format(self, nodes: Sequence[Node]) -> None:
         """Give new nodes their configuration and an empty, formatted log directory."""
         for node in nodes:
-            self._write_properties(node)
+            settings = server_properties(node, self._voters, self._initial_nodes)
+            if self.security is not None:
+                own = self.security.server_properties(node.listener_ports, LOOPBACK)
+                settings |= {name: f"{settings[name]},{own.pop(name)}" for name in _LISTS if name in own} | own
+            write_properties(node.properties, settings | self._config)
         if nodes:
-            self._format_first(nodes[0])
+            options = [] if self.security is None else self.security.format_options()
+            format_node(nodes[0], self.tools, self._cluster_id, options, START_TIMEOUT)
         for node in nodes[1:]:
-            _copy_formatted(nodes[0], node)
+            copy_formatted(nodes[0], node)
 
-    def _write_properties(self, node: _Node) -> None:
-        settings = _server_properties(node, self._voters, self._initial_nodes)
-        if self.security is not None:
-            own = self.security.server_properties(node.listener_ports, LOOPBACK)
-            settings |= {name: f"{settings[name]},{own.pop(name)}" for name in _LISTS if name in own} | own
-        settings |= self._config
-        node.properties.write_text("".join(f"{name}={_escaped(value)}\n" for name, value in settings.items()))
-
-    def _format_first(self, node: _Node) -> None:
-        options = ["format", "--cluster-id", self._cluster_id, "--config", node.properties]
-        if self.security is not None:
-            options += self.security.format_options()
-        # Java decodes its arguments by the locale, and user names may be non-ASCII.
-        environment = os.environ | {"LC_ALL": "C.UTF-8"}
-        command = self.tools.command("kafka.tools.StorageTool", *options)
-        with node.console.open("ab") as console:
-            done = subprocess.run(
-                command,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=console,
-                stderr=console,
-                timeout=START_TIMEOUT,
-                check=False,
-            )
-        if done.returncode != 0:
-            raise KafkaUnavailableError(f"node {node.node_id} could not be formatted:\n{_tail(node.console)}")
-
-    def _launch(self, node: _Node) -> None:
+    def _launch(self, node: Node) -> None:
         level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=info"
         options = [*self._jvm_options, *self.tools.archive, level]
         # Behind Kafka's jars, so that the archive of their classes still fits.
@@ -469,17 +411,17 @@ class ApacheKafka:
         def all_see_all() -> bool:
             for node in expected:
                 if not node.is_running:
-                    raise KafkaUnavailableError(f"node {node.node_id} died while starting:\n{_tail(node.console)}")
+                    raise KafkaUnavailableError(f"node {node.node_id} died while starting:\n{tail_of(node.console)}")
             ids = {node.node_id for node in expected}
             return all(ids <= self.admin.brokers(node.address) for node in expected)
 
         try:
             self.admin.wait_until(all_see_all, deadline - time.monotonic(), "the nodes do not all see one another")
         except KafkaTimeoutError as error:
-            tails = "\n".join(f"node {node.node_id}:\n{_tail(node.console)}" for node in expected)
+            tails = "\n".join(f"node {node.node_id}:\n{tail_of(node.console)}" for node in expected)
             raise KafkaUnavailableError(f"{error}\n{tails}") from error
 
-    def _end(self, node: _Node, how: signal.Signals, timeout: float) -> None:
+    def _end(self, node: Node, how: signal.Signals, timeout: float) -> None:
         if node.process is None:
             return
         self._signal(node, how)
@@ -492,85 +434,9 @@ class ApacheKafka:
             self._watchdog.release(node.process.pid)
         node.process = None
 
-    def _signal(self, node: _Node, number: signal.Signals) -> None:
+    def _signal(self, node: Node, number: signal.Signals) -> None:
         if node.process is not None and node.process.poll() is None:
             node.process.send_signal(number)
-
-
-def _server_properties(node: _Node, voters: str, voter_count: int) -> dict[str, object]:
-    """The configuration of a small node: fast start, fast fail-over, little memory, few files."""
-    replicas = min(3, voter_count)
-    listeners = f"PLAINTEXT://{LOOPBACK}:{node.port}"
-    return {
-        "node.id": node.node_id,
-        "process.roles": "broker" if node.controller_port is None else "broker,controller",
-        "controller.quorum.voters": voters,
-        "controller.listener.names": "CONTROLLER",
-        "listeners": listeners + (f",CONTROLLER://{LOOPBACK}:{node.controller_port}" if node.controller_port else ""),
-        "advertised.listeners": listeners,
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-        "inter.broker.listener.name": "PLAINTEXT",
-        "log.dirs": node.data,
-        # An idle node costs a fiftieth of a processor, and wakes each thread several times a second.
-        "num.network.threads": 1,
-        "num.io.threads": 2,
-        "background.threads": 2,
-        # Memory: segments and indexes are small, and the cleaner's 128 MiB buffer would not fit into the heap.
-        "log.segment.bytes": 32 * 1024 * 1024,
-        "log.retention.bytes": 512 * 1024 * 1024,
-        "log.index.size.max.bytes": 1024 * 1024,
-        "log.cleaner.dedupe.buffer.size": 4 * 1024 * 1024,
-        "log.segment.delete.delay.ms": 1000,
-        # Tests stamp records as they like: one of long ago would be deleted within five minutes.
-        "log.retention.ms": -1,
-        # Internal topics, as small as they can be.
-        "offsets.topic.num.partitions": 1,
-        "offsets.topic.replication.factor": replicas,
-        "transaction.state.log.num.partitions": 1,
-        "transaction.state.log.replication.factor": replicas,
-        "transaction.state.log.min.isr": 1,
-        # A transaction that is over its time is aborted soon, not up to ten seconds later.
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
-        "group.initial.rebalance.delay.ms": 0,
-        # A killed node is detected within seconds, but a stalled two-core machine is tolerated.
-        "broker.session.timeout.ms": 5000,
-        "broker.heartbeat.interval.ms": 500,
-        "controller.quorum.election.timeout.ms": 1000,
-        "controller.quorum.fetch.timeout.ms": 2000,
-    }
-
-
-def _escaped(value: object) -> str:
-    """A value escaped for a Java properties file: ASCII, with backslash escapes."""
-    text = str(value).replace("\\", "\\\\").encode("utf-16-be", "surrogatepass")
-    units = (int.from_bytes(text[at : at + 2]) for at in range(0, len(text), 2))
-    return "".join(chr(unit) if 32 <= unit < 127 else f"\\u{unit:04x}" for unit in units)
-
-
-def _new_uuid() -> str:
-    """A UUID in Kafka's own form; one that begins with a dash would look like an option to its tools."""
-    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
-        pass
-    return text
-
-
-def _copy_formatted(formatted: _Node, node: _Node) -> None:
-    """Format a node as another one is, without Kafka's tool, whose JVM takes a second of CPU for each."""
-    shutil.copytree(formatted.data, node.data)
-    meta = node.data / "meta.properties"
-    settings = dict(line.split("=", 1) for line in meta.read_text().splitlines() if not line.startswith("#"))
-    settings |= {"node.id": str(node.node_id), "directory.id": _new_uuid()}
-    meta.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-
-
-def _tail(path: Path, lines: int = 25) -> str:
-    """The last lines of a node, and its errors before, since a node that fails says much while it shuts down."""
-    try:
-        said = path.read_text(errors="replace").splitlines()
-    except OSError as error:
-        return str(error)
-    errors = [line for line in said[:-lines] if " ERROR " in line or " FATAL " in line or "Exception" in line]
-    return "\n".join(errors[-lines:] + said[-lines:])
 
 
 def _run_once(version: str, options: tuple[str, ...]) -> None:
