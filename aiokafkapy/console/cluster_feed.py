@@ -150,7 +150,7 @@ class ClusterFeed:
             wanted.setdefault(TopicPartition(self._topic, place.partition), set()).add(place.offset)
         try:
             stable = await reader.end_offsets(wanted, READ_WAIT)
-        except KafkaTimeoutError:  # a partition has lost its leader: nobody can say, and its records stay open
+        except KafkaTimeoutError:  # a partition has no leader: no broker can tell, and its records stay pending
             return dict.fromkeys(places, "pending")
         found: dict[Place, Outcome] = {
             Place(one.partition, offset): "pending"
@@ -204,7 +204,7 @@ class ClusterFeed:
         self._reader.assign(self._partitions)
         for place in added:
             if place.partition in self._unread:
-                self._reader.seek_to_time(place, LATEST)  # what it had before nobody has followed
+                self._reader.seek_to_time(place, LATEST)  # its earlier records were not followed
             else:
                 self._reader.seek(place, 0)
 
@@ -228,7 +228,7 @@ class ClusterFeed:
             except OffsetOutOfRangeError:
                 return []  # they were deleted meanwhile
             if records is None and not reader.is_finished:
-                return []  # nobody answers: of those that are left nothing is known
+                return []  # no broker answers: the outcomes of the rest are unknown
             for record in () if records is None else records.records:
                 left[TopicPartition(record.topic, record.partition)].discard(record.offset)
         return [Place(one.partition, offset) for one, offsets in left.items() for offset in offsets]

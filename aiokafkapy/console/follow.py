@@ -191,7 +191,7 @@ async def _feed(source: Source, asked: Asked) -> Feed:
 async def _marked(
     feed: Feed, rows: list[RecordView], asked: Asked, pending: dict[Place, None]
 ) -> tuple[list[RecordView], list[tuple[int, int, str]]]:
-    """The rows with their outcomes; and what became of those in ``pending``, which has the undecided ones after it."""
+    """The rows with their outcomes, and the outcomes of those in ``pending``, where only the undecided ones stay."""
     if asked.is_committed:
         return rows, []
     outcomes = await feed.outcomes({Place(row.partition, row.offset) for row in rows} | pending.keys())

@@ -113,10 +113,10 @@ class Feed(Protocol):
         """
 
     def positions(self) -> Mapping[int, int]:
-        """By partition the offset after the last record that ``poll`` gave."""
+        """By partition, the offset after the last record that ``poll`` returned."""
 
     async def outcomes(self, places: Collection[Place]) -> Mapping[Place, Outcome]:
-        """Of these records those that ``read_committed`` does not give."""
+        """Those of these records that ``read_committed`` does not return."""
 
     async def close(self) -> None:
         """Close its connections, if any."""
@@ -153,7 +153,7 @@ class Source(Protocol):
 
     @property
     def samples_always(self) -> bool:
-        """Whether it is sampled though nobody looks: it costs no request then."""
+        """Whether it is sampled while no page is open: that costs no request."""
 
     @property
     def tick(self) -> float:
@@ -166,10 +166,10 @@ class Source(Protocol):
         """Close its clients, if it has any."""
 
     async def sample(self) -> Sample:
-        """Totals of now. KafkaError and OSError when the cluster cannot be asked."""
+        """The present totals. KafkaError and OSError when the cluster cannot be asked."""
 
     async def cluster(self) -> Cluster:
-        """The brokers, those that do not run among them where they are known. KafkaError, as all that follow."""
+        """The brokers, with those that are stopped where they are known. KafkaError, as from all calls below."""
 
     async def topics(self) -> list[Topic]:
         """All topics, by name, without rates: the watch adds those."""
@@ -190,7 +190,7 @@ class Source(Protocol):
         """The open connections; none without ``abilities.clients``."""
 
     async def feed(self, topic: str, partition: int | None, start: Start, *, is_committed: bool = False) -> Feed:
-        """Records from ``start`` on; with ``is_committed`` those that ``read_committed`` gives, and no others."""
+        """Records from ``start`` on; with ``is_committed`` only those that ``read_committed`` returns."""
 
     async def produce(self, record: NewRecord) -> Written:
         """Write a record, and return its place once it is acknowledged."""

@@ -190,8 +190,8 @@ class Watch:
         }
 
     async def _shared_view(self, view: str, last_row: int, *, is_first: bool) -> dict[str, Any]:
-        """A view, made once a tick for all pages that show it; anew for one that has just come, which is to see what it
-        has just changed. Requests are each page's own: those after its last.
+        """A view, made once a tick for all pages that show it, and again for a page's first tick: it must see its own
+        changes. Requests are each page's own: those after its last.
         """
         if view == "requests":
             return await self._view(view, last_row)

@@ -230,7 +230,7 @@ class Script:
         return self._last.get((api_key, print_))
 
     def exchange_for(self, part: Part, print_: bytes, api_key: int) -> Conversation | None:
-        """Another connection at the same address, free or of somebody unsettled, in which the request is next."""
+        """Another connection at the same address, free or of an unsettled client, where the request is next."""
         for conversation in self.recording.conversations:
             if conversation.address != part.address or conversation is part.conversation:
                 continue
@@ -242,7 +242,7 @@ class Script:
         return None
 
     def next_of(self, conversation: Conversation, print_: bytes, api_key: int) -> Exchange | None:
-        """A connection's next request of an API, if it is the same; of those that may be left out, the first such."""
+        """A connection's next request of an API, if it is the same; the first same one, where some may be left out."""
         for exchange in conversation.exchanges:
             if exchange in self._played or exchange.api_key != api_key:
                 continue

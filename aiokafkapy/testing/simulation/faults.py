@@ -44,7 +44,7 @@ SAID_BY_BROKERS: Final[Errors] = (
     errors.KafkaStorageError,
 )
 SAID_AFTER_APPEND: Final[Errors] = tuple(error for error in AFTER_APPEND if error.retriable)
-"""The errors that a producer gets over, of those that brokers return for a Produce request in an outage."""
+"""Errors that brokers return for a Produce request in an outage, and that a producer survives."""
 MOST_PARTITIONS: Final = 8
 OTHER_ERRORS: Final[dict[ApiKey, Errors]] = {
     ApiKey.METADATA: (errors.UnknownServerError, errors.RequestTimedOutError),

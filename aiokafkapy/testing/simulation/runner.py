@@ -135,7 +135,7 @@ def _message(report: Report, drawn: Sequence[Fault], headline: str) -> str:
 
 
 def _end_of(timeline: Sequence[str]) -> list[str]:
-    """The last lines, and of those before the ones that tell of faults."""
+    """The last lines, and the earlier ones that tell of faults."""
     earlier, last = timeline[:-MOST_LINES], timeline[-MOST_LINES:]
     told = [line for line in earlier if " fault " in line]
     if len(earlier) > len(told):

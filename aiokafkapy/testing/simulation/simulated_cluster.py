@@ -162,7 +162,7 @@ class SimulatedCluster:
         self.controls.set_leader(partition.topic_name, partition.index, self._running(node_id))
 
     def _on_produce(self, context: RequestContext, body: Struct) -> Answer:
-        # Those of the request before this one that nobody asked for: they must not hit another batch.
+        # Errors that were armed for the last request and not used must not hit another batch.
         armed = self.controls.faults.armed
         self.controls.faults.armed = [fault for fault in armed if fault not in self._armed]
         self._armed.clear()

@@ -128,7 +128,7 @@ class SimulatedNetwork:
         self.delay, self.largest_piece = (0.0002, 0.002), 1 << 20
 
     def heal(self) -> None:
-        """All new connections are as good as at the start; those that vanished stay so."""
+        """New connections are as good as at the start; connections that vanished stay so."""
         self.heal_speed()
         self.refusing.clear()
         self.silent.clear()
