@@ -172,7 +172,7 @@ def test_the_file_for_failed_lines_is_no_input(cluster: Cluster, tmp_path: Path)
     lines = tmp_path / "lines.txt"
     lines.write_text("a\nb\n")
     result = cluster.run("produce", "events", str(lines), "--failed", str(lines), code=2)
-    assert "is an input" in result.stderr
+    assert "is an input" in " ".join(result.stderr.replace("│", " ").split())  # a long path wraps it
     assert lines.read_text() == "a\nb\n"
 
 
