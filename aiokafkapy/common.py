@@ -10,10 +10,11 @@ Rules: values are immutable and cheap to hash; ``*_ms`` is integer milliseconds,
 from __future__ import annotations
 
 import datetime
+import math
 import random
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from .errors import ConfigurationError, InvalidTopicError
 
@@ -38,6 +39,7 @@ __all__ = [
     "counted",
     "format_address",
     "milliseconds",
+    "timeout_of",
     "parse_address",
     "parse_addresses",
 ]
@@ -264,3 +266,21 @@ def bytes_as_json(data: bytes | None) -> str | dict[Literal["base64"], str] | No
 def counted(count: int, noun: str) -> str:
     """A number with its noun, in the plural unless it is 1."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def timeout_of(call: str, timeout: Any, name: str = "timeout") -> float | None:
+    """A time-out in seconds, of the argument ``name`` of ``call``; None means no limit. Raises TypeError for anything
+    but a number, ValueError for NaN.
+    """
+    if timeout is None:
+        return None
+    kind = type(timeout)
+    if kind is bool or not hasattr(kind, "__float__"):
+        raise TypeError(f"{call}(): {name} is a {kind.__name__}, not a number of seconds or None")
+    try:
+        seconds = float(timeout)
+    except Exception as error:
+        raise ValueError(f"{call}(): {name} is a {kind.__name__} that gives no number of seconds") from error
+    if math.isnan(seconds):
+        raise ValueError(f"{call}(): {name} is nan: write a number of seconds, or None")
+    return seconds

@@ -14,8 +14,10 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
+from operator import index
 from types import TracebackType
 from typing import Any, Final, NamedTuple, NoReturn, Self, TypeVar
 from uuid import UUID
@@ -25,7 +27,7 @@ from ..client.network_client import NetworkClient
 from ..client.network_client_utils import ATTEMPTS, attempt_timeout, retry_until, unless_refused
 from ..cluster.metadata import Metadata
 from ..cluster.metadata_answer import Replicas, partition_of
-from ..common import NO_LEADER, Node, PartitionInfo, TopicPartition, check_topic_name
+from ..common import NO_LEADER, Node, PartitionInfo, TopicPartition, check_topic_name, timeout_of
 from ..errors import (
     IllegalStateError,
     KafkaError,
@@ -47,6 +49,7 @@ __all__ = ["ClusterDescription", "TopicAdmin", "TopicDescription", "description_
 T = TypeVar("T")
 BROKER_DEFAULT: Final = -1
 _WHOLE_TOPIC: Final = -1
+_MAX_SHORT: Final = 2**15 - 1
 _ATTEMPTS_AT_A_CHANGE: Final = 2
 """Fewer than at a question: a change whose answer is late is made nevertheless."""
 _FIRST_RELEASES: Final[Mapping[int, str]] = {
@@ -97,7 +100,8 @@ class TopicAdmin:
         **options: Any,
     ) -> None:
         self.config = config = given_config(ClientConfig, bootstrap_servers, config, options)
-        self.timeout = timeout
+        limit = timeout_of("TopicAdmin", timeout)
+        self.timeout = math.inf if limit is None else limit
         # Requests no topics, only the brokers and the controller.
         self.metadata = Metadata(
             retry_backoff_ms=config.retry_backoff_ms,
@@ -105,6 +109,7 @@ class TopicAdmin:
             metadata_max_age_ms=config.metadata_max_age_ms,
         )
         self._client: NetworkClient | None = None
+        self._is_closed = False
 
     async def __aenter__(self) -> Self:
         if self._client is None:
@@ -120,6 +125,7 @@ class TopicAdmin:
     async def close(self) -> None:
         """Close the connections; may be called twice."""
         client, self._client = self._client, None
+        self._is_closed = True
         if client is not None:
             await client.close()
 
@@ -140,6 +146,8 @@ class TopicAdmin:
         """Those of these topics that exist, by name, from one request. Raises InvalidTopicError,
         TopicAuthorizationFailedError, or another error of a topic, and KafkaTimeoutError after ``timeout`` seconds.
         """
+        if isinstance(names, str):
+            raise TypeError(f"names={names!r}: give a list of names")
 
         async def ask(seconds: float) -> dict[str, TopicDescription]:
             response = await self._metadata_of(list(names), seconds)
@@ -274,7 +282,7 @@ class TopicAdmin:
         ``timeout`` seconds.
         """
         loop = asyncio.get_running_loop()
-        limit = self.timeout if timeout is None else timeout
+        limit = self._limit(timeout)
         ends_at = loop.time() + limit
         # Metadata has the rest on every broker; DescribeCluster came with Kafka 2.8 and knows no better controller.
         response = await self._retry(lambda seconds: self._metadata_of([], seconds), timeout)
@@ -302,6 +310,8 @@ class TopicAdmin:
         the admin's); then, and after a cancellation, the topic may exist.
         """
         options = [{"name": key, "value": config_text(key, value)} for key, value in (configs or {}).items()]
+        partitions = _count_of("partitions", partitions, MAX_INT)
+        replication_factor = _count_of("replication_factor", replication_factor, _MAX_SHORT)
 
         def build(version: int) -> Message:
             topic = {
@@ -323,6 +333,7 @@ class TopicAdmin:
         other errors. Raises KafkaTimeoutError after ``timeout`` seconds (default: the admin's); then, and after a
         cancellation, the partitions may be there.
         """
+        total = _count_of("total", total, MAX_INT)
 
         def build(version: int) -> Message:
             topic = {"name": name, "count": total, "assignments": None}
@@ -359,7 +370,10 @@ class TopicAdmin:
         self, api_key: ApiKey, build: Callable[[int], Message], seconds: float, node: Node | None = None
     ) -> Struct:
         if self._client is None:
-            raise IllegalStateError("the admin is not started: use `async with`")
+            is_closed = self._is_closed
+            raise IllegalStateError(
+                "the admin is closed" if is_closed else "the admin is not started: use `async with`"
+            )
         answer = self._client.send_and_wait(api_key, build, node=node, timeout=seconds)
         try:
             return await unless_refused(answer, self._refusal(self._client))
@@ -378,7 +392,12 @@ class TopicAdmin:
 
     def _timeout_ms(self, timeout: float | None) -> int:
         """For a request, whose field takes 24 days."""
-        return int(min((self.timeout if timeout is None else timeout) * 1000, MAX_INT))
+        return int(min(self._limit(timeout) * 1000, MAX_INT))
+
+    def _limit(self, timeout: float | None) -> float:
+        """A call's time-out, by default the admin's. Raises TypeError and ValueError for what is not one."""
+        seconds = timeout_of("TopicAdmin", timeout)
+        return self.timeout if seconds is None else seconds
 
     async def _change(
         self,
@@ -494,7 +513,7 @@ class TopicAdmin:
         attempts: int = ATTEMPTS,
     ) -> T:
         """Return the result of ``ask``, which is given the seconds that it may take."""
-        limit = self.timeout if timeout is None else timeout
+        limit = self._limit(timeout)
         seconds = attempt_timeout(limit - spent, self.config.request_timeout_ms / 1000, attempts)
         return await retry_until(
             lambda: ask(seconds),
@@ -539,3 +558,14 @@ def description_of(topic: Struct) -> TopicDescription:
     partitions.sort(key=lambda one: one.partition)
     topic_id = getattr(topic, "topic_id", None)
     return TopicDescription(topic.name, topic_id, bool(getattr(topic, "is_internal", False)), tuple(partitions))
+
+
+def _count_of(name: str, given: object, most: int) -> int:
+    """A number as the request has room for it; whether it makes sense is the broker's to say."""
+    try:
+        number = index(given)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name} is a {type(given).__name__}, not an int") from None
+    if not -1 <= number <= most:
+        raise ValueError(f"{name}={given!r:.40}: write a number up to {most:,}, or -1 for the broker's default")
+    return number

@@ -25,9 +25,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, Unpack, overload
 
+from ..common import timeout_of
 from ..errors import ProducerClosedError, ProducerNotStartedError
 from ..producer import forks
-from ..producer.arguments import timeout_of
 from ..producer.intake.record_sender import K, V
 from ..producer.producer import KafkaProducer
 from .loop_thread import LoopEndedError, LoopThread

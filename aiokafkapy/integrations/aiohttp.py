@@ -29,8 +29,8 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError("aiohttp is missing: pip install 'aiokafkapy[aiohttp]'", name=error.name) from error
 
 from aiokafkapy import KafkaProducer, ProducerConfig
+from aiokafkapy.common import timeout_of
 from aiokafkapy.errors import IllegalStateError, ProducerNotStartedError
-from aiokafkapy.producer.arguments import timeout_of
 
 from .request_headers import REQUEST_ID, Selection, carrying
 from .service import DRAIN_TIMEOUT, HAS_ONE, drain, keeping_undelivered, liveness, readiness

@@ -38,8 +38,8 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"{error.name} is missing: pip install 'aiokafkapy[fastapi]'", name=error.name) from error
 
 from aiokafkapy import KafkaProducer, ProducerConfig
+from aiokafkapy.common import timeout_of
 from aiokafkapy.errors import IllegalStateError, ProducerNotStartedError
-from aiokafkapy.producer.arguments import timeout_of
 from aiokafkapy.producer.state import ProducerState
 
 from .service import DRAIN_TIMEOUT, HAS_ONE, drain, keeping_undelivered, liveness, readiness

@@ -28,8 +28,8 @@ except ImportError as error:
     raise ImportError("litestar is missing: pip install 'aiokafkapy[litestar]'") from error
 
 from aiokafkapy import KafkaProducer, ProducerConfig
+from aiokafkapy.common import timeout_of
 from aiokafkapy.errors import IllegalStateError, ProducerNotStartedError
-from aiokafkapy.producer.arguments import timeout_of
 
 from .service import DRAIN_TIMEOUT, HAS_ONE, drain, keeping_undelivered, liveness, readiness
 

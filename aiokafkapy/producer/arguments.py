@@ -1,6 +1,6 @@
 """The callers' arguments, checked where they come in, alike in the compiled and the interpreted form.
 
-Owns the rules for topics, partitions, time stamps, headers, keys, values and timeouts, and the words in which they are
+Owns the rules for topics, partitions, time stamps, headers, keys and values, and the words in which they are
 refused. It knows no producer and no state. Kafka's counterpart is ``ProducerRecord``, whose constructor checks.
 
 Rules:
@@ -20,7 +20,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from inspect import iscoroutine
-from math import isnan
 from operator import index
 from typing import Any, Final
 
@@ -41,7 +40,6 @@ __all__ = [
     "plain_data",
     "serialization_error",
     "time_of",
-    "timeout_of",
     "topic_name",
 ]
 
@@ -138,21 +136,6 @@ def check_items(items: object) -> None:
 def plain_data(data: Any) -> bytes | None:
     """A copy of a checked key's or value's bytes, so that its owner may change them while the record waits."""
     return data if data is None or type(data) is bytes else memoryview(data).tobytes()
-
-
-def timeout_of(call: str, timeout: Any) -> float | None:
-    """A timeout in seconds; None means no limit. Raises TypeError for anything but a number, ValueError for NaN."""
-    if timeout is None:
-        return None
-    if isinstance(timeout, bool) or not hasattr(type(timeout), "__float__"):
-        raise TypeError(f"{call}(): timeout is a {type(timeout).__name__}, not a number of seconds or None")
-    try:
-        seconds = float(timeout)
-    except Exception as error:
-        raise ValueError(f"{call}(): timeout is not a number of seconds: {describe_error(error)}") from error
-    if isnan(seconds):
-        raise ValueError(f"{call}(): timeout is nan: write a number of seconds, or None")
-    return seconds
 
 
 def milliseconds_of(topic: object, name: str, given: object) -> int:

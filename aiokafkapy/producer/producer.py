@@ -24,11 +24,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast, overload
 
 from .._form import compiled
-from ..common import PartitionInfo, TopicPartition
+from ..common import PartitionInfo, TopicPartition, timeout_of
 from ..errors import IllegalStateError, KafkaError, ProducerClosedError, WrongEventLoopError
 from ..observability import get_logger
 from . import forks
-from .arguments import partition_of, timeout_of, topic_name
+from .arguments import partition_of, topic_name
 from .closings import tell_before_closed
 from .deliveries.delivery import Delivery, waiter_unless_done
 from .intake.cancelled_calls import take_back, tell_deliveries

@@ -15,6 +15,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
@@ -25,7 +26,7 @@ from ..client.network_client import NetworkClient
 from ..client.network_client_utils import unless_refused
 from ..client.nodes.client_request import ClientRequest, ClientResponse
 from ..cluster.metadata import Metadata
-from ..common import ConsumedRecord, PartitionInfo, TopicPartition
+from ..common import ConsumedRecord, PartitionInfo, TopicPartition, timeout_of
 from ..errors import IllegalStateError, KafkaError, KafkaTimeoutError, OffsetOutOfRangeError
 from ..protocol.api import ApiKey
 from ..record.arrow_columns import record_batch
@@ -246,9 +247,9 @@ class PartitionReader:
 
     # reading
 
-    async def fetch(self, max_wait: float = 1.0) -> list[ConsumedRecord]:
+    async def fetch(self, max_wait: float | None = 1.0) -> list[ConsumedRecord]:
         """The next records of one of the partitions, in order; an empty list when none came within ``max_wait``
-        seconds.
+        seconds; None waits for ever.
 
         Raises each error that is not retriable once: a damaged batch, an offset out of range without a reset, missing
         authorization; and KafkaTimeoutError for a partition whose start was not found within default_api_timeout_ms,
@@ -258,11 +259,11 @@ class PartitionReader:
         found = await self.fetch_partition(max_wait)
         return [] if found is None else found.records
 
-    async def fetch_partition(self, max_wait: float = 1.0) -> PartitionRecords | None:
+    async def fetch_partition(self, max_wait: float | None = 1.0) -> PartitionRecords | None:
         """As ``fetch``, with the partition and its end offset; None when nothing came within ``max_wait`` seconds."""
         return await self._fetch(self._fetcher.take, max_wait)
 
-    async def fetch_arrow(self, max_wait: float = 1.0, *, with_headers: bool = False) -> Any:
+    async def fetch_arrow(self, max_wait: float | None = 1.0, *, with_headers: bool = False) -> Any:
         """The next records of one of the partitions as a ``pyarrow.RecordBatch``, without a Python object per record;
         None if none came within ``max_wait`` seconds. Columns are those of ``record.arrow_columns.schema``; errors as
         in ``fetch``.
@@ -271,9 +272,11 @@ class PartitionReader:
         found = await self._fetch(partial(self._fetcher.take_columns, columns), max_wait)
         return None if found is None else record_batch(found.columns, *found.topic_partition)
 
-    async def _fetch(self, take: Callable[[], F | None], max_wait: float) -> F | None:
+    async def _fetch(self, take: Callable[[], F | None], max_wait: float | None) -> F | None:
         client, refused = self._running(), self._refused
         loop = asyncio.get_running_loop()
+        seconds = timeout_of("fetch", max_wait, "max_wait")
+        max_wait = math.inf if seconds is None else seconds
         deadline = loop.time() + max_wait
         # Let other tasks run even if data is always available.
         await asyncio.sleep(0)
@@ -350,7 +353,8 @@ class PartitionReader:
             raise error.fresh()
 
     def _timeout(self, timeout: float | None) -> float:
-        return self.config.default_api_timeout_ms / 1000 if timeout is None else timeout
+        seconds = timeout_of("PartitionReader", timeout)
+        return self.config.default_api_timeout_ms / 1000 if seconds is None else seconds
 
     async def _offsets(
         self, partitions: Iterable[TopicPartition], time: int, timeout: float | None
@@ -360,7 +364,7 @@ class PartitionReader:
 
     async def _wait(self, timeout: float) -> None:
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(None if timeout == math.inf else timeout):
                 await self._has_news.wait()
         except TimeoutError:
             pass

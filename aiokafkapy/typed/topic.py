@@ -22,6 +22,7 @@ from uuid import UUID
 
 from aiokafkapy.common import ConsumedRecord, check_topic_name
 from aiokafkapy.errors import ConfigurationError, SerializationError
+from aiokafkapy.observability import describe_error
 from aiokafkapy.producer.records import (
     BytesWithHeaders,
     CallOverflow,
@@ -353,11 +354,16 @@ class BoundTopic(Generic[M]):
 
     async def tombstone(self, key: Key, *, partition: int | None = None) -> RecordMetadata:
         """Delete the value of a key in a compacted topic: a record with the key and no value. Raises SerializationError
-        for a key that is none.
+        for None and for a key that is not to be written as bytes.
         """
         if key is None:
             raise SerializationError("a tombstone needs the key that it deletes", topic=self.topic.name)
-        return await self._producer.send(self.topic.name, None, key=_key_bytes(key), partition=partition)
+        try:
+            data = _key_bytes(key)
+        except Exception as error:  # a lone surrogate, say, or a __str__ that raises
+            text = f"the {type(key).__name__} cannot be written as a key: {describe_error(error)}"
+            raise SerializationError(text, topic=self.topic.name) from error
+        return await self._producer.send(self.topic.name, None, key=data, partition=partition)
 
     # internals
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -210,6 +211,28 @@ async def test_an_error_of_the_broker_that_may_pass_is_tried_again(broker: DevBr
         reader.assign([PARTITIONS[0]])
         broker.controls.fail_next(ApiKey.FETCH, CorruptMessageError, topic=TOPIC, times=1)
         assert [record.value for record in await read(reader, 1)] == [b"good"]
+
+
+@pytest.mark.parametrize("wrong", [math.nan, "1", True])
+async def test_a_time_out_that_is_not_one_is_refused_at_once(broker: DevBroker, wrong: Any) -> None:
+    async with PartitionReader(broker.bootstrap_servers) as reader:
+        reader.assign(PARTITIONS)
+        for call in (reader.fetch, reader.fetch_partition, reader.fetch_arrow):
+            with pytest.raises((TypeError, ValueError), match=r"^fetch\(\): max_wait is "):
+                await call(wrong)
+        with pytest.raises((TypeError, ValueError), match=r"timeout is "):
+            await reader.end_offsets(PARTITIONS, wrong)
+
+
+async def test_a_fetch_without_a_limit_waits_for_the_next_record(broker: DevBroker) -> None:
+    async with PartitionReader(broker.bootstrap_servers, auto_offset_reset="latest") as reader:
+        reader.assign(PARTITIONS)
+        assert await reader.fetch(0.1) == []
+        fetch = asyncio.create_task(reader.fetch(None))
+        await asyncio.sleep(0)
+        async with KafkaProducer(broker.bootstrap_servers) as producer:
+            await producer.send(TOPIC, b"late")
+        assert [record.value for record in await fetch] == [b"late"]
 
 
 async def test_cancelling_a_fetch_loses_nothing(broker: DevBroker) -> None:

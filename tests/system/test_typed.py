@@ -101,6 +101,9 @@ async def test_a_bound_topic_has_the_calls_of_a_producer(
     await bound.tombstone(1)
     with pytest.raises(SerializationError, match="a tombstone needs the key that it deletes"):
         await bound.tombstone(None)
+    for odd in ("\ud800", 10**5000):
+        with pytest.raises(SerializationError, match=f"the {type(odd).__name__} cannot be written as a key"):
+            await bound.tombstone(odd)
     records = kafka_broker.records("orders")
     assert [(record.key, record.value is None) for record in records] == [
         *((str(number).encode(), False) for number in (1, 2, 3, 4, 5)),

@@ -1,6 +1,8 @@
 """Words of every layer: addresses, back-off, nodes, names of topics."""
 
 from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from aiokafkapy.common import (
     format_address,
     parse_address,
     parse_addresses,
+    timeout_of,
 )
 from aiokafkapy.errors import ConfigurationError, InvalidTopicError
 
@@ -119,3 +122,24 @@ def test_a_password_of_a_query_is_not_shown_though_it_has_the_sign_that_ends_cre
     with pytest.raises(ConfigurationError, match="from_url takes all in one URL") as raised:
         parse_addresses("kafka+sasl-ssl://broker:9093?sasl_username=alice&sasl_password=s3cr@t-pass")
     assert "t-pass" not in str(raised.value)
+
+
+class TestTimeout:
+    @pytest.mark.parametrize("timeout", [0, 1.5, -1, float("inf"), Decimal("0.5")])
+    def test_numbers_are_seconds_and_none_is_none(self, timeout: Any) -> None:
+        assert timeout_of("flush", timeout) == float(timeout)
+        assert timeout_of("flush", None) is None
+
+    @pytest.mark.parametrize("timeout", ["x", True, [], timedelta(1), b"1", 1j])
+    def test_a_value_that_is_no_number_is_named_with_the_call(self, timeout: Any) -> None:
+        with pytest.raises(TypeError, match=rf"flush\(\): timeout is a {type(timeout).__name__}, not a number"):
+            timeout_of("flush", timeout)
+
+    @pytest.mark.parametrize("timeout", [float("nan"), 10**400, Decimal("snan")])
+    def test_an_object_that_is_no_length_of_time_is_refused(self, timeout: Any) -> None:
+        with pytest.raises(ValueError, match=r"flush\(\): timeout is"):
+            timeout_of("flush", timeout)
+
+    def test_the_argument_may_have_another_name(self) -> None:
+        with pytest.raises(ValueError, match=r"^fetch\(\): max_wait is nan: write"):
+            timeout_of("fetch", float("nan"), "max_wait")

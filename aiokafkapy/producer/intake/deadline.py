@@ -29,8 +29,8 @@ from contextvars import Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, cast
 
+from ...common import timeout_of
 from ...errors import IllegalStateError
-from ..arguments import timeout_of
 from .record_deadlines import EnclosingDeadline, enclosing_deadline, open_deadlines
 
 if TYPE_CHECKING:

@@ -239,6 +239,34 @@ async def test_all_steps_of_adding_partitions_have_one_time_out() -> None:
     assert asyncio.get_running_loop().time() - begun == pytest.approx(2)
 
 
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (lambda admin: admin.create("t", partitions="3"), TypeError, "partitions is a str, not an int"),
+        (lambda admin: admin.create("t", partitions=2**31), ValueError, "partitions=2147483648: write a number up to"),
+        (lambda admin: admin.create("t", replication_factor=2**15), ValueError, "replication_factor=32768: write"),
+        (lambda admin: admin.create_partitions("t", 1.5), TypeError, "total is a float, not an int"),
+        (lambda admin: admin.describe_existing("orders"), TypeError, "names='orders': give a list of names"),
+        (lambda admin: admin.describe("t", timeout=float("nan")), ValueError, "timeout is nan"),
+        (lambda admin: admin.delete("t", timeout="1"), TypeError, "timeout is a str, not a number of seconds"),
+    ],
+)
+async def test_a_wrong_argument_is_named_and_nothing_is_sent(
+    call: Callable[[TopicAdmin], Awaitable[object]], kind: type[Exception], words: str
+) -> None:
+    admin, client = admin_with()
+    with pytest.raises(kind, match=words):
+        await call(admin)
+    assert client.requests == []
+
+
+async def test_a_closed_admin_says_so() -> None:
+    admin, _ = admin_with()
+    await admin.close()
+    with pytest.raises(IllegalStateError, match=r"^the admin is closed$"):
+        await admin.ping()
+
+
 async def test_a_description_has_partitions_in_order() -> None:
     admin, _ = admin_with(described(1, 2, -1, is_internal=True))
     found = await admin.describe("t")

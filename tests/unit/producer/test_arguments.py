@@ -25,7 +25,6 @@ from aiokafkapy.producer.arguments import (
     partition_of,
     plain_data,
     time_of,
-    timeout_of,
     topic_name,
 )
 
@@ -240,20 +239,3 @@ class TestData:
         data[:] = b"new"
         assert kept == b"now"
         assert plain_data(None) is None
-
-
-class TestTimeout:
-    @pytest.mark.parametrize("timeout", [0, 1.5, -1, float("inf"), Decimal("0.5")])
-    def test_numbers_are_seconds_and_none_is_none(self, timeout: Any) -> None:
-        assert timeout_of("flush", timeout) == float(timeout)
-        assert timeout_of("flush", None) is None
-
-    @pytest.mark.parametrize("timeout", ["x", True, [], timedelta(1), b"1", 1j])
-    def test_a_value_that_is_no_number_is_named_with_the_call(self, timeout: Any) -> None:
-        with pytest.raises(TypeError, match=rf"flush\(\): timeout is a {type(timeout).__name__}, not a number"):
-            timeout_of("flush", timeout)
-
-    @pytest.mark.parametrize("timeout", [float("nan"), 10**400, Decimal("snan")])
-    def test_an_object_that_is_no_length_of_time_is_refused(self, timeout: Any) -> None:
-        with pytest.raises(ValueError, match=r"flush\(\): timeout is"):
-            timeout_of("flush", timeout)
