@@ -46,6 +46,7 @@ from .security.sasl_session import SaslSession
 from .storage.data_dir import DataDirLock, load_cluster_id
 from .storage.log_manager import LogManager
 from .storage.producer_state import ProducerIdManager
+from .storage.topic_config import check_defaults
 from .storage.topics import Partition, TopicRegistry
 from .telemetry import ClientTelemetry
 
@@ -106,6 +107,7 @@ class DevBroker:
         """The release or product that clients see, None for this broker itself."""
         self._cluster_id_prefix = "" if self.emulation is None else self.emulation.cluster_id_prefix
         self.config = BrokerConfig.of(**config) if self.emulation is None else config_as(self.emulation, config)
+        check_defaults(self.config)
         self._endpoints = endpoints_of(listeners, self.config, nodes, advertised_host)
         self.controls = Controls(self)
         self.telemetry = ClientTelemetry()

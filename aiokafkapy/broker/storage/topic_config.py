@@ -16,10 +16,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from ...errors import InvalidConfigError
+from ...errors import ConfigurationError, InvalidConfigError
 from ..config import BrokerConfig
 
-__all__ = ["TOPIC_OPTIONS", "TopicConfig", "TopicOption"]
+__all__ = ["TOPIC_OPTIONS", "TopicConfig", "TopicOption", "check_defaults"]
 
 MAX_INT: Final = 2**31 - 1
 MAX_LONG: Final = 2**63 - 1
@@ -95,6 +95,18 @@ class TopicConfig:
         """
         merged: dict[str, str | None] = {**self.overrides, **changes}
         return TopicConfig(self._broker, {name: value for name, value in merged.items() if value is not None})
+
+
+def check_defaults(broker: BrokerConfig) -> None:
+    """Raise ConfigurationError for a broker's option that is a topic's default, and that no topic can have."""
+    for option in TOPIC_OPTIONS.values():
+        if option.broker_option is None:
+            continue
+        value = getattr(broker, option.broker_option)
+        try:
+            option.parse(str(value))
+        except _Refused as error:
+            raise ConfigurationError(f"{option.broker_option}={value!r}: {error.problem}") from None
 
 
 def _parsed(name: str, value: str | None) -> str:

@@ -10,7 +10,7 @@ import pytest
 import aiokafkapy.broker
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, dispatch_table, register
-from aiokafkapy.errors import IllegalStateError
+from aiokafkapy.errors import ConfigurationError, IllegalStateError
 from aiokafkapy.protocol.api import ApiKey
 
 from .socketless import socketless_node
@@ -59,6 +59,11 @@ def test_stalling_an_unknown_node_is_an_error_and_stalls_none() -> None:
 def test_rotating_a_certificate_without_a_tls_listener_is_an_error(listener: str | None, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
         DevBroker().controls.rotate_certificate("server.pem", listener)
+
+
+def test_an_option_of_all_topics_that_no_topic_can_have_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="cleanup_policy='archive': String must be one of"):
+        DevBroker(cleanup_policy="archive")
 
 
 def test_two_handlers_of_one_api_are_a_mistake() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from aiokafkapy.broker.config import BrokerConfig
-from aiokafkapy.broker.storage.topic_config import TOPIC_OPTIONS, TopicConfig
-from aiokafkapy.errors import InvalidConfigError
+from aiokafkapy.broker.storage.topic_config import TOPIC_OPTIONS, TopicConfig, check_defaults
+from aiokafkapy.errors import ConfigurationError, InvalidConfigError
 
 
 def test_every_default_is_a_value_the_option_takes() -> None:
@@ -19,6 +19,16 @@ def test_defaults_are_the_brokers() -> None:
     config = TopicConfig(BrokerConfig.of(message_max_bytes=123, message_timestamp_type="LogAppendTime"))
     assert (config.max_message_bytes, config.uses_log_append_time) == (123, True)
     assert config.is_default("max.message.bytes")
+
+
+def test_a_default_that_no_topic_can_have_is_refused_by_the_brokers_name_of_it() -> None:
+    check_defaults(BrokerConfig.of(cleanup_policy="compact, delete", retention_ms=-1))
+    with pytest.raises(ConfigurationError, match="cleanup_policy='archive': String must be one of: compact, delete"):
+        check_defaults(BrokerConfig.of(cleanup_policy="archive"))
+    with pytest.raises(ConfigurationError, match="compression_type='gzip': String must be one of: producer"):
+        check_defaults(BrokerConfig.of(compression_type="gzip"))
+    with pytest.raises(ConfigurationError, match="retention_ms=-2: Value must be at least -1"):
+        check_defaults(BrokerConfig.of(retention_ms=-2))
 
 
 def test_a_topics_own_value_comes_first() -> None:
