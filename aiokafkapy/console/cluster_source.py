@@ -80,12 +80,14 @@ class ClusterSource:
         self._admin = TopicAdmin(config=config, timeout=TIMEOUT)
         self._reader: PartitionReader | None = None
         self._producer: KafkaProducer[bytes, bytes] | None = None
+        self._is_making_producer = asyncio.Lock()
         self._described: Described | None = None
         self._first: dict[TopicPartition, int] = {}
         self._end: dict[TopicPartition, int] = {}
 
     async def start(self) -> None:
         """Make the clients; the first question connects."""
+        self._is_making_producer = asyncio.Lock()  # of this loop
         self._queries.start()
         await self._admin.__aenter__()
         self._reader = PartitionReader(config=self._reader_config)
@@ -97,9 +99,10 @@ class ClusterSource:
         await self._admin.close()
         if self._reader is not None:
             await self._reader.close()
-        if self._producer is not None:
-            await self._producer.close(TIMEOUT)
-            self._producer = None
+        async with self._is_making_producer:
+            producer, self._producer = self._producer, None
+        if producer is not None:
+            await producer.close(TIMEOUT)
 
     async def sample(self) -> Sample:
         """Ask for topics and offsets, for this and the views until the next."""
@@ -284,11 +287,13 @@ class ClusterSource:
 
     async def produce(self, record: NewRecord) -> Written:
         """Send it, with the options of a producer by default."""
-        if self._producer is None:
-            producer: KafkaProducer[bytes, bytes] = KafkaProducer(config=ProducerConfig(**self._options))
-            await producer.start()
-            self._producer = producer
-        metadata = await self._producer.send(
+        async with self._is_making_producer:  # one for all: of several that are made at once only the last is closed
+            if self._producer is None:
+                made: KafkaProducer[bytes, bytes] = KafkaProducer(config=ProducerConfig(**self._options))
+                await made.start()
+                self._producer = made
+            producer = self._producer
+        metadata = await producer.send(
             record.topic,
             record.value,
             key=record.key,

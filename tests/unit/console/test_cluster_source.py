@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from aiokafkapy.common import TopicPartition
-from aiokafkapy.console.cluster_source import _of_leaders
+from aiokafkapy.console import cluster_source
+from aiokafkapy.console.cluster_source import ClusterSource, _of_leaders
+from aiokafkapy.console.source import NewRecord, Written
 from aiokafkapy.errors import KafkaTimeoutError
+from aiokafkapy.producer.records import RecordMetadata
 
 A, B, C = (TopicPartition("t", index) for index in range(3))
 
@@ -35,3 +40,32 @@ async def test_an_error_of_ours_is_not_taken_for_a_leader_that_is_away() -> None
 
     with pytest.raises(RuntimeError, match="a bug"):
         await _of_leaders(broken, {1: [A], 2: [C]}, {})
+
+
+class FakeProducer:
+    made: list[FakeProducer]
+
+    def __init__(self, **options: object) -> None:
+        self.is_closed = False
+        self.made.append(self)
+
+    async def start(self) -> None:
+        await asyncio.sleep(0)
+
+    async def send(self, topic: str, *arguments: object, **options: object) -> RecordMetadata:
+        return RecordMetadata(topic, 0, 7, -1)
+
+    async def close(self, timeout: float) -> None:
+        self.is_closed = True
+
+
+async def test_records_that_are_written_at_once_share_a_producer_which_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    FakeProducer.made = []
+    monkeypatch.setattr(cluster_source, "KafkaProducer", FakeProducer)
+    source = ClusterSource("127.0.0.1:9")
+    writes = [source.produce(NewRecord("t", b"x")) for _ in range(3)]
+    assert await asyncio.gather(*writes) == [Written(0, 7)] * 3
+    await source.stop()
+    assert [each.is_closed for each in FakeProducer.made] == [True]
