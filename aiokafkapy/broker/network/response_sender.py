@@ -16,6 +16,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from ...observability import get_logger
 from ...protocol.api import ApiKey
@@ -26,6 +27,9 @@ from .request_channel import Request, Response, ResponseAction
 __all__ = ["ResponseSender"]
 
 logger = get_logger(__name__)
+
+LONGEST_THROTTLE: Final = 2_147_483.0
+"""Seconds: a response has its milliseconds in 32 bits."""
 
 
 class ResponseSender:
@@ -88,7 +92,8 @@ class ResponseSender:
             fetched = self._record(context, request, quotas.fetch, "consumer_byte_rate", response_size)
             throttle = max(throttle, fetched)
         work = request.handled - request.dequeued
-        return max(throttle, self._record(context, request, quotas.request, "request_percentage", work, unit=0.01))
+        worked = self._record(context, request, quotas.request, "request_percentage", work, unit=0.01)
+        return min(max(throttle, worked), LONGEST_THROTTLE)
 
     @contextmanager
     def closing_on_error(self, request: Request) -> Iterator[None]:

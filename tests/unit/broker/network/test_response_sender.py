@@ -74,6 +74,13 @@ async def test_bytes_over_the_produce_quota_are_throttled() -> None:
         assert node.responses[-1].throttle == 0
 
 
+async def test_a_throttle_time_that_a_response_has_no_room_for_is_the_longest_that_it_has() -> None:
+    async with socketless_node(producer_byte_rate=1e-9, quota_window_num=2) as node:
+        node.handle(encode_request(build_request(ApiKey.PRODUCE, 9, acks=1), 7, "me")[4:])
+        body = decode_response(ApiKey.PRODUCE, 9, node.responses[0].buffer[4:])[1]
+        assert body.throttle_time.total_seconds() == node.responses[0].throttle == 2_147_483
+
+
 @pytest.mark.parametrize(("api", "version"), [(ApiKey.FETCH, 12), (ApiKey.SHARE_FETCH, 1)])
 async def test_bytes_over_the_fetch_quota_are_throttled(api: ApiKey, version: int) -> None:
     async with socketless_node(consumer_byte_rate=1, quota_window_num=2) as node:
