@@ -63,7 +63,7 @@ class Authentication:
         self._file = ScramFile(data_dir)
         self._changed = self._file.load()
         for name, credentials in self._changed.items():
-            self.scram[name].update(credentials)
+            self.scram[name].update({user: each for user, each in credentials.items() if each is not None})
         self._users = config.sasl_users
         self._has_hashed: set[str] = set()
         self._token_keys: list[TokenKeys] = []
@@ -88,8 +88,8 @@ class Authentication:
         for user, code, credential in changes:
             kept = changed.setdefault(SCRAM_CODES[code], {})
             kept.pop(user, None)
-            if credential is not None:
-                kept[user] = credential
+            if credential is not None or user in self._users:
+                kept[user] = credential  # None is kept, too, or the next start would take the password again
         self._file.save(changed)
         self._changed = changed
         for user, code, credential in changes:
@@ -163,7 +163,7 @@ class Authentication:
         self._has_hashed.add(mechanism)
         store = self.scram[mechanism]
         for user, password in self._users.items():
-            if user not in store:
+            if user not in store and user not in self._changed.get(mechanism, {}):
                 store[user] = ScramCredential.from_password(mechanism, password)
 
 

@@ -22,8 +22,8 @@ __all__ = ["AclFile", "ScramFile"]
 _REMEDY: Final = "delete it to start without ACLs"
 _SCRAM_REMEDY: Final = "delete it to start with the users of sasl_users only"
 
-ScramCredentials = Mapping[str, Mapping[str, ScramCredential]]
-"""The credentials, by mechanism and user."""
+ScramCredentials = Mapping[str, Mapping[str, ScramCredential | None]]
+"""The credentials, by mechanism and user; None for one that was taken away."""
 
 
 class AclFile:
@@ -59,16 +59,17 @@ class ScramFile:
     def __init__(self, data_dir: Path | None) -> None:
         self._path = None if data_dir is None else data_dir / "scram-credentials"
 
-    def load(self) -> dict[str, dict[str, ScramCredential]]:
+    def load(self) -> dict[str, dict[str, ScramCredential | None]]:
         """The credentials of the file. Raises DamagedFileError, and OSError when it cannot be read."""
-        found: dict[str, dict[str, ScramCredential]] = {}
+        found: dict[str, dict[str, ScramCredential | None]] = {}
         content = None if self._path is None else read_checkpoint(self._path, _SCRAM_REMEDY)
         if self._path is None or content is None:
             return found
         try:
             for line in filter(None, content.splitlines()):
-                mechanism, user, credential = json.loads(line)
-                found.setdefault(mechanism, {})[user] = ScramCredential.parse(credential)
+                mechanism, user, text = json.loads(line)
+                credential = None if text is None else ScramCredential.parse(text)
+                found.setdefault(mechanism, {})[user] = credential
         except (ValueError, TypeError, AttributeError, ConfigurationError):
             # Not the error's words: they may have a part of a key in them.
             raise DamagedFileError(self._path, "a line of it is not a credential", _SCRAM_REMEDY) from None
@@ -79,7 +80,7 @@ class ScramFile:
         if self._path is None:
             return
         lines = [
-            json.dumps([mechanism, user, credential.format()])
+            json.dumps([mechanism, user, None if credential is None else credential.format()])
             for mechanism, users in credentials.items()
             for user, credential in users.items()
         ]

@@ -80,6 +80,17 @@ def test_changed_credentials_survive_and_count_before_the_given_ones(tmp_path: P
     assert after.scram["SCRAM-SHA-512"]["alice"] != CREDENTIAL
 
 
+def test_a_credential_that_was_taken_away_is_not_made_again_of_the_password(tmp_path: Path) -> None:
+    config = BrokerConfig.of(sasl_users=USERS)
+    Authentication(config, tmp_path, lambda: 0).change_scram([("alice", 1, None)])
+    again = Authentication(config, tmp_path, lambda: 0)
+    assert asyncio.run(again.settings_for(endpoint(config))) is not None
+    assert (list(again.scram["SCRAM-SHA-256"]), list(again.scram["SCRAM-SHA-512"])) == ([], ["alice"])
+    again.change_scram([("alice", 1, CREDENTIAL)])
+    last = Authentication(config, tmp_path, lambda: 0)
+    assert last.scram["SCRAM-SHA-256"] == {"alice": CREDENTIAL}
+
+
 def test_a_change_that_cannot_be_kept_is_not_made(tmp_path: Path) -> None:
     authentication = Authentication(BrokerConfig.of(), tmp_path, lambda: 0)
     (tmp_path / "scram-credentials.tmp").mkdir()
