@@ -162,4 +162,7 @@ def _word(name: str, value: str) -> str:
 def _duration(reset: str) -> timedelta | None:
     found = _DURATION.fullmatch(reset)
     parts = {} if found is None else {name: float(part) for name, part in found.groupdict().items() if part}
-    return timedelta(**parts) if parts else None
+    try:
+        return timedelta(**parts) if parts else None
+    except OverflowError:  # Java's may be longer: any record is of the last three million years, too
+        return timedelta.max

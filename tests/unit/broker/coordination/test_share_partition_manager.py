@@ -166,6 +166,7 @@ def test_a_start_that_was_never_written_is_looked_for_again(shares: Shares) -> N
         ("by_duration:PT10S", 2),
         ("by_duration:PT0.5S", None),
         ("by_duration:P1DT1H1M", 0),
+        ("by_duration:P9999999999D", 0),
     ],
 )
 def test_a_group_begins_where_its_option_says(shares: Shares, reset: str, start: int | None) -> None:
