@@ -148,10 +148,18 @@ class Console:
         self._server = server
 
     async def stop(self) -> None:
-        """End it: streams end, the port is free; idempotent."""
+        """End it: streams end, the port is free, also when it is cancelled; idempotent."""
         server, self._server = self._server, None
-        if server is not None:
-            await self._stop(server)
+        if server is None:
+            return
+        stopping = asyncio.create_task(self._stop(server), name="console-stop")
+        try:
+            await asyncio.shield(stopping)
+        except asyncio.CancelledError:
+            await asyncio.wait({stopping})  # nobody else would close what is left
+            if not stopping.cancelled():
+                stopping.exception()
+            raise
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
+import socket
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -50,6 +53,22 @@ async def test_the_url_is_known_while_it_is_served() -> None:
     with pytest.raises(IllegalStateError):
         _ = console.url
     await console.stop()
+
+
+@pytest.mark.parametrize("turns", range(1, 6))
+async def test_a_stop_that_is_cancelled_closes_all_the_same(turns: int) -> None:
+    console = Console(FakeSource())
+    await console.start()
+    port = urlsplit(console.url).port
+    stopping = asyncio.create_task(console.stop())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    stopping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopping
+    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("console-")]
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port or 0))
 
 
 async def test_beyond_loopback_there_is_always_a_token() -> None:
