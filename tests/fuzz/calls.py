@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import array
 import asyncio
+import contextlib
 import json
 import math
 import random
@@ -24,7 +25,7 @@ from typing import Any, Final
 
 from aiokafkapy import KafkaProducer, ProducerRecord
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.errors import InvalidRecordError, InvalidTimestampError, RecordTooLargeError
+from aiokafkapy.errors import InvalidRecordError, InvalidTimestampError, MetadataTimeoutError, RecordTooLargeError
 
 __all__ = ["TOPICS", "class_of", "made", "outcomes_of", "played"]
 
@@ -192,7 +193,9 @@ async def made(data: bytes, bootstrap_servers: str, shown: Callable[[BaseExcepti
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
     hooks = Hooks(chance)
     options = hooks.options() | {"max_block_ms": MAX_BLOCK_MS, "allow_auto_create_topics": False}
-    async with KafkaProducer(bootstrap_servers, **options) as producer:
+    unstarted: KafkaProducer[Any, Any] = KafkaProducer(bootstrap_servers, **options)
+    await _start(unstarted)
+    async with unstarted as producer:
         calls = [_call(producer, chance) for _ in range(chance.randrange(1, 5))]
         outcomes = [await _outcome(call, shown or _words) for call in calls]
         async with asyncio.timeout(PATIENCE):
@@ -203,6 +206,14 @@ async def made(data: bytes, bootstrap_servers: str, shown: Callable[[BaseExcepti
         assert producer.state.name == "RUNNING", producer.state
     assert told == []
     return outcomes
+
+
+async def _start(producer: KafkaProducer[Any, Any]) -> None:
+    """However slow the machine is: ``max_block_ms`` is short for the sake of the calls."""
+    async with asyncio.timeout(PATIENCE):
+        while producer.state.name == "NEW":
+            with contextlib.suppress(MetadataTimeoutError):
+                await producer.start()
 
 
 def class_of(error: BaseException) -> str:
