@@ -136,9 +136,11 @@ class Storm:
                 assert is_there, sent
             elif isinstance(sent.told, KafkaError) and not sent.told.outcome_unknown:
                 assert not is_there, sent
+        told = {sent.value: sent for sent in self.sent}
         for found in there.values():
-            firsts = list(dict.fromkeys(found))
-            assert firsts == sorted(firsts, key=str)
+            firsts = [value for value in dict.fromkeys(found) if value is not None]
+            late = [told[value] for place, value in enumerate(firsts) if value < max(firsts[:place], default=b"")]
+            assert not late, f"behind younger ones: {late}"
 
 
 @pytest.mark.timeout(180)
