@@ -81,7 +81,6 @@ class PartitionState:
     attempts: int = 0
     end_offset: int = -1
     stop_at: int = OFFSET_MAX
-    error: KafkaError | None = None
     asked_for: int | None = None
     find_by: float | None = None
     last_error: KafkaError | None = None
@@ -152,6 +151,8 @@ class Fetcher:
     busy_nodes: set[int] = field(default_factory=set)
     left_at: float = -math.inf
     arrived: deque[CompletedFetch] = field(default_factory=deque)
+    failed: dict[TopicPartition, KafkaError] = field(default_factory=dict)
+    """Errors for the caller. Until it has one, its partition is neither looked up nor fetched."""
 
     # assignment and positions
 
@@ -163,15 +164,17 @@ class Fetcher:
             for tp in wanted
         }
         self.arrived = deque(one for one in self.arrived if one.topic_partition in self.partitions)
+        self.failed = {tp: error for tp, error in self.failed.items() if tp in self.partitions}
 
     def seek(self, topic_partition: TopicPartition, offset: int | None, reset_to: int | None = None) -> None:
         """Continue at ``offset``, or at the offset of ``reset_to`` (EARLIEST, LATEST, a time) once it is known."""
         state = self.state(topic_partition)
         state.position, state.reset_to = offset, reset_to
-        state.retry_at, state.attempts, state.error = 0.0, 0, None
+        state.retry_at, state.attempts = 0.0, 0
         state.find_by = state.last_error = None
         state.has_arrived = False
         self.arrived = deque(one for one in self.arrived if one.topic_partition != topic_partition)
+        self.failed.pop(topic_partition, None)
 
     def state(self, topic_partition: TopicPartition) -> PartitionState:
         """The state of an assigned partition; IllegalStateError for any other."""
@@ -201,18 +204,18 @@ class Fetcher:
         wanted = {}
         timeout = self.config.default_api_timeout_ms / 1000
         for tp, state in self.partitions.items():
-            if state.position is not None or state.error is not None:
+            if state.position is not None or tp in self.failed:
                 continue
             if state.reset_to is None:
                 if state.retry_at <= now:
-                    state.error = _no_position_error(tp)
+                    self.failed[tp] = _no_position_error(tp)
                     self._back_off(state, now)
                 continue
             if state.find_by is None:
                 state.find_by = now + timeout
             if state.find_by <= now:
-                state.error = not_found_error(tp, timeout, state.last_error, self.metadata)
-                state.error.__cause__ = state.last_error
+                self.failed[tp] = error = not_found_error(tp, timeout, state.last_error, self.metadata)
+                error.__cause__ = state.last_error
                 state.find_by = state.last_error = None
             elif state.retry_at <= now and state.asked_for != state.reset_to:
                 wanted[tp] = state.reset_to
@@ -228,10 +231,11 @@ class Fetcher:
         is awaited.
         """
         state = self.partitions[topic_partition]
-        state.error = refusal_of(topic_partition, self.metadata)
-        if state.error is not None:
+        refusal = refusal_of(topic_partition, self.metadata)
+        if refusal is not None:
+            self.failed[topic_partition] = refusal
             state.find_by = state.last_error = None
-        if state.error is not None or self.metadata.cluster.partition_count(topic_partition.topic):
+        if refusal is not None or self.metadata.cluster.partition_count(topic_partition.topic):
             self._back_off(state, now)
 
     def handle_offset(
@@ -255,7 +259,7 @@ class Fetcher:
             state.last_error = found
             self._back_off(state, now)
         else:
-            state.error = found
+            self.failed[topic_partition] = found
             state.find_by = state.last_error = None
             self._back_off(state, now)
 
@@ -270,12 +274,13 @@ class Fetcher:
         if occupied and all(node.node_id in occupied for node in self.metadata.cluster.nodes):
             return []  # without a look at each of possibly thousands of partitions, each time data is handed out
         for tp, state in self.partitions.items():
-            if state.position is None or not self._is_fetchable(state, now):
+            if state.position is None or tp in self.failed or not self._is_fetchable(state, now):
                 continue
             leader, epoch = self.metadata.current_leader(tp)
             if leader is None:
                 self._back_off(state, now)
-                state.error = refusal_of(tp, self.metadata)
+                if (refusal := refusal_of(tp, self.metadata)) is not None:
+                    self.failed[tp] = refusal
                 self.metadata.request_update()
             elif leader.node_id not in occupied:
                 by_node.setdefault(leader, {})[tp] = (state.position, epoch)
@@ -310,7 +315,7 @@ class Fetcher:
                 continue
             self._back_off(state, now)
             if not error.retriable:
-                state.error = error
+                self.failed[tp] = error
 
     def handle_response(self, plan: FetchPlan, response: Struct, now: float) -> None:
         """Keep the data of a response, and handle each partition's error."""
@@ -379,18 +384,17 @@ class Fetcher:
         if completed.is_drained:
             self.arrived.popleft()
             state.has_arrived = False
-            state.error = completed.error
+            if completed.error is not None:
+                self.failed[completed.topic_partition] = completed.error
 
     def _raise_error(self) -> None:
-        for state in self.partitions.values():
-            if state.error is not None:
-                error, state.error = state.error, None
-                raise error
+        if self.failed:
+            raise self.failed.pop(next(iter(self.failed)))
 
     def _is_fetchable(self, state: PartitionState, now: float) -> bool:
         if state.is_fetching or state.has_arrived or state.is_finished:
             return False
-        return state.retry_at <= now and state.error is None
+        return state.retry_at <= now
 
     def _release(self, plan: FetchPlan) -> None:
         self.busy_nodes.discard(plan.node.node_id)
@@ -442,11 +446,11 @@ class Fetcher:
                 state.position, state.reset_to, state.retry_at = None, reset_to, 0.0
                 return
             text = f"{tp}: offset {state.position} is not in the log, and auto_offset_reset is none"
-            state.error = OffsetOutOfRangeError(text, topic=tp.topic, partition=tp.partition)
+            self.failed[tp] = OffsetOutOfRangeError(text, topic=tp.topic, partition=tp.partition)
         elif error.retriable:
             self.metadata.request_update()
         else:
-            state.error = error
+            self.failed[tp] = error
 
 
 def _no_position_error(tp: TopicPartition) -> OffsetOutOfRangeError:
