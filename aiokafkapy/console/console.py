@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 from ..admin.diagnosis import is_loopback
 from ..broker.listeners import server_tls
+from ..cancellation import to_its_end
 from ..common import format_address
 from ..errors import ConfigurationError, IllegalStateError
 from ..observability import get_logger
@@ -150,16 +151,8 @@ class Console:
     async def stop(self) -> None:
         """End it: streams end, the port is free, also when it is cancelled; idempotent."""
         server, self._server = self._server, None
-        if server is None:
-            return
-        stopping = asyncio.create_task(self._stop(server), name="console-stop")
-        try:
-            await asyncio.shield(stopping)
-        except asyncio.CancelledError:
-            await asyncio.wait({stopping})  # nobody else would close what is left
-            if not stopping.cancelled():
-                stopping.exception()
-            raise
+        if server is not None:
+            await to_its_end(self._stop(server))  # nobody else would close what is left
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -25,6 +25,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from ...cancellation import to_its_end
 from .outcomes import Held, OnError
 from .rows import OutboxRow
 from .statistics import OutboxBacklog
@@ -97,12 +98,7 @@ class RelayDatabase:
         connection, self._connection = self._connection, None
         try:
             if connection is not None:
-                ending = asyncio.ensure_future(self._end(connection))
-                try:
-                    await asyncio.shield(ending)
-                except asyncio.CancelledError:
-                    await asyncio.wait([ending])
-                    raise
+                await to_its_end(self._end(connection))
         finally:
             if not keeps_locks:
                 self._locks.release()

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
+from ...cancellation import to_its_end
 from ...common import TopicPartition
 from ...errors import ConfigurationError, KafkaError
 from .group_offsets import GroupMetadata, OffsetToCommit, group_of
@@ -231,9 +232,4 @@ class _ConfluentKafka:
 
 async def _in_thread(work: Callable[[], T]) -> T:
     """Run a blocking call; a cancelled caller waits for its end, for the consumer serves one call at a time."""
-    running = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait([running])
-        raise
+    return await to_its_end(asyncio.to_thread(work))
