@@ -14,6 +14,7 @@ import math
 import random
 import re
 from collections.abc import Mapping, Sequence
+from operator import index
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from .errors import ConfigurationError, InvalidTopicError
@@ -38,6 +39,7 @@ __all__ = [
     "check_topic_name",
     "counted",
     "format_address",
+    "integer_of",
     "milliseconds",
     "timeout_of",
     "parse_address",
@@ -266,6 +268,19 @@ def bytes_as_json(data: bytes | None) -> str | dict[Literal["base64"], str] | No
 def counted(count: int, noun: str) -> str:
     """A number with its noun, in the plural unless it is 1."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def integer_of(what: str, given: Any) -> int:
+    """An int, or anything else with ``__index__``, such as NumPy's integers; a bool is none of these. Raises TypeError
+    that names ``what``.
+    """
+    cause = None
+    if not isinstance(given, bool) and hasattr(type(given), "__index__"):
+        try:
+            return index(given)
+        except Exception as error:
+            cause = error
+    raise TypeError(f"{what} is a {type(given).__name__}, not an int") from cause
 
 
 def timeout_of(call: str, timeout: Any, name: str = "timeout") -> float | None:

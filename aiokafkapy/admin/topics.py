@@ -17,7 +17,6 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from operator import index
 from types import TracebackType
 from typing import Any, Final, NamedTuple, NoReturn, Self, TypeVar
 from uuid import UUID
@@ -27,7 +26,7 @@ from ..client.network_client import NetworkClient
 from ..client.network_client_utils import ATTEMPTS, attempt_timeout, retry_until, unless_refused
 from ..cluster.metadata import Metadata
 from ..cluster.metadata_answer import Replicas, partition_of
-from ..common import NO_LEADER, Node, PartitionInfo, TopicPartition, check_topic_name, timeout_of
+from ..common import NO_LEADER, Node, PartitionInfo, TopicPartition, check_topic_name, integer_of, timeout_of
 from ..errors import (
     IllegalStateError,
     KafkaError,
@@ -562,10 +561,7 @@ def description_of(topic: Struct) -> TopicDescription:
 
 def _count_of(name: str, given: object, most: int) -> int:
     """A number as the request has room for it; whether it makes sense is the broker's to say."""
-    try:
-        number = index(given)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"{name} is a {type(given).__name__}, not an int") from None
+    number = integer_of(name, given)
     if not -1 <= number <= most:
         raise ValueError(f"{name}={given!r:.40}: write a number up to {most:,}, or -1 for the broker's default")
     return number

@@ -14,6 +14,7 @@ from aiokafkapy.common import (
     TopicPartition,
     check_topic_name,
     format_address,
+    integer_of,
     parse_address,
     parse_addresses,
     timeout_of,
@@ -143,3 +144,21 @@ class TestTimeout:
     def test_the_argument_may_have_another_name(self) -> None:
         with pytest.raises(ValueError, match=r"^fetch\(\): max_wait is nan: write"):
             timeout_of("fetch", float("nan"), "max_wait")
+
+
+class TestIntegers:
+    def test_all_that_has_an_index_is_an_int(self) -> None:
+        class Five:
+            def __index__(self) -> int:
+                return 5
+
+        assert [integer_of("it", each) for each in (5, -1, Five())] == [5, -1, 5]
+
+    def test_anything_else_is_named(self) -> None:
+        class Broken:
+            def __index__(self) -> int:
+                raise OSError("no")
+
+        for wrong in (True, 1.0, "1", None, Broken()):
+            with pytest.raises(TypeError, match=f"^it is a {type(wrong).__name__}, not an int$"):
+                integer_of("it", wrong)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from operator import index
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from ...client.config import MAX_INT, MAX_LONG
-from ...common import TopicPartition
+from ...common import TopicPartition, integer_of
 from ..arguments import topic_name
 
 __all__ = ["GroupLike", "GroupMetadata", "OffsetToCommit", "OffsetsLike", "group_of", "offsets_of"]
@@ -101,9 +100,7 @@ def _offset(place: TopicPartition, one: object) -> OffsetToCommit:
 
 
 def _number(what: str, given: Any, least: int, most: int) -> int:
-    if isinstance(given, bool) or not hasattr(type(given), "__index__"):
-        raise TypeError(f"{what} is a {type(given).__name__}, not an int")
-    number = index(given)
+    number = integer_of(what, given)
     if not least <= number <= most:
         raise ValueError(f"{what} is {number}: write {least} to {most}")
     return number

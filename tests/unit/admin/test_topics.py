@@ -243,6 +243,7 @@ async def test_all_steps_of_adding_partitions_have_one_time_out() -> None:
     ("call", "kind", "words"),
     [
         (lambda admin: admin.create("t", partitions="3"), TypeError, "partitions is a str, not an int"),
+        (lambda admin: admin.create("t", partitions=True), TypeError, "partitions is a bool, not an int"),
         (lambda admin: admin.create("t", partitions=2**31), ValueError, "partitions=2147483648: write a number up to"),
         (lambda admin: admin.create("t", replication_factor=2**15), ValueError, "replication_factor=32768: write"),
         (lambda admin: admin.create_partitions("t", 1.5), TypeError, "total is a float, not an int"),
