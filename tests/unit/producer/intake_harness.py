@@ -18,7 +18,33 @@ from aiokafkapy.producer.producer_metadata import ProducerMetadata
 
 from .sender_fakes import cluster_of
 
-__all__ = ["IntakeRuntime", "new_intake", "not_started"]
+__all__ = ["IntakeRuntime", "new_admission", "new_intake", "not_started"]
+
+
+def new_admission(
+    loop: asyncio.AbstractEventLoop,
+    metadata: ProducerMetadata,
+    accumulator: RecordAccumulator,
+    config: ProducerConfig,
+    *,
+    max_block: float,
+    partitioner: Any = None,
+    overflow: Overflow | None = None,
+) -> Admission:
+    """One as a runtime makes it, with a teller, policies and counters of its own; told of the accumulator's room."""
+    now = loop.time()
+    admission = Admission(
+        loop,
+        metadata,
+        accumulator,
+        partitioner or DefaultPartitioner(),
+        OutcomeTeller(loop),
+        overflow or Overflow(config, accumulator, SenderMetrics(now)),
+        max_block=max_block,
+        calls=CallMetrics(now),
+    )
+    accumulator.on_room = admission.on_room
+    return admission
 
 
 class IntakeRuntime:
@@ -33,18 +59,10 @@ class IntakeRuntime:
         self.metadata.add("orders", self.now())
         config = ProducerConfig(bootstrap_servers="h:1", **options)
         self.accumulator = RecordAccumulator(config)
-        self.calls = CallMetrics(self.now())
-        self.admission = Admission(
-            self.loop,
-            self.metadata,
-            self.accumulator,
-            partitioner or DefaultPartitioner(),
-            OutcomeTeller(self.loop),
-            Overflow(config, self.accumulator, SenderMetrics(self.now())),
-            max_block=1.0,
-            calls=self.calls,
+        self.admission = new_admission(
+            self.loop, self.metadata, self.accumulator, config, partitioner=partitioner, max_block=1.0
         )
-        self.accumulator.on_room = self.admission.on_room
+        self.calls = self.admission.calls
         self.topics = self.admission.topics
 
     def learn(self, topics: dict[str, int]) -> None:

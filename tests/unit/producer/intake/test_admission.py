@@ -22,15 +22,12 @@ from aiokafkapy.errors import (
 from aiokafkapy.producer.accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
 from aiokafkapy.producer.config import ProducerConfig
-from aiokafkapy.producer.deliveries.outcome_teller import OutcomeTeller
-from aiokafkapy.producer.intake.admission import SLICE, Admission
-from aiokafkapy.producer.intake.overflow import Overflow
+from aiokafkapy.producer.intake.admission import SLICE
 from aiokafkapy.producer.intake.pending_record import PendingRecord
-from aiokafkapy.producer.metrics import CallMetrics, SenderMetrics
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.testing.clock import VirtualClock
 
-from ..intake_harness import IntakeRuntime
+from ..intake_harness import IntakeRuntime, new_admission
 from ..sender_fakes import VirtualLoop, cluster_of
 
 MAX_BLOCK = 60.0
@@ -49,18 +46,10 @@ class Harness:
         self.accumulator = RecordAccumulator(config)
         self.chosen: list[tuple[str, object, object, object, object]] = []
         self.choice: Callable[[], int] = lambda: UNKNOWN_PARTITION
-        self.calls = CallMetrics(self.clock.time())
-        self.admission = Admission(
-            self._asyncio_loop,
-            self.metadata,
-            self.accumulator,
-            self,
-            OutcomeTeller(self._asyncio_loop),
-            Overflow(config, self.accumulator, SenderMetrics(self.clock.time())),
-            max_block=MAX_BLOCK,
-            calls=self.calls,
+        self.admission = new_admission(
+            self._asyncio_loop, self.metadata, self.accumulator, config, max_block=MAX_BLOCK, partitioner=self
         )
-        self.accumulator.on_room = self.admission.on_room
+        self.calls = self.admission.calls
         self.metadata.add_listener(self.admission.on_metadata_update)
         if leaders:
             self.learn(leaders)

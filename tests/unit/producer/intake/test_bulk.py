@@ -15,18 +15,14 @@ from aiokafkapy.errors import KafkaError, RecordTooLargeError
 from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.deliveries.delivery_list import DeliveryList
-from aiokafkapy.producer.deliveries.outcome_teller import OutcomeTeller
-from aiokafkapy.producer.intake.admission import Admission
 from aiokafkapy.producer.intake.bulk import FIRST_SLICE, LONGEST_SLICE, SLICE_BYTES, BulkSend, Outcomes, _taker
-from aiokafkapy.producer.intake.overflow import Overflow
-from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
 from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.intake.record_intake import RecordIntake
-from aiokafkapy.producer.metrics import CallMetrics, SenderMetrics
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.producer.records import ProducerRecord, RecordMetadata
 
 from ...virtual_time import elapsed, on_virtual_time
+from ..intake_harness import new_admission
 from ..sender_fakes import cluster_of
 
 
@@ -45,17 +41,7 @@ class Runtime:
         self.metadata.cluster = cluster_of({"t": [1], "u": [1]})
         config = ProducerConfig(bootstrap_servers="h:1", **options)
         self.accumulator = RecordAccumulator(config)
-        self.admission = Admission(
-            loop,
-            self.metadata,
-            self.accumulator,
-            DefaultPartitioner(),
-            OutcomeTeller(loop),
-            Overflow(config, self.accumulator, SenderMetrics(loop.time())),
-            max_block=5.0,
-            calls=CallMetrics(loop.time()),
-        )
-        self.accumulator.on_room = self.admission.on_room
+        self.admission = new_admission(loop, self.metadata, self.accumulator, config, max_block=5.0)
         self.next_offset = 0
         self.pause = 0.0
         self.calls: list[Any] = []

@@ -10,16 +10,14 @@ import pytest
 from aiokafkapy.errors import BufferExhaustedError, KafkaError, RecordDroppedError, RecordTooLargeError
 from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
 from aiokafkapy.producer.config import ProducerConfig
-from aiokafkapy.producer.deliveries.outcome_teller import OutcomeTeller
-from aiokafkapy.producer.intake.admission import Admission
 from aiokafkapy.producer.intake.overflow import Overflow
-from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
 from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.intake.record_sender import admitted_at_once
-from aiokafkapy.producer.metrics import CallMetrics, SenderMetrics
+from aiokafkapy.producer.metrics import SenderMetrics
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.testing.clock import VirtualClock
 
+from ..intake_harness import new_admission
 from ..sender_fakes import VirtualLoop, cluster_of
 
 
@@ -35,18 +33,10 @@ class Harness:
         self.metadata.cluster = cluster_of({"t": [1], "u": [1]})
         self.metrics = SenderMetrics(loop.time())
         self.overflow = Overflow(config, self.accumulator, self.metrics)
-        self.calls = CallMetrics(loop.time())
-        self.admission = Admission(
-            loop,
-            self.metadata,
-            self.accumulator,
-            DefaultPartitioner(),
-            OutcomeTeller(loop),
-            self.overflow,
-            max_block=60.0,
-            calls=self.calls,
+        self.admission = new_admission(
+            loop, self.metadata, self.accumulator, config, max_block=60.0, overflow=self.overflow
         )
-        self.accumulator.on_room = self.admission.on_room
+        self.calls = self.admission.calls
         self.refused: list[KafkaError] = []
         self.admission.on_refusal = self.refused.append
         for topic in ("t", "u"):
