@@ -22,6 +22,8 @@ from aiokafkapy.errors import (
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import MockProducer
 
+from .producer.observing import assert_accounts, values
+
 HELD: dict[str, Any] = {"linger_ms": 30_000}
 """Nothing leaves by itself."""
 
@@ -34,20 +36,11 @@ async def broker() -> AsyncIterator[DevBroker]:
         yield broker
 
 
-def values(broker: DevBroker, topic: str, partition: int = 0) -> list[bytes | None]:
-    return [record.value for record in broker.records(topic, partition)]
-
-
 async def until(condition: Callable[[], bool]) -> None:
     """Let the loop turn until the condition holds."""
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110  # nobody tells of it
             await asyncio.sleep(0)
-
-
-def assert_accounts(producer: KafkaProducer[Any, Any]) -> None:
-    now = producer.statistics()
-    assert now.accepted == now.delivered + now.failed + now.pending
 
 
 def held(broker: DevBroker, **options: Any) -> KafkaProducer[Any, Any]:

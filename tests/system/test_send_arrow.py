@@ -6,7 +6,7 @@ import asyncio
 import gc
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from enum import StrEnum
 from typing import Any, cast
 
@@ -30,6 +30,8 @@ from aiokafkapy.producer.options.keywords import CompressionName
 from aiokafkapy.producer.tables.arrow_send import ArrowSend
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.murmur2 import partition_for_key
+
+from .producer.observing import assert_accounts, until, values
 
 SHORT: dict[str, Any] = {
     "request_timeout_ms": 500,
@@ -62,16 +64,6 @@ def numbered(count: int, size: int = 0) -> list[bytes]:
     return [b"%08d" % number + b"x" * size for number in range(count)]
 
 
-def values(broker: DevBroker, topic: str, partition: int = 0) -> list[bytes | None]:
-    return [record.value for record in broker.records(topic, partition)]
-
-
-def assert_accounts(producer: KafkaProducer[Any, Any]) -> None:
-    """accepted = delivered + failed + pending."""
-    numbers = producer.statistics()
-    assert numbers.accepted == numbers.delivered + numbers.failed + numbers.pending
-
-
 def assert_told_as_it_is(broker: DevBroker, metadata: Any, wanted: Sequence[bytes | None]) -> None:
     """Every row is where the result says; failed rows are nowhere; the sums are right."""
     places = {}
@@ -85,14 +77,6 @@ def assert_told_as_it_is(broker: DevBroker, metadata: Any, wanted: Sequence[byte
     for (topic, partition), told in metadata.partitions.items():
         offsets = [offset for where, which, offset in places if (where, which) == (topic, partition)]
         assert told == PartitionMetadata(len(offsets), min(offsets), max(offsets))
-
-
-async def until(condition: Callable[[], Any], timeout: float = 10.0) -> None:
-    """Let the loop turn until the condition holds."""
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        await asyncio.sleep(0.002)
 
 
 class TestTables:
