@@ -175,14 +175,14 @@ async def test_an_error_from_a_newer_broker_says_its_number(cluster: Cluster) ->
 
 async def test_an_unknown_topic_and_a_partition_out_of_range_are_told_apart(cluster3: Cluster) -> None:
     topic = await cluster3.create_topic(partitions=2)
-    async with cluster3.producer(max_block_ms=400) as producer:
+    async with cluster3.producer(max_block_ms=1_000) as producer:
         with pytest.raises(errors.MetadataTimeoutError) as unknown:
             await producer.send("promise-missing", b"")
         with pytest.raises(errors.MetadataTimeoutError) as beyond:
             await producer.send(topic, b"", partition=7)
         with pytest.raises(errors.MetadataNotReadyError) as not_ready:
             producer.send_nowait("promise-missing-too", b"")
-    assert_says(unknown.value, "promise-missing", "max_block_ms=400", "does not host|unknown|exist")
+    assert_says(unknown.value, "promise-missing", "max_block_ms=1000", "does not host|unknown|exist")
     assert_says(beyond.value, f"{topic}-7", "2 partitions", "0 to 1", topic=topic, partition=7)
     assert_says(not_ready.value, "promise-missing-too", "enqueue|partitions_for", topic="promise-missing-too")
 

@@ -163,7 +163,7 @@ async def test_exactly_as_many_wake_as_fit(cluster: Cluster) -> None:
 async def test_no_room_is_an_error_at_once_for_send_nowait_and_in_time_for_others(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
     small = {"buffer_memory": 20_000, "max_request_size": 20_000, "batch_size": 4_000}
-    async with cluster.producer(**small, max_block_ms=300) as producer:
+    async with cluster.producer(**small, max_block_ms=1_000) as producer:
         await producer.send(topic, b"first")
         cluster.net.stall()
         deliveries = []
@@ -172,11 +172,11 @@ async def test_no_room_is_an_error_at_once_for_send_nowait_and_in_time_for_other
                 deliveries.append(producer.send_nowait(topic, bytes(1_000)))
         assert 10 <= len(deliveries) <= 20
         started = time.monotonic()
-        with pytest.raises(errors.BufferExhaustedError, match=r"max_block_ms=300.*20000"):
+        with pytest.raises(errors.BufferExhaustedError, match=r"max_block_ms=1000.*20000"):
             while True:  # the sealing of drained batches may have made a little room
                 started = time.monotonic()
                 deliveries.append(await producer.enqueue(topic, bytes(1_000)))
-        assert time.monotonic() - started >= 0.29, "uvloop's clock stands still for the length of one turn"
+        assert time.monotonic() - started >= 0.99, "uvloop's clock stands still for the length of one turn"
         cluster.net.resume()
         await asyncio.gather(*deliveries)
         await producer.send(topic, b"there is room again")

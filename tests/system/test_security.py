@@ -364,9 +364,9 @@ class TestWarmUp:
     async def test_a_leader_that_is_away_is_an_error_in_time(self) -> None:
         async with DevBroker(nodes=2) as broker:
             broker.create_topic("a", 2)
-            async with KafkaProducer(broker.bootstrap_servers, max_block_ms=500) as producer:
+            async with KafkaProducer(broker.bootstrap_servers, max_block_ms=1_000) as producer:
                 await producer.partitions_for("a")
                 broker.controls.stall_connections()
-                with pytest.raises(KafkaTimeoutError, match="max_block_ms=500"):
+                with pytest.raises(KafkaTimeoutError, match="max_block_ms=1000"):
                     await producer.warm_up(["a", "new"])
                 broker.controls.stall_connections(False)

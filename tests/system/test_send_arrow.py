@@ -459,8 +459,9 @@ class TestWaiting:
         assert found[20:] == numbered(100)
 
     async def test_no_room_within_max_block_fails_the_rows_that_waited(self, broker: DevBroker) -> None:
-        options: dict[str, Any] = {"buffer_memory": 8_000, "max_request_size": 4_000, "batch_size": 2_000}
-        async with KafkaProducer(broker.bootstrap_servers, **options, **(SHORT | {"max_block_ms": 300})) as producer:
+        small: dict[str, Any] = {"buffer_memory": 8_000, "max_request_size": 4_000, "batch_size": 2_000}
+        times: dict[str, Any] = {"max_block_ms": 1_000, "request_timeout_ms": 1_500, "delivery_timeout_ms": 3_000}
+        async with KafkaProducer(broker.bootstrap_servers, **small, **times) as producer:
             await producer.partitions_for("one")
             broker.controls.stall_connections(True)
             metadata = await producer.send_arrow("one", pa.table({"value": numbered(60, 200)}), return_exceptions=True)
@@ -532,7 +533,7 @@ class TestWaiting:
         async with DevBroker(auto_create_topics_enable=False) as other:
             other.create_topic("there", partitions=1)
             table = pa.table({"value": numbered(200), "topic": [("there", "missing")[n % 2] for n in range(200)]})
-            async with KafkaProducer(other.bootstrap_servers, **(SHORT | {"max_block_ms": 200})) as producer:
+            async with KafkaProducer(other.bootstrap_servers, **SHORT) as producer:
                 metadata = await producer.send_arrow(None, table, return_exceptions=True)
                 with pytest.raises(errors.MetadataTimeoutError, match="row 0: topic 'missing'"):
                     await producer.send_arrow("missing", pa.table({"value": numbered(1000)}))

@@ -80,12 +80,12 @@ async def test_an_error_is_the_records_alone_and_a_cancelled_call_sends_nothing(
 async def test_the_wait_for_a_thread_is_bounded_and_send_nowait_never_waits(kafka_broker: DevBroker) -> None:
     kafka_broker.create_topic("t", partitions=1)
     held = Held()
-    async with producer_of(kafka_broker, held, max_block_ms=50) as producer:
+    async with producer_of(kafka_broker, held, max_block_ms=1_000) as producer:
         await producer.send("t", b"x")
         with pytest.raises(IllegalStateError, match="async serializer"):
             producer.send_nowait("t", b"x" * 2_000)
         await producer.send_nowait("t", b"y")
-        with pytest.raises(TimeoutError, match="the serializer did not answer within max_block_ms=50"):
+        with pytest.raises(TimeoutError, match="the serializer did not answer within max_block_ms=1000"):
             await producer.send("t", b"x" * 2_000)
         held.gate.set()
     assert [record.value for record in kafka_broker.records("t")] == [b"x", b"y"]

@@ -249,14 +249,14 @@ class TestAnEpochThatDoesNotCome:
     """In version 1 an abort after a record that failed ends with a new epoch."""
 
     async def test_it_is_asked_for_again(self, broker: DevBroker) -> None:
-        async with transactional(broker, max_block_ms=300) as producer:
+        async with transactional(broker, max_block_ms=1_000) as producer:
             with pytest.raises(errors.InvalidRecordError):
                 async with producer.transaction():
                     broker.controls.fail_next(ApiKey.PRODUCE, errors.InvalidRecordError)
-                    broker.controls.delay(ApiKey.INIT_PRODUCER_ID, 0.6)
+                    broker.controls.delay(ApiKey.INIT_PRODUCER_ID, 1.3)
                     await producer.send("t", b"never")
             broker.controls.clear()
-            await asyncio.sleep(0.5)  # until the late answer has come
+            await asyncio.sleep(0.6)  # until the late answer has come
             await has_a_new_transaction(broker, producer)
 
 

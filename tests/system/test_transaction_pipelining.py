@@ -158,7 +158,7 @@ async def test_a_record_that_is_refused_after_the_cut_fails_the_next_transaction
 
 
 async def test_a_commit_without_an_answer_is_asked_about_again(broker: DevBroker) -> None:
-    async with transactional(broker, max_block_ms=300, request_timeout_ms=200) as producer:
+    async with transactional(broker, max_block_ms=1_000, request_timeout_ms=200) as producer:
         await producer.begin_transaction()
         await producer.send("t", b"1")
         broker.controls.drop_next(ApiKey.END_TXN, times=None)

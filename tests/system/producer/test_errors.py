@@ -17,7 +17,7 @@ class TestErrors:
     async def test_an_unknown_topic_is_named_as_the_cause(self) -> None:
         async with (
             DevBroker(auto_create_topics_enable=False) as broker,
-            KafkaProducer(broker.bootstrap_servers, max_block_ms=300) as producer,
+            KafkaProducer(broker.bootstrap_servers, max_block_ms=1_000) as producer,
         ):
             with pytest.raises(errors.MetadataTimeoutError) as caught:
                 await producer.send("no-such-topic", b"x")

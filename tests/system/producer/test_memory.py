@@ -20,7 +20,7 @@ class TestMemory:
             "buffer_memory": 50_000,
             "max_request_size": 10_000,
             "batch_size": 5_000,
-            "max_block_ms": 200,
+            "max_block_ms": 1_000,
         }
         async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
             await producer.send("t", b"first")
@@ -34,6 +34,6 @@ class TestMemory:
             outcomes = await asyncio.gather(*tasks, return_exceptions=True)
             assert all(isinstance(outcome, errors.BufferExhaustedError) for outcome in outcomes)
             assert "50000" in str(outcomes[0])
-            assert "max_block_ms=200" in str(outcomes[0])
+            assert "max_block_ms=1000" in str(outcomes[0])
             broker.controls.clear()
             await producer.send("t", b"last")
