@@ -96,6 +96,7 @@ class ConfluentGroup:
         self.partitions = len(self.producer.list_topics(topic, TIMEOUT).topics[topic].partitions)
         self.read: list[tuple[int | None, int | None, str]] = []
         self.members: list[Any] = []
+        self.leaving: Any = None
         self.options: dict[str, Any] = {
             "bootstrap.servers": servers,
             "group.id": group,
@@ -112,13 +113,22 @@ class ConfluentGroup:
 
         for _ in range(number):
             consumer = Consumer(self.options)
-            consumer.subscribe([self.topic], on_revoke=self.commit)
+            consumer.subscribe([self.topic], on_revoke=self.give_up)
             self.members.append(consumer)
 
     def leave(self, number: int) -> None:
-        """The first ones go."""
+        """The first ones go. They give up their partitions before they close: while librdkafka closes, that may end the
+        process (confluentinc/librdkafka#4792: rd_kafka_cgrp_terminated).
+        """
         for consumer in self.members[:number]:
             self.commit_in_this_generation(consumer)
+            self.leaving = consumer
+            consumer.unsubscribe()
+            deadline = time.monotonic() + TIMEOUT
+            while consumer.assignment():
+                if time.monotonic() > deadline:
+                    raise TimeoutError(consumer.assignment())
+                consumer.poll(0.05)
             consumer.close()
         del self.members[:number]
 
@@ -135,20 +145,20 @@ class ConfluentGroup:
                     raise
             time.sleep(0.05)
 
+    def give_up(self, consumer: Any, partitions: object) -> None:
+        """Commit before others get the partitions; one that leaves has done so just before."""
+        if consumer is not self.leaving:
+            self.commit(consumer)
+
     @staticmethod
-    def commit(consumer: Any, partitions: object = None) -> None:
+    def commit(consumer: Any) -> None:
         """Commit the read records' offsets, if there are any."""
         from confluent_kafka import KafkaError, KafkaException
 
-        expected = {KafkaError._NO_OFFSET}
-        if partitions is not None:
-            # A consumer that closes may have let go of its brokers when it gives up its partitions. It has committed
-            # just before, in ``leave``.
-            expected.add(KafkaError._DESTROY)
         try:
             consumer.commit(asynchronous=False)
         except KafkaException as error:
-            if error.args[0].code() not in expected:
+            if error.args[0].code() != KafkaError._NO_OFFSET:
                 raise
 
     def read_some(self, number: int = 600) -> None:

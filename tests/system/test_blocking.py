@@ -446,15 +446,18 @@ class TestBlockingProducer:
     async def test_a_close_ends_the_calls_of_other_threads(self, broker: DevBroker) -> None:
         producer = BlockingProducer(broker.bootstrap_servers)
         await in_thread(producer.start)
+        await in_thread(lambda: producer.partitions_for("t"))
         broker.controls.stall_connections()
+        sending = asyncio.create_task(in_thread(lambda: producer.send_many("t", [b""])))
+        while not producer.statistics().pending:  # noqa: ASYNC110  # then there is something to flush
+            await asyncio.sleep(0.001)
         calls: list[Callable[[], Any]] = [
-            lambda: producer.send_many("t", [b""]),
             producer.flush,
             producer.ping,
             lambda: producer.partitions_for("unknown"),
             lambda: producer.request(3, {"topics": []}),
         ]
-        called = [asyncio.create_task(in_thread(call)) for call in calls]
+        called = [sending, *(asyncio.create_task(in_thread(call)) for call in calls)]
         returned, _ = await asyncio.wait(called, timeout=0.5)
         assert not returned
         await in_thread(lambda: producer.close(0))
