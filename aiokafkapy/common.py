@@ -41,9 +41,12 @@ __all__ = [
     "format_address",
     "integer_of",
     "milliseconds",
-    "timeout_of",
+    "number_within",
     "parse_address",
     "parse_addresses",
+    "text_of",
+    "timeout_of",
+    "topic_partition_of",
 ]
 
 NO_TIMESTAMP: Final = -1
@@ -54,6 +57,9 @@ DEFAULT_PORT: Final = 9092
 HIDDEN: Final = "<hidden>"
 """What stands for a secret where one would be shown."""
 
+_MAX_PARTITION: Final = 2**31 - 1
+_MAX_STRING: Final = 2**15 - 1
+"""Bytes of UTF-8 in a STRING of the protocol."""
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MAX_TOPIC_NAME_LENGTH: Final = 249
 _TOPIC_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{_MAX_TOPIC_NAME_LENGTH}}}")
@@ -281,6 +287,44 @@ def integer_of(what: str, given: Any) -> int:
         except Exception as error:
             cause = error
     raise TypeError(f"{what} is a {type(given).__name__}, not an int") from cause
+
+
+def number_within(what: str, given: Any, least: int, most: int) -> int:
+    """As ``integer_of``, from ``least`` to ``most``; raises ValueError for any other."""
+    number = integer_of(what, given)
+    if not least <= number <= most:
+        raise ValueError(f"{what} is {number}: write {least} to {most}")
+    return number
+
+
+def text_of(what: str, given: object) -> str:
+    """A str that a request can hold. Raises TypeError for anything else, ValueError for a lone surrogate, and for more
+    than 32,767 bytes, which is the protocol's limit.
+    """
+    if not isinstance(given, str):
+        raise TypeError(f"{what} is a {type(given).__name__}, not a str")
+    try:
+        size = len(given.encode())
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"{what} has a lone surrogate, which is no character: write text that UTF-8 can hold"
+        ) from None
+    if size > _MAX_STRING:
+        raise ValueError(f"{what} has {size} bytes, and the protocol's limit is {_MAX_STRING}")
+    return given
+
+
+def topic_partition_of(place: Any) -> TopicPartition:
+    """A partition in any client's form: a topic's name and a number, or an object that has both. Raises TypeError or
+    ValueError for anything else, and InvalidTopicError for a name that no topic has.
+    """
+    try:
+        topic, partition = (place.topic, place.partition) if hasattr(place, "topic") else place
+    except (TypeError, ValueError):
+        raise TypeError(f"{place!r} is no partition: expected a topic and a number, as TopicPartition has") from None
+    check_topic_name(topic)
+    topic = str.__str__(topic)  # of an enum's member, too
+    return TopicPartition(topic, number_within(f"the partition of topic {topic!r}", partition, 0, _MAX_PARTITION))
 
 
 def timeout_of(call: str, timeout: Any, name: str = "timeout") -> float | None:

@@ -26,7 +26,17 @@ from ..client.network_client import NetworkClient
 from ..client.network_client_utils import ATTEMPTS, attempt_timeout, retry_until, unless_refused
 from ..cluster.metadata import Metadata
 from ..cluster.metadata_answer import Replicas, partition_of
-from ..common import NO_LEADER, Node, PartitionInfo, TopicPartition, check_topic_name, integer_of, timeout_of
+from ..common import (
+    NO_LEADER,
+    Node,
+    PartitionInfo,
+    TopicPartition,
+    check_topic_name,
+    integer_of,
+    number_within,
+    timeout_of,
+    topic_partition_of,
+)
 from ..errors import (
     IllegalStateError,
     KafkaError,
@@ -249,11 +259,10 @@ class TopicAdmin:
         repeated: deleting what is already deleted is not an error. Raises KafkaTimeoutError after ``timeout`` seconds
         (default: the admin's); then, and after a cancellation, some of the records may be deleted.
         """
-        wanted = {TopicPartition(*each): offset for each, offset in offsets.items()}
-        for tp, offset in wanted.items():
-            check_topic_name(tp.topic)
-            if type(offset) is not int or not -MAX_LONG <= offset <= MAX_LONG:  # which there are, the broker knows
-                raise ValueError(f"{offset!r} is not an offset of {tp}: an int of at most {MAX_LONG} is needed")
+        wanted: dict[TopicPartition, int] = {}
+        for place, offset in offsets.items():
+            tp = topic_partition_of(place)
+            wanted[tp] = number_within(f"the offset of {tp}", offset, -MAX_LONG, MAX_LONG)  # the broker knows better
         found: dict[TopicPartition, int] = {}
         refused: dict[TopicPartition, KafkaError] = {}
 

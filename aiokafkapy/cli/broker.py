@@ -325,7 +325,7 @@ def _parse_topic(entry: str) -> tuple[str, int]:
     name, colon, partitions = entry.rpartition(":")
     if not colon:
         return entry, -1
-    if not name or not partitions.isdigit() or int(partitions) < 1:
+    if not name or not partitions.isdecimal() or int(partitions) < 1:
         raise bad_parameter(f"{entry!r} is not NAME or NAME:PARTITIONS", "--topic")
     return name, int(partitions)
 

@@ -16,6 +16,7 @@ import contextlib
 import csv
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -265,7 +266,7 @@ def _timestamp(value: object) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return int(value) if value.lstrip("-").isdigit() else parse_timestamp(value)
+        return int(value) if re.fullmatch(r"-?\d+", value) else parse_timestamp(value)
     raise ValueError(f"{value!r} is not a time")
 
 

@@ -159,10 +159,7 @@ class Fetcher:
     def assign(self, wanted: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others; those already assigned keep their positions."""
         start = _RESET_TO[self.config.auto_offset_reset]
-        self.partitions = {
-            TopicPartition(*tp): self.partitions.get(TopicPartition(*tp)) or PartitionState(reset_to=start)
-            for tp in wanted
-        }
+        self.partitions = {tp: self.partitions.get(tp) or PartitionState(reset_to=start) for tp in wanted}
         self.arrived = deque(one for one in self.arrived if one.topic_partition in self.partitions)
         self.failed = {tp: error for tp, error in self.failed.items() if tp in self.partitions}
 

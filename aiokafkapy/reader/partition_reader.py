@@ -16,17 +16,26 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
-from ..client.config import given_config
+from ..client.config import MAX_LONG, given_config
 from ..client.network_client import NetworkClient
 from ..client.network_client_utils import unless_refused
 from ..client.nodes.client_request import ClientRequest, ClientResponse
 from ..cluster.metadata import Metadata
-from ..common import ConsumedRecord, PartitionInfo, TopicPartition, timeout_of
+from ..common import (
+    ConsumedRecord,
+    PartitionInfo,
+    TopicPartition,
+    integer_of,
+    number_within,
+    text_of,
+    timeout_of,
+    topic_partition_of,
+)
 from ..errors import IllegalStateError, KafkaError, KafkaTimeoutError, OffsetOutOfRangeError
 from ..protocol.api import ApiKey
 from ..record.arrow_columns import record_batch
@@ -155,12 +164,14 @@ class PartitionReader:
         first record not older than that, or None.
 
         Raises KafkaTimeoutError after ``timeout`` seconds (default_api_timeout_ms) for a topic or a partition that does
-        not exist or has no leader, with the cause. Raises InvalidTopicError, UnsupportedVersionError for MAX_TIMESTAMP
-        with brokers before 3.0, and any other error that is not retriable at once. Java: offsetsForTimes.
+        not exist or has no leader, with the cause. Raises InvalidTopicError, TypeError or ValueError for a wrong
+        argument, UnsupportedVersionError for MAX_TIMESTAMP with brokers before 3.0, and any other error that is not
+        retriable at once. Java: offsetsForTimes.
         """
         self._running()
         assert self._lookup is not None
-        return await self._until_closed(self._lookup.look_up(times, self._timeout(timeout)))
+        wanted = {tp: _time_of(tp, time) for tp, time in _by_partition("times", times)}
+        return await self._until_closed(self._lookup.look_up(wanted, self._timeout(timeout)))
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -185,20 +196,28 @@ class PartitionReader:
         monitor its lag.
 
         Raises KafkaTimeoutError after ``timeout`` seconds (default_api_timeout_ms), with the cause. Raises
-        UnknownMemberIdError for a group that has members, GroupAuthorizationFailedError, and any other error that is
-        not retriable at once. After a time-out or a cancellation the offsets may be committed. Java: commitSync.
+        UnknownMemberIdError for a group that has members, GroupAuthorizationFailedError, TypeError or ValueError for a
+        wrong argument, and any other error that is not retriable at once. After a time-out or a cancellation the
+        offsets may be committed. Java: commitSync.
         """
         self._running()
         assert self._group_offsets is not None
-        await self._until_closed(self._group_offsets.commit(group, offsets, self._timeout(timeout)))
+        if not text_of("the group's id", group):
+            raise ValueError("the group has no id")
+        wanted = {
+            tp: number_within(f"the offset to commit of {tp}", offset, 0, MAX_LONG)
+            for tp, offset in _by_partition("offsets", offsets)
+        }
+        await self._until_closed(self._group_offsets.commit(group, wanted, self._timeout(timeout)))
 
     # positions
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others. New ones start where ``auto_offset_reset`` says, unless ``seek`` is
-        called; those assigned before go on where they are. Raises InvalidTopicError for a name that no broker takes.
+        called; those assigned before go on where they are. Raises InvalidTopicError for a name that no broker takes,
+        TypeError or ValueError for anything else that is no partition.
         """
-        wanted = [TopicPartition(*tp) for tp in partitions]
+        wanted = [topic_partition_of(tp) for tp in partitions]
         self.metadata.add_topics({tp.topic for tp in wanted})
         self._fetcher.assign(wanted)
         self._has_news.set()
@@ -209,10 +228,12 @@ class PartitionReader:
         return frozenset(self._fetcher.partitions)
 
     def seek(self, topic_partition: TopicPartition, offset: int) -> None:
-        """Continue the partition at this offset, which only ``fetch`` checks. Raises OffsetOutOfRangeError if it is
-        negative, and IllegalStateError for a partition that is not assigned.
+        """Continue the partition at this offset, which only ``fetch`` checks. Raises OffsetOutOfRangeError if no offset
+        can be this number, TypeError for anything but an int, and IllegalStateError for a partition that is not
+        assigned.
         """
-        if offset < 0:
+        offset = integer_of(f"the offset of {topic_partition}", offset)
+        if not 0 <= offset <= MAX_LONG:
             raise OffsetOutOfRangeError(f"{topic_partition}: an offset cannot be {offset}")
         self._fetcher.seek(topic_partition, offset)
         self._has_news.set()
@@ -221,16 +242,20 @@ class PartitionReader:
         """Continue the partition at EARLIEST, LATEST, or the first record not older than ``time``, in milliseconds
         since the epoch (its end, if all are older). Looked up by the next fetch call; a broker answers the requests of
         a connection in order, so it may have to wait for a fetch in flight, up to ``fetch_max_wait_ms``. Raises
-        IllegalStateError for a partition that is not assigned.
+        IllegalStateError for a partition that is not assigned, TypeError or ValueError for what is no time.
         """
-        self._fetcher.seek(topic_partition, None, time)
+        self._fetcher.seek(topic_partition, None, _time_of(topic_partition, time))
         self._has_news.set()
 
     def stop_at(self, topic_partition: TopicPartition, offset: int | None) -> None:
         """Stop reading the partition before this offset; None removes the limit. Raises IllegalStateError for a
-        partition that is not assigned.
+        partition that is not assigned, TypeError or ValueError for what is no offset.
         """
-        self._fetcher.state(topic_partition).stop_at = OFFSET_MAX if offset is None else offset
+        state = self._fetcher.state(topic_partition)
+        if offset is None:
+            state.stop_at = OFFSET_MAX
+        else:
+            state.stop_at = number_within(f"the offset of {topic_partition}", offset, 0, MAX_LONG)
         self._has_news.set()
 
     @property
@@ -359,7 +384,8 @@ class PartitionReader:
     async def _offsets(
         self, partitions: Iterable[TopicPartition], time: int, timeout: float | None
     ) -> dict[TopicPartition, int]:
-        found = await self.list_offsets(dict.fromkeys(partitions, time), timeout)
+        wanted = dict.fromkeys(map(topic_partition_of, partitions), time)
+        found = await self.list_offsets(wanted, timeout)
         return {tp: 0 if place is None else place.offset for tp, place in found.items()}
 
     async def _wait(self, timeout: float) -> None:
@@ -403,3 +429,13 @@ class PartitionReader:
             self._fetcher.handle_failure(plan, error, now)
         else:
             self._fetcher.handle_response(plan, body, now)
+
+
+def _by_partition(name: str, given: Mapping[TopicPartition, F]) -> Iterator[tuple[TopicPartition, F]]:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{name} is a {type(given).__name__}, not a mapping of partitions")
+    return ((topic_partition_of(tp), value) for tp, value in given.items())
+
+
+def _time_of(topic_partition: TopicPartition, time: int) -> int:
+    return number_within(f"the time of {topic_partition}", time, -MAX_LONG, MAX_LONG)

@@ -131,6 +131,10 @@ class DeadLetters:
                 raise ConfigurationError(f"{name}={value!r}: write an int of 1 or more")
         if isinstance(topic, str):
             check_topic_name(topic)
+        elif topic is not None and not callable(topic):
+            raise ConfigurationError(
+                f"topic={topic!r}: write the name of a topic, or a function of the original's name"
+            )
         self._producer = producer
         self._topic = topic
         self._is_permanent = is_permanent

@@ -103,6 +103,7 @@ class PartitionLog:
         "_base_offsets",
         "_epochs",
         "_index",
+        "_last_modified_ms",
         "_max_timestamps",
         "_name",
         "_positions",
@@ -146,6 +147,8 @@ class PartitionLog:
         self._epochs: list[tuple[int, int]] = []
         self.start_offset = self.end_offset = 0
         self._unflushed = 0  # records since the last that are on the disk for certain
+        # The wall time of the last append. After a restart retention begins to count anew.
+        self._last_modified_ms: int | None = None
         self._recover(newest_epoch)
 
     @property
@@ -207,6 +210,7 @@ class PartitionLog:
         else:
             pieces = _stamped(batch, base_offset, leader_epoch)
         self._write(pieces, base_offset, batch.record_count)
+        self._last_modified_ms = timestamp_ms
         self._note(batch, sequences, base_offset, leader_epoch, max_timestamp, position)
         log_append_time_ms = timestamp_ms if self.config.uses_log_append_time else NO_TIMESTAMP
         return AppendInfo(base_offset, self.end_offset - 1, log_append_time_ms, is_duplicate=False)
@@ -337,18 +341,23 @@ class PartitionLog:
         """Delete the oldest batches, past the topic's retention at this wall time; returns whether there were any.
 
         A batch stands for Kafka's segment: it is deleted as a whole, when all its records are too old
-        (``retention.ms``) or the later batches have ``retention.bytes``. Records of open transactions stay. Raises
-        KafkaStorageError.
+        (``retention.ms``) or the later batches have ``retention.bytes``. A batch without a time counts as old as the
+        last append. Records of open transactions stay. Raises KafkaStorageError.
         """
         if "delete" not in self.config.value("cleanup.policy"):
             return False
         keep_ms, keep_bytes = (int(self.config.value(f"retention.{unit}")) for unit in ("ms", "bytes"))
         oldest = timestamp_ms - keep_ms if keep_ms >= 0 else NO_TIMESTAMP
+        if self._last_modified_ms is None:
+            self._last_modified_ms = timestamp_ms
         first = 0
         while first < len(self._base_offsets):
             end = self._positions[first + 1] if first + 1 < len(self._positions) else self._storage.size
             is_large = 0 <= keep_bytes <= self._storage.size - end
-            if not (self._max_timestamps[first] < oldest or is_large):
+            newest = self._max_timestamps[first]
+            if newest < 0:
+                newest = self._last_modified_ms
+            if not (newest < oldest or is_large):
                 break
             first += 1
         expired = self._base_offsets[first] if first < len(self._base_offsets) else self.end_offset

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from ...client.config import MAX_INT, MAX_LONG
-from ...common import TopicPartition, integer_of
-from ..arguments import topic_name
+from ...common import TopicPartition, number_within, text_of, topic_partition_of
 
 __all__ = ["GroupLike", "GroupMetadata", "OffsetToCommit", "OffsetsLike", "group_of", "offsets_of"]
 
@@ -73,18 +72,7 @@ def offsets_of(offsets: Mapping[Any, Any] | Iterable[Any]) -> dict[TopicPartitio
     Raises TypeError or ValueError for anything else, and InvalidTopicError for a name that no topic has.
     """
     pairs = offsets.items() if isinstance(offsets, Mapping) else ((one, one) for one in offsets)
-    return {place: _offset(place, one) for place, one in ((_partition(place), one) for place, one in pairs)}
-
-
-def _partition(place: Any) -> TopicPartition:
-    try:
-        topic, partition = (place.topic, place.partition) if hasattr(place, "topic") else place
-    except (TypeError, ValueError):
-        topic = partition = None
-    if not isinstance(topic, str):
-        raise TypeError(f"{place!r} is no partition: expected a topic and a number, as TopicPartition has")
-    topic = topic_name(topic)
-    return TopicPartition(topic, _number(f"the partition of topic {topic!r}", partition, 0, MAX_INT))
+    return {place: _offset(place, one) for place, one in ((topic_partition_of(place), one) for place, one in pairs)}
 
 
 def _offset(place: TopicPartition, one: object) -> OffsetToCommit:
@@ -93,29 +81,10 @@ def _offset(place: TopicPartition, one: object) -> OffsetToCommit:
         raise ValueError(f"{place}: an offset to commit is 0 or more, not {offset!r}")
     epoch = getattr(one, "leader_epoch", None)
     return OffsetToCommit(
-        _number(f"{place}: an offset to commit", offset, 0, MAX_LONG),
-        -1 if epoch is None else _number(f"{place}: the leader epoch of an offset", epoch, -1, MAX_INT),
-        _text(f"{place}: the metadata of an offset", getattr(one, "metadata", None) or ""),
+        number_within(f"{place}: an offset to commit", offset, 0, MAX_LONG),
+        -1 if epoch is None else number_within(f"{place}: the leader epoch of an offset", epoch, -1, MAX_INT),
+        text_of(f"{place}: the metadata of an offset", getattr(one, "metadata", None) or ""),
     )
-
-
-def _number(what: str, given: Any, least: int, most: int) -> int:
-    number = integer_of(what, given)
-    if not least <= number <= most:
-        raise ValueError(f"{what} is {number}: write {least} to {most}")
-    return number
-
-
-def _text(what: str, given: object) -> str:
-    if not isinstance(given, str):
-        raise TypeError(f"{what} is a {type(given).__name__}, not a str")
-    try:
-        given.encode()
-    except UnicodeEncodeError:
-        raise ValueError(
-            f"{what} has a lone surrogate, which is no character: write text that UTF-8 can hold"
-        ) from None
-    return given
 
 
 def group_of(given: object) -> GroupMetadata:
@@ -133,10 +102,10 @@ def group_of(given: object) -> GroupMetadata:
     generation = getattr(given, "generation_id", None)
     instance = getattr(given, "group_instance_id", None)
     return GroupMetadata(
-        _text("the group's id", group_id),
-        -1 if generation is None else _number("the generation of the group", generation, -1, MAX_INT),
-        _text("the member's id in the group", getattr(given, "member_id", None) or ""),
-        None if instance is None else _text("the member's group_instance_id", instance),
+        text_of("the group's id", group_id),
+        -1 if generation is None else number_within("the generation of the group", generation, -1, MAX_INT),
+        text_of("the member's id in the group", getattr(given, "member_id", None) or ""),
+        None if instance is None else text_of("the member's group_instance_id", instance),
     )
 
 

@@ -172,6 +172,7 @@ def test_every_command_has_help_and_a_version_is_said() -> None:
         ["topics", "list", "--timeout", "nan"],
         ["perf", "t", "--timeout", "1e30"],
         ["broker", "--topic", "t:none"],
+        ["broker", "--topic", "t:²"],
         ["broker", "--console-address", "127.0.0.1:0"],
         ["broker", "--schema-registry", "http://localhost:8081"],
         ["broker", "--port", "0", "--console", "--console-address", "nowhere"],

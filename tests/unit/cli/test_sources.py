@@ -156,6 +156,12 @@ def test_a_json_line_goes_through_unchanged_with_its_key_headers_partition_and_t
     assert record.timestamp_ms == 1_357_034_400_000
 
 
+@pytest.mark.parametrize("text", ["--5", "²", "5 000"])
+def test_a_time_that_is_none_is_named(text: str) -> None:
+    line = rejected(json.dumps({"at": text}).encode() + b"\n", "jsonl", timestamp_field="at")
+    assert text in line.reason
+
+
 @pytest.mark.parametrize(
     ("kind", "lines", "headers"),
     [

@@ -6,13 +6,16 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import numpy
 import pytest
 
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import (
     AuthenticationFailedError,
     IllegalStateError,
+    InvalidTopicError,
     KafkaTimeoutError,
+    OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
 )
 from aiokafkapy.protocol.api import ApiKey
@@ -32,6 +35,66 @@ CALLS: list[Call] = [
     lambda reader: reader.commit_offsets("g", {FIRST: 1}),
     lambda reader: reader.fetch(60),
 ]
+
+
+WRONG: list[tuple[Callable[[Any], object], type[Exception], str]] = [
+    (lambda reader: reader.seek(FIRST, 1.5), TypeError, "the offset of t-0 is a float, not an int"),
+    (lambda reader: reader.seek(FIRST, True), TypeError, "the offset of t-0 is a bool"),
+    (lambda reader: reader.seek(FIRST, -1), OffsetOutOfRangeError, "t-0: an offset cannot be -1"),
+    (lambda reader: reader.seek(FIRST, 2**63), OffsetOutOfRangeError, f"cannot be {2**63}"),
+    (lambda reader: reader.seek_to_time(FIRST, 1.5), TypeError, "the time of t-0 is a float"),
+    (lambda reader: reader.seek_to_time(FIRST, 2**63), ValueError, f"the time of t-0 is {2**63}"),
+    (lambda reader: reader.stop_at(FIRST, "7"), TypeError, "the offset of t-0 is a str"),
+    (lambda reader: reader.stop_at(FIRST, -1), ValueError, "the offset of t-0 is -1: write 0 to"),
+    (lambda reader: reader.assign(["t-0"]), TypeError, "'t-0' is no partition"),
+    (lambda reader: reader.assign([("t", 0.5)]), TypeError, "the partition of topic 't' is a float"),
+    (lambda reader: reader.assign([("t", -1)]), ValueError, "the partition of topic 't' is -1"),
+    (lambda reader: reader.assign([("a b", 0)]), InvalidTopicError, "'a b' is not a valid name"),
+    (lambda reader: reader.list_offsets([FIRST]), TypeError, "times is a list, not a mapping"),
+    (lambda reader: reader.list_offsets({FIRST: 1.5}), TypeError, "the time of t-0 is a float"),
+    (lambda reader: reader.list_offsets({FIRST: 2**64}), ValueError, "the time of t-0 is 18446744073709551616"),
+    (lambda reader: reader.end_offsets([None]), TypeError, "None is no partition"),
+    (lambda reader: reader.commit_offsets("g", {FIRST: 0.5}), TypeError, "the offset to commit of t-0 is a float"),
+    (lambda reader: reader.commit_offsets("g", {FIRST: -1}), ValueError, "the offset to commit of t-0 is -1"),
+    (lambda reader: reader.commit_offsets("", {FIRST: 1}), ValueError, "the group has no id"),
+    (lambda reader: reader.commit_offsets(5, {FIRST: 1}), TypeError, "the group's id is a int, not a str"),
+    (lambda reader: reader.commit_offsets("\ud800", {FIRST: 1}), ValueError, "the group's id has a lone surrogate"),
+    (lambda reader: reader.commit_offsets("é" * 20_000, {FIRST: 1}), ValueError, "has 40000 bytes, .* is 32767"),
+]
+"""Calls with an argument that nothing can be done with."""
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), WRONG)
+def test_a_wrong_argument_is_an_error_at_once(call: Any, kind: type[Exception], text: str) -> None:
+    async def scenario(world: Simulation) -> None:
+        world.broker.create_topic("t")
+        async with PartitionReader(world.bootstrap_servers) as reader:
+            reader.assign([FIRST])
+            begun = world.now
+            with pytest.raises(kind, match=text):
+                answer = call(reader)
+                if asyncio.iscoroutine(answer):
+                    await answer
+            assert world.now == begun
+            assert await reader.end_offsets([FIRST]) == {FIRST: 0}
+
+    simulate(scenario, 1, faults=None)
+
+
+def test_partitions_may_be_tuples_and_numbers_those_of_numpy() -> None:
+    async def scenario(world: Simulation) -> None:
+        world.broker.create_topic("t")
+        place = ("t", numpy.int32(0))
+        reader: Any
+        async with PartitionReader(world.bootstrap_servers) as reader:
+            found = (await reader.list_offsets({place: numpy.int64(LATEST)}))[FIRST]
+            assert found.offset == 0
+            await reader.commit_offsets("g", {place: numpy.int64(7)})
+            reader.assign([place])
+            reader.seek(place, numpy.int64(3))
+            assert reader.position(FIRST) == 3
+
+    simulate(scenario, 1, faults=None)
 
 
 def stall(world: Simulation) -> None:

@@ -65,6 +65,12 @@ def test_a_refusal_that_would_come_again_is_for_good(error: Exception, is_for_go
     assert is_permanent(error) is is_for_good
 
 
+@pytest.mark.parametrize("topic", [5, b"letters", ["letters"]])
+async def test_a_topic_that_is_no_name_and_no_function_is_refused(topic: Any, plain: Any) -> None:
+    with pytest.raises(errors.ConfigurationError, match=r"topic=.*write the name of a topic, or a function"):
+        DeadLetters(plain, topic)
+
+
 async def test_a_record_of_a_dead_letter_topic_is_never_a_dead_letter_even_after_a_restart() -> None:
     async with DeadLetters(KafkaProducer("h:1")) as letters:
         assert not letters.refuse(ProducerRecord("orders.dlq", b"v"), errors.RecordTooLargeError("no"))

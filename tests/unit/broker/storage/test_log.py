@@ -14,6 +14,7 @@ from aiokafkapy.broker.storage.checkpoint_file import DamagedFileError
 from aiokafkapy.broker.storage.log import KEEP_FROM, PartitionLog
 from aiokafkapy.broker.storage.log_storage import MemoryStorage
 from aiokafkapy.broker.storage.topic_config import TopicConfig
+from aiokafkapy.common import NO_TIMESTAMP
 from aiokafkapy.errors import (
     CorruptMessageError,
     InvalidProducerEpochError,
@@ -561,6 +562,15 @@ def test_batches_that_are_too_old_go_and_no_others(open_log: OpenLog) -> None:
     assert log.delete_expired(NOW_MS + 10_000)
     assert (log.start_offset, log.end_offset, log.size) == (4, 4, 0)
     assert append(log, make_batch()) == 4
+
+
+def test_batches_without_a_time_are_as_old_as_the_last_append(open_log: OpenLog) -> None:
+    log = open_log(retention_ms="1000")
+    log.append(make_batch([b"a"], timestamps=[NO_TIMESTAMP]), 0, NOW_MS)
+    log.append(make_batch([b"b"], timestamps=[NO_TIMESTAMP]), 0, NOW_MS + 500)
+    assert not log.delete_expired(NOW_MS + 1_500)
+    assert log.delete_expired(NOW_MS + 1_501)
+    assert values(log) == []
 
 
 def test_of_more_bytes_than_are_to_be_kept_the_oldest_go(open_log: OpenLog) -> None:
