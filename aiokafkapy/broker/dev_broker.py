@@ -566,7 +566,7 @@ class DevBroker:
 
 
 def _new_console(broker: DevBroker, *, address: bool | str) -> Console:
-    # The one import that points up: the console stands on the broker, which knows it by this name only.
+    # The one import that points up. It is no circle: the console knows of the broker what ``ShownBroker`` says.
     from ..console import Console
 
     return Console.of_broker(broker) if address is True else Console.of_broker(broker, address=str(address))

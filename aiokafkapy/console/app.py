@@ -43,8 +43,8 @@ from .model import as_json
 from .source import NewRecord
 
 if TYPE_CHECKING:
-    from ..broker import DevBroker
     from .decoding import Decoder
+    from .shown_broker import ShownBroker
     from .source import Source
     from .watch import Message, Watch
 
@@ -213,7 +213,7 @@ class _Handlers:
 
     # internals
 
-    def _broker(self) -> DevBroker:
+    def _broker(self) -> ShownBroker:
         broker = self._console.source.broker
         if broker is None:
             raise LookupError("only a dev broker has faults")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from ..broker import DevBroker
 from ..broker.coordination.classic_group import ClassicGroup as BrokerGroup
 from ..broker.coordination.consumer_group import ConsumerGroup
 from ..broker.coordination.group_directory import AnyGroup
@@ -46,6 +45,7 @@ from .model import (
     Transaction,
 )
 from .request_log import RequestLog
+from .shown_broker import ShownBroker
 from .source import Abilities, NewRecord, Start, Written
 
 __all__ = ["BrokerSource"]
@@ -58,7 +58,7 @@ class BrokerSource:
     samples_always = True
     tick = 1.0
 
-    def __init__(self, broker: DevBroker) -> None:
+    def __init__(self, broker: ShownBroker) -> None:
         self.broker = broker
         self.request_log = RequestLog()
         self._clients = ClientLog(self.request_log)

@@ -29,9 +29,9 @@ from .server import PageServer
 from .watch import Watch
 
 if TYPE_CHECKING:
-    from ..broker import DevBroker
     from ..broker.faults.control_calls import ControlCall
     from .decoding import Decoder
+    from .shown_broker import ShownBroker
     from .source import Source
 
 __all__ = ["DEFAULT_ADDRESS", "Console", "ConsoleOptions"]
@@ -92,7 +92,7 @@ class Console:
         self._guard: Guard | None = None
 
     @classmethod
-    def of_broker(cls, broker: DevBroker, **options: Unpack[ConsoleOptions]) -> Self:
+    def of_broker(cls, broker: ShownBroker, **options: Unpack[ConsoleOptions]) -> Self:
         """A console of a dev broker of this process, on the broker's loop. ``options`` are the constructor's."""
         from .broker_source import BrokerSource
 

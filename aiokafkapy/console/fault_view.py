@@ -5,15 +5,15 @@ Owns the reading of ``Controls.faults`` and of the broker's own state; changes n
 
 from __future__ import annotations
 
-from ..broker import DevBroker
 from ..common import JsonLike
 from ..errors import for_code
 from ..protocol.api import api_name
+from .shown_broker import ShownBroker
 
 __all__ = ["faults_in_force"]
 
 
-def faults_in_force(broker: DevBroker) -> dict[str, JsonLike]:
+def faults_in_force(broker: ShownBroker) -> dict[str, JsonLike]:
     """As JSON's types. A fault that is used up is no longer there."""
     faults, state = broker.controls.faults, broker.state
     running = {node.node_id for node in broker.running_nodes}

@@ -31,7 +31,7 @@ from .model import (
 )
 
 if TYPE_CHECKING:
-    from ..broker import DevBroker
+    from .shown_broker import ShownBroker
 
 __all__ = [
     "Abilities",
@@ -144,7 +144,7 @@ class Source(Protocol):
         """The kinds of data that it has."""
 
     @property
-    def broker(self) -> DevBroker | None:
+    def broker(self) -> ShownBroker | None:
         """The dev broker of this process, for its controls; None where the cluster is another one."""
 
     @property

@@ -1,0 +1,51 @@
+"""``ShownBroker``: what the console knows of a dev broker, and calls of it.
+
+``DevBroker`` has it, and makes a console when it is asked for one; so nothing here imports ``DevBroker``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ..broker.context import BrokerState
+    from ..broker.controls import Controls
+    from ..broker.emulation import Emulation
+    from ..broker.network.client_connection import ClientConnection
+    from ..broker.network.request_channel import Response
+    from ..common import Node
+
+__all__ = ["ShownBroker"]
+
+
+class ShownBroker(Protocol):
+    """As ``DevBroker`` describes each."""
+
+    @property
+    def emulation(self) -> Emulation | None: ...
+
+    @property
+    def controls(self) -> Controls: ...
+
+    @property
+    def state(self) -> BrokerState: ...
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def nodes(self) -> Sequence[Node]: ...
+
+    @property
+    def running_nodes(self) -> Sequence[Node]: ...
+
+    @property
+    def stalled_nodes(self) -> list[int]: ...
+
+    @property
+    def protocols(self) -> Sequence[str]: ...
+
+    def connections(self) -> list[tuple[int, ClientConnection]]: ...
+
+    def watch_requests(self, watcher: Callable[[int, Response, float], object] | None) -> None: ...
