@@ -39,6 +39,7 @@ __all__ = [
     "check_topic_name",
     "counted",
     "format_address",
+    "group_id_of",
     "integer_of",
     "milliseconds",
     "number_within",
@@ -276,9 +277,9 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def integer_of(what: str, given: Any) -> int:
+def integer_of(what: str, given: Any, wanted: str = "an int") -> int:
     """An int, or anything else with ``__index__``, such as NumPy's integers; a bool is none of these. Raises TypeError
-    that names ``what``.
+    that names ``what``, and what is ``wanted``.
     """
     cause = None
     if not isinstance(given, bool) and hasattr(type(given), "__index__"):
@@ -286,7 +287,7 @@ def integer_of(what: str, given: Any) -> int:
             return index(given)
         except Exception as error:
             cause = error
-    raise TypeError(f"{what} is a {type(given).__name__}, not an int") from cause
+    raise TypeError(f"{what} is a {type(given).__name__}, not {wanted}") from cause
 
 
 def number_within(what: str, given: Any, least: int, most: int) -> int:
@@ -312,6 +313,14 @@ def text_of(what: str, given: object) -> str:
     if size > _MAX_STRING:
         raise ValueError(f"{what} has {size} bytes, and the protocol's limit is {_MAX_STRING}")
     return given
+
+
+def group_id_of(given: object) -> str:
+    """The id of a consumer group. Raises as ``text_of``, and ValueError for an empty one."""
+    group_id = text_of("the group's id", given)
+    if not group_id:
+        raise ValueError("the group has no id")
+    return group_id
 
 
 def topic_partition_of(place: Any) -> TopicPartition:

@@ -262,7 +262,8 @@ class TopicAdmin:
         wanted: dict[TopicPartition, int] = {}
         for place, offset in offsets.items():
             tp = topic_partition_of(place)
-            wanted[tp] = number_within(f"the offset of {tp}", offset, -MAX_LONG, MAX_LONG)  # the broker knows better
+            # Which offsets there are, the broker knows.
+            wanted[tp] = number_within(f"the offset of {tp}", offset, -MAX_LONG, MAX_LONG)
         found: dict[TopicPartition, int] = {}
         refused: dict[TopicPartition, KafkaError] = {}
 

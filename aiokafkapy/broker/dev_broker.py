@@ -17,7 +17,7 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -53,12 +53,9 @@ from .telemetry import ClientTelemetry
 if TYPE_CHECKING:
     from ..console import Console
     from .network.client_connection import ClientConnection
-    from .network.request_channel import Response
+    from .network.request_channel import RequestWatcher
 
-__all__ = ["DevBroker", "RequestWatcher"]
-
-RequestWatcher = Callable[[int, "Response", float], object]
-"""Called with the node's id, the response of a request that is over, and when it had left, as ``time.monotonic()``."""
+__all__ = ["DevBroker"]
 
 
 class DevBroker:

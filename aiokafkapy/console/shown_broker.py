@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..broker.controls import Controls
     from ..broker.emulation import Emulation
     from ..broker.network.client_connection import ClientConnection
-    from ..broker.network.request_channel import Response
+    from ..broker.network.request_channel import RequestWatcher
     from ..common import Node
 
 __all__ = ["ShownBroker"]
@@ -48,4 +48,4 @@ class ShownBroker(Protocol):
 
     def connections(self) -> list[tuple[int, ClientConnection]]: ...
 
-    def watch_requests(self, watcher: Callable[[int, Response, float], object] | None) -> None: ...
+    def watch_requests(self, watcher: RequestWatcher | None) -> None: ...

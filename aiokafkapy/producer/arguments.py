@@ -23,7 +23,7 @@ from inspect import iscoroutine
 from operator import index
 from typing import Any, Final
 
-from ..common import Headers, check_topic_name, milliseconds
+from ..common import Headers, check_topic_name, integer_of, milliseconds
 from ..errors import InvalidTopicError, KafkaError, SerializationError
 from ..observability import describe_error
 from ..record.builder import plain_headers, plain_number
@@ -178,13 +178,10 @@ def serialization_error(part: str, topic: str, data: object, cause: BaseExceptio
 
 
 def _integer_of(topic: object, name: str, given: Any, wanted: str) -> int:
-    cause = None
-    if not isinstance(given, bool) and hasattr(type(given), "__index__"):
-        try:
-            return index(given)
-        except Exception as error:
-            cause = error
-    raise TypeError(f"topic {topic!r}: {name} is a {type(given).__name__}, not {wanted}") from cause
+    try:
+        return integer_of(name, given, wanted)
+    except TypeError as error:  # a topic's words are made for an error only
+        raise TypeError(f"topic {topic!r}: {error}") from error.__cause__
 
 
 def _milliseconds_of(topic: object, moment: object) -> int:

@@ -30,9 +30,9 @@ from ..common import (
     ConsumedRecord,
     PartitionInfo,
     TopicPartition,
+    group_id_of,
     integer_of,
     number_within,
-    text_of,
     timeout_of,
     topic_partition_of,
 )
@@ -169,9 +169,7 @@ class PartitionReader:
         retriable at once. Java: offsetsForTimes.
         """
         self._running()
-        assert self._lookup is not None
-        wanted = {tp: _time_of(tp, time) for tp, time in _by_partition("times", times)}
-        return await self._until_closed(self._lookup.look_up(wanted, self._timeout(timeout)))
+        return await self._look_up({tp: _time_of(tp, time) for tp, time in _by_partition("times", times)}, timeout)
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -202,8 +200,7 @@ class PartitionReader:
         """
         self._running()
         assert self._group_offsets is not None
-        if not text_of("the group's id", group):
-            raise ValueError("the group has no id")
+        group = group_id_of(group)
         wanted = {
             tp: number_within(f"the offset to commit of {tp}", offset, 0, MAX_LONG)
             for tp, offset in _by_partition("offsets", offsets)
@@ -384,9 +381,15 @@ class PartitionReader:
     async def _offsets(
         self, partitions: Iterable[TopicPartition], time: int, timeout: float | None
     ) -> dict[TopicPartition, int]:
-        wanted = dict.fromkeys(map(topic_partition_of, partitions), time)
-        found = await self.list_offsets(wanted, timeout)
+        self._running()
+        found = await self._look_up(dict.fromkeys(map(topic_partition_of, partitions), time), timeout)
         return {tp: 0 if place is None else place.offset for tp, place in found.items()}
+
+    async def _look_up(
+        self, wanted: Mapping[TopicPartition, int], timeout: float | None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        assert self._lookup is not None
+        return await self._until_closed(self._lookup.look_up(wanted, self._timeout(timeout)))
 
     async def _wait(self, timeout: float) -> None:
         try:

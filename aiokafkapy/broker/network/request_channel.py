@@ -19,13 +19,22 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from ...protocol.codec import RequestHeader
     from ..context import ConnectionInfo
 
-__all__ = ["Connection", "Request", "RequestChannel", "RequestMetrics", "Response", "ResponseAction", "ResponseQueue"]
+__all__ = [
+    "Connection",
+    "Request",
+    "RequestChannel",
+    "RequestMetrics",
+    "RequestWatcher",
+    "Response",
+    "ResponseAction",
+    "ResponseQueue",
+]
 
 
 class ResponseAction(Enum):
@@ -94,6 +103,10 @@ class Response:
     throttle: float = 0.0
     enqueued: float = 0.0
     dequeued: float = 0.0
+
+
+RequestWatcher: TypeAlias = Callable[[int, Response, float], object]
+"""Called with the node's id, the response of a request that is over, and when it had left, as ``time.monotonic()``."""
 
 
 class RequestChannel:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from ...client.config import MAX_INT, MAX_LONG
-from ...common import TopicPartition, number_within, text_of, topic_partition_of
+from ...common import TopicPartition, group_id_of, number_within, text_of, topic_partition_of
 
 __all__ = ["GroupLike", "GroupMetadata", "OffsetToCommit", "OffsetsLike", "group_of", "offsets_of"]
 
@@ -97,12 +97,10 @@ def group_of(given: object) -> GroupMetadata:
     group_id = getattr(given, "group_id", given)
     if not isinstance(group_id, str):
         raise TypeError(f"{given!r} is no group: expected its id, or a consumer's group metadata")
-    if not group_id:
-        raise ValueError("the group has no id")
     generation = getattr(given, "generation_id", None)
     instance = getattr(given, "group_instance_id", None)
     return GroupMetadata(
-        text_of("the group's id", group_id),
+        group_id_of(group_id),
         -1 if generation is None else number_within("the generation of the group", generation, -1, MAX_INT),
         text_of("the member's id in the group", getattr(given, "member_id", None) or ""),
         None if instance is None else text_of("the member's group_instance_id", instance),
