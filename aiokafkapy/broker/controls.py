@@ -105,8 +105,8 @@ def _watched(method: Callable[Concatenate[Controls, P], R]) -> Callable[Concaten
 class Controls:
     """``DevBroker.controls``. An API key may be an ``ApiKey`` or its number everywhere.
 
-    A control of a node that the broker does not have raises ValueError. While the broker is not running,
-    ``advance_clock``, ``expire_transactions`` and ``start_node`` raise IllegalStateError.
+    A control of a node that the broker does not have raises ValueError. While the broker is not running, the controls
+    of its data, leaders and coordinators, ``start_node``, and refusals and holds that begin raise IllegalStateError.
     """
 
     def __init__(self, cluster: Cluster) -> None:

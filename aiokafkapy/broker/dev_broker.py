@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from ..common import ConsumedRecord, Node
 from ..errors import ConfigurationError, IllegalStateError, UnknownTopicOrPartitionError
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from .network.request_channel import RequestWatcher
 
 __all__ = ["DevBroker"]
+
+NOT_RUNNING: Final = "the broker is not running: use `async with DevBroker()`, or await start()"
 
 
 class DevBroker:
@@ -172,8 +174,10 @@ class DevBroker:
         self._release_ports()
         if self._expiry is not None:
             self._expiry.close()
+            self._expiry = None
         if self._logs is not None:
             self._logs.close()
+            self._logs = None
         state.transactions.close()
         state.groups.close()
         state.purgatory.close()
@@ -231,7 +235,7 @@ class DevBroker:
     def state(self) -> BrokerState:
         """Topics, groups and the rest, for tests that look inside. IllegalStateError unless running."""
         if self._state is None:
-            raise IllegalStateError("the broker is not running: use `async with DevBroker()`, or await start()")
+            raise IllegalStateError(NOT_RUNNING)
         return self._state
 
     # topics and records
@@ -334,9 +338,9 @@ class DevBroker:
         return sum(session is not None and session.expire(self.state.now()) for session in sessions)
 
     def refuse_authentication(self, is_refused: bool) -> None:
-        """See ``Controls.refuse_authentication``."""
-        if self._state is not None:
-            self._state.authentication.is_refusing = is_refused
+        """See ``Controls.refuse_authentication``. Going on is no error while the broker does not run."""
+        if is_refused or self._state is not None:
+            self.state.authentication.is_refusing = is_refused
 
     def rotate_certificate(self, keystore_location: str | os.PathLike[str], listener: str | None) -> None:
         """See ``Controls.rotate_certificate``. ValueError when there is no such listener with TLS."""
@@ -352,26 +356,32 @@ class DevBroker:
             "ssl_keystore_key": None,
             "ssl_context": None,
         }
-        for endpoint in chosen:
-            endpoint.use(endpoint.config.altered(**keystore), check=True)
+        rotated = [(endpoint, endpoint.options_of(endpoint.config.altered(**keystore))) for endpoint in chosen]
+        for _, options in rotated:
+            if options.tls is not None:
+                options.tls.context()
+        for endpoint, options in rotated:
+            endpoint.use(options)
 
     def set_leader(self, topic: str, partition: int, node_id: int | None) -> None:
         """See ``Controls.set_leader``. ValueError for a node that does not run."""
+        state = self.state
         if node_id is not None and node_id not in self._running:
             raise ValueError(f"node {node_id} cannot lead: the running nodes are {sorted(self._running)}")
-        self.state.topics.set_leader(topic, partition, node_id)
+        state.topics.set_leader(topic, partition, node_id)
 
     def move_coordinator(self, key: str, node_id: int | None) -> None:
         """See ``Controls.move_coordinator``. ValueError for a node that does not run."""
+        state = self.state
         if node_id is not None and node_id not in self._running:
             raise ValueError(f"node {node_id} cannot coordinate: the running nodes are {sorted(self._running)}")
         with self._moving_coordinators():
-            self.state.coordinators.moved[key] = node_id
+            state.coordinators.moved[key] = node_id
 
     def hold_transactions(self, is_held: bool) -> None:
-        """See ``Controls.hold_transactions``."""
-        if self._state is not None:
-            self._state.transactions.hold(is_held)
+        """See ``Controls.hold_transactions``. Going on is no error while the broker does not run."""
+        if is_held or self._state is not None:
+            self.state.transactions.hold(is_held)
 
     def expire_transactions(self, transactional_id: str | None) -> int:
         """See ``Controls.expire_transactions``."""
@@ -381,13 +391,11 @@ class DevBroker:
         """See ``Controls.advance_clock``."""
         self.state.clock.advance(seconds)
         self.state.groups.share_partitions.expire()
-        if self._logs is not None:
-            self._logs.run(even_active=False)
+        self._run_logs(even_active=False)
 
     def clean_logs(self) -> None:
         """See ``Controls.clean_logs``."""
-        if self._logs is not None:
-            self._logs.run(even_active=True)
+        self._run_logs(even_active=True)
 
     def stop_node(self, node_id: int) -> None:
         """See ``Controls.stop_node``. Stopping a stopped node does nothing."""
@@ -423,8 +431,8 @@ class DevBroker:
             features = Features(self.config, self.emulation)
             transactions = self._open_transactions(topics, groups, producer_ids, purgatory, features, clock)
             opened.callback(transactions.close)
-            self._expiry = TransactionExpiry(transactions, loop)
-            opened.callback(self._expiry.close)
+            expiry = TransactionExpiry(transactions, loop)
+            opened.callback(expiry.close)
 
             def on_change(partition: Partition) -> None:
                 # A fetch that waits must hear of a leader that moved and of a topic that is gone; so must a
@@ -433,8 +441,8 @@ class DevBroker:
                 transactions.resume()
 
             topics.on_change = on_change
-            self._logs = LogManager(self.config, topics, groups.expire, loop, clock)
-            opened.callback(self._logs.close)
+            logs = LogManager(self.config, topics, groups.expire, loop, clock)
+            opened.callback(logs.close)
             state = BrokerState(
                 config=self.config,
                 cluster_id=self._cluster_id_prefix + load_cluster_id(self._data_dir),
@@ -453,6 +461,7 @@ class DevBroker:
                 emulation=self.emulation,
             )
             opened.pop_all()  # from here on they are closed by stop()
+            self._expiry, self._logs = expiry, logs
         return state
 
     def _open_transactions(
@@ -544,6 +553,11 @@ class DevBroker:
                     state.groups.pause(group_id)
                 elif now != node:
                     state.groups.begin_sessions(group_id)
+
+    def _run_logs(self, *, even_active: bool) -> None:
+        if self._logs is None:
+            raise IllegalStateError(NOT_RUNNING)
+        self._logs.run(even_active=even_active)
 
     def _chosen(self, node_id: int | None) -> list[BrokerNode]:
         if node_id is None:

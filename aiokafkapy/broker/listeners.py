@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from ..errors import ConfigurationError
 from ..security.protocols import SECURITY_PROTOCOLS, has_sasl, has_tls
@@ -77,6 +77,14 @@ Listeners: TypeAlias = Mapping[str, str | Listener]
 """By name: a ``Listener``, or "host:port", or "PROTOCOL://host:port" for a name that is not a protocol."""
 
 
+class EndpointOptions(NamedTuple):
+    """A listener's options, and what they make; ``tls`` is None without TLS."""
+
+    config: BrokerConfig
+    principal_rules: PrincipalRules
+    tls: TlsContexts | None
+
+
 @dataclass(slots=True, eq=False)
 class Endpoint:
     """A listener with its name and all of its options; the same one on every node.
@@ -96,25 +104,24 @@ class Endpoint:
     principal_rules: PrincipalRules = field(init=False)
 
     def __post_init__(self) -> None:
-        self.use(self.config)
+        self.use(self.options_of(self.config))
 
-    def use(self, config: BrokerConfig, *, check: bool = False) -> None:
-        """Take other options, for the connections to come.
-
-        Raises ConfigurationError, and with ``check`` also when their files cannot be used; then nothing has changed.
-        """
+    def options_of(self, config: BrokerConfig) -> EndpointOptions:
+        """Other options for ``use``. Raises ConfigurationError; ``tls.context()`` checks their files."""
         rules = PrincipalRules(config.ssl_principal_mapping_rules)
         LocalNameRules(config.sasl_kerberos_principal_to_local_rules)
         if self.has_sasl and GSSAPI in config.sasl_enabled_mechanisms:
             check_kerberos(config.sasl_kerberos_service_name)
-        if has_tls(self.security_protocol):
-            from ..security.tls import TlsContexts
+        if not has_tls(self.security_protocol):
+            return EndpointOptions(config, rules, None)
+        from ..security.tls import TlsContexts
 
-            tls = TlsContexts(config, server_side=True, client_auth=config.ssl_client_auth)
-            if check:
-                tls.context()
-            self.tls = tls
-        self.config, self.principal_rules = config, rules
+        tls = TlsContexts(config, server_side=True, client_auth=config.ssl_client_auth)
+        return EndpointOptions(config, rules, tls)
+
+    def use(self, options: EndpointOptions) -> None:
+        """Take other options, for the connections to come."""
+        self.config, self.principal_rules, self.tls = options
 
     @property
     def has_sasl(self) -> bool:

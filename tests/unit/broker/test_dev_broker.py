@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 import aiokafkapy.broker
-from aiokafkapy.broker import DevBroker
+from aiokafkapy.broker import DevBroker, Listener
 from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, dispatch_table, register
 from aiokafkapy.errors import ConfigurationError, IllegalStateError
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.record.builder import RecordBatchBuilder
+from aiokafkapy.record.compression import Compression
+from aiokafkapy.testing import TestCertificates
 
 from .socketless import socketless_node
 
@@ -59,6 +65,64 @@ def test_stalling_an_unknown_node_is_an_error_and_stalls_none() -> None:
 def test_rotating_a_certificate_without_a_tls_listener_is_an_error(listener: str | None, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
         DevBroker().controls.rotate_certificate("server.pem", listener)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {each: each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+
+
+async def test_controls_of_a_broker_that_does_not_run_are_errors_and_leave_its_folder_alone(tmp_path: Path) -> None:
+    async with socketless_node(data_dir=tmp_path) as node:
+        node.broker.create_topic("t", config={"cleanup.policy": "compact"})
+        partition = node.state.topics.partition("t", 0)
+        assert partition is not None
+        for value in (b"1", b"2"):
+            builder = RecordBatchBuilder(2**14)
+            builder.try_append(1000, b"key", value, ())
+            builder.seal(Compression.NONE)
+            builder.stamp(-1, -1, -1)
+            partition.log.append(b"".join(builder.buffers()), 0, 1000)
+    before = contents(tmp_path)
+    for broker in (node.broker, DevBroker(data_dir=tmp_path / "other")):
+        controls = broker.controls
+        calls: list[Callable[[], object]] = [
+            controls.clean_logs,
+            partial(controls.advance_clock, 1),
+            partial(controls.set_leader, "t", 0, 1),
+            partial(controls.set_leader, "t", 0, None),
+            partial(controls.move_coordinator, "g", 1),
+            partial(controls.start_node, 1),
+            controls.hold_transactions,
+            controls.expire_transactions,
+            controls.refuse_authentication,
+        ]
+        for call in calls:
+            with pytest.raises(IllegalStateError, match="not running"):
+                call()
+        assert (controls.drop_connections(), controls.expire_sessions()) == (0, 0)
+        controls.stop_node(1)
+        controls.clear()
+    assert contents(tmp_path) == before
+
+
+def test_a_certificate_is_rotated_on_every_listener_or_on_none(tmp_path: Path) -> None:
+    certificates = TestCertificates(tmp_path)
+    encrypted = certificates.server("localhost", file="encrypted.pem", password="hush")
+    first = {"ssl_keystore_location": str(certificates.server_file)}
+    broker = DevBroker(
+        listeners={
+            "OUTSIDE": Listener("SSL", **first, ssl_key_password="hush"),
+            "INSIDE": Listener("SSL", **first),
+        }
+    )
+    before = [(each.config, each.tls) for each in broker._endpoints.values()]
+    with pytest.raises(ConfigurationError, match="the key is encrypted"):
+        broker.controls.rotate_certificate(encrypted)
+    assert [(each.config, each.tls) for each in broker._endpoints.values()] == before
+    broker.controls.rotate_certificate(encrypted, "OUTSIDE")
+    outside, inside = broker._endpoints.values()
+    assert outside.config.ssl_keystore_location == str(encrypted)
+    assert inside.config.ssl_keystore_location == str(certificates.server_file)
 
 
 def test_an_option_of_all_topics_that_no_topic_can_have_is_refused() -> None:
