@@ -21,8 +21,10 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ..common import Node
@@ -81,7 +83,6 @@ class ConnectionInfo:
     connection_id: str
     listener: str
     remote_host: str
-    remote_port: int
     security_protocol: str = "PLAINTEXT"
     principal: str = ANONYMOUS
     session: SaslSession | None = None
@@ -166,7 +167,8 @@ class BrokerState:
     def fetch_sessions_of(self, node_id: int) -> FetchSessions:
         """A node's fetch sessions."""
         if node_id not in self.fetch_sessions:
-            self.fetch_sessions[node_id] = FetchSessions(self.config.max_incremental_fetch_session_cache_slots)
+            slots = self.config.max_incremental_fetch_session_cache_slots
+            self.fetch_sessions[node_id] = FetchSessions(slots, partial(random.randint, 1, 2**31 - 1))
         return self.fetch_sessions[node_id]
 
     def share_sessions_of(self, node_id: int) -> ShareSessions:

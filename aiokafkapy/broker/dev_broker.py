@@ -429,7 +429,8 @@ class DevBroker:
             opened.callback(groups.close)
             producer_ids = ProducerIdManager(data_dir=self._data_dir, first=topics.next_producer_id())
             features = Features(self.config, self.emulation)
-            transactions = self._open_transactions(topics, groups, producer_ids, purgatory, features, clock)
+            markers = TransactionMarkers(topics, groups.offsets, purgatory.check, clock)
+            transactions = self._open_transactions(markers, producer_ids, features)
             opened.callback(transactions.close)
             expiry = TransactionExpiry(transactions, loop)
             opened.callback(expiry.close)
@@ -465,23 +466,15 @@ class DevBroker:
         return state
 
     def _open_transactions(
-        self,
-        topics: TopicRegistry,
-        groups: GroupCoordinator,
-        producer_ids: ProducerIdManager,
-        purgatory: Purgatory,
-        features: Features,
-        clock: WallClock,
+        self, markers: TransactionMarkers, producer_ids: ProducerIdManager, features: Features
     ) -> TransactionCoordinator:
-        loop = asyncio.get_running_loop()
-        markers = TransactionMarkers(topics, groups.offsets, purgatory.check, clock)
         transactions = TransactionCoordinator(
             self.config,
             markers,
             producer_ids.generate,
-            now=loop.time(),
-            data_dir=self._data_dir,
+            now=asyncio.get_running_loop().time(),
             features=features,
+            data_dir=self._data_dir,
         )
         producer_ids.skip_before(transactions.next_producer_id())
         transactions.resume()

@@ -153,7 +153,7 @@ class BrokerFeed:
         return batch.next_offset < end
 
     def _records_of(self, batch: RecordBatch, partition: Partition, position: int) -> list[ConsumedRecord]:
-        if batch.is_control or (self._is_committed and _is_in_aborted(partition.log, batch)):
+        if batch.is_control or (self._is_committed and partition.log.is_aborted(batch)):
             return []
         try:
             return batch.records(self._topic.name, partition.index)
@@ -168,17 +168,9 @@ def _is_aborted(log: PartitionLog, offset: int) -> bool:
         return False
     try:
         batch = _batch_at(log, offset)
-        return batch is not None and _is_in_aborted(log, batch)
+        return batch is not None and log.is_aborted(batch)
     except KafkaError:  # the log was cut meanwhile
         return False
-
-
-def _is_in_aborted(log: PartitionLog, batch: RecordBatch) -> bool:
-    """Whether a batch before the last stable offset is of an aborted transaction."""
-    return batch.is_transactional and any(
-        each.producer_id == batch.producer_id
-        for each in log.aborted_transactions(batch.base_offset, batch.base_offset + 1)
-    )
 
 
 def _batch_at(log: PartitionLog, offset: int) -> RecordBatch | None:

@@ -263,7 +263,6 @@ def _statements(block: ast.AST) -> Iterator[ast.AST]:
 # Handed over as callbacks, whose callers give no names; calls of Spark's and of Kerberos' library; `flexible` and the
 # like of the codecs, where a name costs.
 MAY_BE_POSITIONAL = {
-    "aiokafkapy/broker/coordination/group_offsets.py": {"note_type"},
     "aiokafkapy/broker/handlers/alter_configs.py": {"_replace"},
     "aiokafkapy/broker/handlers/incremental_alter_configs.py": {"_alter_broker", "_change"},
     "aiokafkapy/client/tap/redaction.py": {"_cover_part", "_zeros"},

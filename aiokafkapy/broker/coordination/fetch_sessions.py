@@ -16,7 +16,6 @@ Rules:
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -24,7 +23,7 @@ from uuid import UUID
 
 from ...errors import FetchSessionIdNotFoundError, FetchSessionTopicIdError, InvalidFetchSessionEpochError
 
-__all__ = ["FetchPlace", "FetchSession", "FetchSessions", "SessionPartition"]
+__all__ = ["FetchPlace", "FetchSession", "FetchSessions", "SessionPartition", "SessionRequest"]
 
 OPENS: Final = 0
 ENDS: Final = -1
@@ -55,6 +54,17 @@ class SessionPartition:
         return self.name, self.topic_id, self.index
 
 
+@dataclass(slots=True, kw_only=True)
+class SessionRequest:
+    """A Fetch as its session sees it: the partitions that it names, and those that the session is to forget."""
+
+    session_id: int
+    epoch: int
+    partitions: Iterable[SessionPartition]
+    forgotten: Iterable[FetchPlace]
+    uses_topic_ids: bool
+
+
 @dataclass(slots=True)
 class FetchSession:
     """The partitions of one client, in the order that they are read in."""
@@ -82,49 +92,41 @@ class FetchSession:
 class FetchSessions:
     """The sessions of one node."""
 
-    def __init__(self, slots: int, new_number: Callable[[], int] | None = None) -> None:
-        """At most ``slots`` sessions."""
+    def __init__(self, slots: int, new_number: Callable[[], int]) -> None:
+        """At most ``slots`` sessions, with ids from ``new_number``, which may repeat."""
         self._slots = slots
-        self._new_number = new_number or (lambda: random.randint(1, 2**31 - 1))
+        self._new_number = new_number
         self._sessions: dict[int, FetchSession] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(
-        self,
-        session_id: int,
-        epoch: int,
-        partitions: Iterable[SessionPartition],
-        forgotten: Iterable[FetchPlace],
-        now: float,
-        *,
-        uses_topic_ids: bool,
-    ) -> tuple[FetchSession | None, list[SessionPartition]]:
+    def begin(self, request: SessionRequest, now: float) -> tuple[FetchSession | None, list[SessionPartition]]:
         """The session that a request belongs to, or opens, and all the partitions to read.
 
         Raises FetchSessionIdNotFoundError, InvalidFetchSessionEpochError, FetchSessionTopicIdError.
         """
+        session_id, epoch = request.session_id, request.epoch
         if epoch in (OPENS, ENDS):
             self._sessions.pop(session_id, None)
-            found = list(partitions)
-            session = self._open(found, now, uses_topic_ids=uses_topic_ids) if epoch == OPENS else None
+            found = list(request.partitions)
+            session = self._open(found, now, uses_topic_ids=request.uses_topic_ids) if epoch == OPENS else None
             return session, found
         session = self._sessions.get(session_id)
         if session is None:
             raise FetchSessionIdNotFoundError
         if session.epoch != epoch:
             raise InvalidFetchSessionEpochError
-        if session.uses_topic_ids != uses_topic_ids:
+        if session.uses_topic_ids != request.uses_topic_ids:
             raise FetchSessionTopicIdError
-        for partition in partitions:
+        for partition in request.partitions:
             known = session.partitions.get(partition.place)
             if known is None:
                 session.partitions[partition.place] = partition
             else:
                 known.offset, known.max_bytes = partition.offset, partition.max_bytes
                 known.leader_epoch = partition.leader_epoch
-        for place in forgotten:
+        for place in request.forgotten:
             session.partitions.pop(place, None)
         session.epoch = _next_epoch(epoch)
         session.last_used = now

@@ -83,10 +83,7 @@ class GroupConfigs:
             merged.pop(name, None)
             if value is not None:
                 merged[name] = _word(name, value) if name in _WORDS else _positive(name, value)
-        for longer, shorter in (
-            (SESSION_TIMEOUT, HEARTBEAT_INTERVAL),
-            (SHARE_SESSION_TIMEOUT, SHARE_HEARTBEAT_INTERVAL),
-        ):
+        for longer, shorter in _LONGER:
             if self._milliseconds(merged, longer) <= self._milliseconds(merged, shorter):
                 raise InvalidConfigError(f"{longer} must be greater than {shorter}")
         if validate_only:

@@ -43,7 +43,6 @@ from ...errors import (
     StaleMemberEpochError,
     UnknownMemberIdError,
 )
-from ..clock import WallClock
 from ..config import BrokerConfig
 from ..scheduler import Scheduler
 from ..storage.topics import TopicRegistry
@@ -85,8 +84,8 @@ class GroupCoordinator:
         topics: TopicRegistry,
         *,
         scheduler: Scheduler,
+        clock: Callable[[], int],
         data_dir: Path | str | None = None,
-        clock: Callable[[], int] | None = None,
     ) -> None:
         """Reads the offsets committed in ``data_dir``; the ``clock`` has the milliseconds of wall time. OSError."""
         self._config = config
@@ -100,9 +99,7 @@ class GroupCoordinator:
         migration = GroupMigration(config, topics, self._groups, self._rebalancer, self.offsets.note_type)
         self.consumer_groups = ConsumerGroupManager(config, scheduler, topics, self._groups, self.configs, migration)
         self._classic_members = ClassicMembers(config, topics, self.consumer_groups, migration)
-        self.share_partitions = SharePartitionManager(
-            config, topics, self.configs, scheduler, clock or WallClock(), data_dir=data_dir
-        )
+        self.share_partitions = SharePartitionManager(config, topics, self.configs, scheduler, clock, data_dir=data_dir)
         self.share_groups = ShareGroupManager(
             config,
             scheduler,
@@ -203,38 +200,21 @@ class GroupCoordinator:
             raise RebalanceInProgressError
 
     def leave_all(self, leaving: Sequence[MemberIdentity]) -> list[BrokerError | None]:
-        """Remove members of one group as ``leave`` does; the error of each. Raises KafkaStorageError."""
+        """Remove members of one group, those with an instance id by that; the error of each. Raises KafkaStorageError.
+
+        The errors are InvalidGroupIdError, UnknownMemberIdError, and FencedInstanceIdError.
+        """
         group = self._groups.get(leaving[0].group_id) if leaving else None
         if isinstance(group, ConsumerGroup):
             return self._classic_members.leave(group, leaving)
         errors: list[BrokerError | None] = []
         for each in leaving:
             try:
-                self.leave(each.group_id, each.member_id, each.group_instance_id)
+                self._leave(each)
                 errors.append(None)
             except BrokerError as error:
                 errors.append(error)
         return errors
-
-    def leave(self, group_id: str, member_id: str, group_instance_id: str | None = None) -> None:
-        """Remove a member of a classic group, found by its instance id if it has one.
-
-        Raises UnknownMemberIdError, FencedInstanceIdError.
-        """
-        group = self._existing(group_id)
-        if group_instance_id is not None:
-            known = group.static_members.get(group_instance_id)
-            if known is None:
-                raise UnknownMemberIdError
-            if member_id and member_id != known:
-                raise FencedInstanceIdError
-            self._rebalancer.drop_member(group, known)
-        elif member_id in group.pending_members:
-            self._rebalancer.drop_pending(group, member_id)
-        elif member_id in group.members:
-            self._rebalancer.drop_member(group, member_id)
-        else:
-            raise UnknownMemberIdError
 
     # offsets
 
@@ -336,6 +316,23 @@ class GroupCoordinator:
         self.share_partitions.close()
 
     # internals: checks
+
+    def _leave(self, identity: MemberIdentity) -> None:
+        """Remove a member of a classic group, found by its instance id if it has one."""
+        group, member_id = self._existing(identity.group_id), identity.member_id
+        if identity.group_instance_id is not None:
+            known = group.static_members.get(identity.group_instance_id)
+            if known is None:
+                raise UnknownMemberIdError
+            if member_id and member_id != known:
+                raise FencedInstanceIdError
+            self._rebalancer.drop_member(group, known)
+        elif member_id in group.pending_members:
+            self._rebalancer.drop_pending(group, member_id)
+        elif member_id in group.members:
+            self._rebalancer.drop_member(group, member_id)
+        else:
+            raise UnknownMemberIdError
 
     def _check_join(self, request: JoinRequest) -> None:
         _check_group_id(request.group_id)

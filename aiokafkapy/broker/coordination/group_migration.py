@@ -17,8 +17,8 @@ Kafka fails to make a consumer group of one that has no generation yet; here it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 from ...common import TopicPartition
 from ...errors import GroupIdNotFoundError, MalformedFrameError, RebalanceInProgressError
@@ -44,6 +44,12 @@ UPGRADES: Final = frozenset({"bidirectional", "upgrade"})
 DOWNGRADES: Final = frozenset({"bidirectional", "downgrade"})
 
 
+class NoteType(Protocol):
+    """Remembers whether a group is a consumer group."""
+
+    def __call__(self, group_id: str, *, is_consumer: bool) -> None: ...
+
+
 class GroupMigration:
     """Makes groups of one protocol from those of the other, in the directory that all groups share."""
 
@@ -53,11 +59,9 @@ class GroupMigration:
         topics: TopicRegistry,
         groups: GroupDirectory,
         rebalancer: GroupRebalancer,
-        note_type: Callable[[str, bool], None],
+        note_type: NoteType,
     ) -> None:
-        """``note_type(group_id, True)`` is called when a group becomes a consumer group, with False when it becomes a
-        classic one.
-        """
+        """``note_type`` is called when a group becomes a consumer group, or a classic one."""
         self._config = config
         self._topics = topics
         self._groups = groups
@@ -84,7 +88,7 @@ class GroupMigration:
 
         The members of a classic group whose JoinGroup or SyncGroup waits are told of a rebalance.
         """
-        self._note_type(group.group_id, True)
+        self._note_type(group.group_id, is_consumer=True)
         before = self._groups.get(group.group_id)
         self._groups.put(group)
         if not isinstance(before, ClassicGroup):
@@ -112,7 +116,7 @@ class GroupMigration:
 
         Raises KafkaStorageError, and nothing has changed.
         """
-        self._note_type(group.group_id, False)
+        self._note_type(group.group_id, is_consumer=False)
         made = ClassicGroup(group.group_id, ClassicGroupState.STABLE)
         made.generation_id = group.group_epoch
         made.protocol_type = PROTOCOL_TYPE

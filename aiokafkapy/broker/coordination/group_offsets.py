@@ -59,7 +59,7 @@ class OffsetStore:
         pending = (group_id for group_id, _ in self._pending)
         return list(dict.fromkeys([*self._groups, *pending, *sorted(self.consumer_groups)]))
 
-    def note_type(self, group_id: str, is_consumer: bool) -> None:
+    def note_type(self, group_id: str, *, is_consumer: bool) -> None:
         """Remember whether a group is a consumer group (KIP-848). Raises KafkaStorageError; then nothing has
         changed.
         """

@@ -36,6 +36,7 @@ __all__ = [
     "RecordState",
     "SharePartition",
     "StateBatch",
+    "AcquireRequest",
 ]
 
 T = TypeVar("T")
@@ -87,6 +88,18 @@ class AcquiredRecords(NamedTuple):
     first_offset: int
     last_offset: int
     delivery_count: int
+
+
+class AcquireRequest(NamedTuple):
+    """A member wants ``max_records`` records of ``batches``, which are pairs of first and last offset.
+
+    ``aborted`` are those whose transaction was aborted: nobody is to have them.
+    """
+
+    member_id: str
+    batches: Sequence[tuple[int, int]]
+    max_records: int
+    aborted: Sequence[tuple[int, int]] = ()
 
 
 class AcknowledgementBatch(NamedTuple):
@@ -173,20 +186,11 @@ class SharePartition:
 
     # changes
 
-    def acquire(
-        self,
-        member_id: str,
-        batches: Sequence[tuple[int, int]],
-        max_records: int,
-        deadline_ms: float,
-        aborted: Sequence[tuple[int, int]] = (),
-    ) -> list[AcquiredRecords]:
-        """Give a member the available records of the first ``batches`` of the log from ``next_fetch_offset`` on, until
-        it has ``max_records`` of them.
-
-        Batches are pairs of first and last offset. ``aborted`` are those whose transaction was aborted: nobody is to
-        have them.
+    def acquire(self, request: AcquireRequest, deadline_ms: float) -> list[AcquiredRecords]:
+        """Give a member the available records of the first batches of the log from ``next_fetch_offset`` on, until it
+        has ``max_records`` of them.
         """
+        batches = request.batches
         if not batches:
             return []
         if not self._records:
@@ -194,7 +198,7 @@ class SharePartition:
         first = self.next_fetch_offset
         room = self._max_in_flight - len(self._records)
         is_full = room <= 0
-        limit = min(max_records, len(self._records) if is_full else room)
+        limit = min(request.max_records, len(self._records) if is_full else room)
         taken: list[tuple[int, _Record]] = []
         reached = first
         for base, last in batches:
@@ -206,10 +210,10 @@ class SharePartition:
                 record.leave(RecordState.ARCHIVED)  # compaction left nothing there
             found = self._available(max(base, first), end)
             for _, record in found:
-                record.acquire(member_id, deadline_ms)
+                record.acquire(request.member_id, deadline_ms)
             taken += found
             reached = end
-        for low, high in aborted:
+        for low, high in request.aborted:
             for offset, record in taken:
                 if low <= offset <= high:
                     record.leave(RecordState.ARCHIVED)

@@ -21,7 +21,7 @@ Events: ``broker.share_state_unsaved`` (warning).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, TypedDict
 from uuid import UUID
@@ -34,7 +34,7 @@ from ..storage.journal import Journal
 from ..storage.topics import Partition, TopicRegistry
 from .assignors import TopicIdPartition
 from .group_configs import GroupConfigs
-from .share_partition import AcknowledgementBatch, AcquiredRecords, SharePartition, StateBatch
+from .share_partition import AcknowledgementBatch, AcquiredRecords, AcquireRequest, SharePartition, StateBatch
 
 __all__ = ["NO_OFFSET", "SharePartitionManager", "ShareState"]
 
@@ -163,18 +163,10 @@ class SharePartitionManager:
         found.share.start_at(partition.log.start_offset)
         return found.share
 
-    def acquire(
-        self,
-        group_id: str,
-        partition: Partition,
-        member_id: str,
-        batches: Sequence[tuple[int, int]],
-        max_records: int,
-        aborted: Sequence[tuple[int, int]] = (),
-    ) -> list[AcquiredRecords]:
+    def acquire(self, group_id: str, partition: Partition, request: AcquireRequest) -> list[AcquiredRecords]:
         """See ``SharePartition.acquire``; the lock begins now."""
         deadline_ms = self._clock() + self._configs.share_record_lock_duration_ms(group_id)
-        acquired = self.get(group_id, partition).acquire(member_id, batches, max_records, deadline_ms, aborted)
+        acquired = self.get(group_id, partition).acquire(request, deadline_ms)
         if acquired:
             self._arm(deadline_ms)
         return acquired

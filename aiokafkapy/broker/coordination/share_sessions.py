@@ -14,6 +14,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from ...errors import (
@@ -24,11 +25,24 @@ from ...errors import (
 )
 from .assignors import TopicIdPartition
 
-__all__ = ["FINAL_EPOCH", "INITIAL_EPOCH", "ShareSession", "ShareSessions"]
+__all__ = ["FINAL_EPOCH", "INITIAL_EPOCH", "SessionRequest", "ShareSession", "ShareSessions"]
 
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 MAX_EPOCH: Final = 2**31 - 1
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionRequest:
+    """A ShareFetch as its session sees it: the partitions that it names, and those that the session is to forget."""
+
+    group_id: str
+    member_id: str
+    epoch: int
+    connection_id: str
+    named: Sequence[TopicIdPartition]
+    forgotten: Sequence[TopicIdPartition]
+    acknowledges: bool
 
 
 class ShareSession:
@@ -86,30 +100,20 @@ class ShareSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin_fetch(
-        self,
-        group_id: str,
-        member_id: str,
-        epoch: int,
-        connection_id: str,
-        named: Sequence[TopicIdPartition],
-        forgotten: Sequence[TopicIdPartition],
-        *,
-        acknowledges: bool,
-    ) -> ShareSession:
+    def begin_fetch(self, request: SessionRequest) -> ShareSession:
         """The session of a ShareFetch, opened or changed by it.
 
         Raises InvalidRequestError, ShareSessionNotFoundError, ShareSessionLimitReachedError,
         InvalidShareSessionEpochError.
         """
-        if epoch == INITIAL_EPOCH:
-            if acknowledges:
+        if request.epoch == INITIAL_EPOCH:
+            if request.acknowledges:
                 raise InvalidRequestError
-            return self._open(group_id, member_id, connection_id, named)
-        session = self._existing(group_id, member_id)
-        if epoch != FINAL_EPOCH:
-            session.advance(epoch)
-            session.change(named, forgotten)
+            return self._open(request)
+        session = self._existing(request.group_id, request.member_id)
+        if request.epoch != FINAL_EPOCH:
+            session.advance(request.epoch)
+            session.change(request.named, request.forgotten)
         return session
 
     def begin_acknowledge(self, group_id: str, member_id: str, epoch: int) -> ShareSession:
@@ -136,14 +140,14 @@ class ShareSessions:
 
     # internals
 
-    def _open(
-        self, group_id: str, member_id: str, connection_id: str, named: Sequence[TopicIdPartition]
-    ) -> ShareSession:
+    def _open(self, request: SessionRequest) -> ShareSession:
+        group_id, member_id = request.group_id, request.member_id
         # The records of the session before are not given back: its member is still there.
         self._sessions.pop((group_id, member_id), None)
         if len(self._sessions) >= self._max_sessions:
             raise ShareSessionLimitReachedError
-        session = self._sessions[group_id, member_id] = ShareSession(group_id, member_id, connection_id, named)
+        session = ShareSession(group_id, member_id, request.connection_id, request.named)
+        self._sessions[group_id, member_id] = session
         return session
 
     def _existing(self, group_id: str, member_id: str) -> ShareSession:

@@ -69,15 +69,12 @@ class TransactionCoordinator:
         new_producer_id: Callable[[], int],
         *,
         now: float,
+        features: Features,
         data_dir: Path | str | None = None,
-        features: Features | None = None,
     ) -> None:
-        """Reads the ids in ``data_dir``; ``resume`` carries out the decisions. DamagedFileError, OSError.
-
-        Without ``features`` those of ``config`` count.
-        """
+        """Reads the ids in ``data_dir``; ``resume`` carries out the decisions. DamagedFileError, OSError."""
         self._config = config
-        self._features = features or Features(config)
+        self._features = features
         self._markers = markers
         self._new_producer_id = new_producer_id
         self._transactions: dict[str, TransactionMetadata] = {}

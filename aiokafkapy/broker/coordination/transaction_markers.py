@@ -22,6 +22,7 @@ from typing import Final
 from ...errors import InvalidProducerEpochError, KafkaStorageError
 from ...observability import get_logger
 from ...record.batch import ControlType
+from ..storage.producer_state import Marker
 from ..storage.topics import Partition, TopicRegistry
 from .group_offsets import OffsetStore
 from .transaction import TransactionMetadata, TransactionState
@@ -75,15 +76,10 @@ class TransactionMarkers:
                 transaction.partitions.remove(place)
 
     def _append(self, partition: Partition, transaction: TransactionMetadata, *, is_commit: bool) -> None:
+        control_type = ControlType.COMMIT if is_commit else ControlType.ABORT
+        marker = Marker(control_type, transaction.producer_id, transaction.producer_epoch, COORDINATOR_EPOCH)
         try:
-            partition.log.append_marker(
-                ControlType.COMMIT if is_commit else ControlType.ABORT,
-                transaction.producer_id,
-                transaction.producer_epoch,
-                COORDINATOR_EPOCH,
-                partition.leader_epoch,
-                self._timestamp_ms(),
-            )
+            partition.log.append_marker(marker, partition.leader_epoch, self._timestamp_ms())
         except InvalidProducerEpochError:
             return
         self._on_append(partition)

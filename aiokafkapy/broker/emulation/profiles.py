@@ -58,9 +58,7 @@ _EVENT_HUBS: Final = Emulation(
         ApiKey.CREATE_PARTITIONS: (0, 1),
         ApiKey.DELETE_GROUPS: (0, 0),
     },
-    refused_codecs=dict.fromkeys(
-        (Compression.SNAPPY, Compression.LZ4, Compression.ZSTD), UnsupportedForMessageFormatError.code
-    ),
+    refused_codecs=dict.fromkeys(_CODECS_BUT_GZIP, UnsupportedForMessageFormatError.code),
     unknown_api_versions=UnknownApiVersions.NONE,
     answers_api_versions_up_to=3,
     has_features=False,

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from ...common import milliseconds
 from ...errors import UnsupportedVersionError
 from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
@@ -22,7 +21,7 @@ from ..coordination.consumer_group_manager import ConsumerGroupHeartbeat
 from ..features import GROUP_VERSION
 from ..security.acls import Operation
 from . import Body, Response, register, top_level_error_with_text
-from .coordinator_checks import check_group, seconds
+from .coordinator_checks import check_group
 from .modern_groups import check_topics, heartbeat_response, may_describe
 
 __all__ = ["check_group_version", "handle"]
@@ -36,6 +35,7 @@ def handle(context: RequestContext, body: Body) -> Response:
     check_group_version(context)
     check_group(context, Operation.READ, body.group_id)
     check_topics(context, body.subscribed_topic_names)
+    rebalance_timeout = body.rebalance_timeout.total_seconds()
     result = context.state.groups.consumer_groups.heartbeat(
         ConsumerGroupHeartbeat(
             group_id=body.group_id,
@@ -43,7 +43,7 @@ def handle(context: RequestContext, body: Body) -> Response:
             member_epoch=body.member_epoch,
             instance_id=body.instance_id,
             rack_id=body.rack_id,
-            rebalance_timeout=None if milliseconds(body.rebalance_timeout) < 0 else seconds(body.rebalance_timeout),
+            rebalance_timeout=None if rebalance_timeout < 0 else rebalance_timeout,
             subscribed_topic_names=body.subscribed_topic_names,
             subscribed_topic_regex=getattr(body, "subscribed_topic_regex", None),
             server_assignor=body.server_assignor,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 
 from ...errors import (
     CoordinatorNotAvailableError,
@@ -29,7 +28,6 @@ __all__ = [
     "check_transactional_id",
     "fencing_code",
     "no_producer_id",
-    "seconds",
 ]
 
 
@@ -79,8 +77,3 @@ def as_a_partition_leader(context: RequestContext, abortable_from_version: int) 
         if context.api_version < abortable_from_version:
             raise InvalidTxnStateError(str(error)) from None
         raise
-
-
-def seconds(value: timedelta) -> float:
-    """kio's duration as float seconds."""
-    return value.total_seconds()

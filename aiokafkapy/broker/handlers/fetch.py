@@ -20,19 +20,22 @@ from typing import Any, Final
 from uuid import UUID
 
 from ...common import Buffer
-from ...errors import (
-    FencedLeaderEpochError,
-    KafkaError,
-    NotLeaderOrFollowerError,
-    OffsetOutOfRangeError,
-)
+from ...errors import KafkaError, OffsetOutOfRangeError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..coordination.fetch_sessions import FetchSession, SessionPartition
+from ..coordination.fetch_sessions import FetchSession, SessionPartition, SessionRequest
 from ..security.acls import Operation
 from ..storage.topics import Partition
 from . import Answer, Body, Response, register
-from .leadership import READ_COMMITTED, check_leader, current_leader, find_partition, find_topic, node_endpoints
+from .leadership import (
+    MISROUTED,
+    READ_COMMITTED,
+    check_leader,
+    current_leader,
+    find_partition,
+    find_topic,
+    node_endpoints,
+)
 
 __all__ = ["handle"]
 
@@ -40,9 +43,6 @@ WITHOUT_SESSION: Final = -1
 RACK_FROM_VERSION: Final = 11
 IDS_FROM_VERSION: Final = 13
 NO_REPLICA: Final = -1
-
-MISROUTED: Final = (NotLeaderOrFollowerError, FencedLeaderEpochError)
-"""Errors that come with the leader's address."""
 
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
@@ -56,14 +56,14 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Re
 @register(ApiKey.FETCH, versions=(4, 18), error=error_response)
 def handle(context: RequestContext, body: Body) -> Answer:
     """The records, if there are ``min_bytes`` of them; else a future of the response."""
-    session, places = context.state.fetch_sessions_of(context.node_id).begin(
-        getattr(body, "session_id", 0),
-        getattr(body, "session_epoch", WITHOUT_SESSION),
-        _named(body),
-        _forgotten(body),
-        context.now,
+    request = SessionRequest(
+        session_id=getattr(body, "session_id", 0),
+        epoch=getattr(body, "session_epoch", WITHOUT_SESSION),
+        partitions=_named(body),
+        forgotten=_forgotten(body),
         uses_topic_ids=context.api_version >= IDS_FROM_VERSION,
     )
+    session, places = context.state.fetch_sessions_of(context.node_id).begin(request, context.now)
     fetch = _Fetch(context, body, [_found(context, each) for each in places], session)
     if fetch.is_satisfied():
         return fetch.response()

@@ -19,7 +19,7 @@ from ..context import RequestContext
 from ..coordination.classic_group import JoinRequest, JoinResult
 from ..security.acls import Operation
 from . import Body, Response, register
-from .coordinator_checks import check_group, seconds
+from .coordinator_checks import check_group
 
 __all__ = ["handle"]
 
@@ -43,7 +43,7 @@ def handle(context: RequestContext, body: Body) -> asyncio.Future[Response]:
         if not future.done():
             future.set_result(_respond(context, result))
 
-    session_timeout = seconds(body.session_timeout)
+    session_timeout = body.session_timeout.total_seconds()
     request = JoinRequest(
         group_id=body.group_id,
         member_id=body.member_id,
@@ -51,7 +51,7 @@ def handle(context: RequestContext, body: Body) -> asyncio.Future[Response]:
         client_id=context.client_id,
         client_host=f"/{context.connection.remote_host}",
         session_timeout=session_timeout,
-        rebalance_timeout=session_timeout if context.api_version == 0 else seconds(body.rebalance_timeout),
+        rebalance_timeout=session_timeout if context.api_version == 0 else body.rebalance_timeout.total_seconds(),
         protocol_type=body.protocol_type,
         protocols=[(protocol.name, protocol.metadata) for protocol in body.protocols],
         requires_known_member_id=context.api_version >= KNOWN_MEMBER_ID_FROM_VERSION,

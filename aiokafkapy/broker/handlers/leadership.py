@@ -24,6 +24,7 @@ from ..storage.topics import Partition, Topic
 from . import Body, Response
 
 __all__ = [
+    "MISROUTED",
     "READ_COMMITTED",
     "answer_each",
     "check_leader",
@@ -37,6 +38,8 @@ __all__ = [
 NO_EPOCH = -1
 READ_COMMITTED: Final = 1
 """The isolation level of Fetch and ListOffsets that leaves out what open and aborted transactions wrote."""
+MISROUTED: Final = (NotLeaderOrFollowerError, FencedLeaderEpochError)
+"""Errors that come with the leader's address."""
 
 
 def answer_each(context: RequestContext, body: Body, answer: Callable[[str, Struct], dict[str, object]]) -> Response:

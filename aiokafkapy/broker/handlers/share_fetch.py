@@ -13,28 +13,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
-from ...errors import FencedLeaderEpochError, KafkaError, NotLeaderOrFollowerError
+from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
-from ...record.batch import RecordBatch, iter_batches
+from ...record.batch import iter_batches
 from ..context import RequestContext
 from ..coordination.assignors import TopicIdPartition
-from ..coordination.share_partition import AcquiredRecords, SharePartition
-from ..coordination.share_sessions import FINAL_EPOCH, ShareSession
+from ..coordination.share_partition import AcquiredRecords, AcquireRequest, SharePartition
+from ..coordination.share_sessions import FINAL_EPOCH, SessionRequest, ShareSession
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition
 from . import Answer, Body, Response, entry_code, register
-from .leadership import current_leader, node_endpoints
+from .leadership import MISROUTED, current_leader, node_endpoints
 from .share_acknowledgements import acknowledge_all, find_led_partition
 from .share_group_heartbeat import check_share_version
 
 __all__ = ["handle"]
-
-MISROUTED: Final = (NotLeaderOrFollowerError, FencedLeaderEpochError)
-"""Errors that come with the leader's address."""
 
 
 @register(ApiKey.SHARE_FETCH, versions=(1, 1))
@@ -44,15 +41,16 @@ def handle(context: RequestContext, body: Body) -> Answer:
     context.check_right(Operation.READ, ResourceType.GROUP, body.group_id)
     sessions = context.state.share_sessions_of(context.node_id)
     connection_id = context.connection.connection_id
-    session = sessions.begin_fetch(
-        body.group_id,
-        body.member_id,
-        body.share_session_epoch,
-        connection_id,
-        _places(body.topics, lambda each: each.partition_index),
-        _places(body.forgotten_topics_data, lambda each: each),
+    request = SessionRequest(
+        group_id=body.group_id,
+        member_id=body.member_id,
+        epoch=body.share_session_epoch,
+        connection_id=connection_id,
+        named=_places(body.topics, lambda each: each.partition_index),
+        forgotten=_places(body.forgotten_topics_data, lambda each: each),
         acknowledges=any(each.acknowledgement_batches for topic in body.topics for each in topic.partitions),
     )
+    session = sessions.begin_fetch(request)
     context.connection.on_closed[__name__] = partial(sessions.end_of_connection, connection_id)
     fetch = _ShareFetch(context, body, session, acknowledge_all(context, body))
     if body.share_session_epoch == FINAL_EPOCH:
@@ -169,15 +167,13 @@ class _ShareFetch:
         if offset >= log.end_offset:
             return b"", []
         batches = list(iter_batches(b"".join(log.read(offset, max_bytes, before=before))))
-        aborted = [] if before is None else _aborted(partition, offset, before, batches)
-        acquired = self.context.state.groups.share_partitions.acquire(
-            self.body.group_id,
-            partition,
+        request = AcquireRequest(
             self.body.member_id,
             [(batch.base_offset, batch.last_offset) for batch in batches],
             max_records,
-            aborted,
+            [(each.base_offset, each.last_offset) for each in batches if before is not None and log.is_aborted(each)],
         )
+        acquired = self.context.state.groups.share_partitions.acquire(self.body.group_id, partition, request)
         wanted = [
             batch
             for batch in batches
@@ -216,17 +212,3 @@ def _answer(place: TopicIdPartition, data: bytes, acquired: list[AcquiredRecords
         "records": data,
         "acquired_records": [each._asdict() for each in acquired],
     }
-
-
-def _aborted(partition: Partition, offset: int, before: int, batches: list[RecordBatch]) -> list[tuple[int, int]]:
-    aborted = partition.log.aborted_transactions(offset, before)
-    return [
-        (batch.base_offset, batch.last_offset)
-        for batch in batches
-        if batch.is_transactional
-        and not batch.is_control
-        and any(
-            each.producer_id == batch.producer_id and each.first_offset <= batch.base_offset <= each.last_offset
-            for each in aborted
-        )
-    ]

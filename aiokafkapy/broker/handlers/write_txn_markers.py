@@ -17,6 +17,7 @@ from ...protocol.codec import Struct
 from ...record.batch import ControlType
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
+from ..storage.producer_state import Marker
 from . import Body, Response, register
 from .leadership import check_leader, find_partition, find_topic_by_name
 
@@ -41,14 +42,13 @@ def _write(context: RequestContext, marker: Struct, topic: str, index: int) -> i
         partition = find_partition(find_topic_by_name(context, topic), index)
         context.check_topic(topic, index)
         check_leader(context, partition)
-        partition.log.append_marker(
+        ending = Marker(
             ControlType.COMMIT if marker.transaction_result else ControlType.ABORT,
             marker.producer_id,
             marker.producer_epoch,
             marker.coordinator_epoch,
-            partition.leader_epoch,
-            context.state.timestamp_ms(),
         )
+        partition.log.append_marker(ending, partition.leader_epoch, context.state.timestamp_ms())
     except KafkaError as error:
         return error.code or -1
     context.state.purgatory.check(partition)

@@ -143,6 +143,6 @@ class Acceptor:
         if send_buffer != -1:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         endpoint = self._endpoint
-        info = ConnectionInfo(format_address(host, port), endpoint.name, host, port, endpoint.security_protocol)
+        info = ConnectionInfo(format_address(host, port), endpoint.name, host, endpoint.security_protocol)
         info.session = self._new_session(endpoint.name)
         self.assign_new_connection(connection, info)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 from ..config import BrokerConfig
 from .client_quotas import SampledRate
@@ -36,7 +35,7 @@ class ConnectionQuotas:
 
     __slots__ = ("_by_address", "_by_listener", "_config", "_creation_rate", "_limits", "_slot_waiters", "total")
 
-    def __init__(self, config: BrokerConfig, listener_limits: Mapping[str, int] = MappingProxyType({})) -> None:
+    def __init__(self, config: BrokerConfig, listener_limits: Mapping[str, int]) -> None:
         """``listener_limits`` has the most connections of the listeners whose own options say so."""
         self._config = config
         self._limits = listener_limits

@@ -49,7 +49,7 @@ class SocketServer:
         config: BrokerConfig,
         request_channel: RequestChannel,
         endpoints: Sequence[Endpoint],
-        new_session: NewSession = lambda listener: None,
+        new_session: NewSession,
     ) -> None:
         """``new_session`` makes the session that authenticates a connection of the listener of this name; None where
         nobody is authenticated.

@@ -46,7 +46,7 @@ from ...record.batch import (
 from ..config import PRODUCER_ID_EXPIRATION_MS_DEFAULT
 from .log_storage import LogStorage, SegmentScan
 from .log_validator import the_batch, validate_batch, validate_records
-from .producer_state import NO_TRANSACTION, BatchMetadata, ProducerStateManager
+from .producer_state import NO_TRANSACTION, BatchMetadata, Marker, ProducerStateManager
 from .topic_config import TopicConfig
 
 __all__ = ["AbortedTransaction", "AppendInfo", "PartitionLog", "TimestampOffset"]
@@ -166,6 +166,13 @@ class PartitionLog:
         """The aborted transactions that have records from ``offset`` up to ``before``."""
         return [each for each in self._aborted if each.last_offset >= offset and each.first_offset < before]
 
+    def is_aborted(self, batch: RecordBatch) -> bool:
+        """Whether a batch has records of an aborted transaction; a marker has none."""
+        if batch.is_control or not batch.is_transactional:
+            return False
+        aborted = self.aborted_transactions(batch.base_offset, batch.base_offset + 1)
+        return any(each.producer_id == batch.producer_id for each in aborted)
+
     @property
     def size(self) -> int:
         """Bytes held."""
@@ -215,25 +222,17 @@ class PartitionLog:
         log_append_time_ms = timestamp_ms if self.config.uses_log_append_time else NO_TIMESTAMP
         return AppendInfo(base_offset, self.end_offset - 1, log_append_time_ms, is_duplicate=False)
 
-    def append_marker(
-        self,
-        control_type: ControlType,
-        producer_id: int,
-        producer_epoch: int,
-        coordinator_epoch: int,
-        leader_epoch: int,
-        timestamp_ms: int,
-    ) -> None:
+    def append_marker(self, marker: Marker, leader_epoch: int, timestamp_ms: int) -> None:
         """Append the batch that ends a producer's transaction, whether or not one is open.
 
         Raises InvalidProducerEpochError or KafkaStorageError; then nothing has changed.
         """
-        self.producers.check_epoch(producer_id, producer_epoch)
+        self.producers.check_epoch(marker.producer_id, marker.producer_epoch)
         data = control_batch(
-            control_type,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            coordinator_epoch=coordinator_epoch,
+            marker.control_type,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
             timestamp_ms=timestamp_ms,
         )
         base_offset, position = self.end_offset, self._storage.size

@@ -85,15 +85,9 @@ class LogCleaner:
         return {
             record.key: record.offset
             for batch in batches
-            if not batch.is_control and not self._is_aborted(batch)
+            if not batch.is_control and not self._log.is_aborted(batch)
             for record in batch.records()
         }
-
-    def _is_aborted(self, batch: RecordBatch) -> bool:
-        return batch.is_transactional and any(
-            each.producer_id == batch.producer_id and each.first_offset <= batch.base_offset <= each.last_offset
-            for each in self._log.aborted_transactions(batch.base_offset, batch.base_offset + 1)
-        )
 
     def _rewritten(
         self, batches: list[RecordBatch], latest: dict[bytes | None, int], timestamp_ms: int
@@ -128,7 +122,7 @@ class LogCleaner:
         if batch.record_count == 0:
             return bytes(batch.buffer)
         records = batch.records()
-        is_aborted = self._is_aborted(batch)
+        is_aborted = self._log.is_aborted(batch)
         kept = [not is_aborted and self._stays(record, latest, timestamp_ms) for record in records]
         if all(kept):
             return bytes(batch.buffer)

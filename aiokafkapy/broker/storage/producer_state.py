@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ...errors import InvalidProducerEpochError, InvalidTxnStateError, OutOfOrderSequenceNumberError
+from ...record.batch import ControlType
 from ..config import PRODUCER_ID_EXPIRATION_MS_DEFAULT
 from .checkpoint_file import read_checkpoint, write_checkpoint
 
-__all__ = ["NO_TRANSACTION", "BatchMetadata", "ProducerIdManager", "ProducerState", "ProducerStateManager"]
+__all__ = ["NO_TRANSACTION", "BatchMetadata", "Marker", "ProducerIdManager", "ProducerState", "ProducerStateManager"]
 
 BATCHES_TO_RETAIN: Final = 5
 """Java's ``ProducerStateEntry.NUM_BATCHES_TO_RETAIN``: as many as a producer may have in flight."""
@@ -37,6 +38,15 @@ FIRST_EXPIRY_CHECK: Final = 1000
 NO_TRANSACTION: Final = -1
 NO_EPOCH: Final = -1
 """The epoch of a batch that has a producer id alone, as of no idempotent producer: after it any sequence is taken."""
+
+
+class Marker(NamedTuple):
+    """The end of a producer's transaction in a partition, as its coordinator writes it."""
+
+    control_type: ControlType
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
 
 
 class BatchMetadata(NamedTuple):

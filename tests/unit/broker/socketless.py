@@ -21,7 +21,7 @@ class SocketlessNode:
     """Node 1 of a cluster, as its Processors see it; it is its own connection and Processor."""
 
     def __init__(self, broker: DevBroker, state: BrokerState) -> None:
-        self.info = ConnectionInfo("127.0.0.1:1", "PLAINTEXT", "127.0.0.1", 1)
+        self.info = ConnectionInfo("127.0.0.1:1", "PLAINTEXT", "127.0.0.1")
         self.is_closed = False
         self.broker = broker
         self.state = state

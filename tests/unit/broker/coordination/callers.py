@@ -77,6 +77,11 @@ class Groups:
     def heartbeat(self, joined: JoinResult) -> None:
         self.coordinator.heartbeat(MemberIdentity("g", joined.member_id, None, joined.generation_id))
 
+    def leave(self, group_id: str, member_id: str, group_instance_id: str | None = None) -> None:
+        (refusal,) = self.coordinator.leave_all([MemberIdentity(group_id, member_id, group_instance_id)])
+        if refusal is not None:
+            raise refusal
+
     def commit(self, offset: int = 5, **identity: Any) -> None:
         fields: dict[str, Any] = {"group_id": "g", "member_id": "", "generation_id": -1}
         self.coordinator.commit(MemberIdentity(**{**fields, **identity}), {A: CommittedOffset(offset)})

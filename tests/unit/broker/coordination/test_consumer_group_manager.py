@@ -412,7 +412,7 @@ def test_requests_of_the_classic_protocol_know_no_consumer_group(groups: Consume
     with pytest.raises(UnknownMemberIdError):
         groups.coordinator.heartbeat(MemberIdentity("g", "m", None, 1))
     with pytest.raises(UnknownMemberIdError):
-        groups.coordinator.leave("g", "m")
+        groups.leave("g", "nobody")
     with pytest.raises(NonEmptyGroupError):
         groups.coordinator.delete("g")
     groups.beat("m", -1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy.broker.coordination.fetch_sessions import FetchSession, FetchSessions, SessionPartition
+from aiokafkapy.broker.coordination.fetch_sessions import FetchSession, FetchSessions, SessionPartition, SessionRequest
 from aiokafkapy.errors import (
     FetchSessionIdNotFoundError,
     FetchSessionTopicIdError,
@@ -31,7 +31,10 @@ class Sessions:
         self, session_id: int, epoch: int, *named: SessionPartition, forgotten: Any = (), by_id: bool = False
     ) -> tuple[FetchSession | None, list[int]]:
         places = [("t", None, index) for index in forgotten]
-        session, found = self.sessions.begin(session_id, epoch, named, places, self.now, uses_topic_ids=by_id)
+        request = SessionRequest(
+            session_id=session_id, epoch=epoch, partitions=named, forgotten=places, uses_topic_ids=by_id
+        )
+        session, found = self.sessions.begin(request, self.now)
         return session, [each.index for each in found]
 
     def open(self, *indexes: int) -> FetchSession:

@@ -130,7 +130,7 @@ def test_a_sync_for_another_protocol_is_refused(groups: Groups) -> None:
 def test_leaving_before_having_joined_gives_the_id_back(groups: Groups) -> None:
     (answer,) = groups.join(requires_known_member_id=True)
     waiting = groups.join()
-    groups.coordinator.leave("g", answer.member_id)
+    groups.leave("g", answer.member_id)
     assert waiting[0].error_code == 0
 
 
@@ -182,10 +182,10 @@ def test_a_static_member_with_other_protocols_starts_a_rebalance(groups: Groups)
 def test_leaving_by_instance_id(groups: Groups) -> None:
     member = groups.alone(group_instance_id="i")
     with pytest.raises(FencedInstanceIdError):
-        groups.coordinator.leave("g", "somebody else", "i")
+        groups.leave("g", "somebody else", "i")
     with pytest.raises(UnknownMemberIdError):
-        groups.coordinator.leave("g", "", "j")
-    groups.coordinator.leave("g", "", "i")
+        groups.leave("g", "", "j")
+    groups.leave("g", "", "i")
     assert member.member_id not in groups.group.members
 
 
@@ -295,7 +295,7 @@ def test_only_an_empty_group_is_deleted(groups: Groups) -> None:
     groups.commit(7, member_id=joined.member_id, generation_id=1)
     with pytest.raises(NonEmptyGroupError):
         groups.coordinator.delete("g")
-    groups.coordinator.leave("g", joined.member_id)
+    groups.leave("g", joined.member_id)
     groups.coordinator.delete("g")
     assert groups.group is None
     assert groups.coordinator.offsets.get("g") == {}

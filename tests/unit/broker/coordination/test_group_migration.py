@@ -218,7 +218,7 @@ def test_the_type_of_a_group_survives_a_restart_after_upgrade_and_downgrade(tmp_
 
 
 def test_a_disk_that_takes_nothing_changes_no_group(groups: MixedGroups, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(group_id: str, is_consumer: bool) -> None:
+    def refuse(group_id: str, *, is_consumer: bool) -> None:
         raise KafkaStorageError("full")
 
     old = groups.classic(0)

@@ -150,17 +150,17 @@ def test_when_all_are_gone_the_group_is_empty_and_keeps_its_generation(groups: G
 
 def test_leaving_hands_the_group_to_the_others_at_once(groups: Groups) -> None:
     leader, follower = groups.pair()
-    groups.coordinator.leave("g", leader.member_id)
+    groups.leave("g", leader.member_id)
     with pytest.raises(RebalanceInProgressError):
         groups.heartbeat(follower)
     (again,) = groups.join(follower.member_id)
     assert (again.generation_id, again.leader) == (3, follower.member_id)
     with pytest.raises(UnknownMemberIdError):
-        groups.coordinator.leave("g", leader.member_id)
+        groups.leave("g", leader.member_id)
     with pytest.raises(UnknownMemberIdError):
-        groups.coordinator.leave("no such group", leader.member_id)
+        groups.leave("no such group", leader.member_id)
     with pytest.raises(InvalidGroupIdError):
-        groups.coordinator.leave("", leader.member_id)
+        groups.leave("", leader.member_id)
 
 
 def test_a_static_member_survives_a_rebalance_it_misses_until_its_session_ends(groups: Groups) -> None:

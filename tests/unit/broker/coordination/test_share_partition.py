@@ -13,6 +13,7 @@ from aiokafkapy.broker.coordination.share_partition import (
     AcknowledgementBatch,
     AcknowledgeType,
     AcquiredRecords,
+    AcquireRequest,
     RecordState,
     SharePartition,
     StateBatch,
@@ -30,7 +31,7 @@ def partition(start: int = 0, *batches: StateBatch, max_in_flight: int = 100) ->
 
 
 def acquire(share: SharePartition, member: str, *batches: tuple[int, int], most: int = 100, at: int = 0) -> Any:
-    return share.acquire(member, batches, most, at + LOCK_MS)
+    return share.acquire(AcquireRequest(member, batches, most), at + LOCK_MS)
 
 
 def acknowledge(share: SharePartition, member: str, first: int, last: int, *types: int) -> None:
@@ -138,7 +139,7 @@ def test_a_gap_before_the_first_record_costs_nothing() -> None:
 
 def test_records_of_aborted_transactions_are_given_to_nobody() -> None:
     share = partition()
-    acquired = share.acquire("m", [(0, 1), (2, 3), (4, 4)], 100, LOCK_MS, aborted=[(0, 1), (4, 4)])
+    acquired = share.acquire(AcquireRequest("m", [(0, 1), (2, 3), (4, 4)], 100, aborted=[(0, 1), (4, 4)]), LOCK_MS)
     assert acquired == [AcquiredRecords(2, 3, 1)]
     assert share.start_offset == 2
     acknowledge(share, "m", 2, 3, ACCEPT)
@@ -224,7 +225,7 @@ class Members(RuleBasedStateMachine):
         first = self.share.next_fetch_offset
         in_flight = self.share.end_offset - self.share.start_offset
         there = [batch for batch in self.batches if batch[1] >= first]
-        acquired = self.share.acquire(member, there, most, self.now + LOCK_MS)
+        acquired = self.share.acquire(AcquireRequest(member, there, most), self.now + LOCK_MS)
         taken = [(offset, count) for low, high, count in acquired for offset in range(low, high + 1)]
         for offset, count in taken:
             assert offset not in self.held

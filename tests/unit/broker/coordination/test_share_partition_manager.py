@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from aiokafkapy.broker.coordination.assignors import TopicIdPartition
-from aiokafkapy.broker.coordination.share_partition import AcknowledgementBatch, AcquiredRecords, StateBatch
+from aiokafkapy.broker.coordination.share_partition import (
+    AcknowledgementBatch,
+    AcquiredRecords,
+    AcquireRequest,
+    StateBatch,
+)
 from aiokafkapy.broker.coordination.share_partition_manager import NO_OFFSET, SharePartitionManager, ShareState
 from aiokafkapy.broker.storage.checkpoint_file import DamagedFileError
 from aiokafkapy.broker.storage.topics import Partition
@@ -58,7 +63,7 @@ class Shares(Groups):
         return self.shares.offsets("g")[self.place]
 
     def take(self, member: str = "m", batches: Sequence[tuple[int, int]] = ((0, 3),), group: str = "g") -> Any:
-        return self.shares.acquire(group, self.partition, member, batches, 100)
+        return self.shares.acquire(group, self.partition, AcquireRequest(member, batches, 100))
 
     def say(self, word: int, first: int, last: int, member: str = "m") -> None:
         self.shares.acknowledge("g", self.place, member, [AcknowledgementBatch(first, last, [word])])

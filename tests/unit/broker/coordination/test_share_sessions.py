@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from aiokafkapy.broker.coordination.assignors import TopicIdPartition
-from aiokafkapy.broker.coordination.share_sessions import FINAL_EPOCH, ShareSession, ShareSessions
+from aiokafkapy.broker.coordination.share_sessions import FINAL_EPOCH, SessionRequest, ShareSession, ShareSessions
 from aiokafkapy.errors import (
     InvalidRequestError,
     InvalidShareSessionEpochError,
@@ -33,7 +33,16 @@ class Sessions:
         connection: str = "1",
         acknowledges: bool = False,
     ) -> ShareSession:
-        return self.all.begin_fetch("g", member, epoch, connection, named, forgotten, acknowledges=acknowledges)
+        request = SessionRequest(
+            group_id="g",
+            member_id=member,
+            epoch=epoch,
+            connection_id=connection,
+            named=named,
+            forgotten=forgotten,
+            acknowledges=acknowledges,
+        )
+        return self.all.begin_fetch(request)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.coordination.transaction import LAST_EPOCH, TransactionMetadata, TransactionState
 from aiokafkapy.broker.coordination.transaction_coordinator import TransactionCoordinator
+from aiokafkapy.broker.features import Features
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import (
     ConcurrentTransactionsError,
@@ -41,7 +42,9 @@ class Cluster:
 
     def open(self) -> TransactionCoordinator:
         """As after a restart, without closing."""
-        self.coordinator = TransactionCoordinator(self.config, self, self.new_id, now=self.now, data_dir=self.data_dir)
+        self.coordinator = TransactionCoordinator(
+            self.config, self, self.new_id, now=self.now, features=Features(self.config), data_dir=self.data_dir
+        )
         return self.coordinator
 
     def new_id(self) -> int:

@@ -11,6 +11,7 @@ from aiokafkapy.broker.coordination.group_offsets import CommittedOffset, Offset
 from aiokafkapy.broker.coordination.transaction import TransactionState
 from aiokafkapy.broker.coordination.transaction_coordinator import TransactionCoordinator
 from aiokafkapy.broker.coordination.transaction_markers import TransactionMarkers
+from aiokafkapy.broker.features import Features
 from aiokafkapy.broker.storage.topics import Partition, TopicRegistry
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import ConcurrentTransactionsError, KafkaStorageError
@@ -41,7 +42,9 @@ class Cluster:
     def open(self) -> TransactionCoordinator:
         """As after a restart, without closing."""
         markers = TransactionMarkers(self.topics, self.offsets, self.told.append, lambda: 0)
-        self.coordinator = TransactionCoordinator(self.config, markers, lambda: 0, now=0.0, data_dir=self.data_dir)
+        self.coordinator = TransactionCoordinator(
+            self.config, markers, lambda: 0, now=0.0, features=Features(self.config), data_dir=self.data_dir
+        )
         return self.coordinator
 
     def commit(self) -> None:

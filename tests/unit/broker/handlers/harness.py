@@ -51,7 +51,12 @@ class Harness:
             topics=topics,
             groups=groups,
             transactions=TransactionCoordinator(
-                settings, markers, producer_ids.generate, now=self.scheduler.time(), data_dir=data_dir
+                settings,
+                markers,
+                producer_ids.generate,
+                now=self.scheduler.time(),
+                features=Features(settings),
+                data_dir=data_dir,
             ),
             producer_ids=producer_ids,
             purgatory=purgatory,
@@ -66,7 +71,7 @@ class Harness:
         )
         self.state.topics.on_change = groups.share_partitions.on_available = purgatory.check
         self.topics = self.state.topics
-        self.connection = ConnectionInfo("1", "PLAINTEXT", "127.0.0.1", 5)
+        self.connection = ConnectionInfo("1", "PLAINTEXT", "127.0.0.1")
 
     def call(self, api: int, version: int, *, node_id: int = 1, **fields: Any) -> Any:
         """The response's body, or a future of it, or the mark that there is none."""

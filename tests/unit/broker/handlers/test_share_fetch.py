@@ -10,6 +10,7 @@ import pytest
 
 from aiokafkapy.broker.security.acls import AclBinding, Operation, PatternType, Permission, ResourceType
 from aiokafkapy.broker.security.authorizer import Authorizer
+from aiokafkapy.broker.storage.producer_state import Marker
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.batch import ControlType, iter_batches
 
@@ -270,7 +271,7 @@ async def test_read_committed_gives_no_record_of_an_open_or_aborted_transaction(
     append(shared, b"plain")
     append(shared, b"aborted", producer=(7, 0, 0), is_transactional=True)
     assert acquired(fetch(shared, 0)) == [(0, 0, 1)]
-    log.append_marker(ControlType.ABORT, 7, 0, 0, 0, 0)
+    log.append_marker(Marker(ControlType.ABORT, 7, 0, 0), 0, 0)
     append(shared, b"last")
     body = fetch(shared, 1)
     assert acquired(body) == [(2, 3, 1)]

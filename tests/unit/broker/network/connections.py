@@ -54,13 +54,15 @@ class FakeTransport(asyncio.Transport):
 
 
 def info(number: int = 1) -> ConnectionInfo:
-    return ConnectionInfo(f"a:{number}", "PLAINTEXT", "a", number)
+    return ConnectionInfo(f"a:{number}", "PLAINTEXT", "a")
 
 
 def server(listeners: Listeners | None = None, **config: Any) -> SocketServer:
     settings = BrokerConfig.of(**config)
     endpoints = endpoints_of(listeners or {"PLAINTEXT": "127.0.0.1:0"}, settings, nodes=1)
-    return SocketServer(settings, RequestChannel(settings.queued_max_requests), list(endpoints.values()))
+    return SocketServer(
+        settings, RequestChannel(settings.queued_max_requests), list(endpoints.values()), lambda _: None
+    )
 
 
 def connected(processor: Processor, number: int = 1) -> tuple[ClientConnection, FakeTransport]:

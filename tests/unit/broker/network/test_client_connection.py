@@ -82,7 +82,7 @@ class FakeOwner:
 
 
 def connect(owner: FakeOwner, room: int = 1 << 30) -> tuple[ClientConnection, FakeTransport]:
-    connection = ClientConnection(owner, ConnectionInfo("a:1", "L", "a", 1), max_request_size=1000)
+    connection = ClientConnection(owner, ConnectionInfo("a:1", "L", "a"), max_request_size=1000)
     transport = FakeTransport(connection, room)
     connection.connection_made(transport)
     return connection, transport

@@ -11,7 +11,7 @@ from aiokafkapy.broker.network.request_channel import Request, RequestChannel, R
 
 
 class FakeConnection:
-    info = ConnectionInfo("a:1", "L", "a", 1)
+    info = ConnectionInfo("a:1", "L", "a")
     is_closed = False
 
     def send(self, response: Response) -> None:

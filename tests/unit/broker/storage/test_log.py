@@ -13,6 +13,7 @@ from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.storage.checkpoint_file import DamagedFileError
 from aiokafkapy.broker.storage.log import KEEP_FROM, PartitionLog
 from aiokafkapy.broker.storage.log_storage import MemoryStorage
+from aiokafkapy.broker.storage.producer_state import Marker
 from aiokafkapy.broker.storage.topic_config import TopicConfig
 from aiokafkapy.common import NO_TIMESTAMP
 from aiokafkapy.errors import (
@@ -207,7 +208,7 @@ def test_the_look_up_by_time_skips_deleted_records(open_log: OpenLog) -> None:
 def test_the_look_up_by_time_finds_markers_as_in_kafka(open_log: OpenLog) -> None:
     log = open_log()
     append(log, make_batch([b"a"], timestamps=[100]))
-    log.append_marker(ControlType.ABORT, 7, 0, 0, 0, 300)
+    log.append_marker(Marker(ControlType.ABORT, 7, 0, 0), 0, 300)
     assert log.offset_for_time(200) == log.max_timestamp() == (300, 1, 0)
 
 
@@ -487,7 +488,20 @@ def in_transaction(values: list[bytes], producer_id: int, sequence: int = 0, epo
 
 
 def end(log: PartitionLog, control_type: ControlType, producer_id: int, epoch: int = 0) -> None:
-    log.append_marker(control_type, producer_id, epoch, 0, 0, NOW_MS)
+    log.append_marker(Marker(control_type, producer_id, epoch, 0), 0, NOW_MS)
+
+
+def test_only_the_records_of_a_transaction_that_was_aborted_are_aborted(open_log: OpenLog) -> None:
+    log = open_log()
+    append(log, in_transaction([b"first"], 7))
+    append(log, make_batch([b"other"]))
+    append(log, in_transaction([b"committed"], 8))
+    end(log, ControlType.ABORT, 7)
+    append(log, in_transaction([b"second"], 7, sequence=1))
+    end(log, ControlType.COMMIT, 8)
+    end(log, ControlType.COMMIT, 7)
+    batches = list(iter_batches(b"".join(log.read(0, 10_000))))
+    assert [batch.base_offset for batch in batches if log.is_aborted(batch)] == [0]
 
 
 def test_the_last_stable_offset_is_where_the_first_open_transaction_begins(open_log: OpenLog) -> None:

@@ -14,6 +14,7 @@ from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.storage.log import PartitionLog
 from aiokafkapy.broker.storage.log_cleaner import LogCleaner
 from aiokafkapy.broker.storage.log_storage import FileStorage, MemoryStorage, OpenFiles
+from aiokafkapy.broker.storage.producer_state import Marker
 from aiokafkapy.broker.storage.topic_config import TopicConfig
 from aiokafkapy.errors import KafkaStorageError, OffsetOutOfRangeError
 from aiokafkapy.record.batch import ControlType, iter_batches
@@ -111,11 +112,11 @@ def test_transactions_are_decided_first_and_aborted_records_are_removed(open_log
     cleaner = LogCleaner(log)
     cleaner.compact(NOW_MS)
     assert [value for _, _, value in contents(log)] == [b"0", b"aborted"]
-    log.append_marker(ControlType.ABORT, 7, 0, 0, 0, NOW_MS)
+    log.append_marker(Marker(ControlType.ABORT, 7, 0, 0), 0, NOW_MS)
     append(log, keyed([(b"a", b"open")], producer=(8, 0, 0), is_transactional=True))
     cleaner.compact(NOW_MS)
     assert [value for _, _, value in contents(log)] == [b"0", b"open"]
-    log.append_marker(ControlType.COMMIT, 8, 0, 0, 0, NOW_MS)
+    log.append_marker(Marker(ControlType.COMMIT, 8, 0, 0), 0, NOW_MS)
     cleaner.compact(NOW_MS)
     assert [value for _, _, value in contents(log)] == [b"open"]
     assert [batch.is_control for batch in iter_batches(b"".join(log.read(0, 10_000)))].count(True) == 2

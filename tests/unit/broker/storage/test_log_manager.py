@@ -32,7 +32,7 @@ class Logs:
         self.topics = TopicRegistry(settings, [1])
         self.topics.create("t", 1)
         self.topics.create("c", 1, {"cleanup.policy": "compact", "segment.bytes": "100"})
-        self.groups = GroupCoordinator(settings, self.topics, scheduler=self.scheduler)
+        self.groups = GroupCoordinator(settings, self.topics, scheduler=self.scheduler, clock=lambda: self.now_ms)
         self.manager = LogManager(settings, self.topics, self._expire, self.scheduler, lambda: self.now_ms)
 
     def _expire(self, timestamp_ms: int) -> None:
