@@ -17,12 +17,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from ...common import TopicPartition
 from ...states import StateTable
 
-__all__ = ["MAX_EPOCH", "NEVER_MS", "NO_EPOCH", "TRANSACTION_STATES", "TransactionMetadata", "TransactionState"]
+__all__ = [
+    "MAX_EPOCH",
+    "NEVER_MS",
+    "NO_EPOCH",
+    "NO_PRODUCER",
+    "TRANSACTION_STATES",
+    "ProducerIdAndEpoch",
+    "TransactionMetadata",
+    "TransactionState",
+]
 
 NO_EPOCH: Final = -1
 MAX_EPOCH: Final = 2**15 - 1
@@ -30,6 +39,16 @@ NEVER_MS: Final = 2**31 - 1
 """The time-out of transactions that have none."""
 LAST_EPOCH: Final = MAX_EPOCH - 1
 """The last that a producer gets: the one after it is kept for fencing it (Java's ``isEpochExhausted``)."""
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    """A producer's identity: of two with one id, the lower epoch is fenced."""
+
+    producer_id: int
+    epoch: int
+
+
+NO_PRODUCER: Final = ProducerIdAndEpoch(-1, NO_EPOCH)
 
 
 class TransactionState(Enum):
@@ -105,11 +124,16 @@ class TransactionMetadata:
         return self.state in (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT)
 
     @property
-    def next_producer(self) -> tuple[int, int]:
-        """Producer id and epoch after the end of the transaction, as EndTxn 5 tells them."""
+    def producer(self) -> ProducerIdAndEpoch:
+        """The producer that has the id now."""
+        return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
+
+    @property
+    def next_producer(self) -> ProducerIdAndEpoch:
+        """The producer after the end of the transaction, as EndTxn 5 tells it."""
         if self.is_ending and self.next_producer_id >= 0:
-            return self.next_producer_id, 0
-        return self.producer_id, self.producer_epoch
+            return ProducerIdAndEpoch(self.next_producer_id, 0)
+        return self.producer
 
     def bump(self, timeout_ms: int, last_epoch: int) -> None:
         """A new epoch, for a new producer or one that asked for it; its earlier one is ``last_epoch`` (-1: none)."""

@@ -35,7 +35,15 @@ from ...errors import (
 from ..config import BrokerConfig
 from ..features import TRANSACTION_VERSION, Features
 from ..storage.journal import Journal
-from .transaction import LAST_EPOCH, NEVER_MS, NO_EPOCH, TransactionMetadata, TransactionState
+from .transaction import (
+    LAST_EPOCH,
+    NEVER_MS,
+    NO_EPOCH,
+    NO_PRODUCER,
+    ProducerIdAndEpoch,
+    TransactionMetadata,
+    TransactionState,
+)
 
 __all__ = ["Markers", "TakenId", "TransactionCoordinator"]
 
@@ -43,11 +51,10 @@ REMEDY: Final = "remove that line, or the file, to start without the transaction
 
 
 class TakenId(NamedTuple):
-    """A producer's identity, and the identity of the transaction that an earlier producer left open (-1: none)."""
+    """A producer's identity, and that of the producer whose transaction was left open."""
 
-    producer_id: int
-    epoch: int
-    ongoing: tuple[int, int] = (-1, -1)
+    producer: ProducerIdAndEpoch
+    ongoing: ProducerIdAndEpoch = NO_PRODUCER
 
 
 class Markers(Protocol):
@@ -117,7 +124,7 @@ class TransactionCoordinator:
         self,
         transactional_id: str,
         timeout_ms: int,
-        expected: tuple[int, int] | None = None,
+        expected: ProducerIdAndEpoch | None = None,
         *,
         has_two_phases: bool = False,
         keeps_prepared: bool = False,
@@ -143,7 +150,7 @@ class TransactionCoordinator:
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
             transaction = TransactionMetadata(transactional_id, self._new_producer_id(), timeout_ms)
-        if expected is not None and not _may_have(transaction, expected[0], expected[1]):
+        if expected is not None and not _may_have(transaction, expected):
             raise ProducerFencedError
         self._check_ended(transaction)
         if transaction.state is TransactionState.ONGOING:
@@ -152,7 +159,7 @@ class TransactionCoordinator:
             self._abort_for(transaction)
             raise ConcurrentTransactionsError
         changed = transaction.copy()
-        expected_epoch = None if expected is None else expected[1]
+        expected_epoch = None if expected is None else expected.epoch
         if transaction.is_epoch_exhausted and expected_epoch in (None, transaction.producer_epoch):
             last_epoch = NO_EPOCH if expected is None else transaction.producer_epoch
             changed.rotate(self._new_producer_id(), timeout_ms, last_epoch)
@@ -163,12 +170,12 @@ class TransactionCoordinator:
         elif expected_epoch != transaction.last_producer_epoch:
             raise ProducerFencedError
         self._keep(changed)
-        return TakenId(changed.producer_id, changed.producer_epoch)
+        return TakenId(changed.producer)
 
     def add_partitions(
         self,
         transactional_id: str,
-        producer: tuple[int, int],
+        producer: ProducerIdAndEpoch,
         partitions: Collection[TopicPartition],
         now: float,
         now_ms: int,
@@ -200,7 +207,7 @@ class TransactionCoordinator:
     def verify(
         self,
         transactional_id: str,
-        producer: tuple[int, int],
+        producer: ProducerIdAndEpoch,
         partition: TopicPartition | None = None,
         *,
         group: str | None = None,
@@ -216,9 +223,9 @@ class TransactionCoordinator:
             raise TransactionAbortableError
 
     def end(
-        self, transactional_id: str, producer: tuple[int, int], *, is_commit: bool, version: int
-    ) -> tuple[int, int]:
-        """Commit or abort; producer id and epoch of the next transaction. ``version`` is the producer's: 2 bumps.
+        self, transactional_id: str, producer: ProducerIdAndEpoch, *, is_commit: bool, version: int
+    ) -> ProducerIdAndEpoch:
+        """Commit or abort; the producer of the next transaction. ``version`` is the producer's: 2 bumps.
 
         Raises InvalidRequestError, InvalidProducerIdMappingError, ProducerFencedError, InvalidTxnStateError,
         ConcurrentTransactionsError while the same end is carried out, KafkaStorageError.
@@ -287,7 +294,7 @@ class TransactionCoordinator:
 
     # internals
 
-    def _of_producer(self, transactional_id: str, producer: tuple[int, int]) -> TransactionMetadata:
+    def _of_producer(self, transactional_id: str, producer: ProducerIdAndEpoch) -> TransactionMetadata:
         if not transactional_id:
             raise InvalidRequestError("A transactional id is not empty.")
         transaction = self._transactions.get(transactional_id)
@@ -306,7 +313,7 @@ class TransactionCoordinator:
         changed = transaction.copy()
         changed.keep_open()
         self._keep(changed)
-        return TakenId(changed.producer_id, changed.producer_epoch, (changed.producer_id, changed.open_epoch))
+        return TakenId(changed.producer, ProducerIdAndEpoch(changed.producer_id, changed.open_epoch))
 
     def _abort_for(self, transaction: TransactionMetadata) -> None:
         """Abort an open transaction that its producer does not end."""
@@ -348,24 +355,23 @@ def _ignored(deadline: float) -> None:
     """The default of ``on_deadline``."""
 
 
-def _check_producer(transaction: TransactionMetadata, producer: tuple[int, int]) -> None:
-    producer_id, epoch = producer
-    if producer_id != transaction.producer_id:
+def _check_producer(transaction: TransactionMetadata, producer: ProducerIdAndEpoch) -> None:
+    if producer.producer_id != transaction.producer_id:
         raise InvalidProducerIdMappingError
-    if epoch != transaction.producer_epoch:
+    if producer.epoch != transaction.producer_epoch:
         raise ProducerFencedError
 
 
-def _may_have(transaction: TransactionMetadata, producer_id: int, epoch: int) -> bool:
+def _may_have(transaction: TransactionMetadata, producer: ProducerIdAndEpoch) -> bool:
     """Java's ``isValidProducerId``: the id is this one, or the last whose epochs were used up."""
     return (
         transaction.producer_epoch == NO_EPOCH
-        or producer_id == transaction.producer_id
-        or (producer_id == transaction.previous_producer_id and epoch >= LAST_EPOCH)
+        or producer.producer_id == transaction.producer_id
+        or (producer.producer_id == transaction.previous_producer_id and producer.epoch >= LAST_EPOCH)
     )
 
 
-def _is_retry_of_end(transaction: TransactionMetadata, producer: tuple[int, int]) -> bool:
+def _is_retry_of_end(transaction: TransactionMetadata, producer: ProducerIdAndEpoch) -> bool:
     """Whether the producer asks again for an end that has raised its epoch, or given it a new id."""
     if transaction.version < 2 or not (transaction.is_ending or transaction.is_complete):
         return False

@@ -14,6 +14,7 @@ from typing import Final
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..coordination.transaction import ProducerIdAndEpoch
 from ..security.acls import Operation, ResourceType
 from . import Body, Response, register
 from .coordinator_checks import check_transactional_id, fencing_code
@@ -34,7 +35,7 @@ def handle(context: RequestContext, body: Body) -> Response:
     check_transactional_id(context, Operation.WRITE, body.transactional_id)
     context.check_right(Operation.READ, ResourceType.GROUP, body.group_id)
     state = context.state
-    producer = body.producer_id, body.producer_epoch
+    producer = ProducerIdAndEpoch(body.producer_id, body.producer_epoch)
     state.transactions.add_partitions(
         body.transactional_id, producer, (), context.now, state.timestamp_ms(), groups=(body.group_id,)
     )

@@ -17,6 +17,7 @@ from ...errors import KafkaError, OperationNotAttemptedError
 from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
 from ..context import RequestContext
+from ..coordination.transaction import ProducerIdAndEpoch
 from ..security.acls import Operation, ResourceType
 from . import Body, Response, register
 from .coordinator_checks import check_transactional_id, fencing_code
@@ -55,13 +56,13 @@ def handle(context: RequestContext, body: Body) -> Response:
             ],
         )
     topics = body.v3_and_below_topics
-    producer = body.v3_and_below_producer_id, body.v3_and_below_producer_epoch
+    producer = ProducerIdAndEpoch(body.v3_and_below_producer_id, body.v3_and_below_producer_epoch)
     codes = _add(context, body.v3_and_below_transactional_id, producer, topics)
     return context.respond(results_by_topic_v3_and_below=_results(topics, codes))
 
 
 def _answer(context: RequestContext, requested: Struct) -> Codes:
-    producer = requested.producer_id, requested.producer_epoch
+    producer = ProducerIdAndEpoch(requested.producer_id, requested.producer_epoch)
     try:
         if not requested.verify_only:
             return _add(context, requested.transactional_id, producer, requested.topics)
@@ -78,7 +79,9 @@ def _answer(context: RequestContext, requested: Struct) -> Codes:
     return codes
 
 
-def _add(context: RequestContext, transactional_id: str, producer: tuple[int, int], topics: Iterable[Struct]) -> Codes:
+def _add(
+    context: RequestContext, transactional_id: str, producer: ProducerIdAndEpoch, topics: Iterable[Struct]
+) -> Codes:
     check_transactional_id(context, Operation.WRITE, transactional_id)
     places = _places(topics)
     refused = {place: code for place in places if (code := _refusal(context, place))}

@@ -15,6 +15,7 @@ from typing import Final
 
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..coordination.transaction import ProducerIdAndEpoch
 from ..security.acls import Operation
 from . import Body, Response, register
 from .coordinator_checks import check_transactional_id, no_producer_id
@@ -29,10 +30,10 @@ BUMPS_FROM_VERSION: Final = 5
 def handle(context: RequestContext, body: Body) -> Response:
     """The version of the request is the producer's transaction version."""
     check_transactional_id(context, Operation.WRITE, body.transactional_id)
-    producer_id, epoch = context.state.transactions.end(
+    following = context.state.transactions.end(
         body.transactional_id,
-        (body.producer_id, body.producer_epoch),
+        ProducerIdAndEpoch(body.producer_id, body.producer_epoch),
         is_commit=body.committed,
         version=2 if context.api_version >= BUMPS_FROM_VERSION else 1,
     )
-    return context.respond(error_code=0, producer_id=producer_id, producer_epoch=epoch)
+    return context.respond(error_code=0, producer_id=following.producer_id, producer_epoch=following.epoch)

@@ -17,6 +17,7 @@ from ...common import milliseconds
 from ...errors import InvalidRequestError, TransactionalIdAuthorizationFailedError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..coordination.transaction import NO_PRODUCER, ProducerIdAndEpoch
 from ..security.acls import Operation, ResourceType
 from . import Body, Response, register
 from .coordinator_checks import check_transactional_id, no_producer_id
@@ -31,8 +32,8 @@ FENCED_FROM_VERSION: Final = 4
 )
 def handle(context: RequestContext, body: Body) -> Response:
     """Any node answers, as in Kafka when there is no transactional id."""
-    expected = getattr(body, "producer_id", -1), getattr(body, "producer_epoch", -1)
-    if (expected[0] == -1) != (expected[1] == -1):
+    expected = ProducerIdAndEpoch(getattr(body, "producer_id", -1), getattr(body, "producer_epoch", -1))
+    if (expected.producer_id == -1) != (expected.epoch == -1):
         raise InvalidRequestError("A producer id and its epoch belong together.")
     if body.transactional_id is not None:
         check_transactional_id(context, Operation.WRITE, body.transactional_id)
@@ -43,16 +44,16 @@ def handle(context: RequestContext, body: Body) -> Response:
         taken = context.state.transactions.init_producer_id(
             body.transactional_id,
             timeout_ms,
-            None if expected == (-1, -1) else expected,
+            None if expected == NO_PRODUCER else expected,
             has_two_phases=has_two_phases,
             keeps_prepared=getattr(body, "keep_prepared_txn", False),
         )
         return context.respond(
             error_code=0,
-            producer_id=taken.producer_id,
-            producer_epoch=taken.epoch,
-            ongoing_txn_producer_id=taken.ongoing[0],
-            ongoing_txn_producer_epoch=taken.ongoing[1],
+            producer_id=taken.producer.producer_id,
+            producer_epoch=taken.producer.epoch,
+            ongoing_txn_producer_id=taken.ongoing.producer_id,
+            ongoing_txn_producer_epoch=taken.ongoing.epoch,
         )
     if not _may_write_any_topic(context):
         context.check_right(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)

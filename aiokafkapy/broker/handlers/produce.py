@@ -35,6 +35,7 @@ from ...protocol.codec import Struct
 from ...record.batch import RecordBatch
 from ...record.compression import Compression
 from ..context import RequestContext
+from ..coordination.transaction import ProducerIdAndEpoch
 from ..emulation import Emulation, UnknownProducer
 from ..security.acls import Operation, ResourceType
 from ..storage.log_validator import the_batch
@@ -164,7 +165,7 @@ def _check_transaction(
     if transactional_id is None:
         raise TransactionalIdAuthorizationFailedError
     state, place = context.state, TopicPartition(partition.topic_name, partition.index)
-    producer = batch.producer_id, batch.producer_epoch
+    producer = ProducerIdAndEpoch(batch.producer_id, batch.producer_epoch)
     with as_a_partition_leader(context, ABORTABLE_FROM_VERSION):
         if context.api_version >= ADDS_PARTITION_FROM_VERSION:
             state.transactions.add_partitions(

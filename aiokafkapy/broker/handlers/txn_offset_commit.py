@@ -14,6 +14,7 @@ from typing import Final
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.classic_group import MemberIdentity
+from ..coordination.transaction import ProducerIdAndEpoch
 from ..security.acls import Operation, ResourceType
 from . import Body, Response, register
 from .coordinator_checks import as_a_partition_leader, check_group
@@ -44,7 +45,7 @@ def handle(context: RequestContext, body: Body) -> Response:
 
 
 def _join_transaction(context: RequestContext, body: Body) -> None:
-    state, producer = context.state, (body.producer_id, body.producer_epoch)
+    state, producer = context.state, ProducerIdAndEpoch(body.producer_id, body.producer_epoch)
     with as_a_partition_leader(context, ABORTABLE_FROM_VERSION):
         if context.api_version >= ADDS_FROM_VERSION:
             state.transactions.add_partitions(

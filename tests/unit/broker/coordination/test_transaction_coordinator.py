@@ -8,7 +8,12 @@ from typing import Any, Literal
 import pytest
 
 from aiokafkapy.broker.config import BrokerConfig
-from aiokafkapy.broker.coordination.transaction import LAST_EPOCH, TransactionMetadata, TransactionState
+from aiokafkapy.broker.coordination.transaction import (
+    LAST_EPOCH,
+    ProducerIdAndEpoch,
+    TransactionMetadata,
+    TransactionState,
+)
 from aiokafkapy.broker.coordination.transaction_coordinator import TransactionCoordinator
 from aiokafkapy.broker.features import Features
 from aiokafkapy.common import TopicPartition
@@ -57,14 +62,13 @@ class Cluster:
             self.written.append((transaction.state, transaction.producer_epoch, partitions, groups))
         return self.can_write
 
-    def init(self, expected: tuple[int, int] | None = None) -> tuple[int, int]:
-        taken = self.coordinator.init_producer_id("tx", 60_000, expected)
-        return taken.producer_id, taken.epoch
+    def init(self, expected: ProducerIdAndEpoch | None = None) -> ProducerIdAndEpoch:
+        return self.coordinator.init_producer_id("tx", 60_000, expected).producer
 
-    def add(self, producer: tuple[int, int], *partitions: TopicPartition, version: int = 1, **options: Any) -> None:
+    def add(self, producer: ProducerIdAndEpoch, *partitions: TopicPartition, version: int = 1, **options: Any) -> None:
         self.coordinator.add_partitions("tx", producer, partitions, self.now, 0, version=version, **options)
 
-    def end(self, producer: tuple[int, int], *, is_commit: bool = True, version: int = 1) -> tuple[int, int]:
+    def end(self, producer: ProducerIdAndEpoch, *, is_commit: bool = True, version: int = 1) -> ProducerIdAndEpoch:
         return self.coordinator.end("tx", producer, is_commit=is_commit, version=version)
 
     def state(self) -> TransactionState:
@@ -126,13 +130,13 @@ def test_a_second_producer_ends_the_first_ones_transaction_and_fences_it(version
         cluster.init()
     assert [state for state, *_ in cluster.written] == [S.PREPARE_ABORT]
     second = cluster.init()
-    assert second[0] == first[0]
-    assert second[1] > first[1]
+    assert second.producer_id == first.producer_id
+    assert second.epoch > first.epoch
     for call in (lambda: cluster.add(first, A), lambda: cluster.end(first), lambda: cluster.init(first)):
         with pytest.raises(ProducerFencedError):
             call()
     with pytest.raises(InvalidProducerIdMappingError):
-        cluster.add((99, 0), A)
+        cluster.add(ProducerIdAndEpoch(99, 0), A)
     cluster.add(second, A, version=version)
 
 
@@ -152,8 +156,9 @@ def test_epochs_that_are_used_up_give_a_new_producer_id(version: int) -> None:
     cluster = Cluster()
     producer = cluster.init()
     cluster.coordinator.get("tx").producer_epoch = LAST_EPOCH
-    cluster.add((producer[0], LAST_EPOCH), A, version=version)
-    following = cluster.end((producer[0], LAST_EPOCH), version=version)
+    last = producer._replace(epoch=LAST_EPOCH)
+    cluster.add(last, A, version=version)
+    following = cluster.end(last, version=version)
     if version == 1:
         following = cluster.init()
     assert following == (1, 0)
@@ -171,7 +176,7 @@ def test_an_empty_or_unknown_id_is_told_apart() -> None:
     with pytest.raises(InvalidRequestError):
         cluster.coordinator.init_producer_id("", 1)
     with pytest.raises(InvalidProducerIdMappingError):
-        cluster.end((0, 0))
+        cluster.end(ProducerIdAndEpoch(0, 0))
     with pytest.raises(TransactionalIdNotFoundError):
         cluster.coordinator.get("tx")
 
@@ -194,7 +199,7 @@ def test_time_ends_a_transaction_and_fences_its_producer(version: int, of_cluste
         # It is told of the abort that it would have asked for; see KIP-890.
         with pytest.raises(InvalidTxnStateError):
             cluster.end(producer, version=2)
-        assert cluster.end(producer, is_commit=False, version=2) == (producer[0], producer[1] + 1)
+        assert cluster.end(producer, is_commit=False, version=2) == (producer.producer_id, producer.epoch + 1)
     else:
         for is_commit in (True, False):
             with pytest.raises(ProducerFencedError):

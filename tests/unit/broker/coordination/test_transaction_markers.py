@@ -8,7 +8,7 @@ import pytest
 
 from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.coordination.group_offsets import CommittedOffset, OffsetStore
-from aiokafkapy.broker.coordination.transaction import TransactionState
+from aiokafkapy.broker.coordination.transaction import ProducerIdAndEpoch, TransactionState
 from aiokafkapy.broker.coordination.transaction_coordinator import TransactionCoordinator
 from aiokafkapy.broker.coordination.transaction_markers import TransactionMarkers
 from aiokafkapy.broker.features import Features
@@ -19,7 +19,7 @@ from aiokafkapy.errors import ConcurrentTransactionsError, KafkaStorageError
 from ..support import make_batch, topic_of
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
-PRODUCER = (0, 0)
+PRODUCER = ProducerIdAndEpoch(0, 0)
 
 
 class Cluster:
