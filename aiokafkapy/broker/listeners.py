@@ -13,9 +13,9 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from ..errors import ConfigurationError
 from ..security.protocols import SECURITY_PROTOCOLS, has_sasl, has_tls
@@ -161,27 +161,6 @@ def endpoints_of(
                 )
             taken[port] = name
     return endpoints
-
-
-def server_tls(options: Mapping[str, Any]) -> TlsContexts:
-    """The TLS of a server beside the broker's own, from a broker's options of TLS: ``ssl_keystore_location``, ….
-
-    Raises ConfigurationError for an option that is none of these, and for files that cannot be used.
-    """
-    check_tls_names(options)
-    from ..security.tls import TlsContexts
-
-    config = BrokerConfig.of(**options)
-    tls = TlsContexts(config, server_side=True, client_auth=config.ssl_client_auth)
-    tls.context()
-    return tls
-
-
-def check_tls_names(options: Iterable[str]) -> None:
-    """Raise ConfigurationError for a name that is not an option of TLS."""
-    for name in options:
-        if not name.startswith("ssl_"):
-            raise ConfigurationError(f"{name} is not an option of TLS: their names begin with ssl_")
 
 
 # internals

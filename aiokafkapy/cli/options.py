@@ -33,7 +33,7 @@ __all__ = [
     "client_options",
     "parse_position",
     "parse_timestamp",
-    "server_tls",
+    "given_tls",
 ]
 
 DEFAULT_SERVERS: Final = "localhost:9092"
@@ -104,7 +104,7 @@ def client_options(servers: str, entries: Sequence[str] | None, *, is_producer: 
     return properties
 
 
-def server_tls(*, is_wanted: bool, certificate: Path | None) -> bool | dict[str, str]:
+def given_tls(*, is_wanted: bool, certificate: Path | None) -> bool | dict[str, str]:
     """``--tls`` and ``--certificate`` as servers for tests take them."""
     return is_wanted if certificate is None else {"ssl_keystore_location": str(certificate)}
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ..common import counted
-from .options import DEFAULT_SERVERS, BootstrapServers, Certificate, ConfigEntries, Tls, server_tls
+from .options import DEFAULT_SERVERS, BootstrapServers, Certificate, ConfigEntries, Tls, given_tls
 from .properties import parse_config
 from .reporting import EXIT_OK, EXIT_USAGE, CommandError, say
 from .running import Stop, explained_port, run, say_client_tls
@@ -70,7 +70,7 @@ def record(
     are reached without it, or with --cluster-tls; its SASL passes through. SASL's bytes, tokens and passwords are never
     written; records are, unless --hash-payloads is given.
     """
-    towards_clients = server_tls(is_wanted=tls, certificate=certificate)
+    towards_clients = given_tls(is_wanted=tls, certificate=certificate)
     towards_cluster = _cluster_options(is_wanted=cluster_tls, ca=ca, entries=config)
 
     async def command(stop: Stop) -> int:

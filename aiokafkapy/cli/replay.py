@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ..common import counted
-from .options import Certificate, Tls, server_tls
+from .options import Certificate, Tls, given_tls
 from .properties import parse_pairs
 from .reporting import EXIT_FAILED, EXIT_OK, EXIT_USAGE, CommandError, say
 from .running import Stop, explained_port, run, say_client_tls
@@ -52,7 +52,7 @@ def replay(
 
     The exit code is 1 when a request came that is not in the recording; the expected and the received one are printed.
     """
-    users, shown = parse_pairs(user, "--user"), server_tls(is_wanted=tls, certificate=certificate)
+    users, shown = parse_pairs(user, "--user"), given_tls(is_wanted=tls, certificate=certificate)
 
     async def command(stop: Stop) -> int:
         from ..testing import ReplayBroker

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, Unpack
 from urllib.parse import quote
 
 from ..admin.diagnosis import is_loopback
-from ..broker.listeners import server_tls
+from ..broker.server_tls import server_tls
 from ..cancellation import to_its_end
 from ..common import format_address
 from ..errors import ConfigurationError, IllegalStateError

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from aiokafkapy.broker.listeners import check_tls_names, server_tls
+from aiokafkapy.broker.server_tls import check_tls_names, server_tls
 from aiokafkapy.client.config import ClientConfig
 from aiokafkapy.security.tls import TlsContexts
 from aiokafkapy.security.tls_transport import TlsTransport

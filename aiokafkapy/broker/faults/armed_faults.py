@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 from ...errors import BrokerError, KafkaError, for_code
 from ...protocol.codec import Struct
 
-__all__ = ["Fault", "FaultyRequest", "Faults", "broker_error", "checked_times", "error_code"]
+__all__ = ["Fault", "FaultyRequest", "Faults", "broker_error", "error_code"]
 
 
 class FaultyRequest(Protocol):
@@ -176,13 +176,6 @@ def error_code(error: type[KafkaError] | int) -> int:
     if code is None:
         raise ValueError(f"{error} is not an error that a broker sends: it has no code")
     return int(code)
-
-
-def checked_times(times: int | None) -> int | None:
-    """How often a fault happens (None: until it is cleared); ValueError unless that is once at least."""
-    if times is not None and times < 1:
-        raise ValueError(f"times={times}: write 1 or more, or None")
-    return times
 
 
 def _code(fault: Fault | None) -> int:

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from aiokafkapy.broker.faults.armed_faults import checked_times
-
+from ..fault_times import checked_times
 from .requests import Answer, Hold, Request, checked_delay
 
 __all__ = ["Fault", "OnRequest", "Rules"]

@@ -24,8 +24,8 @@ except ModuleNotFoundError as missing:
         "SchemaRegistry needs aiohttp: pip install 'aiokafkapy[testing]'", name=missing.name
     ) from missing
 
-from ...broker.faults.armed_faults import checked_times
 from ...common import JsonObject
+from ..fault_times import checked_times
 from .routes import answer, make_routes
 from .store import SchemaStore
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aiokafkapy.broker.faults.armed_faults import Fault, broker_error, checked_times, error_code
+from aiokafkapy.broker.faults.armed_faults import Fault, broker_error, error_code
 from aiokafkapy.errors import KafkaError, NotLeaderOrFollowerError
 from aiokafkapy.protocol.api import ApiKey
 
@@ -27,10 +27,7 @@ def test_an_unknown_error_keeps_its_number() -> None:
     assert broker_error(4711).code == 4711
 
 
-def test_an_error_without_a_code_or_a_number_of_times_below_one_is_refused() -> None:
+def test_an_error_without_a_code_is_refused() -> None:
     assert (error_code(6), error_code(NotLeaderOrFollowerError)) == (6, 6)
     with pytest.raises(ValueError, match="not an error that a broker sends"):
         error_code(KafkaError)
-    assert (checked_times(None), checked_times(1)) == (None, 1)
-    with pytest.raises(ValueError, match="times=0"):
-        checked_times(0)

@@ -1,0 +1,38 @@
+"""The TLS of servers beside the broker's own: the console's page, and the proxies and replays of ``testing``.
+
+Owns which options they take, which are the broker's of TLS. It must not know listeners nor sockets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ConfigurationError
+from .config import BrokerConfig
+
+if TYPE_CHECKING:
+    from ..security.tls import TlsContexts
+
+__all__ = ["check_tls_names", "server_tls"]
+
+
+def server_tls(options: Mapping[str, Any]) -> TlsContexts:
+    """The TLS of a server, from a broker's options of TLS: ``ssl_keystore_location``, ….
+
+    Raises ConfigurationError for an option that is none of these, and for files that cannot be used.
+    """
+    check_tls_names(options)
+    from ..security.tls import TlsContexts
+
+    config = BrokerConfig.of(**options)
+    tls = TlsContexts(config, server_side=True, client_auth=config.ssl_client_auth)
+    tls.context()
+    return tls
+
+
+def check_tls_names(options: Iterable[str]) -> None:
+    """Raise ConfigurationError for a name that is not an option of TLS."""
+    for name in options:
+        if not name.startswith("ssl_"):
+            raise ConfigurationError(f"{name} is not an option of TLS: their names begin with ssl_")
