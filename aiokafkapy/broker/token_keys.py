@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
-import time
 import urllib.parse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FileKeys", "TokenKeys", "UrlKeys", "token_keys"]
 
-SECONDS_BETWEEN: Final = 1.0
+MILLISECONDS_BETWEEN: Final = 1_000
 MOST_SECONDS: Final = 10.0
 """The seconds that one answer may take: Kafka's ``sasl.oauthbearer`` connect and read time-outs together."""
 
@@ -46,18 +45,20 @@ class TokenKeys(Protocol):
     async def read(self) -> Any:
         """The JWKS. Raises ConfigurationError when it cannot be obtained."""
 
-    def refresh(self, validator: TokenValidator) -> None:
+    def refresh(self, validator: TokenValidator, now_ms: int) -> None:
         """Give the validator newer keys if it is time; called before each authentication."""
 
-    def ask_again(self, validator: TokenValidator) -> None:
+    def ask_again(self, validator: TokenValidator, now_ms: int) -> None:
         """A token came with a key that is not known."""
 
     def close(self) -> None:
         """Ask no more."""
 
 
-def token_keys(url: str, refresh_seconds: float) -> TokenKeys:
-    """The keys at this URL; raises ConfigurationError for another scheme than file, http and https."""
+def token_keys(url: str, refresh_ms: int, now_ms: int) -> TokenKeys:
+    """The keys at this URL, which are to be read now; raises ConfigurationError for another scheme than file, http and
+    https.
+    """
     if url.startswith("file:"):
         return FileKeys(url)
     if not url.startswith(("https://", "http://")):
@@ -68,7 +69,7 @@ def token_keys(url: str, refresh_seconds: float) -> TokenKeys:
         raise ConfigurationError(
             f"sasl_oauthbearer_jwks_endpoint_url={url!r}: asking for it needs httpx: pip install 'aiokafkapy[oauth]'"
         )
-    return UrlKeys(url, refresh_seconds)
+    return UrlKeys(url, refresh_ms, now_ms)
 
 
 class FileKeys:
@@ -83,7 +84,7 @@ class FileKeys:
         """The JWKS that is in the file now."""
         return self._read()
 
-    def refresh(self, validator: TokenValidator) -> None:
+    def refresh(self, validator: TokenValidator, now_ms: int) -> None:
         """Take the file's keys if it has changed."""
         version = file_version(self._path)
         if version == self._version:
@@ -94,7 +95,7 @@ class FileKeys:
         except ConfigurationError as error:
             logger.warning("broker.token_keys_unreadable", url=self._url, error=str(error))
 
-    def ask_again(self, validator: TokenValidator) -> None:
+    def ask_again(self, validator: TokenValidator, now_ms: int) -> None:
         """The file was looked at just before."""
 
     def close(self) -> None:
@@ -110,29 +111,26 @@ class FileKeys:
 class UrlKeys:
     """The keys that a server gives, over HTTP."""
 
-    def __init__(self, url: str, refresh_seconds: float) -> None:
+    def __init__(self, url: str, refresh_ms: int, now_ms: int) -> None:
         self._url = url
-        self._refresh_seconds = refresh_seconds
-        self._asked_at = time.monotonic()
+        self._refresh_ms = refresh_ms
+        self._asked_at_ms = now_ms
         self._asking: asyncio.Task[None] | None = None
 
     async def read(self) -> Any:
         """The JWKS that the server gives now."""
-        self._asked_at = time.monotonic()
         try:
             return await get_json(self._url, MOST_SECONDS)
         except KafkaConnectionError as error:
             raise _unreadable(self._url, error) from error
 
-    def refresh(self, validator: TokenValidator) -> None:
+    def refresh(self, validator: TokenValidator, now_ms: int) -> None:
         """Ask when the keys are old."""
-        if time.monotonic() - self._asked_at >= self._refresh_seconds:
-            self._ask(validator)
+        self._ask_after(self._refresh_ms, validator, now_ms)
 
-    def ask_again(self, validator: TokenValidator) -> None:
+    def ask_again(self, validator: TokenValidator, now_ms: int) -> None:
         """Ask for the key that is not known: it may be new."""
-        if time.monotonic() - self._asked_at >= SECONDS_BETWEEN:
-            self._ask(validator)
+        self._ask_after(MILLISECONDS_BETWEEN, validator, now_ms)
 
     def close(self) -> None:
         """Cancel the request under way."""
@@ -141,8 +139,9 @@ class UrlKeys:
 
     # internals
 
-    def _ask(self, validator: TokenValidator) -> None:
-        if self._asking is None or self._asking.done():
+    def _ask_after(self, interval_ms: int, validator: TokenValidator, now_ms: int) -> None:
+        if now_ms - self._asked_at_ms >= interval_ms and (self._asking is None or self._asking.done()):
+            self._asked_at_ms = now_ms
             self._asking = asyncio.get_running_loop().create_task(self._take_newer(validator))
 
     async def _take_newer(self, validator: TokenValidator) -> None:

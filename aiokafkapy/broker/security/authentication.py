@@ -14,7 +14,6 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -144,14 +143,14 @@ class Authentication:
         url = config.sasl_oauthbearer_jwks_endpoint_url
         if url is None:
             return server_mechanism(OAUTHBEARER, TokenValidator(unsecured=True, **checks), now_ms=self._now_ms)
-        keys = token_keys(url, config.sasl_oauthbearer_jwks_endpoint_refresh_ms / 1_000)
+        keys = token_keys(url, config.sasl_oauthbearer_jwks_endpoint_refresh_ms, self._now_ms())
         validator = TokenValidator(jwks=await keys.read(), **checks)
-        validator.on_unknown_key = partial(keys.ask_again, validator)
+        validator.on_unknown_key = lambda: keys.ask_again(validator, self._now_ms())
         self._token_keys.append(keys)
         exchange = server_mechanism(OAUTHBEARER, validator, now_ms=self._now_ms)
 
         def with_fresh_keys() -> SaslServerExchange:
-            keys.refresh(validator)
+            keys.refresh(validator, self._now_ms())
             return exchange()
 
         return with_fresh_keys
