@@ -64,6 +64,7 @@ class BrokerNode:
             "connections_disconnected": connections.disconnected,
             "connections_expired": connections.expired,
             "connections_invalid": connections.invalid,
+            "failed_authentications": connections.failed_authentications,
             "requests": sum(times.count for times in requests),
             "request_queue_size": len(self.channel),
         }
