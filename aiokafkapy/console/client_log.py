@@ -68,22 +68,22 @@ class ClientLog:
 
         def row(number: int) -> RequestRow:
             return RequestRow(
-                number,
-                int(time.time() * 1000),
-                node_id,
-                known.client_id,
-                info.connection_id,
-                api,
-                -1 if header is None else header.api_version,
-                len(request.buffer),
-                len(response.buffer),
-                _ms(request.dequeued - request.received),
-                _ms(request.handled - request.dequeued),
-                _ms(request.answered - request.handled),
-                _ms(sent - request.answered),
-                round(response.throttle * 1000, 3),
-                round(total_ms, 3),
-                outcome,
+                number=number,
+                at_ms=int(time.time() * 1000),
+                node_id=node_id,
+                client_id=known.client_id,
+                connection_id=info.connection_id,
+                api=api,
+                version=-1 if header is None else header.api_version,
+                size=len(request.buffer),
+                answer_size=len(response.buffer),
+                queue_ms=_ms(request.dequeued - request.received),
+                local_ms=_ms(request.handled - request.dequeued),
+                remote_ms=_ms(request.answered - request.handled),
+                send_ms=_ms(sent - request.answered),
+                throttle_ms=round(response.throttle * 1000, 3),
+                total_ms=round(total_ms, 3),
+                outcome=outcome,
             )
 
         self._log.note(api, total_ms, is_error=outcome != "ok", now=sent, row=row)
@@ -113,18 +113,18 @@ class ClientLog:
 def _client(node_id: int, connection: ClientConnection, known: _Connection, rate: float) -> Client:
     info = connection.info
     return Client(
-        info.connection_id,
-        node_id,
-        known.client_id,
-        info.software,
-        info.principal,
-        info.listener,
-        info.security_protocol,
-        _STATES[connection.state],
-        known.requests,
-        round(rate, 1),
-        round(known.throttle_ms, 1),
-        dict(sorted(known.versions.items())),
+        connection_id=info.connection_id,
+        node_id=node_id,
+        client_id=known.client_id,
+        software=info.software,
+        principal=info.principal,
+        listener=info.listener,
+        protocol=info.security_protocol,
+        state=_STATES[connection.state],
+        requests=known.requests,
+        requests_per_second=round(rate, 1),
+        throttle_ms=round(known.throttle_ms, 1),
+        versions=dict(sorted(known.versions.items())),
     )
 
 

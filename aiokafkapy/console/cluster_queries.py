@@ -25,7 +25,7 @@ from ..protocol.api import ApiKey
 from ..protocol.codec import Message, Struct
 from ..protocol.messages import build_request
 
-__all__ = ["ClusterQueries", "Described"]
+__all__ = ["TIMEOUT", "ClusterQueries", "Described", "answers_of_some"]
 
 T = TypeVar("T")
 TIMEOUT: Final = 5.0
@@ -94,20 +94,12 @@ class ClusterQueries:
         body = await self._ask(ApiKey.DESCRIBE_GROUPS, node, groups=group_ids, include_authorized_operations=False)
         return [group for group in body.groups if not group.error_code]
 
-    async def described_consumer_groups(self, node: Node, group_ids: list[str]) -> list[Struct]:
-        """As ``described_groups``, of groups of KIP-848's protocol."""
+    async def described_new_groups(self, api_key: ApiKey, node: Node, group_ids: list[str]) -> list[Struct]:
+        """As ``described_groups``, of the groups of one newer API: CONSUMER_GROUP_DESCRIBE or SHARE_GROUP_DESCRIBE."""
         if not group_ids:
             return []
         asked = {"group_ids": group_ids, "include_authorized_operations": False}
-        body = await self._ask(ApiKey.CONSUMER_GROUP_DESCRIBE, node, **asked)
-        return [group for group in body.groups if not group.error_code]
-
-    async def described_share_groups(self, node: Node, group_ids: list[str]) -> list[Struct]:
-        """As ``described_groups``, of share groups (KIP-932)."""
-        if not group_ids:
-            return []
-        asked = {"group_ids": group_ids, "include_authorized_operations": False}
-        body = await self._ask(ApiKey.SHARE_GROUP_DESCRIBE, node, **asked)
+        body = await self._ask(api_key, node, **asked)
         return [group for group in body.groups if not group.error_code]
 
     async def offsets(self, node: Node, group_id: str) -> dict[TopicPartition, int]:
@@ -162,18 +154,20 @@ class ClusterQueries:
         return await self._running().send_and_wait(api_key, build, node=node, timeout=self._timeout)
 
 
-async def _of_all(ask: Callable[[Node], Awaitable[list[T]]], nodes: Iterable[Node]) -> list[T]:
-    answers = await asyncio.gather(*map(ask, nodes), return_exceptions=True)
-    found: list[T] = []
-    errors: list[BaseException] = []
-    for answer in answers:
-        if isinstance(answer, BaseException):
-            errors.append(answer)
-        else:
-            found += answer
+async def answers_of_some(questions: Iterable[Awaitable[T]]) -> list[T | BaseException]:
+    """The answers of brokers, and the KafkaErrors of those that refused. Raises the first when all have refused, and
+    another error at once: it is ours.
+    """
+    answers = await asyncio.gather(*questions, return_exceptions=True)
+    errors = [each for each in answers if isinstance(each, BaseException)]
     if errors and (len(errors) == len(answers) or not all(isinstance(each, KafkaError) for each in errors)):
         raise errors[0]
-    return found
+    return answers
+
+
+async def _of_all(ask: Callable[[Node], Awaitable[list[T]]], nodes: Iterable[Node]) -> list[T]:
+    answers = await answers_of_some(map(ask, nodes))
+    return [one for answer in answers if not isinstance(answer, BaseException) for one in answer]
 
 
 def _check(code: int) -> None:

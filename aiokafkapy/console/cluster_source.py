@@ -23,11 +23,12 @@ from ..common import Node as Coordinator
 from ..errors import GroupIdNotFoundError, KafkaError, UnknownTopicOrPartitionError
 from ..producer.config import ProducerConfig
 from ..producer.producer import KafkaProducer
+from ..protocol.api import ApiKey
 from ..protocol.codec import Struct
 from ..reader import PartitionReader, ReaderConfig
 from .assignments import read_assignment
 from .cluster_feed import ClusterFeed
-from .cluster_queries import ClusterQueries, Described
+from .cluster_queries import TIMEOUT, ClusterQueries, Described, answers_of_some
 from .model import (
     KIP_848,
     KIP_932,
@@ -50,7 +51,6 @@ from .source import Abilities, NewRecord, Start, Written
 __all__ = ["ClusterSource"]
 
 CLIENT_ID: Final = "aiokafkapy-console"
-TIMEOUT: Final = 5.0
 MOST_GROUPS: Final = 200
 """Groups whose offsets are asked for, each by a request."""
 CLASSIC: Final = ("", "classic")
@@ -231,9 +231,9 @@ class ClusterSource:
         classic = [group_id for group_id, kind in kinds.items() if kind in CLASSIC]
         found = await self._queries.described_groups(node, classic)
         new = [group_id for group_id, kind in kinds.items() if kind == CONSUMER]
-        found += await self._queries.described_consumer_groups(node, new)
+        found += await self._queries.described_new_groups(ApiKey.CONSUMER_GROUP_DESCRIBE, node, new)
         shared = [group_id for group_id, kind in kinds.items() if kind == SHARE]
-        found += await self._queries.described_share_groups(node, shared)
+        found += await self._queries.described_new_groups(ApiKey.SHARE_GROUP_DESCRIBE, node, shared)
         return {one.group_id: one for one in found}
 
     async def _committed(
@@ -313,17 +313,13 @@ async def _of_leaders(
     before: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
     """The offsets of each leader's partitions; those of ``before`` where one does not answer, unless none does."""
-    answers = await asyncio.gather(*(look_up(each, TIMEOUT) for each in by_leader.values()), return_exceptions=True)
+    answers = await answers_of_some(look_up(each, TIMEOUT) for each in by_leader.values())
     found: dict[TopicPartition, int] = {}
-    errors: list[BaseException] = []
     for places, answer in zip(by_leader.values(), answers, strict=True):
         if isinstance(answer, BaseException):
-            errors.append(answer)
             found |= {place: before[place] for place in places if place in before}
         else:
             found |= answer
-    if errors and (len(errors) == len(answers) or not all(isinstance(each, KafkaError) for each in errors)):
-        raise errors[0]
     return found
 
 

@@ -19,11 +19,11 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypedDict
 
-from ..common import ConsumedRecord
+from ..common import ConsumedRecord, JsonLike
 from ..errors import CorruptMessageError, KafkaError
 from .decoding import FORMS, Decoder, Form, RecordView, view_of
 from .filters import RecordFilter
-from .model import as_json
+from .model import as_json, fields_as_json
 from .source import MOST_EXAMINED, Feed, Place, Source, Start
 
 __all__ = ["Asked", "Followed", "Page", "follow", "read_one", "read_page"]
@@ -47,7 +47,7 @@ class Followed(TypedDict):
     """A message about records as they are written. Of ``seen`` so many are ``fitting``; ``decided`` are partition,
     offset and outcome of rows that came before; ``unreadable`` are further records, which cannot be decoded."""
 
-    rows: Any
+    rows: JsonLike
     decided: list[tuple[int, int, str]]
     seen: int
     fitting: int
@@ -60,7 +60,7 @@ class Followed(TypedDict):
 class Page(TypedDict):
     """Records from a position on; ``next`` is where the rest begins. ``unreadable`` more cannot be decoded."""
 
-    rows: Any
+    rows: JsonLike
     examined: int
     is_at_end: bool
     next: str
@@ -166,7 +166,7 @@ async def read_page(source: Source, asked: Asked, decoder: Decoder | None, limit
     }
 
 
-async def read_one(source: Source, asked: Asked, decoder: Decoder | None) -> dict[str, Any] | None:
+async def read_one(source: Source, asked: Asked, decoder: Decoder | None) -> dict[str, JsonLike] | None:
     """The record at ``asked.start`` in full; None when there is none. KafkaError where it cannot be read."""
     feed = await _feed(source, asked)
     try:
@@ -181,7 +181,7 @@ async def read_one(source: Source, asked: Asked, decoder: Decoder | None) -> dic
         ((view,), _) = await _marked(feed, [view], asked, {})
     finally:
         await feed.close()
-    return as_json(view)  # type: ignore[no-any-return]
+    return fields_as_json(view)
 
 
 async def _feed(source: Source, asked: Asked) -> Feed:

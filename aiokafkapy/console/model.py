@@ -13,7 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, Final
+from typing import Final, cast
+
+from ..common import JsonLike
 
 __all__ = [
     "ApiTimes",
@@ -34,6 +36,7 @@ __all__ = [
     "TrafficPoint",
     "Transaction",
     "as_json",
+    "fields_as_json",
 ]
 
 
@@ -176,7 +179,7 @@ class Transaction:
     coordinator: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
     """A connection. ``versions`` are those of its last request of each API."""
 
@@ -194,7 +197,7 @@ class Client:
     versions: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRow:
     """A request that is over; ``number`` counts all of them. Durations are milliseconds; sizes are bytes.
 
@@ -269,21 +272,26 @@ class Sample:
     partitions: int
 
 
-def as_json(value: object) -> Any:
+def as_json(value: object) -> JsonLike:
     """Data of this module as JSON's types."""
-    kind: Any = type(value)
+    kind: type = type(value)
     if kind in _PLAIN:
-        return value
-    names = _field_names(kind)
-    if names:
-        return {name: as_json(getattr(value, name)) for name in names}
+        return cast("JsonLike", value)
+    if _field_names(kind):
+        return fields_as_json(value)
     if isinstance(value, Enum):
-        return value.value
+        return as_json(value.value)
     if isinstance(value, Mapping):
         return {str(key): as_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [as_json(each) for each in value]
-    return value
+    return cast("JsonLike", value)
+
+
+def fields_as_json(value: object) -> dict[str, JsonLike]:
+    """One of this module's dataclasses as a JSON object."""
+    kind: type = type(value)
+    return {name: as_json(getattr(value, name)) for name in _field_names(kind)}
 
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
-from typing import Any, Final, NotRequired, TypedDict
+from typing import Final, NotRequired, TypedDict
 
 from ..broker.faults.control_calls import ControlCall
 from ..common import JsonLike
 from ..errors import KafkaError
-from .model import Sample, Topic, TopicDetail, as_json
+from .model import Sample, Topic, TopicDetail, as_json, fields_as_json
 from .rates import History, Meters
 from .source import Source
 
@@ -40,12 +40,12 @@ class Message(TypedDict):
 
     now: int
     problem: str
-    cluster: Any
+    cluster: JsonLike
     totals: NotRequired[dict[str, int | None]]
     faults: NotRequired[JsonLike]
-    view: Any
-    events: NotRequired[Any]
-    points: NotRequired[Any]
+    view: Mapping[str, JsonLike] | None
+    events: NotRequired[JsonLike]
+    points: NotRequired[JsonLike]
     playback: NotRequired[JsonLike]
 
 
@@ -61,7 +61,7 @@ class Watch:
         self._wanted = asyncio.Event()
         self._is_stopped = False
         # Of the last sample; views by their names, for all pages
-        self._views: dict[str, dict[str, Any]] = {}
+        self._views: dict[str, Mapping[str, JsonLike]] = {}
         self._sample: Sample | None = None
         self._problem = ""
         self._by_topic = Meters(), Meters()
@@ -101,8 +101,8 @@ class Watch:
                 message["events"] = as_json(events)
                 message["points"] = as_json(points if is_first else points[-1:])
                 last_event = events[-1].number if events else last_event
-                rows = message["view"].get("rows") if message["view"] else None
-                last_row = rows[-1]["number"] if view == "requests" and rows else last_row
+                if view == "requests":
+                    last_row = _last_number(message["view"], last_row)
                 is_first = False
                 yield message
                 await self._next_turn()
@@ -189,7 +189,7 @@ class Watch:
             "errors": sample.errors,
         }
 
-    async def _shared_view(self, view: str, last_row: int, *, is_first: bool) -> dict[str, Any]:
+    async def _shared_view(self, view: str, last_row: int, *, is_first: bool) -> Mapping[str, JsonLike]:
         """A view, made once a tick for all pages that show it, and again for a page's first tick: it must see its own
         changes. Requests are each page's own: those after its last.
         """
@@ -200,18 +200,18 @@ class Watch:
             views[view] = await self._view(view, last_row)
         return views[view]
 
-    async def _view(self, view: str, last_row: int) -> dict[str, Any]:
+    async def _view(self, view: str, last_row: int) -> Mapping[str, JsonLike]:
         kind, _, name = view.partition(":")
         source = self.source
         match kind:
             case "topics":
                 return {"rows": as_json(self.topics(await source.topics()))}
             case "topic":
-                return as_json(self._with_rates(await source.topic(name)))  # type: ignore[no-any-return]
+                return fields_as_json(self._with_rates(await source.topic(name)))
             case "groups":
                 return {"rows": as_json(await source.groups())}
             case "group":
-                return as_json(await source.group(name))  # type: ignore[no-any-return]
+                return fields_as_json(await source.group(name))
             case "transactions":
                 return {"rows": as_json(await source.transactions())}
             case "clients":
@@ -234,6 +234,14 @@ def _is_end(call: ControlCall) -> bool:
     return call.control in ("clear", "end_fault", "start_node") or (
         argument is not None and not call.arguments[argument]
     )
+
+
+def _last_number(view: Mapping[str, JsonLike] | None, before: int) -> int:
+    """The number of a view's last request; that of ``before`` when it has none."""
+    match view:
+        case {"rows": [*_, {"number": int(number)}]}:
+            return number
+    return before
 
 
 def _now_ms() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from typing import Any, cast
 
 import aiokafka
 import pytest
@@ -99,16 +100,16 @@ async def test_records_are_read_followed_and_written(kafka: ApacheKafka, topic: 
     await made(kafka, topic)
     async with opened(kafka) as source:
         written = [await source.produce(NewRecord(topic, b"%d" % n, b"key-%d" % n)) for n in range(20)]
-        page = await read_page(source, asked(topic, **{"from": "earliest"}), None, 100)
+        page: Any = await read_page(source, asked(topic, **{"from": "earliest"}), None, 100)
         assert sorted(int(row["value"]["text"]) for row in page["rows"]) == list(range(20))
         assert page["is_at_end"]
-        some = await read_page(source, asked(topic, filter="key:key-1", **{"from": "last:300"}), None, 3)
+        some: Any = await read_page(source, asked(topic, filter="key:key-1", **{"from": "last:300"}), None, 3)
         assert (len(some["rows"]), some["is_at_end"]) == (3, False)
-        rest = await read_page(source, asked(topic, filter="key:key-1", **{"from": some["next"]}), None, 100)
+        rest: Any = await read_page(source, asked(topic, filter="key:key-1", **{"from": some["next"]}), None, 100)
         found = [row["key"]["text"] for row in [*some["rows"], *rest["rows"]]]
         assert sorted(found) == sorted(f"key-{n}" for n in (1, *range(10, 20)))
         place = {"partition": str(written[7].partition), "from": f"offset:{written[7].offset}"}
-        one = await read_one(source, asked(topic, **place), None)
+        one: Any = await read_one(source, asked(topic, **place), None)
         assert one is not None
         assert one["value"]["text"] == "7"
         seen = 0
@@ -117,7 +118,7 @@ async def test_records_are_read_followed_and_written(kafka: ApacheKafka, topic: 
             async with KafkaProducer(kafka.bootstrap_servers) as producer:
                 await producer.send_many(topic, [b"x" * 100] * 30_000)
             async for message in messages:
-                assert len(message["rows"]) <= 50
+                assert len(cast("list[Any]", message["rows"])) <= 50
                 seen += message["seen"]
                 if seen >= 30_000:
                     break
@@ -153,9 +154,10 @@ async def test_records_that_kafka_has_aborted_are_marked_or_left_out(kafka: Apac
             await (producer.commit_transaction() if ends_well else producer.abort_transaction())
         await producer.begin_transaction()
         await producer.send(topic, b"open")
-        page = await read_page(source, asked(topic, **{"from": "earliest"}), None, 100)
+        page: Any = await read_page(source, asked(topic, **{"from": "earliest"}), None, 100)
         marks = {row["value"]["text"]: row["outcome"] for row in page["rows"]}
         assert marks == {"kept": "", "lost": "aborted", "open": "pending"}
         committed = asked(topic, isolation="read_committed", **{"from": "earliest"})
-        assert [row["value"]["text"] for row in (await read_page(source, committed, None, 100))["rows"]] == ["kept"]
+        page = await read_page(source, committed, None, 100)
+        assert [row["value"]["text"] for row in page["rows"]] == ["kept"]
         await producer.abort_transaction()

@@ -57,13 +57,15 @@ async def test_keys_and_values_are_shown_by_their_schemas(
     try:
         source = BrokerSource(kafka_broker)
         asked = Asked.of({"topic": "orders", "from": "earliest", "filter": "7"})
-        (row,) = (await read_page(source, asked, decoder, 10))["rows"]
+        page: Any = await read_page(source, asked, decoder, 10)
+        (row,) = page["rows"]
         shown = row["key" if is_key else "value"]
         number = "7" if form == "protobuf" else 7  # JSON of Protobuf has its 64-bit numbers in quotes
         assert (shown["form"], json.loads(shown["text"])) == (form, {"id": number})
         # What names a schema that is not there is shown as bytes.
         strange = Asked.of({"topic": "orders", "from": "earliest", "value_form": "hex", "key_form": "hex"})
-        (row,) = (await read_page(source, strange, decoder, 10))["rows"]
+        page = await read_page(source, strange, decoder, 10)
+        (row,) = page["rows"]
         assert row["key" if is_key else "value"]["form"] == "hex"
     finally:
         await decoder.close()

@@ -13,7 +13,7 @@ from aiokafkapy.broker import DevBroker
 from aiokafkapy.console import cluster_feed
 from aiokafkapy.console.broker_source import BrokerSource
 from aiokafkapy.console.cluster_source import ClusterSource
-from aiokafkapy.console.follow import Asked, Followed, follow, read_one, read_page
+from aiokafkapy.console.follow import Asked, follow, read_one, read_page
 from aiokafkapy.errors import KafkaError
 
 TOPIC = "orders"
@@ -55,15 +55,15 @@ def values_of(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(row["value"]["text"] for row in rows)
 
 
-async def shown(messages: AsyncGenerator[Followed, None], count: int) -> list[str]:
-    """The next values, so many of them."""
+async def shown(messages: AsyncGenerator[Any, None], count: int) -> list[str]:
+    """The next ``count`` values."""
     found: list[Any] = []
     while len(found) < count:
         found += (await anext(messages))["rows"]
     return values_of(found)
 
 
-async def until_note(messages: AsyncGenerator[Followed, None], note: str) -> None:
+async def until_note(messages: AsyncGenerator[Any, None], note: str) -> None:
     while (await anext(messages))["note"] != note:
         pass
 
@@ -72,7 +72,7 @@ async def test_the_rest_is_read_where_a_partition_has_no_leader(broker: DevBroke
     """It was an error, after a minute: just when one wants to look."""
     await write(broker, {"a": 0, "b": 1, "c": 2})
     broker.controls.set_leader(TOPIC, 1, None)
-    page = await read_page(cluster, asked(**{"from": "earliest"}), None, 10)
+    page: Any = await read_page(cluster, asked(**{"from": "earliest"}), None, 10)
     assert (values_of(page["rows"]), page["note"]) == (["a", "c"], "partition 1 has no leader")
     nothing = await read_page(cluster, asked(partition="1", **{"from": "earliest"}), None, 10)
     assert (nothing["rows"], nothing["note"]) == ([], "partition 1 has no leader")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
@@ -61,27 +61,32 @@ async def test_aborted_records_are_marked_and_with_read_committed_not_shown(brok
         await producer.commit_transaction()
         await write(producer, "open 0")
         await plain.send(TOPIC, b"behind", partition=0)
-        found = await read_page(source, asked(**{"from": "earliest"}), None, 100)
+        found: Any = await read_page(source, asked(**{"from": "earliest"}), None, 100)
         kept = ("before", "kept 0", "kept 1", "between", "kept 2")
         lost, pending = dict.fromkeys(("lost 0", "lost 1"), "aborted"), dict.fromkeys(("open 0", "behind"), "pending")
         assert marks(found["rows"]) == dict.fromkeys(kept, "") | lost | pending
         whole = next(row for row in found["rows"] if row["value"]["text"] == "lost 0")
         place = {"partition": str(whole["partition"]), "from": f"offset:{whole['offset']}"}
-        one = await read_one(source, asked(**place), None)
+        one: Any = await read_one(source, asked(**place), None)
         assert one is not None
         assert one["outcome"] == "aborted"
         committed = {"isolation": "read_committed", "from": "earliest"}
-        page = await read_page(source, asked(**committed), None, 100)
+        page: Any = await read_page(source, asked(**committed), None, 100)
         assert marks(page["rows"]) == dict.fromkeys(kept, "")
         assert page["is_at_end"]
         assert await read_one(source, asked(isolation="read_committed", **place), None) is None
         # Page by page they are the same, and the last ones are those at the end that is stable.
-        few = await read_page(source, asked(**committed), None, 2)
-        rest = await read_page(source, asked(**(committed | {"from": few["next"]})), None, 100)
+        few: Any = await read_page(source, asked(**committed), None, 2)
+        rest: Any = await read_page(source, asked(**(committed | {"from": few["next"]})), None, 100)
         assert marks(few["rows"] + rest["rows"]) == dict.fromkeys(kept, "")
-        last = await read_page(source, asked(partition="0", isolation="read_committed", **{"from": "last:2"}), None, 9)
+        of_last = asked(partition="0", isolation="read_committed", **{"from": "last:2"})
+        last: Any = await read_page(source, of_last, None, 9)
         assert marks(last["rows"]) == {"kept 2": ""}  # and a marker
         await producer.abort_transaction()
+
+
+def followed(source: Any, wanted: Asked) -> AsyncGenerator[Any, None]:
+    return follow(source, wanted, None)
 
 
 async def test_records_that_are_followed_are_pending_until_their_transaction_has_ended(
@@ -89,8 +94,8 @@ async def test_records_that_are_followed_are_pending_until_their_transaction_has
 ) -> None:
     async with (
         KafkaProducer(broker.bootstrap_servers, transactional_id="shop") as producer,
-        aclosing(follow(source, asked(), None)) as messages,
-        aclosing(follow(source, asked(isolation="read_committed"), None)) as committed,
+        aclosing(followed(source, asked())) as messages,
+        aclosing(followed(source, asked(isolation="read_committed"))) as committed,
     ):
         await anext(messages)
         await anext(committed)

@@ -108,7 +108,7 @@ async def test_controls_of_a_broker_that_does_not_run_are_errors_and_leave_its_f
 def test_a_certificate_is_rotated_on_every_listener_or_on_none(tmp_path: Path) -> None:
     certificates = TestCertificates(tmp_path)
     encrypted = certificates.server("localhost", file="encrypted.pem", password="hush")
-    first = {"ssl_keystore_location": str(certificates.server_file)}
+    first: dict[str, Any] = {"ssl_keystore_location": str(certificates.server_file)}
     broker = DevBroker(
         listeners={
             "OUTSIDE": Listener("SSL", **first, ssl_key_password="hush"),

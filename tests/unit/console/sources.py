@@ -6,12 +6,44 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from aiokafkapy.common import ConsumedRecord
-from aiokafkapy.console.model import Client, Cluster, Group, GroupDetail, Node, Sample, Topic, TopicDetail, Transaction
+from aiokafkapy.console.model import (
+    Client,
+    Cluster,
+    Group,
+    GroupDetail,
+    Node,
+    RequestRow,
+    Sample,
+    Topic,
+    TopicDetail,
+    Transaction,
+)
 from aiokafkapy.console.request_log import RequestLog
 from aiokafkapy.console.source import Abilities, NewRecord, Outcome, Place, Polled, Start, Written
 from aiokafkapy.errors import KafkaError, UnknownTopicOrPartitionError
 
-__all__ = ["FakeFeed", "FakeSource"]
+__all__ = ["FakeFeed", "FakeSource", "request_row"]
+
+
+def request_row(number: int, api: str = "FETCH", *, ms: float = 1.0, outcome: str = "ok") -> RequestRow:
+    return RequestRow(
+        number=number,
+        at_ms=0,
+        node_id=1,
+        client_id="c",
+        connection_id="h:1",
+        api=api,
+        version=9,
+        size=1,
+        answer_size=1,
+        queue_ms=0,
+        local_ms=0,
+        remote_ms=0,
+        send_ms=0,
+        throttle_ms=0,
+        total_ms=ms,
+        outcome=outcome,
+    )
 
 
 class FakeFeed:

@@ -14,7 +14,6 @@ from aiokafkapy.console.follow import (
     MOST_PENDING,
     ROWS,
     Asked,
-    Followed,
     follow,
     read_one,
     read_page,
@@ -43,8 +42,8 @@ def asked(**parameters: str) -> Asked:
     return Asked.of({"topic": "t", **parameters})
 
 
-async def messages(feed: FakeFeed, wanted: Asked, count: int) -> list[Followed]:
-    found = []
+async def messages(feed: FakeFeed, wanted: Asked, count: int) -> list[Any]:
+    found: list[Any] = []
     async with aclosing(follow(source(feed), wanted, None)) as stream:
         async for message in stream:
             found.append(message)
@@ -95,7 +94,7 @@ async def test_messages_are_paced() -> None:
 
 
 async def test_a_page_has_the_first_that_fit_and_says_whether_it_is_the_end() -> None:
-    page = await read_page(source(FakeFeed(records(100))), asked(filter="odd", **{"from": "earliest"}), None, 10)
+    page: Any = await read_page(source(FakeFeed(records(100))), asked(filter="odd", **{"from": "earliest"}), None, 10)
     assert [row["offset"] for row in page["rows"]] == list(range(1, 21, 2))
     assert not page["is_at_end"]
     page = await read_page(source(FakeFeed(records(7))), asked(**{"from": "earliest"}), None, 10)
@@ -104,7 +103,7 @@ async def test_a_page_has_the_first_that_fit_and_says_whether_it_is_the_end() ->
 
 async def test_a_page_ends_though_nothing_fits() -> None:
     feed = FakeFeed(records(MOST_PAGE_EXAMINED + 1_000))
-    page = await read_page(source(feed), asked(filter="nothing"), None, 500)
+    page: Any = await read_page(source(feed), asked(filter="nothing"), None, 500)
     assert page["rows"] == []
     assert page["examined"] == MOST_PAGE_EXAMINED
     assert feed.is_closed
@@ -118,7 +117,7 @@ async def test_a_page_has_a_limit(limit: int) -> None:
 
 async def test_one_record_is_shown_whole_or_not_at_all() -> None:
     long = ConsumedRecord(5, None, b"x" * 10_000, (), 0, "t", 0)
-    found = await read_one(source(FakeFeed([long])), asked(partition="0", **{"from": "offset:5"}), None)
+    found: Any = await read_one(source(FakeFeed([long])), asked(partition="0", **{"from": "offset:5"}), None)
     assert found is not None
     assert len(found["value"]["text"]) == 10_000
     assert await read_one(source(FakeFeed([long])), asked(partition="0", **{"from": "offset:4"}), None) is None
@@ -179,7 +178,7 @@ async def test_shown_records_of_transactions_are_marked_and_a_later_message_says
     feed = FakeFeed(records(ROWS + 3), batch=ROWS + 3)
     first, second, third = Place(0, ROWS), Place(0, ROWS + 1), Place(0, ROWS + 2)
     feed.known = {Place(0, 0): "aborted", first: "aborted", second: "pending", third: "pending"}
-    found = []
+    found: list[Any] = []
     async with aclosing(follow(source(feed), asked(), None)) as stream:
         found.append(await anext(stream))
         feed.known |= {second: "aborted"}

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from aiokafkapy.console.model import RequestRow
+from functools import partial
+
 from aiokafkapy.console.request_log import MOST_A_SECOND, MOST_ERRORS_A_SECOND, MOST_ROWS, RequestLog
+
+from .sources import request_row
 
 
 def note(log: RequestLog, now: float, *, api: str = "PRODUCE", ms: float = 1.0, outcome: str = "ok") -> None:
-    def row(number: int) -> RequestRow:
-        return RequestRow(number, 0, 1, "c", "h:1", api, 9, 1, 1, 0, 0, 0, 0, 0, ms, outcome)
-
+    row = partial(request_row, api=api, ms=ms, outcome=outcome)
     log.note(api, ms, is_error=outcome != "ok", now=now, row=row)
 
 

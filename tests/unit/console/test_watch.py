@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from typing import Any
 
 from aiokafkapy.broker.faults.control_calls import ControlCall
-from aiokafkapy.console.model import RequestRow
-from aiokafkapy.console.watch import Message, Watch
+from aiokafkapy.console.watch import Watch
 from aiokafkapy.errors import KafkaTimeoutError
 
 from ..virtual_time import elapsed, on_virtual_time
-from .sources import FakeSource
+from .sources import FakeSource, request_row
 
 
-async def look(watch: Watch, view: str, count: int) -> list[Message]:
-    found = []
+async def look(watch: Watch, view: str, count: int) -> list[Any]:
+    found: list[Any] = []
     async with aclosing(watch.look(view)) as messages:
         async for message in messages:
             found.append(message)
@@ -119,12 +119,13 @@ async def test_requests_come_once_each() -> None:
     assert log is not None
 
     def note(number: int) -> None:
-        row = RequestRow(number, 0, 1, "c", "h:1", "FETCH", 9, 1, 1, 0, 0, 0, 0, 0, 1.0, "ok")
+        row = request_row(number)
         log.note("FETCH", 1.0, is_error=False, now=float(number), row=lambda count: row)
 
     note(1)
     note(2)
     seen = []
+    message: Any
     async with aclosing(watch.look("requests")) as messages:
         async for message in messages:
             seen.append([row["number"] for row in message["view"]["rows"]])
