@@ -222,7 +222,7 @@ class BrokerConfig(BaseModel):
     compression_type: Annotated[str, Field(description="Codec of the log; 'producer' keeps them.")] = "producer"
     cleanup_policy: Annotated[str, Field(description="delete, compact, or both with a comma.")] = "delete"
     min_insync_replicas: Annotated[int, Field(ge=1, description="Replicas that must be in sync for acks=all.")] = 1
-    retention_ms: Annotated[int, Field(description="Milliseconds that records are kept; -1 for ever.")] = 604_800_000
+    retention_ms: Annotated[int, Field(description="Milliseconds that records are kept; -1 forever.")] = 604_800_000
     retention_bytes: Annotated[int, Field(description="Bytes that a partition keeps; -1 without limit.")] = -1
     segment_bytes: Annotated[int, Field(ge=14, description="Size of a segment, in bytes.")] = 1_073_741_824
     producer_id_expiration_ms: Annotated[

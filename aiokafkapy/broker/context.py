@@ -66,7 +66,7 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 """The principal of a client that is not authenticated."""
 
 NOT_ASKED: Final = -(2**31)
-"""In place of a bit field of operations, when the client did not ask for it."""
+"""The operations bit field when the client did not request it."""
 
 _REFUSALS: Final[Mapping[ResourceType, type[KafkaError]]] = {
     ResourceType.TOPIC: TopicAuthorizationFailedError,

@@ -78,8 +78,8 @@ class Cluster(Protocol):
 
 
 def _watched(method: Callable[Concatenate[Controls, P], R]) -> Callable[Concatenate[Controls, P], R]:
-    """Check the arguments as those of a file, and tell the watchers of the call once it was made; a call that raised
-    is not reported.
+    """Check the arguments as a schedule file's are checked, and tell the watchers of the call once it was made; a call
+    that raised is not reported.
     """
     signature = inspect.signature(method)
 
@@ -313,7 +313,9 @@ class Controls:
 
     @_watched
     def clear(self) -> None:
-        """Forget every fault, delay, throttle, function and count, and end a stall, refusals and held transactions."""
+        """Remove every fault, delay, throttle, function and count, and end stalls, refusals and the holding of
+        transactions.
+        """
         self.faults.clear()
         self._cluster.hold_transactions(False)
         self._cluster.refuse_authentication(False)

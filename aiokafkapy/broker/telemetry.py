@@ -59,7 +59,7 @@ class TelemetryPush:
     points: list[MetricPoint]
 
     def values(self) -> dict[str, float]:
-        """The values by the metrics' names; of one that there is for each node or topic, the last."""
+        """The values by the metrics' names. For a metric reported per node or topic, the last value."""
         return {point.name: point.value for point in self.points}
 
 
@@ -84,7 +84,7 @@ class ClientTelemetry:
         return list(self._subscriptions)
 
     def options_of(self, name: str) -> Mapping[str, str]:
-        """The options that were set for one of them, empty for one that there is not."""
+        """The options that were set for one of them; empty when the subscription does not exist."""
         return self._subscriptions.get(name, {})
 
     def configure(self, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False) -> None:

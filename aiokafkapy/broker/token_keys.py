@@ -5,7 +5,7 @@ Kafka's counterparts are ``JwksFileVerificationKeyResolver`` and ``RefreshingHtt
 
 Rules:
 
-- a JWKS that cannot be used is an error at the start; later the keys of before stay in use;
+- a JWKS that cannot be used is an error at the start; after that, the previous keys stay in use;
 - a file is looked at before each authentication. A URL is asked when its keys are older than
   ``sasl_oauthbearer_jwks_endpoint_refresh_ms``, and for a token with a key that is not known, at most once a second;
   no authentication waits for it: a client that was refused tries again.

@@ -44,8 +44,9 @@ SLICE: Final = 100
 
 
 class Followed(TypedDict):
-    """A message about records as they are written. Of ``seen`` so many are ``fitting``; ``decided`` are partition,
-    offset and outcome of rows that came before; ``unreadable`` are further records, which cannot be decoded."""
+    """A message about records as they are written. ``fitting`` of the ``seen`` records match the filter; ``decided``
+    are partition, offset and outcome of rows that came before; ``unreadable`` are further records, which cannot be
+    decoded."""
 
     rows: JsonLike
     decided: list[tuple[int, int, str]]

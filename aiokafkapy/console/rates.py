@@ -5,7 +5,7 @@ Owns the meters and the history; knows nobody to ask. Kafka's counterpart is ``R
 Rules:
 
 - a total that falls (a topic recreated, a broker started again) starts again and gives no negative rate;
-- a meter that is not updated is forgotten, so memory is bounded by the topics that there are.
+- a meter that is not updated is forgotten, so memory is bounded by the number of topics.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ COST_OF_MISS: Final = 0.05
 MOST_FAILED: Final = 10_000
 """Failed ids that are remembered; the last ones that were met."""
 _LIMITS: Final = {"request_timeout_ms": 1_500, "timeout_ms": 3_000}
-"""Of one question: far less than a producer has, for somebody is looking."""
+"""Time-outs of one lookup, shorter than a producer's because a person is waiting."""
 
 SchemaKey: TypeAlias = int | str
 """A schema's id or GUID."""

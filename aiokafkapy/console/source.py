@@ -87,7 +87,7 @@ class Written:
 class Polled:
     """Records of one poll, and how many were passed over unread because there were too many.
 
-    ``note`` is what is not read, and why; for people. ``unreadable`` further records could not be decoded.
+    ``note`` tells people which partitions are not read, and why. ``unreadable`` further records could not be decoded.
     """
 
     records: Sequence[ConsumedRecord]
@@ -201,8 +201,8 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a feed begins: "latest", "earliest", "last" (so many before the end, in sum), "offset", "time", or "at",
-    the offset of each partition by itself.
+    """Where a feed begins: "latest", "earliest", "last" (the last N records over all partitions), "offset", "time",
+    or "at", the offset of each partition by itself.
     """
 
     kind: str = "latest"

@@ -105,7 +105,7 @@ def simple_assignor(
 def _kept(
     subscriptions: Subscriptions, partition_counts: Mapping[UUID, int], before: Mapping[str, Assignment]
 ) -> dict[str, set[TopicIdPartition]]:
-    """Each member's partitions of before that it may still have."""
+    """The partitions each member keeps from the previous assignment."""
     return {
         member: {
             each
@@ -123,8 +123,8 @@ def _all(partition_counts: Mapping[UUID, int]) -> Iterator[TopicIdPartition]:
 
 
 def _level(kept: Mapping[str, set[TopicIdPartition]], partition_counts: Mapping[UUID, int]) -> dict[str, Assignment]:
-    """The even assignment where each member may have every partition: a remainder stays with the members that have
-    most."""
+    """The even assignment where each member may have every partition: the members with the most partitions keep the
+    remainder."""
     if not kept:
         return {}
     least, more = divmod(sum(partition_counts.values()), len(kept))
@@ -159,7 +159,7 @@ def _level_by_moves(
         assigned[least(partition.topic_id)].add(partition)
 
     def move_one() -> bool:
-        """Whether a partition went to the member with the least of those that may have one of a member with more."""
+        """Move one partition from a fuller member to the emptiest one that may have it; False when none can move."""
         for member in sorted(assigned, key=lambda each: -len(assigned[each])):
             topics = sorted({each.topic_id for each in assigned[member]})
             if not topics:

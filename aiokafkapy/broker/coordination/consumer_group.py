@@ -336,7 +336,7 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
     def check_commit(
         self, member_id: str, member_epoch: int, *, is_transactional: bool, knows_member_epochs: bool
     ) -> None:
-        """Raise unless offsets may be committed so.
+        """Raise unless this member may commit offsets.
 
         UnknownMemberIdError; StaleMemberEpochError, or IllegalGenerationError for a classic member; or
         UnsupportedVersionError for a version of OffsetCommit that has no member epochs.
@@ -351,7 +351,7 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
         _check_epoch(member, member_epoch)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Raise unless offsets may be asked for so. UnknownMemberIdError; StaleMemberEpochError, or for a classic
+        """Raise unless this member may fetch offsets. UnknownMemberIdError; StaleMemberEpochError, or for a classic
         member IllegalGenerationError.
         """
         if member_id is None and member_epoch < 0:

@@ -111,7 +111,7 @@ class ConsumerGroupManager:
         self._migration = migration
 
     def new_group(self, group_id: str) -> ConsumerGroup:
-        """An empty group, which nobody knows of yet."""
+        """An empty group, not yet in the directory."""
         return ConsumerGroup(group_id, self._config.group_consumer_assignors[0])
 
     def heartbeat(self, request: ConsumerGroupHeartbeat) -> HeartbeatResult:

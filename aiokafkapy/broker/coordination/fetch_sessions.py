@@ -1,7 +1,7 @@
 """Fetch sessions: a client names its partitions once, and then only those that change (KIP-227).
 
-Owns the sessions of one node. Knows no message class and no log: an answer is told of by numbers. Kafka's counterparts
-are ``FetchManager``, ``FetchSessionCache`` and ``FetchSession``.
+Owns the sessions of one node. Knows no message class and no log: an answer is described by numbers. Kafka's
+counterparts are ``FetchManager``, ``FetchSessionCache`` and ``FetchSession``.
 
 Rules:
 

@@ -37,7 +37,7 @@ GROUP_OPTIONS: Final[Mapping[str, str | None]] = {
 
 READ_COMMITTED: Final = "read_committed"
 _WORDS: Final[Mapping[str, str]] = {SHARE_AUTO_OFFSET_RESET: "latest", SHARE_ISOLATION_LEVEL: "read_uncommitted"}
-"""Defaults of the options that are no numbers."""
+"""Defaults of the non-numeric options."""
 
 _LONGER: Final = ((SESSION_TIMEOUT, HEARTBEAT_INTERVAL), (SHARE_SESSION_TIMEOUT, SHARE_HEARTBEAT_INTERVAL))
 
@@ -121,7 +121,7 @@ class GroupConfigs:
         return self.value(group_id, SHARE_ISOLATION_LEVEL) == READ_COMMITTED
 
     def share_start_offset(self, group_id: str, log: PartitionLog, now_ms: int) -> int:
-        """Where a share group begins that has never been in this log. OffsetNotAvailableError, as in Kafka, when all
+        """Where a share group starts in a log it has never read. OffsetNotAvailableError, as in Kafka, when all
         records are older than its ``by_duration``.
         """
         reset = str(self.value(group_id, SHARE_AUTO_OFFSET_RESET))

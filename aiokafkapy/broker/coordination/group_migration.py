@@ -71,7 +71,7 @@ class GroupMigration:
     # upgrade
 
     def upgraded(self, group: ClassicGroup) -> ConsumerGroup:
-        """A consumer group with this one's members, which nobody knows of yet. Raises GroupIdNotFoundError."""
+        """A consumer group with this one's members, not yet in the directory. Raises GroupIdNotFoundError."""
         self._check_upgrade(group)
         made = ConsumerGroup(group.group_id, self._config.group_consumer_assignors[0])
         made.group_epoch = made.assignment_epoch = group.generation_id
@@ -102,7 +102,7 @@ class GroupMigration:
     # downgrade
 
     def may_downgrade(self, group: ConsumerGroup, leaving: Sequence[ConsumerGroupMember], joining: int = 0) -> bool:
-        """Whether the group becomes a classic one without these members, and with so many new classic ones."""
+        """Whether the group becomes a classic one without these members, and with ``joining`` new classic members."""
         size = len(group.members) - len(leaving) + joining
         return (
             size > 0

@@ -8,7 +8,8 @@ Rules:
 
 - a rebalance ends when all members have joined or its time-out is over, and then drops the members that did not join;
 - a member whose JoinGroup or SyncGroup waits here is alive, even when its session timer has run out;
-- a group that no node coordinates is paused: no time of it runs, who waits is told so, and ids given out are forgotten;
+- a group that no node coordinates is paused: its timers stop, waiting members get NOT_COORDINATOR, and unused member
+  ids are forgotten;
 - an empty group waits at least ``group.initial.rebalance.delay.ms`` for members, and starts again with each new one.
 """
 

@@ -93,7 +93,7 @@ class AcquiredRecords(NamedTuple):
 class AcquireRequest(NamedTuple):
     """A member wants ``max_records`` records of ``batches``, which are pairs of first and last offset.
 
-    ``aborted`` are those whose transaction was aborted: nobody is to have them.
+    ``aborted`` are those whose transaction was aborted: they are never delivered.
     """
 
     member_id: str

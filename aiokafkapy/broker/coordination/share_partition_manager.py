@@ -104,7 +104,7 @@ class SharePartitionManager:
     # groups
 
     def groups(self) -> list[str]:
-        """The groups that there are."""
+        """The ids of all groups."""
         return list(self._groups)
 
     def add(self, group_id: str, partition_counts: Mapping[UUID, int] | None = None) -> None:
@@ -130,7 +130,7 @@ class SharePartitionManager:
     # offsets
 
     def offsets(self, group_id: str) -> dict[TopicIdPartition, ShareState]:
-        """A group's partitions of topics that there are, with where they begin."""
+        """A group's partitions of existing topics, with where they begin."""
         known = self._groups.get(group_id, {})
         return {place: state for place, state in known.items() if self._topics.by_id(place.topic_id) is not None}
 

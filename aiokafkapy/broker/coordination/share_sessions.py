@@ -5,8 +5,8 @@ Owns the sessions of one node. Knows no message class and no log. Kafka's counte
 
 Rules:
 
-- a fetch of epoch 0 opens a session, in place of the one that the member had; each other request is the next of its
-  session, but one of epoch -1, which ends it;
+- a fetch of epoch 0 opens a session, in place of the one that the member had; every other request continues its
+  session; epoch -1 ends it;
 - a session ends with its connection too; the caller that ends it releases the member's acquired records;
 - when there are too many sessions a new one is refused: the others are in use, for each has its connection.
 """

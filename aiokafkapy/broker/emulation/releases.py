@@ -24,7 +24,7 @@ The others, each from the source of the releases on both sides of it:
 - the first batch of a producer whose earlier records are gone: taken since 2.5 (KIP-360), before UNKNOWN_PRODUCER_ID
   (``ProducerAppendInfo.checkSequence`` of 2.4 and 2.5), in 0.11 OUT_OF_ORDER_SEQUENCE_NUMBER;
 - ``min.insync.replicas`` above a partition's number of replicas: acks=all asks for these alone since 3.7
-  (``Partition.effectiveMinIsr``, KAFKA-15583), before it is refused with NOT_ENOUGH_REPLICAS for ever;
+  (``Partition.effectiveMinIsr``, KAFKA-15583), before it is refused with NOT_ENOUGH_REPLICAS forever;
 - a transactional batch for a partition that was not added to the transaction: refused since 3.6 (KIP-890's first part,
   ``transaction.partition.verification.enable``), before taken, and then it is a transaction that never ends;
 - ListOffsets of a negative time that the request's version does not have: UNSUPPORTED_VERSION since 3.9 (``KafkaApis``

@@ -7,7 +7,7 @@ Rules:
 
 - an argument is of JSON's types: an API is a name of ``ApiKey``, an error the name of its class or its code;
 - ``ControlCall.of`` fills in the defaults, so that two calls with the same effect are equal;
-- what it refuses a program cannot call either (``of_python``): NaN as a time would stop every timer of the loop;
+- a program's call is refused for the same arguments (``of_python``): NaN as a time would stop every timer of the loop;
 - ``on_request`` takes a function and so is not among them; ``request_count`` changes nothing.
 """
 

@@ -1,4 +1,4 @@
-"""ElectLeaders (43): let the preferred replica lead, or any that there is.
+"""ElectLeaders (43): make the preferred replica, or any available one, the leader.
 
 versions: 0-2
 kept: preferred elections, unclean ones (v1+) for partitions without a leader; all partitions with null

@@ -227,7 +227,7 @@ class _Fetch:
         return self.context.state.selects_by_rack and self.context.api_version >= RACK_FROM_VERSION
 
     def _nearer_replica(self, partition: Partition) -> int:
-        """The replica that the client had better ask, as the leader sees it: one in its rack, if the leader is not."""
+        """The replica the leader recommends to the client: one in its rack, if the leader is not."""
         state = self.context.state
         rack = getattr(self.body, "rack_id", "")
         if not rack or not self._may_follow() or partition.leader != self.context.node_id:

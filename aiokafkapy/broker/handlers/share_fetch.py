@@ -1,4 +1,4 @@
-"""ShareFetch (78): acquire records for a share group's member, and acknowledge those of before (KIP-932).
+"""ShareFetch (78): acquire records for a share group's member, and acknowledge earlier ones (KIP-932).
 
 versions: 1-1
 kept: share sessions, which end with their connection; min_bytes and max_wait (parked in the purgatory), max_bytes and

@@ -3,8 +3,7 @@
 versions: 1-1
 kept: epochs and fencing, the simple assignor, full and partial requests
 dropped: racks, which the assignor does not look at in Kafka either
-notes: a partition is to be obtained as soon as somebody subscribes to its topic; in Kafka the share coordinator must
-have
+notes: a partition is available as soon as a member subscribes to its topic; in Kafka the share coordinator must have
     heard of it, so that the first answers have no partitions. A client needs the right to read the group and to
     describe the topics that it names.
 """

@@ -42,7 +42,7 @@ CONNECTION_QUEUE_SIZE: Final = 20
 """Kafka's ``Processor.ConnectionQueueSize``."""
 
 TLS_HANDSHAKE_TIMEOUT = 30.0
-"""Seconds after which a TLS handshake is given up, so that half-open ones do not hold their places for ever."""
+"""Seconds after which a TLS handshake is given up, so that half-open ones do not hold their places forever."""
 
 
 @dataclass(slots=True)

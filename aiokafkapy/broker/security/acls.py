@@ -129,7 +129,7 @@ class AclBinding(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which ACLs are meant; None and ANY leave a field open."""
+    """Selects ACLs; None and ANY match any value of a field."""
 
     resource_type: ResourceType
     name: str | None

@@ -1,4 +1,4 @@
-"""Decides whether a principal may do an operation on a resource, by the ACLs that there are.
+"""Decides whether a principal may do an operation on a resource, by its ACLs.
 
 Owns the set of ACLs and the decision. Pure: no asyncio, no disk; ``save`` is called with a new set before it counts. It
 must not know requests. Kafka's counterparts are ``StandardAuthorizer`` with ``StandardAuthorizerData``, and
@@ -80,7 +80,7 @@ class Authorizer:
     def authorize_by_resource_type(
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType
     ) -> bool:
-        """Whether there is any resource of this type on which it may be done, be there such a one or not."""
+        """Whether it may be done on any resource of this type, whether or not the resource exists."""
         if self.authorize(principal, host, operation, resource_type, "hardcode"):
             return True  # any name stands for all that no ACL is about
         concerning = [

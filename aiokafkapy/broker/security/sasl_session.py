@@ -188,7 +188,7 @@ class SaslSession:
         self._has_frames = self._has_frames or has_frames
 
     def authenticate(self, token: bytes, now: float, now_ms: int) -> tuple[bytes, int]:
-        """The answer to a token, and the milliseconds that the session lives from now (0: for ever, or not yet begun).
+        """The answer to a token, and the milliseconds that the session lives from now (0: forever, or not yet begun).
 
         Raises IllegalSaslStateError when it is not the time, and SaslAuthenticationFailedError, which is final.
         """

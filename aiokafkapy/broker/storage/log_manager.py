@@ -6,9 +6,9 @@ the threads of ``LogCleaner``.
 
 Rules:
 
-- retention is looked at every ``log.retention.check.interval.ms``, and compaction every ``log.cleaner.backoff.ms``, of
-  logs that have grown enough (``min.cleanable.dirty.ratio``), except for the segments that are written to; ``run`` does
-  both at once, for any growth, and with ``even_active`` for those segments too;
+- retention is checked every ``log.retention.check.interval.ms``, and every ``log.cleaner.backoff.ms`` the logs that
+  have grown enough (``min.cleanable.dirty.ratio``) are compacted, except for the segments that are written to; ``run``
+  does both at once, for any growth, and with ``even_active`` for those segments too;
 - by the wall clock of the cluster, which ``controls.advance_clock`` moves;
 - a log that cannot be written is tried again the next time.
 

@@ -204,7 +204,7 @@ class FileStorage:
                 continue
             self._segments.append(_Segment(path, self.size, path.stat().st_size))
             self.size += self._segments[-1].size
-            self._unsynced[path] = None  # by whoever wrote it
+            self._unsynced[path] = None  # the process that wrote it may not have synced it
 
     def append(self, pieces: Sequence[Buffer], base_offset: int, segment_bytes: int, *, sync: bool = False) -> None:
         """Write behind the last byte. Raises KafkaStorageError; then the log is as it was."""

@@ -85,8 +85,8 @@ class Partition:
 class Topic:
     """One topic; ``partitions[i].index == i``.
 
-    ``descriptions`` is for whoever describes it to clients to keep the bytes in, by version, each with the nodes that
-    ran: it is emptied whenever the topic changes.
+    ``descriptions`` caches the encoded description by version, each with the nodes that ran: it is emptied whenever the
+    topic changes.
     """
 
     __slots__ = ("config", "descriptions", "folder", "name", "partitions", "topic_id")
