@@ -28,15 +28,14 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("aiohttp is missing: pip install 'aiokafkapy[aiohttp]'", name=error.name) from error
 
-from aiokafkapy import KafkaProducer, ProducerConfig
-from aiokafkapy.common import timeout_of
-from aiokafkapy.errors import IllegalStateError, ProducerNotStartedError
-
+from .. import KafkaProducer, ProducerConfig
+from ..common import timeout_of
+from ..errors import IllegalStateError, ProducerNotStartedError
 from .request_headers import REQUEST_ID, Selection, carrying
 from .service import DRAIN_TIMEOUT, HAS_ONE, drain, keeping_undelivered, liveness, readiness
 
 if TYPE_CHECKING:
-    from aiokafkapy.producer.options.keywords import ProducerKeywords
+    from ..producer.options.keywords import ProducerKeywords
 
 __all__ = ["PRODUCER", "add_health_routes", "request_headers_middleware", "setup_kafka"]
 

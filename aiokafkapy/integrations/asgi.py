@@ -20,8 +20,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from aiokafkapy import deadline
-
+from .. import deadline
 from .http_headers import HEADER_NAME
 from .request_headers import REQUEST_ID, Carried, Selection, carrying
 

@@ -37,17 +37,16 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"{error.name} is missing: pip install 'aiokafkapy[fastapi]'", name=error.name) from error
 
-from aiokafkapy import KafkaProducer, ProducerConfig
-from aiokafkapy.common import timeout_of
-from aiokafkapy.errors import IllegalStateError, ProducerNotStartedError
-from aiokafkapy.producer.state import ProducerState
-
+from .. import KafkaProducer, ProducerConfig
+from ..common import timeout_of
+from ..errors import IllegalStateError, ProducerNotStartedError
+from ..producer.state import ProducerState
 from .service import DRAIN_TIMEOUT, HAS_ONE, drain, keeping_undelivered, liveness, readiness
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    from aiokafkapy.producer.options.keywords import ProducerKeywords
+    from ..producer.options.keywords import ProducerKeywords
 
     K = TypeVar("K", default=Any)
     V = TypeVar("V", default=Any)

@@ -27,14 +27,13 @@ try:
 except ImportError as error:
     raise ImportError("litestar is missing: pip install 'aiokafkapy[litestar]'") from error
 
-from aiokafkapy import KafkaProducer, ProducerConfig
-from aiokafkapy.common import timeout_of
-from aiokafkapy.errors import IllegalStateError, ProducerNotStartedError
-
+from .. import KafkaProducer, ProducerConfig
+from ..common import timeout_of
+from ..errors import IllegalStateError, ProducerNotStartedError
 from .service import DRAIN_TIMEOUT, HAS_ONE, drain, keeping_undelivered, liveness, readiness
 
 if TYPE_CHECKING:
-    from aiokafkapy.producer.options.keywords import ProducerKeywords
+    from ..producer.options.keywords import ProducerKeywords
 
 __all__ = ["KafkaPlugin", "ProducerDep"]
 

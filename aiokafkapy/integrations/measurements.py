@@ -20,8 +20,8 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from aiokafkapy import KafkaProducer
-from aiokafkapy.producer.closings import call_before_closed
+from .. import KafkaProducer
+from ..producer.closings import call_before_closed
 
 __all__ = [
     "ERROR_MEASUREMENT",

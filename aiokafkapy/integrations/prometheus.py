@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
-from aiokafkapy import KafkaProducer
+from .. import KafkaProducer
 
 try:
     from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest

@@ -21,8 +21,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 from uuid import uuid4
 
-from aiokafkapy import ProducerRecord
-
+from .. import ProducerRecord
 from .http_headers import HEADER_NAME
 
 __all__ = ["LONGEST_ID", "LONGEST_VALUE", "MOST_BYTES", "Carried", "RequestHeaders", "Selection", "carried", "carrying"]

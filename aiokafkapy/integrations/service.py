@@ -17,15 +17,14 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
-from aiokafkapy import KafkaProducer, ProducerConfig
-from aiokafkapy.errors import ConfigurationError, KafkaError
-from aiokafkapy.observability import get_logger
-from aiokafkapy.producer.statistics import BrokerHealth, ProducerStatistics
-
+from .. import KafkaProducer, ProducerConfig
+from ..errors import ConfigurationError, KafkaError
+from ..observability import get_logger
+from ..producer.statistics import BrokerHealth, ProducerStatistics
 from .undelivered import UndeliveredRecords, checked_path
 
 if TYPE_CHECKING:
-    from aiokafkapy.producer.circuits.circuits import CircuitStatus
+    from ..producer.circuits.circuits import CircuitStatus
 
 __all__ = ["DRAIN_TIMEOUT", "HAS_ONE", "drain", "keeping_undelivered", "liveness", "readiness"]
 

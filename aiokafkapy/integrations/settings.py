@@ -22,10 +22,10 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from aiokafkapy.client.config import ClientConfig, hint_for, is_switch
-from aiokafkapy.errors import ConfigurationError
-from aiokafkapy.producer.config import ProducerConfig
-from aiokafkapy.reader import ReaderConfig
+from ..client.config import ClientConfig, hint_for, is_switch
+from ..errors import ConfigurationError
+from ..producer.config import ProducerConfig
+from ..reader import ReaderConfig
 
 try:
     from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
@@ -37,7 +37,7 @@ except ModuleNotFoundError as missing:
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from aiokafkapy.producer.options.keywords import ProducerOptions
+    from ..producer.options.keywords import ProducerOptions
 
     EnvFile: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
 

@@ -31,11 +31,11 @@ from inspect import isawaitable
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
-from aiokafkapy import ProducerConfig, ProducerRecord, RecordMetadata
-from aiokafkapy.errors import ConfigurationError, KafkaError, PurgedError
-from aiokafkapy.producer.arguments import headers_of, partition_of, plain_data, time_of
-from aiokafkapy.producer.serializers import Serializer, prepare, with_own_headers
-from aiokafkapy.producer.undelivered_line import PENDING, SENT, undelivered_line
+from .. import ProducerConfig, ProducerRecord, RecordMetadata
+from ..errors import ConfigurationError, KafkaError, PurgedError
+from ..producer.arguments import headers_of, partition_of, plain_data, time_of
+from ..producer.serializers import Serializer, prepare, with_own_headers
+from ..producer.undelivered_line import PENDING, SENT, undelivered_line
 
 try:
     import fcntl

@@ -14,23 +14,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aiokafkapy._lazy import lazy_names
+from .._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from aiokafkapy.testing.apache_kafka import ApacheKafka
-    from aiokafkapy.testing.assertions import assert_produced
-    from aiokafkapy.testing.certificates import TestCertificates
-    from aiokafkapy.testing.clock import VirtualClock
-    from aiokafkapy.testing.fault_proxy import FaultProxy
-    from aiokafkapy.testing.kafka.acls import Acl
-    from aiokafkapy.testing.kafka.jars import KafkaUnavailableError
-    from aiokafkapy.testing.kafka.security import KafkaSecurity, KerberosSettings, Listener
-    from aiokafkapy.testing.kafka.tools import KafkaToolError, KafkaTools
-    from aiokafkapy.testing.memory_network import in_memory
-    from aiokafkapy.testing.mock_producer import MockProducer
-    from aiokafkapy.testing.recording import Recording, RecordingError
-    from aiokafkapy.testing.replay import ReplayBroker, ReplayMismatchError
-    from aiokafkapy.testing.schema_registry import SchemaRegistry
+    from .apache_kafka import ApacheKafka
+    from .assertions import assert_produced
+    from .certificates import TestCertificates
+    from .clock import VirtualClock
+    from .fault_proxy import FaultProxy
+    from .kafka.acls import Acl
+    from .kafka.jars import KafkaUnavailableError
+    from .kafka.security import KafkaSecurity, KerberosSettings, Listener
+    from .kafka.tools import KafkaToolError, KafkaTools
+    from .memory_network import in_memory
+    from .mock_producer import MockProducer
+    from .recording import Recording, RecordingError
+    from .replay import ReplayBroker, ReplayMismatchError
+    from .schema_registry import SchemaRegistry
 
 __all__ = [
     "Acl",

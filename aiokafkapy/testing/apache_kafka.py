@@ -31,8 +31,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from aiokafkapy.errors import KafkaTimeoutError
-
+from ..errors import KafkaTimeoutError
 from .blocking_client import Admin, PartitionState
 from .kafka.acls import Acl, add_acls, remove_acls
 from .kafka.class_archive import make_archive

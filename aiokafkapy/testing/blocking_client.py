@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from aiokafkapy.errors import ElectionNotNeededError, KafkaTimeoutError, UnknownTopicOrPartitionError, make
-from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.protocol.codec import Struct, decode_response, encode_request
-from aiokafkapy.protocol.messages import build_request
+from ..errors import ElectionNotNeededError, KafkaTimeoutError, UnknownTopicOrPartitionError, make
+from ..protocol.api import ApiKey
+from ..protocol.codec import Struct, decode_response, encode_request
+from ..protocol.messages import build_request
 
 __all__ = ["Admin", "PartitionState", "exchange"]
 

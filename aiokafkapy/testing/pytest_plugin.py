@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from aiokafkapy import KafkaProducer
-    from aiokafkapy.broker import DevBroker
-    from aiokafkapy.testing.kafka_cluster import KafkaCluster
-    from aiokafkapy.testing.simulation import Report
-    from aiokafkapy.testing.simulation.simulation import Scenario
+    from .. import KafkaProducer
+    from ..broker import DevBroker
+    from .kafka_cluster import KafkaCluster
+    from .simulation import Report
+    from .simulation.simulation import Scenario
 
 __all__ = ["kafka_broker", "kafka_cluster", "kafka_producer", "kafka_simulation"]
 
@@ -93,7 +93,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @_async_fixture
 async def kafka_cluster(request: pytest.FixtureRequest) -> AsyncIterator[KafkaCluster]:
     """The cluster that ``--kafka`` chose, with names of its own for topics: a ``KafkaCluster``."""
-    from aiokafkapy.testing.kafka_cluster import kafka_cluster as new_cluster
+    from .kafka_cluster import kafka_cluster as new_cluster
 
     config = request.config
     async with new_cluster(config.getoption("--kafka"), _servers(config), _options(request, "kafka_broker")) as cluster:
@@ -113,7 +113,7 @@ async def kafka_producer(kafka_cluster: KafkaCluster, request: pytest.FixtureReq
     """A started ``KafkaProducer`` on ``kafka_cluster``; closed, and so flushed, after the test, in ``CLOSED_WITHIN``
     seconds at most. Faults that the test has left in a dev broker's ``controls`` are cleared before.
     """
-    from aiokafkapy import KafkaProducer
+    from .. import KafkaProducer
 
     producer: KafkaProducer = KafkaProducer(kafka_cluster.bootstrap_servers, **_options(request, "kafka_producer"))
     await producer.start()
@@ -128,7 +128,7 @@ async def kafka_producer(kafka_cluster: KafkaCluster, request: pytest.FixtureReq
 @pytest.fixture
 def kafka_simulation(request: pytest.FixtureRequest) -> Callable[..., list[Report]]:
     """``simulate``, with the seeds of the mark, ``@pytest.mark.kafka_seeds(200)``, and of ``--kafka-seeds``."""
-    from aiokafkapy.testing.simulation import simulate
+    from .simulation import simulate
 
     seeds = request.config.getoption("--kafka-seeds") or _seeds(request)
 

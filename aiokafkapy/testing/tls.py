@@ -12,10 +12,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from aiokafkapy.broker.server_tls import check_tls_names, server_tls
-from aiokafkapy.client.config import ClientConfig
-from aiokafkapy.security.tls import TlsContexts
-from aiokafkapy.security.tls_transport import TlsTransport
+from ..broker.server_tls import check_tls_names, server_tls
+from ..client.config import ClientConfig
+from ..security.tls import TlsContexts
+from ..security.tls_transport import TlsTransport
 
 if TYPE_CHECKING:
     from .certificates import TestCertificates

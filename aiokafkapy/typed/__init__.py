@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from .._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from aiokafkapy.typed.cloud_events import CloudEvents, from_cloud_event
-    from aiokafkapy.typed.dead_letters import DeadLetters, GuardedProducer, is_permanent
-    from aiokafkapy.typed.topic import BoundTopic, Topic
+    from .cloud_events import CloudEvents, from_cloud_event
+    from .dead_letters import DeadLetters, GuardedProducer, is_permanent
+    from .topic import BoundTopic, Topic
 
 __all__ = ["BoundTopic", "CloudEvents", "DeadLetters", "GuardedProducer", "Topic", "from_cloud_event", "is_permanent"]
 

@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 from typing import Final, Generic, Literal, NoReturn, TypeVar
 from uuid import uuid4
 
-from aiokafkapy.common import JsonObject
-from aiokafkapy.errors import ConfigurationError, SerializationError
+from ..common import JsonObject
+from ..errors import ConfigurationError, SerializationError
 
 __all__ = ["CloudEvents", "from_cloud_event"]
 

@@ -28,8 +28,8 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, Unpack, overload
 
-from aiokafkapy.common import check_topic_name
-from aiokafkapy.errors import (
+from ..common import check_topic_name
+from ..errors import (
     ConfigurationError,
     InvalidRecordError,
     InvalidTimestampError,
@@ -42,15 +42,14 @@ from aiokafkapy.errors import (
     TopicAuthorizationFailedError,
     UnsupportedForMessageFormatError,
 )
-from aiokafkapy.observability import RateLimitedLogger, get_logger
-from aiokafkapy.producer.arguments import check_items
-from aiokafkapy.producer.records import CallOverflow, ProducerRecord, RecordMetadata
-
+from ..observability import RateLimitedLogger, get_logger
+from ..producer.arguments import check_items
+from ..producer.records import CallOverflow, ProducerRecord, RecordMetadata
 from .letter_form import letter_of, redacted, rule_of
 from .record_producer import RecordOptions, RecordProducer
 
 if TYPE_CHECKING:
-    from aiokafkapy import Delivery, ProducerConfig
+    from .. import Delivery, ProducerConfig
 
 __all__ = ["DeadLetterCounts", "DeadLetters", "GuardedProducer", "is_permanent"]
 

@@ -23,10 +23,9 @@ from typing import Any, Final, Literal
 
 from pydantic_core import to_json
 
-from aiokafkapy.errors.local import text_without_data
-from aiokafkapy.producer.records import HeadersLike, ProducerRecord
-from aiokafkapy.record.builder import record_size_upper_bound
-
+from ..errors.local import text_without_data
+from ..producer.records import HeadersLike, ProducerRecord
+from ..record.builder import record_size_upper_bound
 from .deferred import Deferred, Failed
 
 __all__ = ["letter_of", "redacted", "rule_of"]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, overload
 
-from aiokafkapy.producer.records import CallOverflow, HeadersLike, RecordMetadata, Timestamp
+from ..producer.records import CallOverflow, HeadersLike, RecordMetadata, Timestamp
 
 if TYPE_CHECKING:
-    from aiokafkapy import Delivery, ProducerConfig
+    from .. import Delivery, ProducerConfig
 
 __all__ = ["RecordOptions", "RecordProducer"]
 

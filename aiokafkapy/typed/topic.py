@@ -20,10 +20,10 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, get_args, get_origin, overload
 from uuid import UUID
 
-from aiokafkapy.common import ConsumedRecord, check_topic_name
-from aiokafkapy.errors import ConfigurationError, SerializationError
-from aiokafkapy.observability import describe_error
-from aiokafkapy.producer.records import (
+from ..common import ConsumedRecord, check_topic_name
+from ..errors import ConfigurationError, SerializationError
+from ..observability import describe_error
+from ..producer.records import (
     BytesWithHeaders,
     CallOverflow,
     HeadersLike,
@@ -31,7 +31,6 @@ from aiokafkapy.producer.records import (
     RecordMetadata,
     Timestamp,
 )
-
 from .cloud_events import CloudEvents, from_cloud_event
 from .dead_letters import GuardedProducer
 from .deferred import Deferred, Failed
@@ -39,7 +38,7 @@ from .json_form import JsonForm, json_form
 from .record_producer import RecordProducer
 
 if TYPE_CHECKING:
-    from aiokafkapy import Delivery, Serializer
+    from .. import Delivery, Serializer
 
 __all__ = ["BoundTopic", "Topic"]
 

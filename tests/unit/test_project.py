@@ -132,6 +132,28 @@ def test_imports_keep_to_the_layers() -> None:
     _check(str(SCRIPTS / "lint-imports"))
 
 
+# Spark installs it at the top level; the job's function is pickled and imports in an executor.
+MAY_IMPORT_BY_FULL_NAME = {"aiokafkapy/spark/_register/__init__.py", "aiokafkapy/demo/pipeline/job.py"}
+
+
+def test_the_package_imports_its_own_modules_relatively() -> None:
+    absolute = [
+        f"{name}:{node.lineno}"
+        for name, tree in _sources("aiokafkapy")
+        if name not in MAY_IMPORT_BY_FULL_NAME
+        for node in _statements(tree)
+        if any(module.partition(".")[0] == "aiokafkapy" for module in _imported(node))
+    ]
+    assert absolute == []
+
+
+def _imported(node: ast.AST) -> list[str]:
+    """The modules that a statement imports by their full names."""
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""] if node.level == 0 else []
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+
+
 def test_the_public_names_are_these() -> None:
     assert set(aiokafkapy.__all__) == PUBLIC_NAMES
     for name in PUBLIC_NAMES:

@@ -16,8 +16,7 @@ from typing import Final
 
 from opentelemetry.metrics import MeterProvider, get_meter
 
-from aiokafkapy import Observer, __version__
-
+from ... import Observer, __version__
 from ...observability.observer import BatchDone
 
 __all__ = ["KafkaDurations"]

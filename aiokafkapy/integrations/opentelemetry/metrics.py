@@ -19,8 +19,7 @@ from weakref import WeakKeyDictionary
 
 from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation, get_meter_provider
 
-from aiokafkapy import KafkaProducer, __version__
-
+from ... import KafkaProducer, __version__
 from ..measurements import (
     ERROR_MEASUREMENT,
     MEASUREMENTS,

@@ -33,10 +33,9 @@ from opentelemetry.context import Context
 from opentelemetry.propagators.textmap import TextMapPropagator
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, TracerProvider
 
-from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata, __version__
-from aiokafkapy.errors.local import foreign_cause, text_without_data
-from aiokafkapy.producer.records import CallOverflow
-
+from ... import KafkaProducer, ProducerRecord, RecordMetadata, __version__
+from ...errors.local import foreign_cause, text_without_data
+from ...producer.records import CallOverflow
 from .propagation import ContextInHeaders, with_headers
 
 __all__ = ["LONGEST_KEY", "KafkaTracing"]

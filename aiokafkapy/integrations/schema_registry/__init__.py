@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 from ..._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from aiokafkapy.integrations.schema_registry.avro import AvroDeserializer, AvroSerializer
-    from aiokafkapy.integrations.schema_registry.avro_models import avro_schema
-    from aiokafkapy.integrations.schema_registry.client import Compatibility, SchemaRegistryClient
-    from aiokafkapy.integrations.schema_registry.config import RegistryConfig
-    from aiokafkapy.integrations.schema_registry.data_contracts import Metadata, Rule, RuleSet
-    from aiokafkapy.integrations.schema_registry.deserializer import DeserializationError
-    from aiokafkapy.integrations.schema_registry.errors import (
+    from .avro import AvroDeserializer, AvroSerializer
+    from .avro_models import avro_schema
+    from .client import Compatibility, SchemaRegistryClient
+    from .config import RegistryConfig
+    from .data_contracts import Metadata, Rule, RuleSet
+    from .deserializer import DeserializationError
+    from .errors import (
         IncompatibleSchemaError,
         InvalidSchemaError,
         KeyManagementError,
@@ -37,30 +37,30 @@ if TYPE_CHECKING:
         SubjectNotFoundError,
         VersionNotFoundError,
     )
-    from aiokafkapy.integrations.schema_registry.json_schemas import (
+    from .json_schemas import (
         JsonSchemaDeserializer,
         JsonSchemaSerializer,
         json_schema,
     )
-    from aiokafkapy.integrations.schema_registry.protobuf import (
+    from .protobuf import (
         ProtobufDeserializer,
         ProtobufSerializer,
         protobuf_schema,
     )
-    from aiokafkapy.integrations.schema_registry.rules.kms import KmsDriver, LocalKms
-    from aiokafkapy.integrations.schema_registry.rules.running import (
+    from .rules.kms import KmsDriver, LocalKms
+    from .rules.running import (
         PreparedRule,
         RuleContext,
         RuleExecutor,
         SchemaRules,
     )
-    from aiokafkapy.integrations.schema_registry.schemas import RegisteredSchema, Schema, SchemaReference
-    from aiokafkapy.integrations.schema_registry.subjects import (
+    from .schemas import RegisteredSchema, Schema, SchemaReference
+    from .subjects import (
         record_name_strategy,
         topic_name_strategy,
         topic_record_name_strategy,
     )
-    from aiokafkapy.integrations.schema_registry.wire_format import WireFormatError
+    from .wire_format import WireFormatError
 
 __all__ = [
     "AvroDeserializer",

@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack, overload
 
-from aiokafkapy.errors import ConfigurationError, SerializationError
-
+from ...errors import ConfigurationError, SerializationError
 from .avro_models import AvroModel
 from .client import SchemaRegistryClient
 from .deserializer import Decoder, DeserializationError, DeserializerOptions, ReadForm, RegistryDeserializer

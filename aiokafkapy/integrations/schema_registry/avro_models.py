@@ -42,8 +42,8 @@ from uuid import UUID
 from pydantic import BaseModel, RootModel, TypeAdapter
 from pydantic_core import PydanticUndefined
 
-from aiokafkapy.common import JsonObject, JsonValue
-from aiokafkapy.errors import ConfigurationError, SerializationError
+from ...common import JsonObject, JsonValue
+from ...errors import ConfigurationError, SerializationError
 
 __all__ = ["AvroModel", "avro_schema"]
 

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Generic, TypeVar
 
-from aiokafkapy.errors import IllegalStateError
+from ...errors import IllegalStateError
 
 __all__ = ["RecentCache", "SingleFlight", "is_cancelling"]
 

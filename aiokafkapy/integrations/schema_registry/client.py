@@ -21,8 +21,7 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self, Unpack
 from urllib.parse import quote
 
-from aiokafkapy.common import JsonLike, JsonObject, JsonValue
-
+from ...common import JsonLike, JsonObject, JsonValue
 from .caching import RecentCache, SingleFlight
 from .config import RegistryConfig, RegistryOptions, make_config
 from .errors import IncompatibleSchemaError, SchemaRegistryError

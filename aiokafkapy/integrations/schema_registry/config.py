@@ -16,10 +16,9 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from aiokafkapy.client.config import complete_config
-from aiokafkapy.errors import ConfigurationError
-from aiokafkapy.security.tls import check_settings
-
+from ...client.config import complete_config
+from ...errors import ConfigurationError
+from ...security.tls import check_settings
 from ..http_headers import HEADER_NAME
 
 __all__ = ["RegistryConfig", "RegistryOptions", "TokenProvider", "make_config"]

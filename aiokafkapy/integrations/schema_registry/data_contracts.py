@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from aiokafkapy.common import JsonLike
+from ...common import JsonLike
 
 __all__ = ["Metadata", "Rule", "RuleKind", "RuleMode", "RuleSet", "RunMode"]
 

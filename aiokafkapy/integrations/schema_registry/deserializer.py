@@ -19,10 +19,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
 
-from aiokafkapy.common import ConsumedRecord
-from aiokafkapy.errors import ConfigurationError, KafkaError, SerializationError
-from aiokafkapy.producer.records import ProducerRecord
-
+from ...common import ConsumedRecord
+from ...errors import ConfigurationError, KafkaError, SerializationError
+from ...producer.records import ProducerRecord
 from .caching import RecentCache, SingleFlight
 from .client import SchemaRegistryClient
 from .data_contracts import RuleSet

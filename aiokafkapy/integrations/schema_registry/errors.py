@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from aiokafkapy.errors import KafkaError, SerializationError
+from ...errors import KafkaError, SerializationError
 
 __all__ = [
     "IncompatibleSchemaError",

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack, overload
 from pydantic import TypeAdapter
 from pydantic_core import PydanticSerializationError
 
-from aiokafkapy.common import JsonValue
-from aiokafkapy.errors import ConfigurationError, SerializationError
-
+from ...common import JsonValue
+from ...errors import ConfigurationError, SerializationError
 from .client import SchemaRegistryClient
 from .deserializer import Decoder, DeserializationError, DeserializerOptions, ReadForm, RegistryDeserializer
 from .rules.fields import Walk

@@ -13,8 +13,7 @@ import base64
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack, overload
 
-from aiokafkapy.errors import ConfigurationError, SerializationError
-
+from ...errors import ConfigurationError, SerializationError
 from .client import SchemaRegistryClient
 from .deserializer import Decoder, DeserializationError, DeserializerOptions, ReadForm, RegistryDeserializer
 from .schemas import RegisteredSchema, Schema, SchemaReference

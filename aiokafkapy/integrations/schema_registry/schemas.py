@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-from aiokafkapy.common import JsonLike
-
+from ...common import JsonLike
 from .data_contracts import Metadata, RuleSet
 
 __all__ = ["RegisteredSchema", "Schema", "SchemaReference", "SchemaType"]

@@ -27,9 +27,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
 
-from aiokafkapy.errors import ConfigurationError
-from aiokafkapy.producer.records import BytesWithHeaders
-
+from ...errors import ConfigurationError
+from ...producer.records import BytesWithHeaders
 from .caching import SingleFlight
 from .client import SchemaRegistryClient
 from .errors import RegistryUnavailableError, SchemaNotFoundError, SchemaRegistryError, SubjectNotFoundError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from aiokafkapy.errors import ConfigurationError
+from ...errors import ConfigurationError
 
 __all__ = ["SubjectNameStrategy", "record_name_strategy", "topic_name_strategy", "topic_record_name_strategy"]
 

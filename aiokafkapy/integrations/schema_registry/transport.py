@@ -22,10 +22,9 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Final, TypedDict
 
-from aiokafkapy.common import ExponentialBackoff, JsonLike, JsonValue
-from aiokafkapy.errors import ConfigurationError, IllegalStateError, WrongEventLoopError
-from aiokafkapy.security.tls import TlsContexts
-
+from ...common import ExponentialBackoff, JsonLike, JsonValue
+from ...errors import ConfigurationError, IllegalStateError, WrongEventLoopError
+from ...security.tls import TlsContexts
 from .caching import is_cancelling
 from .config import RegistryConfig
 from .errors import RegistryUnavailableError, SchemaRegistryError, error_for

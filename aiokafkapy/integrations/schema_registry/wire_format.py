@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aiokafkapy.errors import KafkaError
+from ...errors import KafkaError
 
 __all__ = [
     "KEY_SCHEMA_ID",

@@ -11,9 +11,9 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from aiokafkapy.errors import MalformedFrameError
-from aiokafkapy.protocol.api import ApiKey, response_class, schema_versions
-from aiokafkapy.protocol.codec import Struct, decode_response, encode_response
+from ...errors import MalformedFrameError
+from ...protocol.api import ApiKey, response_class, schema_versions
+from ...protocol.codec import Struct, decode_response, encode_response
 
 __all__ = ["Rename", "rewrite_addresses"]
 

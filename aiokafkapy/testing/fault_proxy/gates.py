@@ -12,8 +12,7 @@ import contextlib
 import socket
 import time
 
-from aiokafkapy.testing.servers.ports import LOOPBACK
-
+from ..servers.ports import LOOPBACK
 from .links import Link
 from .traffic import Mode, Traffic
 

@@ -21,10 +21,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from aiokafkapy.errors import MalformedFrameError
-from aiokafkapy.protocol.framing import FrameDecoder
-from aiokafkapy.security.tls_transport import TlsTransport
-
+from ...errors import MalformedFrameError
+from ...protocol.framing import FrameDecoder
+from ...security.tls_transport import TlsTransport
 from .requests import Answer, Hold, Request
 from .traffic import Mode, Traffic
 

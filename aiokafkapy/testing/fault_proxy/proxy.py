@@ -29,16 +29,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from aiokafkapy.broker.faults.armed_faults import error_code
-from aiokafkapy.client.tap.wire_tap import DEFAULT_MAX_BYTES
-from aiokafkapy.common import parse_addresses
-from aiokafkapy.errors import KafkaError
-from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.security.handshake_errors import explain_failure
-from aiokafkapy.testing.recording import ConnectionRecorder, Recorder
-from aiokafkapy.testing.servers.ports import LOOPBACK, free_port
-from aiokafkapy.testing.tls import Given, Handshake, ServerTls, cluster_contexts
-
+from ...broker.faults.armed_faults import error_code
+from ...client.tap.wire_tap import DEFAULT_MAX_BYTES
+from ...common import parse_addresses
+from ...errors import KafkaError
+from ...protocol.api import ApiKey
+from ...security.handshake_errors import explain_failure
+from ..recording import ConnectionRecorder, Recorder
+from ..servers.ports import LOOPBACK, free_port
+from ..tls import Given, Handshake, ServerTls, cluster_contexts
 from .addresses import rewrite_addresses
 from .gates import Gate
 from .requests import Answer, Hold, Request, SentBatch
@@ -46,7 +45,7 @@ from .rules import Fault, OnRequest, Rules
 from .traffic import Mode, PerNode
 
 if TYPE_CHECKING:
-    from aiokafkapy.testing.certificates import TestCertificates
+    from ..certificates import TestCertificates
 
 __all__ = ["FaultProxy"]
 

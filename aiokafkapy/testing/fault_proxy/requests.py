@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self, TypeAlias
 from uuid import UUID
 
-from aiokafkapy.broker.faults.armed_faults import error_code
-from aiokafkapy.errors import KafkaError, MalformedFrameError
-from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.protocol.codec import (
+from ...broker.faults.armed_faults import error_code
+from ...errors import KafkaError, MalformedFrameError
+from ...protocol.api import ApiKey
+from ...protocol.codec import (
     RequestHeader,
     Struct,
     decode_request_body,
@@ -24,11 +24,11 @@ from aiokafkapy.protocol.codec import (
     decode_response,
     encode_response,
 )
-from aiokafkapy.protocol.cursor import Cursor
-from aiokafkapy.protocol.messages import build_response
-from aiokafkapy.protocol.produce_request import LOWEST_VERSION
-from aiokafkapy.protocol.produce_response import FIRST_FLEXIBLE
-from aiokafkapy.record.batch import RecordBatch
+from ...protocol.cursor import Cursor
+from ...protocol.messages import build_response
+from ...protocol.produce_request import LOWEST_VERSION
+from ...protocol.produce_response import FIRST_FLEXIBLE
+from ...record.batch import RecordBatch
 
 __all__ = ["Answer", "Hold", "Replace", "Request", "SentBatch", "checked_delay"]
 

@@ -6,9 +6,8 @@ import asyncio
 import enum
 from typing import Generic, Protocol, TypeVar
 
-from aiokafkapy.testing.recording import ConnectionRecorder
-from aiokafkapy.testing.tls import Handshake, ServerTls
-
+from ..recording import ConnectionRecorder
+from ..tls import Handshake, ServerTls
 from .requests import Answer, Request
 
 __all__ = ["Mode", "PerNode", "Traffic"]

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aiokafkapy.errors import make
-from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.protocol.codec import Struct
-
+from ...errors import make
+from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
 from ..blocking_client import Address, Admin, exchange
 
 __all__ = ["Acl", "add_acls", "remove_acls"]

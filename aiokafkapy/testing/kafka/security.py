@@ -29,13 +29,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from aiokafkapy.errors import make
-from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.protocol.constants import BROKER_RESOURCE
-from aiokafkapy.security.protocols import SECURITY_PROTOCOLS, has_sasl, has_tls
-from aiokafkapy.security.sasl.json_web_tokens import unsecured_token
-from aiokafkapy.security.tls import ClientAuth
-
+from ...errors import make
+from ...protocol.api import ApiKey
+from ...protocol.constants import BROKER_RESOURCE
+from ...security.protocols import SECURITY_PROTOCOLS, has_sasl, has_tls
+from ...security.sasl.json_web_tokens import unsecured_token
+from ...security.tls import ClientAuth
 from ..blocking_client import Address, exchange
 
 if TYPE_CHECKING:

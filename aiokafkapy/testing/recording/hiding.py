@@ -26,10 +26,10 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from aiokafkapy.client.tap.redaction import blanked, cover_records, redacted_request, redacted_response
-from aiokafkapy.errors import MalformedFrameError
-from aiokafkapy.protocol.api import ApiKey, request_class, schema_versions
-from aiokafkapy.protocol.codec import (
+from ...client.tap.redaction import blanked, cover_records, redacted_request, redacted_response
+from ...errors import MalformedFrameError
+from ...protocol.api import ApiKey, request_class, schema_versions
+from ...protocol.codec import (
     RequestHeader,
     Struct,
     decode_request_header,
@@ -37,9 +37,9 @@ from aiokafkapy.protocol.codec import (
     encode_request,
     encode_response,
 )
-from aiokafkapy.protocol.cursor import RequestCursor
-from aiokafkapy.protocol.reader import entity_reader
-from aiokafkapy.record.batch import RecordBatch, iter_batches
+from ...protocol.cursor import RequestCursor
+from ...protocol.reader import entity_reader
+from ...record.batch import RecordBatch, iter_batches
 
 __all__ = ["NO_HEADER", "HiddenFrame", "Hiding"]
 

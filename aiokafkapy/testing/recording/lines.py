@@ -27,7 +27,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from aiokafkapy.common import JsonObject, parse_address
+from ...common import JsonObject, parse_address
 
 __all__ = ["EVENTS", "FORMAT", "Line", "RecordingError", "header_of"]
 

@@ -23,12 +23,11 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from aiokafkapy.client.tap.wire_tap import DEFAULT_MAX_BYTES, MOST_DECODED, described
-from aiokafkapy.common import format_address
-from aiokafkapy.observability import get_logger
-from aiokafkapy.protocol.api import ApiKey, api_name
-from aiokafkapy.protocol.codec import RequestHeader
-
+from ...client.tap.wire_tap import DEFAULT_MAX_BYTES, MOST_DECODED, described
+from ...common import format_address
+from ...observability import get_logger
+from ...protocol.api import ApiKey, api_name
+from ...protocol.codec import RequestHeader
 from .hiding import NO_HEADER, HiddenFrame, Hiding
 from .lines import FORMAT
 

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from aiokafkapy.observability import get_logger
-from aiokafkapy.protocol.codec import RequestHeader, decode_request_header
-
+from ...observability import get_logger
+from ...protocol.codec import RequestHeader, decode_request_header
 from .hiding import NO_HEADER
 from .lines import EVENTS, Line, RecordingError, header_of
 

@@ -15,11 +15,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from aiokafkapy.client.tap.hidden_fields import has_hidden_value, is_hidden_field
-from aiokafkapy.errors import KafkaError
-from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.protocol.codec import RequestHeader, decode_request
-from aiokafkapy.record.batch import RecordBatch, iter_batches
+from ...client.tap.hidden_fields import has_hidden_value, is_hidden_field
+from ...errors import KafkaError
+from ...protocol.api import ApiKey
+from ...protocol.codec import RequestHeader, decode_request
+from ...record.batch import RecordBatch, iter_batches
 
 __all__ = ["comparable", "difference"]
 

@@ -16,11 +16,10 @@ import dataclasses
 from collections.abc import Hashable, Iterable
 from typing import Final, NamedTuple
 
-from aiokafkapy.errors import FetchSessionIdNotFoundError, MalformedFrameError
-from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.protocol.codec import RequestHeader, Struct, decode_request, decode_response, encode_response
-from aiokafkapy.protocol.messages import build_response
-
+from ...errors import FetchSessionIdNotFoundError, MalformedFrameError
+from ...protocol.api import ApiKey
+from ...protocol.codec import RequestHeader, Struct, decode_request, decode_response, encode_response
+from ...protocol.messages import build_response
 from .partitions import TopicKey, Values, topic_key
 
 __all__ = ["Fetch", "as_full_fetches", "end_of_session"]

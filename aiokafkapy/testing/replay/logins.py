@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from aiokafkapy.broker.security.sasl_session import SaslSession
-from aiokafkapy.errors import KafkaError, SaslAuthenticationFailedError
-from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.protocol.codec import RequestHeader, Struct, decode_request, encode_response
-from aiokafkapy.protocol.messages import build_response
-from aiokafkapy.security.sasl.mechanism import SaslServerExchange
-from aiokafkapy.security.sasl.plain import PlainCredentialStore
-from aiokafkapy.security.sasl.scram_credential import ScramCredential, ScramCredentialStore
-from aiokafkapy.security.sasl.server import server_mechanism
+from ...broker.security.sasl_session import SaslSession
+from ...errors import KafkaError, SaslAuthenticationFailedError
+from ...protocol.api import ApiKey
+from ...protocol.codec import RequestHeader, Struct, decode_request, encode_response
+from ...protocol.messages import build_response
+from ...security.sasl.mechanism import SaslServerExchange
+from ...security.sasl.plain import PlainCredentialStore
+from ...security.sasl.scram_credential import ScramCredential, ScramCredentialStore
+from ...security.sasl.server import server_mechanism
 
 __all__ = ["Login", "Logins"]
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from aiokafkapy.errors import MalformedFrameError
-from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.protocol.codec import RequestHeader, Struct, decode_response, encode_response
+from ...errors import MalformedFrameError
+from ...protocol.api import ApiKey
+from ...protocol.codec import RequestHeader, Struct, decode_response, encode_response
 
 __all__ = ["PARTED", "TopicKey", "Values", "put_together", "topic_key"]
 

@@ -29,9 +29,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self, cast
 
-from aiokafkapy.errors import MalformedFrameError
-from aiokafkapy.protocol.framing import FrameDecoder
-
+from ...errors import MalformedFrameError
+from ...protocol.framing import FrameDecoder
 from ..fault_proxy.addresses import Rename, rewrite_addresses
 from ..recording import Exchange, Recording
 from ..servers.ports import LOOPBACK, free_port

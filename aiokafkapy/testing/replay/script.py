@@ -32,18 +32,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aiokafkapy.common import format_address
-from aiokafkapy.errors import IllegalSaslStateError, MalformedFrameError
-from aiokafkapy.protocol.api import ApiKey, api_name, schema_versions
-from aiokafkapy.protocol.codec import (
+from ...common import format_address
+from ...errors import IllegalSaslStateError, MalformedFrameError
+from ...protocol.api import ApiKey, api_name, schema_versions
+from ...protocol.codec import (
     RequestHeader,
     decode_request,
     decode_request_header,
     decode_response,
     encode_response,
 )
-from aiokafkapy.protocol.messages import build_response
-
+from ...protocol.messages import build_response
 from ..recording.hiding import NO_HEADER
 from ..recording.recording import Conversation, Exchange, Recording
 from .comparison import comparable, difference

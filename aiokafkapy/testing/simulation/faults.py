@@ -14,9 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aiokafkapy import errors
-from aiokafkapy.protocol.api import ApiKey
-
+from ... import errors
+from ...protocol.api import ApiKey
 from .simulated_cluster import ONLY_OF_NEW_BATCHES, SimulatedCluster
 
 __all__ = ["FAULTS", "FAULTS_OF_OUTAGES", "FAULTS_OF_TRANSACTIONS", "Fault", "make_schedule"]

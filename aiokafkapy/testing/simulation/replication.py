@@ -16,17 +16,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from aiokafkapy.broker import DevBroker
-from aiokafkapy.broker.context import RequestContext
-from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, Answer, produce
-from aiokafkapy.broker.handlers.leadership import find_partition, find_topic
-from aiokafkapy.broker.security.acls import Operation
-from aiokafkapy.broker.storage.log import PartitionLog
-from aiokafkapy.broker.storage.log_storage import MemoryStorage, Scan, TornWrite
-from aiokafkapy.broker.storage.topics import Partition, Topic
-from aiokafkapy.errors import KafkaError
-from aiokafkapy.protocol.codec import Struct
-from aiokafkapy.record.batch import RecordBatch
+from ...broker import DevBroker
+from ...broker.context import RequestContext
+from ...broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, Answer, produce
+from ...broker.handlers.leadership import find_partition, find_topic
+from ...broker.security.acls import Operation
+from ...broker.storage.log import PartitionLog
+from ...broker.storage.log_storage import MemoryStorage, Scan, TornWrite
+from ...broker.storage.topics import Partition, Topic
+from ...errors import KafkaError
+from ...protocol.codec import Struct
+from ...record.batch import RecordBatch
 
 __all__ = ["Replication", "topic_of"]
 

@@ -14,19 +14,18 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from aiokafkapy import errors
-from aiokafkapy.broker import DevBroker
-from aiokafkapy.broker.context import RequestContext
-from aiokafkapy.broker.faults.armed_faults import Fault
-from aiokafkapy.broker.handlers import Answer
-from aiokafkapy.broker.handlers.leadership import find_partition
-from aiokafkapy.broker.storage.log_validator import the_batch
-from aiokafkapy.broker.storage.topics import Partition, Topic
-from aiokafkapy.errors import KafkaError
-from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.protocol.codec import Struct
-from aiokafkapy.record.batch import RecordBatch
-
+from ... import errors
+from ...broker import DevBroker
+from ...broker.context import RequestContext
+from ...broker.faults.armed_faults import Fault
+from ...broker.handlers import Answer
+from ...broker.handlers.leadership import find_partition
+from ...broker.storage.log_validator import the_batch
+from ...broker.storage.topics import Partition, Topic
+from ...errors import KafkaError
+from ...protocol.api import ApiKey
+from ...protocol.codec import Struct
+from ...record.batch import RecordBatch
 from .replication import Replication, topic_of
 from .simulated_network import SimulatedNetwork
 

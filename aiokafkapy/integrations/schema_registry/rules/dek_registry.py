@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Unpack
 from urllib.parse import quote
 
-from aiokafkapy.common import JsonLike, JsonValue
-
+from ....common import JsonLike, JsonValue
 from ..errors import SchemaRegistryError
 
 if TYPE_CHECKING:

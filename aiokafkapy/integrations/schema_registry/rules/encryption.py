@@ -22,8 +22,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from aiokafkapy.errors import ConfigurationError, KafkaError
-
+from ....errors import ConfigurationError, KafkaError
 from ..caching import SingleFlight, is_cancelling
 from ..errors import KeyManagementError, SchemaRegistryError
 from .ciphers import ALGORITHMS, Cipher, version_of, with_version

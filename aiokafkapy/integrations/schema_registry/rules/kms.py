@@ -12,8 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Protocol
 
-from aiokafkapy.errors import ConfigurationError
-
+from ....errors import ConfigurationError
 from .ciphers import derived_key, gcm_decrypt, gcm_encrypt
 
 __all__ = ["KmsDriver", "LocalKms"]

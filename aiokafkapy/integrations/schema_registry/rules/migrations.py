@@ -11,8 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aiokafkapy.errors import KafkaError
-
+from ....errors import KafkaError
 from ..data_contracts import RunMode
 from ..errors import SchemaRegistryError
 from ..schemas import RegisteredSchema

@@ -28,16 +28,14 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from uuid import UUID
 
-from aiokafkapy.errors import ConfigurationError, KafkaError
-
+from ....errors import ConfigurationError, KafkaError
 from ..data_contracts import Metadata, Rule, RunMode
 from ..errors import RuleFailedError, SchemaRulesError
 from ..schemas import Schema
 from .fields import Field, Visit, Walk, wants
 
 if TYPE_CHECKING:
-    from aiokafkapy.producer.records import ProducerRecord
-
+    from ....producer.records import ProducerRecord
     from ..client import SchemaRegistryClient
     from .kms import KmsDriver
 
