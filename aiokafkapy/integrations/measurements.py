@@ -25,7 +25,6 @@ from ..producer.closings import call_before_closed
 
 __all__ = [
     "ERROR_MEASUREMENT",
-    "LEFT_OUT",
     "MEASUREMENTS",
     "MOST_NODES",
     "NODE_MEASUREMENTS",
@@ -187,29 +186,6 @@ TOPIC_MEASUREMENTS: Final[tuple[Measurement, ...]] = (
 """Of each topic, with ``metrics_topics_max``; those beyond share ``*``."""
 
 ERROR_MEASUREMENT: Final = _counter("error-total", "errors", "Errors of records and of retries, by class.")
-
-LEFT_OUT: Final = frozenset(
-    {
-        "batch-split-rate",
-        "buffer-exhausted-rate",
-        "bufferpool-wait-ratio",
-        "connection-close-rate",
-        "connection-creation-rate",
-        "failed-authentication-rate",
-        "failed-reauthentication-rate",
-        "incoming-byte-rate",
-        "network-io-rate",
-        "outgoing-byte-rate",
-        "record-error-rate",
-        "record-retry-rate",
-        "record-send-rate",
-        "request-rate",
-        "response-rate",
-        "successful-authentication-rate",
-        "successful-reauthentication-rate",
-    }
-)
-"""Of ``metrics()``: a monitoring system makes its own rates, of which ``bufferpool-wait-ratio`` is one too."""
 
 _ERROR: Final = "error-total."
 """The prefix of ``metrics()``' counters by error."""

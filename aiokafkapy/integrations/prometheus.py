@@ -44,7 +44,6 @@ from .measurements import (
     MEASUREMENTS,
     NODE_MEASUREMENTS,
     TOPIC_MEASUREMENTS,
-    Kind,
     Measurement,
     Snapshot,
     WatchedProducer,
@@ -52,7 +51,7 @@ from .measurements import (
     merged,
 )
 
-__all__ = ["MIRROR_INTERVAL", "KafkaCollector", "exposition", "metric_names", "watch"]
+__all__ = ["MIRROR_INTERVAL", "KafkaCollector", "exposition", "watch"]
 
 MIRROR_INTERVAL: Final = 2.0
 """Seconds between two writes of a process into its files. Each takes a fraction of a millisecond."""
@@ -96,11 +95,6 @@ def exposition(registry: CollectorRegistry = REGISTRY) -> tuple[bytes, str]:
     of_all = CollectorRegistry()
     MultiProcessCollector(of_all)  # type: ignore[no-untyped-call]
     return generate_latest(of_all), CONTENT_TYPE_LATEST
-
-
-def metric_names() -> set[str]:
-    """Every name that a scrape may have, as dashboards and alert rules use them."""
-    return {_name_of(measurement) for measurement, _ in _FAMILIES}
 
 
 class KafkaCollector(Collector):
@@ -243,13 +237,6 @@ def _samples_of(snapshot: Snapshot) -> Iterator[tuple[Measurement, Labels, float
 
 def _base_name(measurement: Measurement) -> str:
     return PREFIX + measurement.name + (f"_{measurement.unit}" if measurement.unit else "")
-
-
-def _name_of(measurement: Measurement) -> str:
-    return _base_name(measurement) + _SUFFIX[measurement.kind]
-
-
-_SUFFIX: Final[dict[Kind, str]] = {"counter": "_total", "gauge": ""}
 
 
 def _family(measurement: Measurement, labels: Labels, samples: Iterable[Sample]) -> Metric:
