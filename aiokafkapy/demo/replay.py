@@ -17,6 +17,7 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..errors import KafkaError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from ..producer.deliveries.delivery import Delivery
     from ..producer.producer import KafkaProducer
 
-__all__ = ["Bar", "StopSignal", "deal", "replay_directly", "replay_over_http"]
+__all__ = ["Bar", "Replay", "StopSignal", "deal", "replay_directly", "replay_over_http"]
 
 MAX_UNCONFIRMED: Final = 20_000
 """The most records whose delivery was not checked yet."""
@@ -55,6 +56,16 @@ class Bar(Protocol):
         """Show the total done so far."""
 
 
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The flights to send, where their outcomes go, and the display and the signal of the user who watches."""
+
+    flights: Sequence[Flight]
+    ledger: Ledger
+    stop: StopSignal
+    bar: Bar
+
+
 def deal(flights: Sequence[Flight], clients: int) -> list[list[Flight]]:
     """The flights of each client, in the order of departure; all of one key go to the same client."""
     hands: list[list[Flight]] = [[] for _ in range(clients)]
@@ -64,17 +75,16 @@ def deal(flights: Sequence[Flight], clients: int) -> list[list[Flight]]:
     return hands
 
 
-async def replay_over_http(
-    flights: Sequence[Flight], url: str, clients: int, ledger: Ledger, stop: StopSignal, bar: Bar
-) -> list[float]:
+async def replay_over_http(replay: Replay, url: str, clients: int) -> list[float]:
     """Post every flight, each client one at a time; returns the seconds that the answered ones took."""
     import aiohttp  # here, so that the demo can say what is missing
 
     latencies: list[float] = []
+    ledger = replay.ledger
 
     async def client(hand: list[Flight]) -> None:
         for flight in hand:
-            if stop.is_requested:
+            if replay.stop.is_requested:
                 return
             ledger.record_sent(flight.row)
             begun = time.perf_counter()
@@ -88,27 +98,26 @@ async def replay_over_http(
             latencies.append(time.perf_counter() - begun)
             _note_answer(ledger, flight.row, status, answer)
             if len(latencies) % 64 == 0:
-                bar.update(len(latencies))
+                replay.bar.update(len(latencies))
 
     timeout = aiohttp.ClientTimeout(total=ANSWER_TIMEOUT)
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session, asyncio.TaskGroup() as group:
-        for hand in deal(flights, clients):
+        for hand in deal(replay.flights, clients):
             group.create_task(client(hand))
-    bar.update(len(latencies))
+    replay.bar.update(len(latencies))
     return latencies
 
 
-async def replay_directly(
-    flights: Sequence[Flight], producer: KafkaProducer, topic: str, ledger: Ledger, stop: StopSignal, bar: Bar
-) -> None:
+async def replay_directly(replay: Replay, producer: KafkaProducer, topic: str) -> None:
     """Give every flight to the producer without waiting for its answer, then wait for all answers."""
     unconfirmed: deque[tuple[Delivery, int]] = deque()
+    ledger = replay.ledger
     done = 0
-    for flight in flights:
+    for flight in replay.flights:
         if done % LOOK_EVERY == 0:
-            bar.update(done)
-            if stop.is_requested:
+            replay.bar.update(done)
+            if replay.stop.is_requested:
                 break
             await _confirm(unconfirmed, ledger, MAX_UNCONFIRMED)
         ledger.record_sent(flight.row)
@@ -120,7 +129,7 @@ async def replay_directly(
             unconfirmed.append((delivery, flight.row))
         done += 1
     await _confirm(unconfirmed, ledger, 0)
-    bar.update(done)
+    replay.bar.update(done)
 
 
 # internals

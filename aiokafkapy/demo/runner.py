@@ -37,7 +37,7 @@ from .ledger import Ledger
 from .pipeline.report import PipelineReport
 from .pipeline.runner import PipelineOptions, run_pipeline
 from .pipeline.runner import check_packages as check_pipeline_packages
-from .replay import Bar, StopSignal, replay_directly, replay_over_http
+from .replay import Bar, Replay, StopSignal, replay_directly, replay_over_http
 from .report import Load, Report, percentile_ms
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ async def _over_http(run: _Run, flights: list[Flight], ledger: Ledger) -> Load:
     async with _service(run.servers, run.options.topic) as url:
         with run.progress("flights over HTTP", len(flights)) as bar:
             begun = time.perf_counter()
-            latencies = await replay_over_http(flights, f"{url}/flights", clients, ledger, run.stop, bar)
+            latencies = await replay_over_http(Replay(flights, ledger, run.stop, bar), f"{url}/flights", clients)
             load = Load(len(latencies), time.perf_counter() - begun, clients=clients)
         figures = await _get_json(f"{url}/figures")
     latencies.sort()
@@ -250,7 +250,7 @@ async def _directly(run: _Run, flights: list[Flight], ledger: Ledger) -> Load:
         before = ledger.acknowledged
         with run.progress("flights directly", len(flights)) as bar:
             begun = time.perf_counter()
-            await replay_directly(flights, producer, run.options.topic, ledger, run.stop, bar)
+            await replay_directly(Replay(flights, ledger, run.stop, bar), producer, run.options.topic)
             load = Load(ledger.acknowledged - before, time.perf_counter() - begun)
         load.take_metrics(producer.metrics())
     return load

@@ -17,7 +17,7 @@ from aiokafkapy.errors import KafkaError
 from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.sockets import use_network
-from aiokafkapy.testing.simulation.faults import FAULTS, Fault, make_schedule
+from aiokafkapy.testing.simulation.faults import FAULTS, Fault, Faults, make_schedule
 from aiokafkapy.testing.simulation.simulated_loop import SimulatedLoop
 from aiokafkapy.testing.simulation.simulated_network import SimulatedNetwork
 from tests.inside import runtime_of
@@ -47,6 +47,13 @@ class Report:
     virtual_seconds: float = 0.0
     fingerprint: str = ""
     trace: list[str] = field(default_factory=list)
+
+
+class _AnyFaults(Faults):
+    """Faults of a scenario, which may have names of its own."""
+
+    def __post_init__(self) -> None:
+        """No name is unknown."""
 
 
 class Scenario:
@@ -91,14 +98,8 @@ class Scenario:
     async def play(self) -> None:
         cluster, report = self._cluster, self.report
         await cluster.start()
-        report.schedule = make_schedule(
-            self._faults,
-            self._duration,
-            len(cluster.broker.nodes),
-            cluster.partitions,
-            self._chance.choice((0, 5, 15, 40)),
-            self._fault_names(),
-        )
+        wanted = _AnyFaults(self._fault_names(), self._chance.choice((0, 5, 15, 40)), self._duration)
+        report.schedule = make_schedule(self._faults, wanted, len(cluster.broker.nodes), cluster.partitions)
         report.options = self._options()
         for number, options in enumerate(report.options):
             hooks = Hooks(f"{report.seed}/hooks of {number}", self.find)

@@ -142,12 +142,12 @@ def test_the_package_imports_its_own_modules_relatively() -> None:
         for name, tree in _sources("aiokafkapy")
         if name not in MAY_IMPORT_BY_FULL_NAME
         for node in _statements(tree)
-        if any(module.partition(".")[0] == "aiokafkapy" for module in _imported(node))
+        if isinstance(node, ast.stmt) and any(module.partition(".")[0] == "aiokafkapy" for module in _imported(node))
     ]
     assert absolute == []
 
 
-def _imported(node: ast.AST) -> list[str]:
+def _imported(node: ast.stmt) -> list[str]:
     """The modules that a statement imports by their full names."""
     if isinstance(node, ast.ImportFrom):
         return [node.module or ""] if node.level == 0 else []

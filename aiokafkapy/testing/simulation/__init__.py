@@ -22,11 +22,11 @@ own simulation, ``tests/simulation``, is made of the same modules.
 
 from __future__ import annotations
 
-from .faults import FAULTS, FAULTS_OF_TRANSACTIONS, Fault
+from .faults import FAULTS, FAULTS_OF_TRANSACTIONS, RECOVERABLE, Fault, Faults
 from .guard import SimulationError
 from .runner import SimulationFailure, simulate
 from .simulated_loop import Deadlock
-from .simulation import RECOVERABLE, Faults, Report, Simulation
+from .simulation import Report, Simulation
 
 __all__ = [
     "FAULTS",

@@ -9,6 +9,7 @@ UNKNOWN_SERVER_ERROR, which is ambiguous), and a few codes never for a batch tha
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from ... import errors
 from ...protocol.api import ApiKey
 from .simulated_cluster import ONLY_OF_NEW_BATCHES, SimulatedCluster
 
-__all__ = ["FAULTS", "FAULTS_OF_OUTAGES", "FAULTS_OF_TRANSACTIONS", "Fault", "make_schedule"]
+__all__ = ["FAULTS", "FAULTS_OF_OUTAGES", "FAULTS_OF_TRANSACTIONS", "RECOVERABLE", "Fault", "Faults", "make_schedule"]
 
 Errors = tuple[type[errors.KafkaError], ...]
 
@@ -44,7 +45,29 @@ SAID_BY_BROKERS: Final[Errors] = (
 )
 SAID_AFTER_APPEND: Final[Errors] = tuple(error for error in AFTER_APPEND if error.retriable)
 """Errors that brokers return for a Produce request in an outage, and that a producer survives."""
+RECOVERABLE: Final[tuple[str, ...]] = (
+    "reset",
+    "vanish",
+    "refuse",
+    "silence",
+    "slow down",
+    "tear frames",
+    "stall",
+    "stop node",
+    "move leader",
+    "lose leader",
+    "replicate slowly",
+    "not written",
+    "written, and not said so",
+    "lose answer",
+    "deliver twice",
+    "throttle",
+    "delay answers",
+)
+"""The faults that clients meet in an ordinary year. A producer survives all of them, in time."""
 MOST_PARTITIONS: Final = 8
+_LONGEST: Final = 86_400.0
+"""Seconds."""
 OTHER_ERRORS: Final[dict[ApiKey, Errors]] = {
     ApiKey.METADATA: (errors.UnknownServerError, errors.RequestTimedOutError),
     ApiKey.API_VERSIONS: (errors.UnsupportedVersionError,),
@@ -118,18 +141,37 @@ class Fault:
         )
 
 
-def make_schedule(
-    chance: random.Random, duration: float, nodes: int, partitions: int, most: int, names: Sequence[str]
-) -> list[Fault]:
-    """At most so many faults of these names, each within ``duration``."""
+@dataclass(frozen=True)
+class Faults:
+    """The possible faults: at most ``most`` of those with these ``names``, within ``seconds`` of virtual time.
+
+    Raises ValueError for an unknown name, and for numbers out of their limits.
+    """
+
+    names: Sequence[str] = RECOVERABLE
+    most: int = 10
+    seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.names if name not in _VERBS]
+        if unknown or isinstance(self.names, str):
+            raise ValueError(f"names={self.names!r}: faults are {', '.join(map(repr, _VERBS))}")
+        if self.most < 0:
+            raise ValueError(f"most={self.most}: there are at least 0 faults")
+        if not (math.isfinite(self.seconds) and 0 < self.seconds <= _LONGEST):
+            raise ValueError(f"seconds={self.seconds}: faults come within more than 0 s and at most {_LONGEST:g} s")
+
+
+def make_schedule(chance: random.Random, wanted: Faults, nodes: int, partitions: int) -> list[Fault]:
+    """The faults of a run, in the order of their times, each within ``wanted.seconds``."""
     faults = []
-    for _ in range(chance.randint(0, most)):
-        at = chance.uniform(0, duration)
+    for _ in range(chance.randint(0, wanted.most if wanted.names else 0)):
+        at = chance.uniform(0, wanted.seconds)
         faults.append(
             Fault(
                 at=at,
-                seconds=min(duration - at, chance.expovariate(1 / chance.choice((0.05, 0.5, 3.0)))),
-                name=chance.choice(names),
+                seconds=min(wanted.seconds - at, chance.expovariate(1 / chance.choice((0.05, 0.5, 3.0)))),
+                name=chance.choice(wanted.names),
                 node=chance.randint(1, nodes),
                 partition=chance.randrange(partitions),
                 choice=chance.randrange(1_000),

@@ -16,10 +16,10 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from .faults import Fault
+from .faults import Fault, Faults
 from .guard import SimulationError
 from .shrinking import smallest
-from .simulation import Faults, Report, Scenario, Settings, run_seed
+from .simulation import Report, Scenario, Settings, run_seed
 
 __all__ = ["SEED_VARIABLE", "SimulationFailure", "simulate"]
 

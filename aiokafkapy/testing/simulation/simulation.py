@@ -33,65 +33,22 @@ from ...common import Node
 from ...protocol.api import ApiKey
 from ...protocol.writer import error_codes
 from ...sockets import use_network
-from .faults import FAULTS, FAULTS_OF_OUTAGES, FAULTS_OF_TRANSACTIONS, Fault, make_schedule
+from .faults import Fault, Faults, make_schedule
 from .guard import Guard, SimulationError
 from .simulated_cluster import BROKER_OPTIONS, SimulatedCluster
 from .simulated_loop import START, SimulatedLoop
 from .simulated_network import SimulatedNetwork
 from .virtual_world import virtual_world
 
-__all__ = ["RECOVERABLE", "Faults", "Report", "Scenario", "Settings", "Simulation", "run_seed"]
+__all__ = ["Report", "Scenario", "Settings", "Simulation", "run_seed"]
 
-RECOVERABLE: Final[tuple[str, ...]] = (
-    "reset",
-    "vanish",
-    "refuse",
-    "silence",
-    "slow down",
-    "tear frames",
-    "stall",
-    "stop node",
-    "move leader",
-    "lose leader",
-    "replicate slowly",
-    "not written",
-    "written, and not said so",
-    "lose answer",
-    "deliver twice",
-    "throttle",
-    "delay answers",
-)
-"""The faults that clients meet in an ordinary year. A producer survives all of them, in time."""
-_KNOWN: Final = FAULTS_OF_OUTAGES | FAULTS | FAULTS_OF_TRANSACTIONS
 _PACKAGE: Final = str(Path(__file__).parents[2])
 _SCENARIO: Final = "the scenario"
 """The name of its task."""
-_LONGEST: Final = 86_400.0
 _PARTITIONS: Final = 1_000
-"""A fault's partition is drawn from so many, and counted off among those that there are."""
+"""A fault's partition is drawn from that many, and wraps around at the number that there are."""
 
 Scenario = Callable[["Simulation"], Awaitable[object]]
-
-
-@dataclass(frozen=True)
-class Faults:
-    """The possible faults: those of these ``names``, at most so many, within so many virtual ``seconds``.
-
-    Raises ValueError for an unknown name, and for numbers out of their limits.
-    """
-
-    names: Sequence[str] = RECOVERABLE
-    most: int = 10
-    seconds: float = 10.0
-
-    def __post_init__(self) -> None:
-        unknown = [name for name in self.names if name not in _KNOWN]
-        if unknown or isinstance(self.names, str):
-            raise ValueError(f"names={self.names!r}: faults are {', '.join(map(repr, _KNOWN))}")
-        if self.most < 0:
-            raise ValueError(f"most={self.most}: there are at least 0 faults")
-        if not (math.isfinite(self.seconds) and 0 < self.seconds <= _LONGEST):
-            raise ValueError(f"seconds={self.seconds}: faults come within more than 0 s and at most {_LONGEST:g} s")
 
 
 @dataclass(frozen=True)
@@ -136,11 +93,9 @@ class Simulation:
         self.broker = DevBroker(nodes=settings.nodes, **(BROKER_OPTIONS | settings.broker))
         self._cluster = SimulatedCluster(self.broker, self.network, replication, self._trace)
         self._digest = hashlib.blake2b()
-        self._faults = chosen = settings.faults
-        if schedule is None and chosen is not None:
-            schedule = make_schedule(
-                faults, chosen.seconds, settings.nodes, _PARTITIONS, chosen.most if chosen.names else 0, chosen.names
-            )
+        self._faults = settings.faults
+        if schedule is None and self._faults is not None:
+            schedule = make_schedule(faults, self._faults, settings.nodes, _PARTITIONS)
         self.report.schedule = list(schedule or ())
         self._breaking: asyncio.Task[None] | None = None
         self._failed_tasks: list[asyncio.Task[object]] = []

@@ -10,7 +10,7 @@ declares are left as they are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from .fields import Field, Visit, Walk
 
@@ -51,46 +51,54 @@ class Resolver(Protocol):
 
 def json_walk(content: object, validator: Validator, resolver: Resolver) -> Walk:
     """The walk of a schema. ``validator`` is one of the whole schema, ``resolver`` finds its references."""
-    ways = _Ways(validator)
 
     def walk(message: object, visit: Visit) -> object:
-        return ways.through(content, resolver, message, "$", None, visit, 0)
+        return _Ways(validator, visit).through(content, message, _Step(resolver))
 
     return walk
 
 
-class _Ways:
-    def __init__(self, validator: Validator) -> None:
-        self._validator = validator
+class _Step(NamedTuple):
+    """A place on the way: how its schema's references are resolved, its path, its property, and its depth."""
 
-    def through(
-        self, schema: object, resolver: Resolver, data: object, path: str, field: Field | None, visit: Visit, depth: int
-    ) -> object:
+    resolver: Resolver
+    path: str = "$"
+    field: Field | None = None
+    depth: int = 0
+
+    def deeper(self) -> _Step:
+        return self._replace(depth=self.depth + 1)
+
+
+class _Ways:
+    def __init__(self, validator: Validator, visit: Visit) -> None:
+        self._validator = validator
+        self._visit = visit
+
+    def through(self, schema: object, data: object, step: _Step) -> object:
         if data is None or not isinstance(schema, dict):
             return data
-        if depth > _MAX_DEPTH:
+        if step.depth > _MAX_DEPTH:
             raise ValueError(f"data or schema go deeper than {_MAX_DEPTH}")
         if "$ref" in schema:
-            found = resolver.lookup(schema["$ref"])
-            return self.through(found.contents, found.resolver, data, path, field, visit, depth + 1)
-        for part in self._parts(schema, resolver, data):
-            data = self.through(part, resolver, data, path, field, visit, depth + 1)
+            found = step.resolver.lookup(schema["$ref"])
+            return self.through(found.contents, data, step.deeper()._replace(resolver=found.resolver))
+        for part in self._parts(schema, step.resolver, data):
+            data = self.through(part, data, step.deeper())
         if isinstance(data, list):
             items = schema.get("items")
             if isinstance(items, dict):
-                return [self.through(items, resolver, one, path, field, visit, depth + 1) for one in data]
+                return [self.through(items, one, step.deeper()) for one in data]
             return data
         if isinstance(data, dict):
-            return self._object(schema, resolver, data, path, visit, depth)
+            return self._object(schema, data, step)
         kind = _type_of(schema, data)
-        if field is None or kind is None:
+        if step.field is None or kind is None:
             return data
-        field.type_name = kind
-        return visit(field, data)
+        step.field.type_name = kind
+        return self._visit(step.field, data)
 
-    def _object(
-        self, schema: dict[str, Any], resolver: Resolver, data: dict[str, object], path: str, visit: Visit, depth: int
-    ) -> object:
+    def _object(self, schema: dict[str, Any], data: dict[str, object], step: _Step) -> object:
         properties = schema.get("properties")
         if not isinstance(properties, dict):
             return data
@@ -99,8 +107,8 @@ class _Ways:
             if not isinstance(one, dict) or made.get(name) is None:
                 continue
             tags = frozenset(map(str, one.get("confluent:tags") or ()))
-            field = Field(f"{path}.{name}", name, "NULL", tags, made)
-            made[name] = self.through(one, resolver, made[name], field.full_name, field, visit, depth + 1)
+            field = Field(f"{step.path}.{name}", name, "NULL", tags, made)
+            made[name] = self.through(one, made[name], _Step(step.resolver, field.full_name, field, step.depth + 1))
         return made
 
     def _parts(self, schema: dict[str, Any], resolver: Resolver, data: object) -> list[object]:
