@@ -12,7 +12,6 @@ nothing; a cut link decides, reads and writes nothing more.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import enum
 import socket
 import ssl
@@ -24,16 +23,11 @@ from typing import Protocol, cast
 from ...errors import MalformedFrameError
 from ...protocol.framing import FrameDecoder
 from ...security.tls_transport import TlsTransport
+from ..connections import MAX_FRAME, reset_connection
 from .requests import Answer, Hold, Request
 from .traffic import Mode, Traffic
 
-__all__ = ["MAX_FRAME", "Link", "LinksGate"]
-
-MAX_FRAME = 200 * 1024 * 1024
-"""Bytes; a frame with a larger or negative size ends its link."""
-
-# SO_LINGER with time zero: closing sends RST, so the peer gets an error at once.
-_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+__all__ = ["Link", "LinksGate"]
 
 # Bytes in a queue above which reading for it pauses.
 _HIGH_WATER = 1 << 20
@@ -428,11 +422,7 @@ class _End(asyncio.Protocol):
             return
         self._link.ends(self, by_peer=False, reset=reset)
         if reset:
-            with contextlib.suppress(OSError, AttributeError, ValueError):  # the socket may have gone
-                self._transport.get_extra_info("socket").setsockopt(
-                    socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE
-                )
-            self._transport.abort()
+            reset_connection(self._transport)
         elif not self._transport.is_closing():
             self._transport.close()
 

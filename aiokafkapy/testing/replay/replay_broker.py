@@ -19,18 +19,16 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import os
-import socket
-import struct
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 from ...errors import MalformedFrameError
 from ...protocol.framing import FrameDecoder
+from ..connections import MAX_FRAME, reset_connection
 from ..fault_proxy.addresses import Rename, rewrite_addresses
 from ..recording import Exchange, Recording
 from ..servers.ports import LOOPBACK, free_port
@@ -42,10 +40,6 @@ if TYPE_CHECKING:
     from ..certificates import TestCertificates
 
 __all__ = ["ReplayBroker"]
-
-_LARGEST_FRAME: Final = 200 * 1024 * 1024
-_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
-"""SO_LINGER with time zero: closing sends RST."""
 
 
 class ReplayBroker:
@@ -218,7 +212,7 @@ class _Connection(asyncio.Protocol):
     def __init__(self, broker: ReplayBroker, address: tuple[str, int]) -> None:
         self._broker = broker
         self._loop = asyncio.get_running_loop()
-        self._decoder = FrameDecoder(_LARGEST_FRAME)
+        self._decoder = FrameDecoder(MAX_FRAME)
         self._address = address
         self._part: Part
         self._transport: asyncio.Transport | None = None
@@ -238,11 +232,7 @@ class _Connection(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             return
         if reset:
-            with contextlib.suppress(OSError, AttributeError, ValueError):  # the socket may have gone
-                self._transport.get_extra_info("socket").setsockopt(
-                    socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE
-                )
-            self._transport.abort()
+            reset_connection(self._transport)
         else:
             self._transport.close()
 

@@ -18,8 +18,8 @@ from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import decode_response
 from aiokafkapy.testing import FaultProxy, Recording
+from aiokafkapy.testing.connections import MAX_FRAME
 from aiokafkapy.testing.fault_proxy import Answer
-from aiokafkapy.testing.fault_proxy.links import MAX_FRAME
 
 from .harness import DEADLINE, METADATA_VERSION, Connect, Server, framed, is_answered, metadata_of, plain_request, turns
 
