@@ -53,6 +53,7 @@ from .offsets import (
 from .read_limits import HAS_READ_LIMITS, ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from .reader import TaskReader, input_partitions
 from .source_options import SourceOptions
+from .trigger_delay import TriggerDelay
 
 __all__ = ["KafkaStreamReader"]
 
@@ -172,7 +173,8 @@ class StreamDriver:
         self._topic_ids: dict[str, set[UUID]] = {}
         # First offsets of partitions that appeared, kept for the plan that follows.
         self._firsts: dict[TopicPartition, int] = {}
-        self._last_trigger: float | None = None
+        least = options.min_offsets_per_trigger
+        self._delay = None if least is None else TriggerDelay(least, options.max_trigger_delay_ms / 1000)
         # The group's next offsets, its last ones, and the task that commits them.
         self._to_commit: PartitionOffsets | None = None
         self._committed: PartitionOffsets | None = None
@@ -227,7 +229,8 @@ class StreamDriver:
         if is_all_wanted:
             return end
         begins = await self._begins(start, end)
-        if self._must_wait(begins, end):
+        delay = None if self._target is not None else self._delay
+        if delay is not None and delay.must_wait(count_new(begins, end), time.monotonic()):
             return dict(start)
         return limit_rate(most, begins, end)
 
@@ -348,15 +351,3 @@ class StreamDriver:
             if self._firsts[tp] > 0:
                 self._data_loss.report(f"{tp}: is new, but begins at {self._firsts[tp]}: earlier records are deleted")
         return {tp: min(start[tp], offset) if tp in start else self._firsts[tp] for tp, offset in end.items()}
-
-    def _must_wait(self, start: PartitionOffsets, end: PartitionOffsets) -> bool:
-        """Whether there is too little for ``minOffsetsPerTrigger``, and ``maxTriggerDelay`` is not over yet."""
-        least = self._options.min_offsets_per_trigger
-        if least is None or self._target is not None:
-            return False
-        now = time.monotonic()
-        is_late = self._last_trigger is None or now - self._last_trigger >= self._options.max_trigger_delay_ms / 1000
-        if not is_late and count_new(start, end) < least:
-            return True
-        self._last_trigger = now
-        return False
