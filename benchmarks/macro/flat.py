@@ -45,6 +45,7 @@ import uvloop
 from aiokafkapy import KafkaProducer
 from benchmarks.macro.processes import commands, helper, print_figures
 from benchmarks.measurement import Figures, Measurement, Stopwatch
+from tests.inside import runtime_of
 
 __all__ = ["JumpingLoop", "measure"]
 
@@ -191,8 +192,7 @@ async def _use_all(producer: KafkaProducer[bytes, bytes], topics: int, *, is_sen
 
 
 def _metadata_of(producer: KafkaProducer[bytes, bytes]) -> Any:
-    runtime: Any = producer._life.runtime  # there is no public way to ask for all of it
-    return runtime.metadata
+    return runtime_of(producer).metadata  # there is no public way to ask for all of it
 
 
 async def _refresh_cost(producer: KafkaProducer[bytes, bytes]) -> float:

@@ -27,6 +27,7 @@ from aiokafkapy.integrations.outbox.transactional_publisher import Transactional
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.protocol.api import ApiKey
+from tests.inside import database_of, leave_unmarked, producers_of, task_of
 from tests.outboxes import QUICK, TestOutbox, eventually, opened_outbox
 from tests.reading import committed_values
 
@@ -404,7 +405,7 @@ class TestOutages:
         late, owner = (TransactionalPublisher(config, "service", "markers", "stop") for _ in range(2))
         async with outbox.relay(broker.bootstrap_servers) as relay:
             await eventually(lambda: len(relay.statistics().shards) == 3)
-            database = relay._database
+            database = database_of(relay)
             broker.controls.stop_node(1)  # so that the relay itself publishes nothing
             await outbox.add(b"row")
             rows = await database.pending(range(3), (), 10)
@@ -484,7 +485,7 @@ async def test_closing_that_is_cancelled_leaves_no_producer_open(steps: int, kaf
     config = ProducerConfig(bootstrap_servers=kafka_broker.bootstrap_servers, **QUICK)
     publisher = TransactionalPublisher(config, "service", "markers", "stop")
     await publisher.take_over([0, 1])
-    producers = list(publisher._shards.values())
+    producers = producers_of(publisher)
     closing = asyncio.ensure_future(publisher.close(0))
     for _ in range(steps):
         await asyncio.sleep(0)
@@ -615,14 +616,13 @@ class TestLife:
         outbox = TestOutbox(f"sqlite+aiosqlite:///{tmp_path}/service.db", "outbox")
         relay = outbox.relay("localhost:1")
         await relay.start()
-        assert relay._task is not None
+        task = task_of(relay)
 
         @sa.event.listens_for(outbox.engine.sync_engine, "before_cursor_execute")
         def cancel(*_: object) -> None:
-            assert relay._task is not None
-            relay._task.cancel()
+            task.cancel()
 
-        await asyncio.wait([relay._task])
+        await asyncio.wait([task])
         with contextlib.closing(sqlite3.connect(tmp_path / "service.db", timeout=1)) as service:
             service.execute("CREATE TABLE written (number)")
         await outbox.engine.dispose()
@@ -715,7 +715,7 @@ class TestSqlite:
             await outbox.engine.dispose()  # so that each connection has the limit
             await outbox.add(b"row")
             relay = outbox.relay(broker.bootstrap_servers)
-            relay._unmarked = {number: UUID(int=number) for number in range(1_000, 25_000)}
+            leave_unmarked(relay, {number: UUID(int=number) for number in range(1_000, 25_000)})
             async with relay:
                 await eventually(outbox.is_empty)
                 await eventually(lambda: relay.statistics().unmarked == 0)

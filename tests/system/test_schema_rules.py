@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Annotated, Any, ClassVar
@@ -193,9 +194,24 @@ def form(request: pytest.FixtureRequest) -> Format:
     return Format(request.param)
 
 
+class MovableClock:
+    """The registry's: the machine's time, moved by ``offset`` seconds."""
+
+    def __init__(self) -> None:
+        self.offset = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.offset
+
+
 @pytest.fixture
-async def server() -> AsyncIterator[SchemaRegistry]:
-    async with SchemaRegistry() as server:
+def clock() -> MovableClock:
+    return MovableClock()
+
+
+@pytest.fixture
+async def server(clock: MovableClock) -> AsyncIterator[SchemaRegistry]:
+    async with SchemaRegistry(clock=clock) as server:
         server.set_compatibility("NONE")
         yield server
 
@@ -417,16 +433,16 @@ async def test_fields_that_theirs_encrypts_ours_decrypts(
 async def test_keys_that_are_renewed_are_named_in_the_ciphertext(
     form: Format,
     kafka_broker: DevBroker,
+    clock: MovableClock,
     server: SchemaRegistry,
     registry: SchemaRegistryClient,
     client: confluent.SchemaRegistryClient,
 ) -> None:
     await with_rules(registry, form.schema, encryption(**{"encrypt.dek.expiry.days": "1"}))
-    now = server.store.keys._clock()
-    server.store.keys._clock = lambda: now - 2 * 86_400  # the first key is made two days ago
+    clock.offset = -2 * 86_400  # the first key is made two days ago
     serializer = form.serializer(registry, rules=secret_rules())
     records = await written(kafka_broker, serializer, form.order)
-    server.store.keys._clock = lambda: now
+    clock.offset = 0
     records = await written(kafka_broker, form.serializer(registry, rules=secret_rules()), form.order)
     deserializer = form.deserializer(registry, rules=secret_rules())
     assert server.request_count("POST", "/deks/") == 2

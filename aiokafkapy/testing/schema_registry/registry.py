@@ -13,7 +13,8 @@ import asyncio
 import base64
 import hmac
 import ssl
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -54,7 +55,7 @@ class SchemaRegistry:
     """A schema registry: ``async with SchemaRegistry() as registry: ... registry.url``.
 
     ``basic_auth_user_info`` ("user:password") or ``bearer_auth_token`` are then asked of every request; with
-    ``ssl_context`` it speaks HTTPS.
+    ``ssl_context`` it speaks HTTPS. ``clock`` gives the seconds since 1970, which are the time stamps of keys.
     """
 
     def __init__(
@@ -63,8 +64,9 @@ class SchemaRegistry:
         basic_auth_user_info: str | None = None,
         bearer_auth_token: str | None = None,
         ssl_context: ssl.SSLContext | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self.store = SchemaStore()
+        self.store = SchemaStore(clock)
         self.requests: list[RegistryRequest] = []
         self._wanted: str | None = None
         if basic_auth_user_info is not None:
