@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self, Unpack
 from urllib.parse import quote
 
-from ...common import JsonLike, JsonObject, JsonValue
+from ...common import JsonObject, JsonValue
 from .caching import RecentCache, SingleFlight
 from .config import RegistryConfig, RegistryOptions, make_config
 from .errors import IncompatibleSchemaError, SchemaRegistryError
@@ -153,20 +153,20 @@ class SchemaRegistryClient:
 
     async def subjects(self) -> list[str]:
         """The names of all subjects."""
-        return _strings(await self._ask_alone("GET", "subjects", "listing the subjects"))
+        return _strings(await self.ask("GET", "subjects", "listing the subjects"))
 
     async def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
         """The numbers of a subject's versions, with those that are ``deleted`` if asked for. SubjectNotFoundError."""
         doing = f"listing the versions of subject {subject!r}"
         query = {"deleted": "true"} if deleted else None
-        return _numbers(await self._ask_alone("GET", f"{_path(subject)}/versions", doing, query=query, subject=subject))
+        return _numbers(await self.ask("GET", f"{_path(subject)}/versions", doing, query=query, subject=subject))
 
     async def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
         """Delete a subject; returns its versions. ``permanent`` is for one that was deleted before."""
         doing = f"deleting subject {subject!r}"
         query = {"permanent": "true"} if permanent else None
         self._forget(subject)
-        return _numbers(await self._ask_alone("DELETE", _path(subject), doing, query=query, subject=subject))
+        return _numbers(await self.ask("DELETE", _path(subject), doing, query=query, subject=subject))
 
     # compatibility
 
@@ -175,7 +175,7 @@ class SchemaRegistryClient:
         path, about = _config_path(subject)
         query = None if subject is None else {"defaultToGlobal": "true"}
         found: Any = _field(
-            await self._ask_alone("GET", path, f"reading the compatibility of {about}", query=query, subject=subject),
+            await self.ask("GET", path, f"reading the compatibility of {about}", query=query, subject=subject),
             "compatibilityLevel",
         )
         level: CompatibilityLevel = found
@@ -185,7 +185,7 @@ class SchemaRegistryClient:
         """Set the level of a subject, or the global one."""
         path, about = _config_path(subject)
         doing = f"setting the compatibility of {about}"
-        await self._ask_alone("PUT", path, doing, body={"compatibility": level}, subject=subject)
+        await self.ask("PUT", path, doing, body={"compatibility": level}, subject=subject)
 
     async def check_compatibility(
         self, subject: str, schema: Schema, *, version: int | Literal["latest", "all"] = "all"
@@ -194,27 +194,18 @@ class SchemaRegistryClient:
         path = f"compatibility/{_path(subject)}/versions" + ("" if version == "all" else f"/{version}")
         doing = f"checking a schema's compatibility with subject {subject!r}"
         body = schema.to_json()
-        told = await self._ask_alone("POST", path, doing, query={"verbose": "true"}, body=body, subject=subject)
+        told = await self.ask("POST", path, doing, query={"verbose": "true"}, body=body, subject=subject)
         problems = told.get("messages") if isinstance(told, dict) else None
         return Compatibility(bool(_field(told, "is_compatible")), tuple(_strings(problems or [])))
 
     # for the rules, whose keys are at the same place
 
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        doing: str,
-        *,
-        query: dict[str, str] | None = None,
-        body: JsonLike = None,
-        subject: str | None = None,
-    ) -> JsonValue:
+    async def ask(self, method: str, path: str, doing: str, **about: Unpack[About]) -> JsonValue:
         """The JSON of an answer to any question of the REST API; ``doing`` says it in words. Remembers nothing.
 
-        Raises SchemaRegistryError.
+        Each call has a request of its own, which ``close()`` ends too. Raises SchemaRegistryError.
         """
-        return await self._ask_alone(method, path, doing, query=query, body=body, subject=subject)
+        return await self._flights.once(object(), lambda: self._ask(method, path, doing, **about))
 
     # internals
 
@@ -296,22 +287,8 @@ class SchemaRegistryClient:
         schema = _schema_of(told)
         return RegisteredSchema(_number(told, "id"), schema, subject, *_version_and_guid(told))
 
-    async def _ask(
-        self,
-        method: str,
-        path: str,
-        doing: str,
-        *,
-        query: dict[str, str | int] | dict[str, str] | None = None,
-        body: JsonLike = None,
-        subject: str | None = None,
-        schema_id: int | str | None = None,
-    ) -> JsonValue:
-        return await self._transport.ask(Question(method, path, doing, query, body, subject, schema_id))
-
-    async def _ask_alone(self, method: str, path: str, doing: str, **about: Unpack[About]) -> JsonValue:
-        """A question whose answer nobody shares; ``close()`` ends it too."""
-        return await self._flights.once(object(), lambda: self._ask(method, path, doing, **about))
+    async def _ask(self, method: str, path: str, doing: str, **about: Unpack[About]) -> JsonValue:
+        return await self._transport.ask(Question(method, path, doing, **about))
 
     def _forget(self, subject: str) -> None:
         self._latest.drop(lambda key: key == subject)

@@ -44,11 +44,12 @@ _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 
 
 class About(TypedDict, total=False):
-    """The parts of a ``Question`` that not each has."""
+    """The parts of a ``Question`` that not every one has."""
 
-    query: dict[str, str] | None
+    query: Mapping[str, str | int] | None
     body: JsonLike
     subject: str | None
+    schema_id: int | str | None
 
 
 @dataclass(frozen=True, slots=True)

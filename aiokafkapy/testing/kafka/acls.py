@@ -1,7 +1,7 @@
 """ACLs of a real Kafka: adds and removes them, and waits until each broker applies the change.
 
-Owns the protocol's numbers of resource types, operations, pattern types and permissions. Knows nothing of how brokers
-are started. Kafka's counterpart is ``AclBinding`` with its ``ResourcePattern`` and ``AccessControlEntry``.
+Knows nothing of how brokers are started. Kafka's counterpart is ``AclBinding`` with its ``ResourcePattern`` and
+``AccessControlEntry``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ...broker.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from ...errors import make
 from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
@@ -17,24 +18,7 @@ from ..blocking_client import Address, Admin, exchange
 
 __all__ = ["Acl", "add_acls", "remove_acls"]
 
-# Numbers of ResourceType, AclOperation, PatternType and AclPermissionType.
-_RESOURCES: Final = {"topic": 2, "group": 3, "cluster": 4, "transactional_id": 5}
-_OPERATIONS: Final = {
-    "ALL": 2,
-    "READ": 3,
-    "WRITE": 4,
-    "CREATE": 5,
-    "DELETE": 6,
-    "ALTER": 7,
-    "DESCRIBE": 8,
-    "CLUSTER_ACTION": 9,
-    "DESCRIBE_CONFIGS": 10,
-    "ALTER_CONFIGS": 11,
-    "IDEMPOTENT_WRITE": 12,
-}
-_LITERAL, _PREFIXED = 3, 4
-_DENY, _ALLOW = 2, 3
-_CLUSTER_NAME: Final = "kafka-cluster"
+_OPERATIONS: Final = tuple(name for name in Operation.__members__ if name != "ANY")
 _PATIENCE: Final = 5.0
 """Seconds for one broker to answer."""
 
@@ -68,13 +52,13 @@ class Acl:
         """The ACL as an entry of CreateAcls."""
         ((kind, name),) = self._named().items()
         return {
-            "resource_type": _RESOURCES[kind],
+            "resource_type": ResourceType[kind.upper()].value,
             "resource_name": name,
-            "resource_pattern_type": _PREFIXED if self.prefixed else _LITERAL,
+            "resource_pattern_type": (PatternType.PREFIXED if self.prefixed else PatternType.LITERAL).value,
             "principal": self.principal,
             "host": self.host,
-            "operation": _OPERATIONS[self.operation],
-            "permission_type": _DENY if self.deny else _ALLOW,
+            "operation": Operation[self.operation].value,
+            "permission_type": (Permission.DENY if self.deny else Permission.ALLOW).value,
         }
 
     def filter(self) -> dict[str, object]:
@@ -91,7 +75,7 @@ class Acl:
         }
 
     def _named(self) -> dict[str, str]:
-        cluster = _CLUSTER_NAME if self.cluster else None
+        cluster = CLUSTER_NAME if self.cluster else None
         named = {
             "topic": self.topic,
             "group": self.group,
