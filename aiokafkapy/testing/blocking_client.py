@@ -18,7 +18,7 @@ from ..protocol.api import ApiKey
 from ..protocol.codec import Struct, decode_response, encode_request
 from ..protocol.messages import build_request
 
-__all__ = ["Admin", "PartitionState", "exchange"]
+__all__ = ["Admin", "PartitionState", "exchange", "raise_for"]
 
 Address = tuple[str, int]
 
@@ -107,20 +107,20 @@ class Admin:
             "configs": [{"name": key, "value": str(value)} for key, value in config.items()],
         }
         answer = self.ask_any(ApiKey.CREATE_TOPICS, timeout, topics=[topic], timeout=int(timeout * 1000))
-        _raise_for(answer.topics[0], name)
+        raise_for(answer.topics[0], name)
         self._wait_for_leaders(name, partitions, timeout)
 
     def delete_topic(self, name: str, timeout: float) -> None:
         """Delete a topic and return when no broker knows it."""
         answer = self.ask_any(ApiKey.DELETE_TOPICS, timeout, topic_names=[name], timeout=int(timeout * 1000))
-        _raise_for(answer.responses[0], name)
+        raise_for(answer.responses[0], name)
         self._wait_until_all_know(name, lambda known: not known, timeout, f"topic {name} is still known")
 
     def add_partitions(self, name: str, total: int, timeout: float) -> None:
         """Grow a topic to ``total`` partitions and return when every broker knows a leader for each."""
         request = {"name": name, "count": total, "assignments": None}
         answer = self.ask_any(ApiKey.CREATE_PARTITIONS, timeout, topics=[request], timeout=int(timeout * 1000))
-        _raise_for(answer.results[0], name)
+        raise_for(answer.results[0], name)
         self._wait_for_leaders(name, total, timeout)
 
     def elect_leaders(self, name: str, partitions: Collection[int] | None, timeout: float) -> list[int]:
@@ -137,11 +137,11 @@ class Admin:
             topic_partitions=[request],
             timeout=int(timeout * 1000),
         )
-        _raise_for(answer, name)
+        raise_for(answer, name)
         results = [result for topic in answer.replica_election_results for result in topic.partition_result]
         moved = [result for result in results if int(result.error_code) != ElectionNotNeededError.code]
         for result in moved:
-            _raise_for(result, name, int(result.partition_id))
+            raise_for(result, name, int(result.partition_id))
 
         def are_preferred(known: Mapping[int, PartitionState]) -> bool:
             return all(p in known and known[p].leader == known[p].replicas[0] for p in partitions)
@@ -161,10 +161,10 @@ class Admin:
             topics=[{"name": name, "partitions": partitions}],
             timeout=int(timeout * 1000),
         )
-        _raise_for(answer, name)
+        raise_for(answer, name)
         for topic in answer.responses:
             for result in topic.partitions:
-                _raise_for(result, name, int(result.partition_index))
+                raise_for(result, name, int(result.partition_index))
 
         def have_moved(known: Mapping[int, PartitionState]) -> bool:
             for partition, node_ids in replicas.items():
@@ -231,6 +231,7 @@ def _receive(connection: socket.socket, size: int) -> bytes:
     return bytes(received)
 
 
-def _raise_for(result: Struct, topic: str, partition: int | None = None) -> None:
+def raise_for(result: Struct, topic: str | None = None, partition: int | None = None) -> None:
+    """Raise the error of a result that has a code other than 0."""
     if code := int(result.error_code):
         raise make(code, getattr(result, "error_message", None) or "", topic=topic, partition=partition)

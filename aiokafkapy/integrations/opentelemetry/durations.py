@@ -18,12 +18,12 @@ from opentelemetry.metrics import MeterProvider, get_meter
 
 from ... import Observer, __version__
 from ...observability.observer import BatchDone
+from .conventions import CLIENT_ID, DESTINATION, ERROR_TYPE, OPERATION_NAME, OPERATION_TYPE, SCHEMA_URL, SYSTEM
 
 __all__ = ["KafkaDurations"]
 
 BOUNDARIES: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 """Seconds, as the conventions advise."""
-SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.36.0"
 OTHER_TOPICS: Final = "*"
 
 
@@ -52,12 +52,12 @@ class KafkaDurations(Observer):
             "Number of messages producer attempted to send to the broker.",
         )
         self._common = {
-            "messaging.system": "kafka",
-            "messaging.operation.name": "send",
-            "messaging.operation.type": "send",
+            SYSTEM: "kafka",
+            OPERATION_NAME: "send",
+            OPERATION_TYPE: "send",
         }
         if client_id is not None:
-            self._common["messaging.client.id"] = client_id
+            self._common[CLIENT_ID] = client_id
         self._topics_max = topics_max
         self._topics: set[str] = set()
         self._attributes: dict[tuple[str, str | None], dict[str, str]] = {}
@@ -78,7 +78,7 @@ class KafkaDurations(Observer):
                 topic = OTHER_TOPICS
         found = self._attributes.get((topic, error))
         if found is None:
-            found = self._attributes[topic, error] = {**self._common, "messaging.destination.name": topic}
+            found = self._attributes[topic, error] = {**self._common, DESTINATION: topic}
             if error is not None:
-                found["error.type"] = error
+                found[ERROR_TYPE] = error
         return found

@@ -29,6 +29,7 @@ from ..measurements import (
     Snapshot,
     WatchedProducers,
 )
+from .conventions import CLIENT_ID, DESTINATION, ERROR_TYPE
 
 __all__ = ["watch"]
 
@@ -116,22 +117,22 @@ _instruments: Final[WeakKeyDictionary[MeterProvider, Instruments]] = WeakKeyDict
 
 def _of_producer(name: str, snapshot: Snapshot) -> Iterable[Observation]:
     if name in snapshot.values:
-        yield Observation(snapshot.values[name], {"messaging.client.id": snapshot.client_id})
+        yield Observation(snapshot.values[name], {CLIENT_ID: snapshot.client_id})
 
 
 def _of_errors(snapshot: Snapshot) -> Iterable[Observation]:
     for error, count in snapshot.errors.items():
-        yield Observation(count, {"messaging.client.id": snapshot.client_id, "error.type": error})
+        yield Observation(count, {CLIENT_ID: snapshot.client_id, ERROR_TYPE: error})
 
 
 def _of_nodes(name: str, snapshot: Snapshot) -> Iterable[Observation]:
     for node_id, numbers in snapshot.nodes.items():
         if name in numbers:
-            yield Observation(numbers[name], {"messaging.client.id": snapshot.client_id, "kafka.node.id": node_id})
+            yield Observation(numbers[name], {CLIENT_ID: snapshot.client_id, "kafka.node.id": node_id})
 
 
 def _of_topics(name: str, snapshot: Snapshot) -> Iterable[Observation]:
     for topic, numbers in snapshot.topics.items():
         if name in numbers:
-            attributes = {"messaging.client.id": snapshot.client_id, "messaging.destination.name": topic}
+            attributes = {CLIENT_ID: snapshot.client_id, DESTINATION: topic}
             yield Observation(numbers[name], attributes)

@@ -36,6 +36,22 @@ from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
 from ... import KafkaProducer, ProducerRecord, RecordMetadata, __version__
 from ...errors.local import foreign_cause, text_without_data
 from ...producer.records import CallOverflow
+from .conventions import (
+    BODY_SIZE,
+    CLIENT_ID,
+    COUNT,
+    DESTINATION,
+    ERROR_TYPE,
+    GROUP,
+    KEY,
+    OFFSET,
+    OPERATION_NAME,
+    OPERATION_TYPE,
+    PARTITION,
+    SCHEMA_URL,
+    SYSTEM,
+    TOMBSTONE,
+)
 from .propagation import ContextInHeaders, with_headers
 
 __all__ = ["LONGEST_KEY", "KafkaTracing"]
@@ -44,22 +60,6 @@ LONGEST_KEY: Final = 256
 """Characters of a record's key that is an attribute; a longer one is left out."""
 MOST_TOPICS: Final = 1000
 """Topics whose attributes are kept, of a service that makes up topics' names."""
-SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.36.0"
-
-# The names that the conventions have; in their Python package they are still under _incubating.
-_SYSTEM: Final = "messaging.system"
-_DESTINATION: Final = "messaging.destination.name"
-_PARTITION: Final = "messaging.destination.partition.id"
-_OPERATION_NAME: Final = "messaging.operation.name"
-_OPERATION_TYPE: Final = "messaging.operation.type"
-_CLIENT_ID: Final = "messaging.client.id"
-_GROUP: Final = "messaging.consumer.group.name"
-_COUNT: Final = "messaging.batch.message_count"
-_BODY_SIZE: Final = "messaging.message.body.size"
-_KEY: Final = "messaging.kafka.message.key"
-_OFFSET: Final = "messaging.kafka.offset"
-_TOMBSTONE: Final = "messaging.kafka.message.tombstone"
-_ERROR_TYPE: Final = "error.type"
 
 _batch: ContextVar[Span | None] = ContextVar("aiokafkapy.batch_span", default=None)
 """The span of the ``send_many`` that the running task is in."""
@@ -157,7 +157,7 @@ class KafkaTracing:
                 outcomes = await producer.send_many(
                     topic, values_or_records, return_exceptions=return_exceptions, overflow=overflow
                 )
-                span.set_attribute(_COUNT, len(outcomes))
+                span.set_attribute(COUNT, len(outcomes))
                 if return_exceptions and span.is_recording():
                     _note_errors(span, [each for each in outcomes if isinstance(each, BaseException)])
         finally:
@@ -189,9 +189,9 @@ class KafkaTracing:
         )
         if span.is_recording():
             if group is not None:
-                span.set_attribute(_GROUP, group)
+                span.set_attribute(GROUP, group)
             if is_batch:
-                span.set_attribute(_COUNT, len(records))
+                span.set_attribute(COUNT, len(records))
             else:
                 _describe_place(span, records[0].partition, records[0].offset)
                 self._describe(span, records[0].key, is_tombstone=records[0].is_tombstone, partition=None)
@@ -203,11 +203,11 @@ class KafkaTracing:
     def _operation(self, name: str, topic: str) -> _Operation:
         known = self._operations.get((name, topic))
         if known is None:
-            attributes: dict[str, str] = {_SYSTEM: "kafka", _OPERATION_NAME: name, _OPERATION_TYPE: name}
+            attributes: dict[str, str] = {SYSTEM: "kafka", OPERATION_NAME: name, OPERATION_TYPE: name}
             if topic:
-                attributes[_DESTINATION] = topic
+                attributes[DESTINATION] = topic
             if self._client_id is not None:
-                attributes[_CLIENT_ID] = self._client_id
+                attributes[CLIENT_ID] = self._client_id
             known = _Operation(f"{name} {topic}".rstrip(), attributes)
             if len(self._operations) < MOST_TOPICS:
                 self._operations[name, topic] = known
@@ -233,11 +233,11 @@ class KafkaTracing:
         """The attributes of a record before it is sent, or when it is processed."""
         text = _text_of(key) if self._with_keys else None
         if text is not None:
-            span.set_attribute(_KEY, text)
+            span.set_attribute(KEY, text)
         if is_tombstone:
-            span.set_attribute(_TOMBSTONE, True)
+            span.set_attribute(TOMBSTONE, True)
         if partition is not None:
-            span.set_attribute(_PARTITION, str(partition))
+            span.set_attribute(PARTITION, str(partition))
 
 
 class _Operation(NamedTuple):
@@ -279,23 +279,23 @@ def _text_of(key: object) -> str | None:
 
 def _describe_place(span: Span, partition: int | None, offset: int | None) -> None:
     if partition is not None and partition >= 0:
-        span.set_attribute(_PARTITION, str(partition))
+        span.set_attribute(PARTITION, str(partition))
     if offset is not None and offset >= 0:
-        span.set_attribute(_OFFSET, offset)
+        span.set_attribute(OFFSET, offset)
 
 
 def _end_with_outcome(span: Span, metadata: RecordMetadata | None, error: BaseException | None) -> None:
     if metadata is not None:
         _describe_place(span, metadata.partition, metadata.offset)
         if metadata.serialized_value_size >= 0:
-            span.set_attribute(_BODY_SIZE, metadata.serialized_value_size)
+            span.set_attribute(BODY_SIZE, metadata.serialized_value_size)
     elif error is not None:
         _note_error(span, error)
     span.end()
 
 
 def _note_error(span: Span, error: BaseException) -> None:
-    span.set_attribute(_ERROR_TYPE, type(error).__name__)
+    span.set_attribute(ERROR_TYPE, type(error).__name__)
     text = text_without_data(error)
     span.set_status(Status(StatusCode.ERROR, text or type(error).__name__))
     cause = foreign_cause(error)

@@ -33,7 +33,8 @@ from .caching import SingleFlight
 from .client import SchemaRegistryClient
 from .errors import RegistryUnavailableError, SchemaNotFoundError, SchemaRegistryError, SubjectNotFoundError
 from .rules.fields import Walk
-from .rules.running import RuleRun, SchemaRules, redacted
+from .rules.redaction import redacted
+from .rules.running import RuleRun, SchemaRules
 from .schemas import RegisteredSchema, Schema
 from .subjects import SubjectNameStrategy, topic_name_strategy
 from .wire_format import KEY_SCHEMA_ID, VALUE_SCHEMA_ID, guid_header, id_prefix

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...broker.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
-from ...errors import make
 from ...protocol.api import ApiKey
-from ...protocol.codec import Struct
-from ..blocking_client import Address, Admin, exchange
+from ..blocking_client import Address, Admin, exchange, raise_for
 
 __all__ = ["Acl", "add_acls", "remove_acls"]
 
@@ -89,7 +87,7 @@ def add_acls(admin: Admin, addresses: Sequence[Address], acls: Sequence[Acl], ti
     """Add ACLs and return when every broker at ``addresses`` applies them."""
     answer = admin.ask_any(ApiKey.CREATE_ACLS, _PATIENCE, creations=[acl.message() for acl in acls])
     for result in answer.results:
-        _raise_for(result)
+        raise_for(result)
     _wait(admin, addresses, acls, timeout, present=True)
 
 
@@ -97,7 +95,7 @@ def remove_acls(admin: Admin, addresses: Sequence[Address], acls: Sequence[Acl],
     """Remove ACLs and return when no broker at ``addresses`` applies them; a missing one is no error."""
     answer = admin.ask_any(ApiKey.DELETE_ACLS, _PATIENCE, filters=[acl.filter() for acl in acls])
     for result in answer.filter_results:
-        _raise_for(result)
+        raise_for(result)
     _wait(admin, addresses, acls, timeout, present=False)
 
 
@@ -112,10 +110,5 @@ def _wait(admin: Admin, addresses: Sequence[Address], acls: Sequence[Acl], timeo
 
 def _has(address: Address, acl: Acl) -> bool:
     answer = exchange(address, ApiKey.DESCRIBE_ACLS, _PATIENCE, **acl.filter())
-    _raise_for(answer)
+    raise_for(answer)
     return bool(answer.resources)
-
-
-def _raise_for(result: Struct) -> None:
-    if code := int(result.error_code):
-        raise make(code, result.error_message or "")

@@ -29,13 +29,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import make
 from ...protocol.api import ApiKey
 from ...protocol.constants import BROKER_RESOURCE
 from ...security.protocols import SECURITY_PROTOCOLS, has_sasl, has_tls
 from ...security.sasl.json_web_tokens import unsecured_token
 from ...security.tls import ClientAuth
-from ..blocking_client import Address, exchange
+from ..blocking_client import Address, exchange, raise_for
 
 if TYPE_CHECKING:
     from ..certificates import TestCertificates
@@ -332,8 +331,7 @@ def reload_certificates(security: KafkaSecurity, node_id: int, address: Address)
     resource = {"resource_type": BROKER_RESOURCE, "resource_name": str(node_id), "configs": configs}
     answer = exchange(address, ApiKey.INCREMENTAL_ALTER_CONFIGS, _PATIENCE, resources=[resource])
     for result in answer.responses:
-        if code := int(result.error_code):
-            raise make(code, result.error_message or "")
+        raise_for(result)
 
 
 def shows_certificate(security: KafkaSecurity, listener: str, address: Address) -> bool:

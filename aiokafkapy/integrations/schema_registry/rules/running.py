@@ -23,16 +23,13 @@ import importlib
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, time
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
-from uuid import UUID
 
 from ....errors import ConfigurationError, KafkaError
-from ..data_contracts import Metadata, Rule, RunMode
+from ..data_contracts import Rule, RunMode
 from ..errors import RuleFailedError, SchemaRulesError
 from ..schemas import Schema
-from .fields import Field, Visit, Walk, wants
+from .fields import Field, Walk, wants
 
 if TYPE_CHECKING:
     from ....producer.records import ProducerRecord
@@ -48,8 +45,6 @@ __all__ = [
     "RuleRun",
     "SchemaRules",
     "on_fields",
-    "redacted",
-    "redaction",
 ]
 
 _ACTIONS: Final = ("NONE", "ERROR", "DLQ")
@@ -346,64 +341,3 @@ def _refused(text: str, subject: str | None, rules: Sequence[str]) -> SchemaRule
     error = SchemaRulesError(text, subject=subject)
     error.rules = tuple(rules)
     return error
-
-
-_REDACTED: Final = "<REDACTED>"
-_SEEN: Final = object()
-_TEXTS: Final = frozenset({"STRING", "ENUM"})
-_RAW: Final = frozenset({"BYTES", "FIXED"})
-_OTHERS: Final = (bool, int, float, Decimal, UUID, date, time)
-
-
-def redacted(walk: Walk, message: object, tags: frozenset[str], metadata: Metadata | None) -> object:
-    """The message without the data of fields that have one of the tags; with no tags, of all fields.
-
-    Data that is in no field of the schema, or of another shape than its field, may be anything: it is hidden too.
-    None where all of it is.
-    """
-    visit = redaction(tags, metadata)
-    hidden = walk(message, visit)
-    if hasattr(message, "DESCRIPTOR"):  # of Protobuf: it has its schema's fields, and no other shapes
-        return hidden
-    rule = Rule("redact", "REDACT", tags=tags)
-
-    def mark(field: Field, value: object) -> object:
-        is_known = wants(rule, field, metadata) or _is_of_type(value, field.type_name)
-        return _SEEN if is_known else value
-
-    made = _of_seen(hidden, walk(message, mark))
-    return None if made == _REDACTED else made
-
-
-def redaction(tags: frozenset[str], metadata: Metadata | None) -> Visit:
-    """Hides the values of fields that have one of the tags; with no tags, of all fields."""
-    rule = Rule("redact", "REDACT", tags=tags)
-
-    def visit(field: Field, value: object) -> object:
-        if value is None or not wants(rule, field, metadata):
-            return value
-        return {"STRING": _REDACTED, "BYTES": _REDACTED.encode()}.get(field.type_name)
-
-    return visit
-
-
-def _is_of_type(value: object, type_name: str) -> bool:
-    """Whether a value is such as its field's type has, roughly: no text in a number's place, nothing with parts."""
-    if isinstance(value, str):
-        return type_name in _TEXTS
-    if isinstance(value, (bytes, bytearray)):
-        return type_name in _RAW
-    return isinstance(value, _OTHERS) and (type_name not in _TEXTS or isinstance(value, UUID))
-
-
-def _of_seen(hidden: object, marked: object) -> object:
-    """The hidden data as far as the walk has marked it."""
-    if marked is _SEEN or marked is None:
-        return hidden
-    if isinstance(hidden, tuple) and len(hidden) == 2 and not isinstance(marked, tuple):
-        hidden = hidden[1]  # of a union's branch that is named
-    if isinstance(hidden, dict) and isinstance(marked, dict) and hidden.keys() == marked.keys():
-        return {name: _of_seen(one, marked[name]) for name, one in hidden.items()}
-    if isinstance(hidden, list) and isinstance(marked, list) and len(hidden) == len(marked):
-        return [_of_seen(one, other) for one, other in zip(hidden, marked, strict=True)]
-    return _REDACTED
