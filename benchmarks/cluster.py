@@ -38,7 +38,7 @@ CONFIG: Final = {
 }
 TLS_LISTENER: Final = "SSL"
 KEPT_FROM: Final = 100
-"""Partitions; a topic of so many is made once."""
+"""Partitions; a topic with at least this number is made once."""
 MOST_AT_ONCE: Final = 5000
 """Partitions; the controller refuses to make 10,000 in one step."""
 BULK: Final = 10_000
@@ -96,7 +96,7 @@ class BenchmarkCluster:
         self._certificates.close()
 
     async def topic(self, partitions: int) -> tuple[str, Offsets]:
-        """A topic of so many partitions, a new one or the kept one, and where it ends now."""
+        """A topic with ``partitions`` partitions, a new one or the kept one, and where it ends now."""
         name = f"benchmark-{partitions}"
         if name in self._kept:
             return name, await self.offsets(name, partitions)

@@ -305,12 +305,12 @@ class WatchedProducer:
 
     @property
     def producer(self) -> KafkaProducer[Any, Any] | None:
-        """The producer, while somebody else has it."""
+        """The producer while it is still referenced elsewhere."""
         return self._producer()
 
     @property
     def is_gone(self) -> bool:
-        """True once the producer is closed, or nobody has it, or this is the child of a fork."""
+        """True once the producer is closed or no longer referenced, and in the child of a fork."""
         producer = self._producer()
         return producer is None or producer.state.value in ("closed", "forked")
 

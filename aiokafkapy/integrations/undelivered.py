@@ -294,7 +294,7 @@ def _of_json(data: Any) -> bytes | None:
 async def _in_thread(work: Callable[[], None]) -> None:
     try:
         running = asyncio.get_running_loop().run_in_executor(None, work)
-    except RuntimeError:  # at the interpreter's end no thread is started any more
+    except RuntimeError:  # no thread can be started while the interpreter shuts down
         work()
     else:
         await running

@@ -6,7 +6,7 @@ logs in memory, started for each measurement and ended after it; real Kafka is t
 - "Java in" is Kafka's ``ProducerPerformance`` with its default batches of 16 KiB and a linger of 5 ms, or with batches
   of 128 KiB; "Java out" is ``ConsumerPerformance`` over as many records, by the rate that it says of its fetches;
 - "lone produce" is our producer, one send after the other, for all three;
-- "connections" opens so many, has each ask ApiVersions and write a record, and keeps all open meanwhile;
+- "connections" opens them, has each ask ApiVersions and write a record, and keeps all open meanwhile;
   ``connection_kb`` is how much larger the broker's process was then, for each.
 
 ``cpu_us`` is the broker's process, not the client's: user and system time per record (of "connections": per

@@ -3,14 +3,14 @@ ages.
 
 A process of its own (see ``measurement.figures_of``). Workloads, with their option:
 
-- ``gathered``, ``at_once``: so many sends gathered, over and over, ``count`` in all, on the real cluster. With the
+- ``gathered``, ``at_once``: that many sends gathered, over and over, ``count`` in all, on the real cluster. With the
   client ``bare asyncio`` nothing is sent: each coroutine awaits a future that the loop resolves later, all of them
-  together: the cost of so many tasks by themselves.
-- ``topics``, ``topics`` and ``known``: single sends, then gathered ones, all to one topic of so many. ``one``: the
+  together: the cost of the tasks by themselves.
+- ``topics``, ``topics`` and ``known``: single sends, then gathered ones, all to one of the topics. ``one``: the
   producer has only ever heard of this one; ``all``: it knows all; ``used``: it has sent to all.
-- ``partitions``, ``topics``, ``partitions`` and ``nodes``: batches of seven records to each of so many partitions of
-  each topic, on so many nodes, a thousand batches and a flush at a time; as many to one topic of a thousand partitions.
-- ``ages``, ``hours``: the same after so many hours in which one topic was sent to all the time and the others once. The
+- ``partitions``, ``topics``, ``partitions`` and ``nodes``: batches of seven records to each partition of each
+  topic, on that many nodes, a thousand batches and a flush at a time; as many to one topic of a thousand partitions.
+- ``ages``, ``hours``: the same after some hours in which one topic was sent to all the time and the others once. The
   loop's clock jumps, so an hour takes no time.
 
 All but ``gathered`` run against the dev broker in a process of its own (this module again, as a helper): a real
@@ -322,7 +322,7 @@ async def _ages(producer: KafkaProducer[bytes, bytes], measurement: Measurement,
 
 
 async def _with_and_without_gc(work: Callable[[], Awaitable[None]], messages: int) -> Figures:
-    """The figures of ``work``, which sends so many messages, and its CPU once more with the collector off."""
+    """The figures of ``work``, which sends ``messages`` messages, and its CPU once more with the collector off."""
     gc.collect()
     with (watch := Stopwatch()):
         await work()
@@ -341,7 +341,7 @@ async def _with_and_without_gc(work: Callable[[], Awaitable[None]], messages: in
 
 
 async def _dev_broker(topics: int, partitions: int, nodes: int) -> None:
-    """The helper: a dev broker with so many topics of so many partitions, and with ``ONE``."""
+    """The helper: a dev broker with ``topics`` topics of ``partitions`` partitions each, and with ``ONE``."""
     from aiokafkapy.broker import DevBroker
 
     async with DevBroker(nodes=nodes) as broker:

@@ -116,8 +116,8 @@ def figures() -> list[Figure]:
 
 def calibrate() -> float:
     """CPU seconds of a fixed piece of pure Python: calls, dicts and small objects that stay in the caches, then copies
-    and fresh objects that do not, since a busy neighbour slows those more. It must never change, or no recorded ratio
-    means anything any more.
+    and fresh objects that do not, since a busy neighbour slows those more. It must never change: recorded
+    ratios would lose their meaning.
     """
     started = process_time()
     table: dict[int, tuple[int, bytes]] = {}

@@ -46,7 +46,7 @@ KEYS = 20_000
 SEVEN = 7
 """Records in each batch of ``of_seven``."""
 WARM_UP = 20
-"""The share of the records, one in so many, that is sent before time is taken."""
+"""One record in this many is sent before the time is taken."""
 
 Workload = Callable[[KafkaProducer[Any, Any], bytes, int], Awaitable[object]]
 

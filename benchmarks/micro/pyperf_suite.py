@@ -43,7 +43,7 @@ TOPIC_ID = bytes(15) + b"\1"
 METADATA_VERSION = client_versions(ApiKey.METADATA)[1]
 
 Timed = Callable[[int], float]
-"""Does its work so many times; returns the seconds that took."""
+"""Does its work as often as it is told; returns the seconds that it took."""
 
 
 def encode_records(value: bytes, loops: int) -> float:

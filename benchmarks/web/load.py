@@ -41,7 +41,7 @@ BATCHED: Final[dict[str, Any]] = {"batch_size": 16, "buffer_timeout": 0.1, "ling
 """AIOProducer's settings that did best with 64 connections, and what rows call them."""
 
 Load = Callable[[str, int], Awaitable[dict[str, Any]]]
-"""Sends requests to a URL for so many milliseconds. Returns the ``requests`` that were answered, the ``seconds`` that
+"""Sends requests to a URL for some milliseconds. Returns the ``requests`` that were answered, the ``seconds`` that
 they took, and latencies, by the names of figures. Raises MeasurementError for any that was not answered with 200."""
 
 

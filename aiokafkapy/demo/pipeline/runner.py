@@ -61,7 +61,7 @@ class PipelineError(KafkaError):
 
 @dataclass(frozen=True, slots=True)
 class PipelineOptions:
-    """The options of the command line. ``limit``: only so many flights are in the topic."""
+    """The options of the command line. ``limit``: the number of flights in the topic, if not all of them."""
 
     bootstrap_servers: str
     data: Path

@@ -3,8 +3,8 @@
 Owns one question for each such topic. Without it every further attempt to send would wait for ``max_block_ms``, and no
 row of any topic would be published meanwhile.
 
-Rules: what it says is what the last question found; a row that is held for it has the topic asked for again. The
-answer that finds more than there was ends its holds: they may be as long as a hold can be.
+Rules: ``found`` returns the last answer; holding a row for a topic asks for that topic again. An answer with more
+partitions than before ends the topic's holds, however long they were to last.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class RelayDatabase:
 
     async def close(self, *, keeps_locks: bool = False) -> None:
         """End the connection, and with it the locks, unless they can be kept without it; raises nothing, in any state.
-        A call that is cancelled ends it all the same: SQLAlchemy leaves a task pending for ever where it is cancelled
+        A call that is cancelled ends it all the same: SQLAlchemy leaves a task pending forever where it is cancelled
         within.
         """
         connection, self._connection = self._connection, None

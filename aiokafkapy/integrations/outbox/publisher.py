@@ -3,7 +3,7 @@
 Owns a producer: with ``enable_gapless_guarantee``, so that behind a record that failed nothing of its partition is
 written, and the rows of a whole batch can be on their way at once without one overtaking another.
 
-Rules: a producer that cannot be used any more is closed and recreated. When a batch is over, the partitions of failed
+Rules: a producer that can no longer be used is closed and recreated. When a batch is over, the partitions of failed
 rows take records again: the next batch begins with the first row that failed.
 """
 
@@ -39,7 +39,7 @@ class Publisher(Protocol):
         """The scopes released since the last call."""
 
     async def close(self, timeout: float | None) -> None:
-        """Close the producers within so many seconds."""
+        """Close the producers within ``timeout`` seconds."""
 
 
 class PlainPublisher:

@@ -3,7 +3,7 @@
 Owns single flight and a bounded cache; knows no registry. Kafka has no counterpart.
 
 Rules: a question runs in a task of its own, so a caller that is cancelled takes no other's answer away; it ends by the
-time-outs of the one who is asked, or by ``close()``. Its failure is told to those who wait, and is not remembered.
+time-outs of the registry's transport, or by ``close()``. Its failure is raised to all who wait, and not remembered.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class SingleFlight:
     def begin(self, key: Hashable, ask: Callable[[], Awaitable[T]]) -> asyncio.Task[T]:
         """The question that is under way for this key on the running loop, or a new one."""
         flight = self._flights.get(key)
-        # One that a loop left behind, which was stopped and not ended, has no answer any more.
+        # A task of a loop that was stopped and not closed never gets its answer.
         if flight is None or flight.get_loop() is not asyncio.get_running_loop():
             flight = asyncio.ensure_future(_run(ask))
             self._flights[key] = flight
@@ -65,7 +65,7 @@ class SingleFlight:
 
 
 class RecentCache(Generic[T]):
-    """The most recently used entries, so many of them."""
+    """The ``limit`` most recently used entries."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -1,7 +1,7 @@
 """Where the id of a record's schema stands: Confluent's wire format, before the data or in a header.
 
 Owns the bytes: before the data, a magic 0 and the id in four bytes, big-endian; in a header, a magic 1 and the schema's
-GUID in sixteen. With Protobuf the path to the message's type in its file follows: a count and so many numbers, as
+GUID in sixteen. With Protobuf the path to the message's type in its file follows: a count and that many numbers, as
 zigzag varints; the first type of a file, the usual one, is a single 0. Knows neither schemas nor records' formats.
 
 The headers are ``__key_schema_id`` and ``__value_schema_id``, as Confluent's clients have them since 2.10 and 8.0. Of

@@ -31,7 +31,7 @@ _logger = get_logger(__name__)
 
 
 class DataLossError(RuntimeError):
-    """Offsets that a query asked for are not there any more."""
+    """Offsets that a query asked for are no longer there."""
 
 
 class DataLoss:

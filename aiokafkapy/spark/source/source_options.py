@@ -149,7 +149,7 @@ class SourceOptions:
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     max_partitions: int | None = None
-    """At most so many tasks: small partitions share one, and are fetched in one request for each broker."""
+    """The most tasks: small partitions share one, and are fetched in one request for each broker."""
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = 900_000

@@ -143,7 +143,7 @@ class Link:
             end.update_reading()
 
     def heal(self) -> None:
-        """Stop swallowing; a link that has lost bytes cannot be used any more and is cut."""
+        """Stop swallowing; a link that has lost bytes is of no more use and is cut."""
         if self._has_hole or self.is_silent:
             self.cut(reset=True)
 
@@ -209,7 +209,7 @@ class Link:
         self._awaited.clear()
         other = self.peer(end)
         if not other.is_made and not other.queue:
-            self.cut(reset=False)  # no need to connect any more
+            self.cut(reset=False)  # no need to connect
         other.finish(_Then.CLOSE if error is None else _Then.RESET)
         self._maybe_done()
 
@@ -232,7 +232,7 @@ class Link:
 
     async def _open(self) -> None:
         # The first step is never cancelled: it takes a turn or two of the loop, and if it is cancelled, uvloop calls
-        # ``connection_made`` but never ``connection_lost``. The others may take for ever.
+        # ``connection_made`` but never ``connection_lost``. The others may take forever.
         if not self.is_cut:
             await self._accept()
         if self.is_cut:

@@ -338,8 +338,8 @@ class FaultProxy:
     def truncate(
         self, api_key: int | None, after_bytes: int, *, times: int | None = 1, node_id: int | None = None
     ) -> None:
-        """Cut the next responses after so many bytes, including the four of the size, and end the connection. Raises
-        ValueError for fewer than 0.
+        """Cut the next responses after ``after_bytes``, including the four of the size, and end the connection. Raises
+        ValueError below 0.
         """
         if after_bytes < 0:
             raise ValueError(f"after_bytes={after_bytes}: write 0 or more")

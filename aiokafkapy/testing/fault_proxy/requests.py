@@ -186,7 +186,7 @@ class Answer:
     """The treatment of a request that is not simply passed on.
 
     ``forward``: the broker gets it. ``replace``: makes the bytes for the client (any bytes, including a frame's size)
-    from the broker's response, if there is one. ``delay``: the client gets them so many seconds later. ``hold``: they
+    from the broker's response, if there is one. ``delay``: seconds by which the client gets them later. ``hold``: they
     wait for its release. ``lose``: the client gets nothing. ``cut``: the connection ends after it; ``swallow``: the
     connection is half-open after it. Raises ValueError for a delay that is negative or not finite.
     """

@@ -39,7 +39,7 @@ class Fetch(NamedTuple):
 
 
 class _Session:
-    """The positions that a session's client has told, and what it was told last of each."""
+    """The positions that a session's client has sent, and the last answer for each partition."""
 
     def __init__(self) -> None:
         self.positions: dict[_Place, int] = {}
@@ -83,7 +83,7 @@ def as_full_fetches(fetches: Iterable[Fetch]) -> list[tuple[Values, bytes] | Non
 
 
 def end_of_session(header: RequestHeader, frame: bytes) -> bytes | None:
-    """The answer to a request of a session that was recorded otherwise: that there is none (any more), after which a
+    """The answer to a request of a session that was recorded otherwise: that there is no such session, after which a
     client names all of its partitions. None for a request of no session.
     """
     _, request = decode_request(frame)

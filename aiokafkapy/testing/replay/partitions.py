@@ -47,8 +47,8 @@ def put_together(header: RequestHeader, asked: Values, known: Sequence[tuple[Val
     """The answer to a request with these values, from ``known`` requests' values and answers; None when they have not
     all of its partitions. Answers of a fetch session do not count: they leave partitions out.
 
-    Of several answers for a partition the first counts, but one with records before those without: who asks again and
-    again gets on.
+    Of several answers for a partition the first counts, but one with records before those without, so that a
+    client that asks again makes progress.
     """
     if header.api_key == ApiKey.OFFSET_FETCH:
         return _committed_offsets(header, asked, known)

@@ -160,7 +160,7 @@ class SchemaRegistry:
             self._gate.set()
 
     def clear_faults(self) -> None:
-        """No faults any more."""
+        """Remove every fault, and let waiting requests go on."""
         self._faults.clear()
         self._gate.set()
 

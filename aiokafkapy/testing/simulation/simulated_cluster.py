@@ -103,7 +103,7 @@ class SimulatedCluster:
             self._move_leader(partition, node_id)
 
     def add_partition(self, number: int, most: int) -> None:
-        """One more of the topic that has the partition, unless it has so many; no producer has heard of it."""
+        """Add a partition to the topic of this one, unless it has ``most``; no producer has heard of it."""
         partition = self._partition(number)
         if partition is not None and self.broker.running_nodes:
             topic = self.broker.state.topics.get(partition.topic_name)

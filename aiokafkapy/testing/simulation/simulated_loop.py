@@ -46,7 +46,7 @@ MOST_TURNS = 100_000
 
 
 class Deadlock(Exception):
-    """Nothing can happen any more, and the awaited event did not happen."""
+    """Nothing more can happen, and the awaited event has not happened."""
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):

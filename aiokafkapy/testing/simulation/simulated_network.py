@@ -136,7 +136,7 @@ class SimulatedNetwork:
     # connections
 
     async def connect(self, sock: SocketLike, address: Address) -> None:
-        """As ``loop.sock_connect``; for ever where the port is silent."""
+        """As ``loop.sock_connect``; never returns where the port is silent."""
         port = address[1]
         await asyncio.sleep(self.chance.uniform(*self.delay))
         if port in self.silent:
@@ -172,7 +172,7 @@ class SimulatedNetwork:
     # for the ends of connections
 
     def size_of_piece(self, most: int) -> int:
-        """How many of so many bytes travel together."""
+        """How many bytes travel together, at most ``most``."""
         return most if self.chance.random() < 0.7 else self.chance.randint(1, most)
 
     def deliver(self, end: _End, callback: Callable[[*Arguments], object], *arguments: *Arguments) -> None:

@@ -171,7 +171,7 @@ class _Keys:
 
     async def _load_or_remember(self, version: int) -> None:
         failure = await self._questions.once(version, lambda: self._failure_of_loading(version))
-        if failure is not None:  # for the one who waited, who looks for it before anybody else
+        if failure is not None:  # raised by ``decrypted``, which the waiting caller runs next
             self._failures[version] = failure
 
     async def _failure_of_loading(self, version: int) -> Exception | None:
