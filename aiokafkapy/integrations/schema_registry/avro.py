@@ -12,12 +12,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 from ...errors import ConfigurationError, SerializationError
 from .avro_models import AvroModel
 from .client import SchemaRegistryClient
 from .deserializer import Decoder, DeserializationError, DeserializerOptions, ReadForm, RegistryDeserializer
+from .references import referenced
 from .schemas import RegisteredSchema, Schema
 from .serializer import Encoder, RegistrySerializer, RuledForm, SerializerOptions
 
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 __all__ = ["AvroDeserializer", "AvroSerializer"]
 
 T = TypeVar("T")
-
-_MAX_REFERENCES: Final = 1_000
 
 
 class AvroSerializer(RegistrySerializer[T]):
@@ -287,7 +286,12 @@ async def _parsed(registry: SchemaRegistryClient, schema: Schema) -> AvroSchema:
 async def _parsed_with_names(registry: SchemaRegistryClient, schema: Schema) -> tuple[AvroSchema, NamedSchemas]:
     """The same, and its types that have names."""
     named: NamedSchemas = {}
-    await _load_references(registry, schema, named, set())
+    known: set[tuple[str, int]] = set()
+    for reference, found in await referenced(registry, schema):
+        place = (reference.subject, reference.version)
+        if place not in known:  # by another name
+            known.add(place)
+            _parse(found.schema, named)
     return _parse(schema, named), named
 
 
@@ -296,21 +300,6 @@ def _parse(schema: Schema, named: NamedSchemas) -> AvroSchema:
         return fastavro.parse_schema(json.loads(schema.text), named_schemas=named)
     except Exception as error:  # of fastavro's, or of a schema that is not JSON
         raise ConfigurationError(f"an Avro schema cannot be read: {type(error).__name__}: {error}") from error
-
-
-async def _load_references(
-    registry: SchemaRegistryClient, schema: Schema, named: NamedSchemas, seen: set[tuple[str, int]]
-) -> None:
-    for reference in schema.references:
-        place = (reference.subject, reference.version)
-        if place in seen:
-            continue
-        seen.add(place)
-        if len(seen) > _MAX_REFERENCES:
-            raise ConfigurationError(f"a schema refers to more than {_MAX_REFERENCES} others")
-        found = await registry.version(*place)
-        await _load_references(registry, found.schema, named, seen)
-        _parse(found.schema, named)
 
 
 def _is_bytes(parsed: object) -> bool:

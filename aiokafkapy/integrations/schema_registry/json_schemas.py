@@ -24,6 +24,7 @@ from ...common import JsonValue
 from ...errors import ConfigurationError, SerializationError
 from .client import SchemaRegistryClient
 from .deserializer import Decoder, DeserializationError, DeserializerOptions, ReadForm, RegistryDeserializer
+from .references import referenced
 from .rules.fields import Walk
 from .schemas import RegisteredSchema, Schema
 from .serializer import Encoder, RegistrySerializer, RuledForm, SerializerOptions
@@ -45,7 +46,6 @@ __all__ = ["JsonSchemaDeserializer", "JsonSchemaSerializer", "json_schema"]
 
 T = TypeVar("T")
 
-_MAX_REFERENCES: Final = 1_000
 _MAX_PROBLEMS: Final = 10
 _SHOWN: Final = 100
 
@@ -313,7 +313,8 @@ async def _checker_and_walk(registry: SchemaRegistryClient, schema: Schema) -> t
     content = json.loads(schema.text)
     kind = _validator_kind(content)
     resources: dict[str, JsonValue] = {}
-    await _load_references(registry, schema, resources)
+    for reference, found in await referenced(registry, schema):
+        resources.setdefault(reference.name, json.loads(found.schema.text))
     known: Registry[Any] = Registry().with_resources(
         (name, Resource.from_contents(one, default_specification=DRAFT7)) for name, one in resources.items()
     )
@@ -330,17 +331,6 @@ async def _checker_and_walk(registry: SchemaRegistryClient, schema: Schema) -> t
 
     root = Resource.from_contents(content, default_specification=DRAFT7)
     return check, json_walk(content, validator, known.resolver_with_root(root))
-
-
-async def _load_references(registry: SchemaRegistryClient, schema: Schema, resources: dict[str, JsonValue]) -> None:
-    for reference in schema.references:
-        if reference.name in resources:
-            continue
-        if len(resources) >= _MAX_REFERENCES:
-            raise ConfigurationError(f"a schema refers to more than {_MAX_REFERENCES} others")
-        found = await registry.version(reference.subject, reference.version)
-        resources[reference.name] = json.loads(found.schema.text)
-        await _load_references(registry, found.schema, resources)
 
 
 def _shown(rule: object) -> str:

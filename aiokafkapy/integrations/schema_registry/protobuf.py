@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 from ...errors import ConfigurationError, SerializationError
 from .client import SchemaRegistryClient
 from .deserializer import Decoder, DeserializationError, DeserializerOptions, ReadForm, RegistryDeserializer
+from .references import referenced
 from .schemas import RegisteredSchema, Schema, SchemaReference
 from .serializer import Encoder, RegistrySerializer, RuledForm, SerializerOptions
 from .wire_format import SchemaId, read_indexes
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
 __all__ = ["ProtobufDeserializer", "ProtobufSerializer", "protobuf_schema"]
 
 M = TypeVar("M", bound=Message)
-
-_MAX_REFERENCES: Final = 1_000
 
 
 def protobuf_schema(message_type: type[Message], references: Sequence[SchemaReference] = ()) -> Schema:
@@ -279,7 +278,11 @@ async def _pool_of(
     """A schema's file, in a pool with all that it imports."""
     pool = descriptor_pool.DescriptorPool()
     added: set[str] = set()
-    await _add_references(registry, registered.schema, pool, added)
+    for reference, found in await referenced(registry, registered.schema, format="serialized"):
+        if reference.name not in added:
+            imported = _decoded_file(found)
+            imported.name = reference.name
+            _add(pool, imported, added)
     file = _decoded_file(registered)
     if file.name in added or not file.name:
         file.name = f"schema-{registered.guid or registered.id}.proto"
@@ -288,21 +291,6 @@ async def _pool_of(
     except TypeError as error:
         raise DeserializationError(f"schema {registered.id} cannot be used: {type(error).__name__}: {error}") from error
     return pool, file
-
-
-async def _add_references(
-    registry: SchemaRegistryClient, schema: Schema, pool: descriptor_pool.DescriptorPool, added: set[str]
-) -> None:
-    for reference in schema.references:
-        if reference.name in added:
-            continue
-        if len(added) >= _MAX_REFERENCES:
-            raise DeserializationError(f"a schema refers to more than {_MAX_REFERENCES} others")
-        found = await registry.version(reference.subject, reference.version, format="serialized")
-        await _add_references(registry, found.schema, pool, added)
-        file = _decoded_file(found)
-        file.name = reference.name
-        _add(pool, file, added)
 
 
 def _add(pool: descriptor_pool.DescriptorPool, file: descriptor_pb2.FileDescriptorProto, added: set[str]) -> None:
