@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ..client.config import MAX_INT, ClientConfig
+from ..client.config import MAX_INT, MAX_LONG, ClientConfig
 from ..errors import ConfigurationError
 from ..option_fields import default_of
 
@@ -25,21 +25,26 @@ class ReaderConfig(ClientConfig):
     """The options of a ``PartitionReader``; immutable. Raises ConfigurationError for an invalid option."""
 
     fetch_min_bytes: Annotated[
-        int, Field(ge=0, description="Bytes that the broker waits for, unless fetch_max_wait_ms is over.")
+        int,
+        Field(ge=0, le=MAX_INT, description="Bytes that the broker waits for, unless fetch_max_wait_ms is over."),
     ] = 1
     fetch_max_wait_ms: Annotated[
-        int, Field(ge=0, description="Milliseconds that the broker waits for fetch_min_bytes.")
+        int, Field(ge=0, le=MAX_INT, description="Milliseconds that the broker waits for fetch_min_bytes.")
     ] = 500
     fetch_max_bytes: Annotated[
         int,
         Field(
             ge=0,
+            le=MAX_INT,
             description="Bytes of one answer, so with N leaders the reader holds at most about N times this. A first "
             "batch that is larger is read all the same (KIP-74).",
         ),
     ] = 52_428_800
     max_partition_fetch_bytes: Annotated[
-        int, Field(ge=0, description="Bytes of one partition in an answer, but for a first batch that is larger.")
+        int,
+        Field(
+            ge=0, le=MAX_INT, description="Bytes of one partition in an answer, but for a first batch that is larger."
+        ),
     ] = 1_048_576
     check_crcs: Annotated[bool, Field(description="Check each batch's checksum.")] = True
     isolation_level: Annotated[
@@ -58,6 +63,7 @@ class ReaderConfig(ClientConfig):
         int,
         Field(
             ge=0,
+            le=MAX_LONG,
             description="Milliseconds that a look-up of offsets or partitions goes on trying, when it is given no "
             "time-out of its own.",
         ),

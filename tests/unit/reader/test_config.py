@@ -36,3 +36,19 @@ def test_two_given_limits_that_contradict_are_an_error_with_the_remedy() -> None
 def test_a_limit_out_of_range_is_refused(value: Any) -> None:
     with pytest.raises(ConfigurationError, match="receive_message_max_bytes="):
         ReaderConfig(bootstrap_servers="h:1", receive_message_max_bytes=value)
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("fetch_min_bytes", 2**31 - 1),
+        ("fetch_max_wait_ms", 2**31 - 1),
+        ("fetch_max_bytes", 2**31 - 1),
+        ("max_partition_fetch_bytes", 2**31 - 1),
+        ("default_api_timeout_ms", 2**63 - 1),
+    ],
+)
+def test_a_number_that_no_request_has_room_for_is_refused(name: str, most: int) -> None:
+    assert getattr(ReaderConfig(bootstrap_servers="h:1", **{name: most}), name) == most
+    with pytest.raises(ConfigurationError, match=f"^{name}={most + 1} is out of range: write at most {most}$"):
+        ReaderConfig(bootstrap_servers="h:1", **{name: most + 1})
