@@ -215,7 +215,7 @@ class MetadataUpdater:
             self._metadata.suspect_topics(request, now)
         self._fail(now, error)
 
-    def handle_server_disconnect(self, error: KafkaError | None = None) -> None:
+    def handle_server_disconnect(self, error: KafkaError) -> None:
         """A connection was lost, perhaps since our view is stale: request an update. Refused credentials are fatal."""
         if isinstance(error, AuthenticationFailedError):
             self._metadata.set_fatal_error(error)

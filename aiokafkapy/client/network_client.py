@@ -203,7 +203,7 @@ class NetworkClient(SenderClient):
 
         ``timeout`` bounds the whole call, in seconds, default request_timeout_ms; KafkaTimeoutError with the cause is
         raised when it expires. A lost connection raises DisconnectedError; retrying is up to the caller. ``options``
-        are those of ClientRequest, whose own ``timeout`` is request_timeout_ms here. If the call is cancelled or times
+        are ClientRequest's; its own ``timeout`` is request_timeout_ms here. If the call is cancelled or times
         out, the request stays in flight and its response is dropped.
         """
         timeout = self._request_timeout if timeout is None else timeout

@@ -13,10 +13,10 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypedDict, TypeVar
 
-from ..common import Buffer, ExponentialBackoff, Node
+from ..common import ExponentialBackoff, Node
 from ..errors import DisconnectedError, KafkaError, KafkaTimeoutError
 from ..protocol.api import api_name
 from ..protocol.codec import Message, Struct
@@ -44,14 +44,10 @@ ATTEMPTS: Final = 3
 
 
 class RequestOptions(TypedDict, total=False):
-    """Options of ``ClientRequest``, as they are passed on."""
+    """The options of ``ClientRequest`` that are passed on."""
 
-    expects_response: bool
     min_version: int | None
     max_version: int | None
-    encode: Callable[[int, int, str], Sequence[Buffer]] | None
-    decode: Callable[[int, bytes], object] | None
-    callback: Callable[[ClientResponse], None] | None
 
 
 class SendingClient(Protocol):

@@ -49,11 +49,6 @@ class RateLimitedLogger:
         self._logger.log(level, event, fields)
         return True
 
-    def suppressed(self, key: Hashable) -> int:
-        """How many events of the key were kept back since the last that went through."""
-        budget = self._budgets.get(key)
-        return 0 if budget is None else budget.suppressed
-
     def settle(self, key: Hashable) -> int | None:
         """Forget the key, whose outage is over. Returns how many events were suppressed since the last logged one, or
         None if there was no outage.

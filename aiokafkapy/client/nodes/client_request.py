@@ -21,7 +21,7 @@ else:
         from ... import _form as cython
 
 from ...common import Buffer
-from ...errors import DisconnectedError, KafkaError
+from ...errors import KafkaError
 from ...protocol.codec import Message, Struct, decode_response, encode_request
 
 __all__ = ["ClientRequest", "ClientResponse", "answered"]
@@ -151,8 +151,6 @@ class ClientResponse:
         """The body; raises the error if there is one."""
         if self.error is not None:
             raise self.error.fresh()
-        if self.disconnected:
-            raise DisconnectedError(f"node {self.request.node_id} disconnected before it answered")
         body: Struct = self.body
         return body
 

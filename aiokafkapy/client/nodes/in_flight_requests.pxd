@@ -36,7 +36,7 @@ cdef class InFlightRequests:
     cpdef bint can_send_more(self, object node_id) except -1
     @cython.locals(requests=list, request=InFlightRequest)
     cpdef InFlightRequest mark_written(self, object node_id)
-    cpdef bint is_empty(self, object node_id=*) except -1
+    cpdef bint is_empty(self, object node_id) except -1
 
 
 @cython.locals(entry=InFlightRequest)

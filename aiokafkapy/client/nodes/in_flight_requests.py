@@ -20,7 +20,7 @@ else:
     except ImportError:  # interpreted, where there is no Cython
         from ... import _form as cython
 
-from ...errors import DisconnectedError, KafkaError, KafkaTimeoutError
+from ...errors import KafkaError, KafkaTimeoutError
 from .client_request import ClientRequest, ClientResponse, answered
 
 __all__ = ["InFlightRequest", "InFlightRequests", "ResponseFuture", "written_now"]
@@ -103,8 +103,8 @@ class InFlightRequests:
             return len(requests) if requests else 0
         return sum(map(len, self._requests.values()))
 
-    def is_empty(self, node_id: int | None = None) -> bool:
-        """True when nothing is in flight on the node, or on any."""
+    def is_empty(self, node_id: int) -> bool:
+        """True when nothing is in flight on the node."""
         return not self.count(node_id)
 
     def nodes(self) -> list[int]:
@@ -157,10 +157,8 @@ class InFlightRequest:
         """The response of a request that was answered, or that expects no response."""
         return answered(self.request, self.version, body, now - self.sent_at, now)
 
-    def disconnected(self, now: float, error: KafkaError | None = None) -> ClientResponse:
+    def disconnected(self, now: float, error: KafkaError) -> ClientResponse:
         """The response of a request whose connection was lost; ``error`` is the cause."""
-        if error is None:
-            error = DisconnectedError(f"node {self.request.node_id} disconnected before it answered")
         return ClientResponse(self.request, self.version, disconnected=True, error=error, latency=now - self.sent_at)
 
     def timed_out(self, now: float, address: str = "") -> ClientResponse:

@@ -289,7 +289,7 @@ class TestAnswers:
 class TestDisconnections:
     def test_a_lost_server_asks_for_an_update(self, situation: Situation) -> None:
         situation.fetch(1)
-        situation.updater.handle_server_disconnect()
+        situation.updater.handle_server_disconnect(DisconnectedError("it was lost"))
         assert situation.metadata.need_full_update
 
     def test_refused_credentials_are_fatal(self, situation: Situation) -> None:

@@ -113,7 +113,7 @@ async def test_an_encoder_that_fails_leaves_nothing_in_flight(setting: Setting) 
 
     with pytest.raises(SerializationError, match=r"LIST_GROUPS request cannot be encoded.*a bug"):
         setting.write(encode=encode)
-    assert setting.in_flight.is_empty()
+    assert setting.in_flight.count() == 0
     assert setting.connection.writes == []
 
 

@@ -24,9 +24,10 @@ def test_a_body_is_given_and_an_error_raised_with_a_fresh_traceback() -> None:
         assert raised.value is not error
 
 
-def test_a_disconnection_without_reason_is_raised_too() -> None:
+def test_a_disconnection_raises_its_reason() -> None:
+    response = ClientResponse(REQUEST, 1, disconnected=True, error=DisconnectedError("node 1 is gone"))
     with pytest.raises(DisconnectedError, match="node 1"):
-        ClientResponse(REQUEST, 1, disconnected=True).body_or_raise()
+        response.body_or_raise()
 
 
 def test_they_show_the_important_fields() -> None:

@@ -44,7 +44,8 @@ def test_an_unknown_node_has_nothing(in_flight: InFlightRequests) -> None:
     assert in_flight.mark_written(1) is None
     assert in_flight.clear_all(1) == []
     assert in_flight.count(1) == 0
-    assert in_flight.is_empty()
+    assert in_flight.is_empty(1)
+    assert in_flight.count() == 0
 
 
 def test_more_can_be_sent_when_the_newest_is_written_and_there_is_room(in_flight: InFlightRequests) -> None:
@@ -88,10 +89,10 @@ def test_an_entry_makes_its_own_outcomes() -> None:
     completed = made.completed(body, 11.5)
     assert (completed.body, completed.latency, completed.disconnected, completed.error) == (body, 1.5, False, None)
     assert completed.body_or_raise() is body
-    lost = made.disconnected(11.0)
+    lost = made.disconnected(11.0, DisconnectedError("it was lost"))
     assert lost.disconnected
     assert not lost.timed_out
-    with pytest.raises(DisconnectedError):
+    with pytest.raises(DisconnectedError, match="it was lost"):
         lost.body_or_raise()
     because = KafkaError("because")
     assert made.disconnected(11.0, because).error is because
