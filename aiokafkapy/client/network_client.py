@@ -105,10 +105,10 @@ class NetworkClient(SenderClient):
             connector if connector is not None else Connector(config, loop),
             self,
             loop,
-            self._connections,
-            self._on_connect_failed,
-            metadata.note_address_failure,
-            config.receive_message_max_bytes,
+            current=self._connections,
+            on_connect_failed=self._on_connect_failed,
+            on_address_failure=metadata.note_address_failure,
+            max_response_size=config.receive_message_max_bytes,
             is_authenticated_by_tls=config.security_protocol == "SSL",
         )
         self.connection_counts = self._sockets.counts
@@ -149,8 +149,8 @@ class NetworkClient(SenderClient):
         self.watch = self._pipeline.watch = watch
 
     def ready(self, node: Node, now: float) -> bool:
-        """True when a request may be sent to the node now; if not, begins to connect when that is possible, which it
-        never is for a node without an address.
+        """True when a request may be sent to the node now. Otherwise begins to connect, if the node has an address and
+        its back-off is over.
         """
         if self.is_ready(node, now):
             return True
@@ -206,9 +206,11 @@ class NetworkClient(SenderClient):
         are ClientRequest's; its own ``timeout`` is request_timeout_ms here. If the call is cancelled or times
         out, the request stays in flight and its response is dropped.
         """
-        timeout = self._request_timeout if timeout is None else timeout
-        describe_failure = self._metadata.describe_failure
-        return await send_and_receive(self, api_key, build, node, timeout, self._loop.time, describe_failure, options)
+        timeout, clock = self._request_timeout if timeout is None else timeout, self._loop.time
+        describe = self._metadata.describe_failure
+        return await send_and_receive(
+            self, api_key, build, node=node, timeout=timeout, clock=clock, describe_failure=describe, options=options
+        )
 
     async def wait_for_change(self) -> None:
         """Return after the next event that a sender may wait for (those that call ``wakeup``)."""
@@ -224,9 +226,7 @@ class NetworkClient(SenderClient):
     def send_internal_metadata_request(
         self, node: Node, request: MetadataRequestAndVersion, timeout: float, now: float
     ) -> KafkaError | None:
-        """Write a metadata request of our own; the response goes to the updater. Returns the error if it cannot be
-        sent.
-        """
+        """Write a metadata request of our own; its response goes to the updater. Returns the error that prevents it."""
         internal = ClientRequest(
             node.node_id, ApiKey.METADATA, encode=request.encode, decode=self._metadata.read_answer
         )
@@ -450,7 +450,8 @@ class NetworkClient(SenderClient):
         address = connection.address if connection is not None else self._states.address(node_id)
         if self.watch is not None:
             cause = None if is_idle or (self._state is not ACTIVE and not entries) else error
-            self.watch.disconnected(node_id, address, self._states.last_attempt(node_id), cause, entries, now)
+            started = self._states.last_attempt(node_id)
+            self.watch.disconnected(node_id, address, started=started, error=cause, entries=entries, now=now)
         if isinstance(error, AuthenticationFailedError):
             self._states.authentication_failed(node_id, now, error)
             self._log.refused_authentication(node_id, error, now)

@@ -1,6 +1,6 @@
 """Sends one request and awaits its response, with retries: for callers that do not pipeline requests.
 
-Knows only the ``SendingClient`` protocol of the client. Kafka's counterpart is ``NetworkClientUtils`` (``awaitReady``,
+Knows only the ``WaitingClient`` protocol of the client. Kafka's counterpart is ``NetworkClientUtils`` (``awaitReady``,
 ``sendAndReceive``).
 
 Rules:
@@ -29,7 +29,7 @@ __all__ = [
     "ATTEMPTS",
     "RequestClient",
     "RequestOptions",
-    "SendingClient",
+    "WaitingClient",
     "attempt_timeout",
     "await_ready",
     "retry_until",
@@ -50,7 +50,7 @@ class RequestOptions(TypedDict, total=False):
     max_version: int | None
 
 
-class SendingClient(Protocol):
+class WaitingClient(Protocol):
     """The part of the network client that is needed here."""
 
     @property
@@ -81,7 +81,7 @@ class RequestClient(Protocol):
         """Send a request to any node, and return the answer's body."""
 
 
-async def await_ready(client: SendingClient, node: Node | None, clock: Callable[[], float]) -> Node:
+async def await_ready(client: WaitingClient, node: Node | None, clock: Callable[[], float]) -> Node:
     """Wait until ``node``, or the least loaded one if None, can take a request.
 
     Raises DisconnectedError if the client is closed, or when an attempt to connect to ``node`` fails meanwhile; an
@@ -101,9 +101,10 @@ async def await_ready(client: SendingClient, node: Node | None, clock: Callable[
 
 
 async def send_and_receive(
-    client: SendingClient,
+    client: WaitingClient,
     api_key: int,
     build: Callable[[int], Message],
+    *,
     node: Node | None,
     timeout: float,
     clock: Callable[[], float],

@@ -74,6 +74,7 @@ class ClientWatch:
         self,
         node_id: int,
         address: str,
+        *,
         started: float,
         error: BaseException | None,
         entries: Sequence[InFlightRequest],
@@ -81,7 +82,7 @@ class ClientWatch:
     ) -> None:
         """The attempt failed, or the connection has ended, with ``entries`` in flight; None: we ended it, unused."""
         for entry in entries:
-            self._done(entry, 0, error, now)
+            self._done(entry, response_size=0, error=error, now=now)
         self._answered_at.pop(node_id, None)
         opened_at = self._opened_at.pop(node_id, None)
         if opened_at is not None:
@@ -102,7 +103,13 @@ class ClientWatch:
         name = api_name(request.api_key)
         if tell is not None:
             event = RequestSent(
-                request.node_id, name, int(request.api_key), entry.version, entry.correlation_id, size, in_flight
+                request.node_id,
+                name,
+                api_key=int(request.api_key),
+                api_version=entry.version,
+                correlation_id=entry.correlation_id,
+                size=size,
+                in_flight=in_flight,
             )
             tell(event)
         if self._observers.request_done is not None:
@@ -115,7 +122,7 @@ class ClientWatch:
         for tap in self._taps:
             if frame:
                 tap.response(entry, frame, self._number)
-        self._done(entry, len(frame) + 4 if frame else 0, None, now)
+        self._done(entry, response_size=len(frame) + 4 if frame else 0, error=None, now=now)
         self._answered_at[entry.request.node_id] = now
 
     def throttled(self, node_id: int, api_key: int, seconds: float) -> None:
@@ -141,7 +148,7 @@ class ClientWatch:
     def _remove_tap(self, tap: WireTap) -> None:
         self._taps = tuple(each for each in self._taps if each is not tap)
 
-    def _done(self, entry: InFlightRequest, response_size: int, error: BaseException | None, now: float) -> None:
+    def _done(self, entry: InFlightRequest, *, response_size: int, error: BaseException | None, now: float) -> None:
         tell = self._observers.request_done
         sent = self._sent.pop(entry.correlation_id, None)
         if tell is None or sent is None:
@@ -153,14 +160,14 @@ class ClientWatch:
             RequestDone(
                 node_id,
                 sent.api,
-                int(request.api_key),
-                entry.version,
-                entry.correlation_id,
-                sent.size,
-                response_size,
-                queued,
-                now - entry.sent_at,
-                error,
+                api_key=int(request.api_key),
+                api_version=entry.version,
+                correlation_id=entry.correlation_id,
+                request_size=sent.size,
+                response_size=response_size,
+                queued=queued,
+                seconds=now - entry.sent_at,
+                error=error,
             )
         )
 

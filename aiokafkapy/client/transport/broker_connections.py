@@ -40,11 +40,11 @@ class BrokerConnections:
         connector: ConnectorProtocol,
         owner: ConnectionOwner,
         loop: asyncio.AbstractEventLoop,
+        *,
         current: dict[int, BrokerConnection],
         on_connect_failed: Callable[[int, KafkaError], None],
         on_address_failure: AddressFailure,
         max_response_size: int = MAX_RESPONSE_SIZE,
-        *,
         is_authenticated_by_tls: bool = False,
     ) -> None:
         """``is_authenticated_by_tls``: a connection that is made is authenticated by that, for there is no SASL."""
@@ -74,7 +74,7 @@ class BrokerConnections:
     def connect(self, node: Node, state: NodeConnectionState) -> None:
         """Begin an attempt, as a task."""
         attempt = self._attempts[node.node_id] = _Attempt()
-        name = f"aiokafkapy connect to {node.host}:{node.port}"
+        name = f"aiokafkapy connect to {node.address}"
         attempt.task = self._loop.create_task(self._connect(node.node_id, state, attempt), name=name)
         self._tasks.add(attempt.task)
         attempt.task.add_done_callback(partial(self._on_task_done, node.node_id, attempt))

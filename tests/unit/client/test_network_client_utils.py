@@ -10,7 +10,7 @@ import pytest
 
 from aiokafkapy.client.network_client_utils import (
     RequestOptions,
-    SendingClient,
+    WaitingClient,
     await_ready,
     send_and_receive,
     unless_refused,
@@ -59,11 +59,20 @@ async def client() -> Client:
 
 
 def ask(
-    client: SendingClient, node: Node | None = None, timeout: float = 60.0, **options: Unpack[RequestOptions]
+    client: WaitingClient, node: Node | None = None, timeout: float = 60.0, **options: Unpack[RequestOptions]
 ) -> asyncio.Task[Struct]:
     build = partial(build_request, ApiKey.METADATA)
     return asyncio.ensure_future(
-        send_and_receive(client, ApiKey.METADATA, build, node, timeout, lambda: 0.0, lambda: "the cause", options)
+        send_and_receive(
+            client,
+            ApiKey.METADATA,
+            build,
+            node=node,
+            timeout=timeout,
+            clock=lambda: 0.0,
+            describe_failure=lambda: "the cause",
+            options=options,
+        )
     )
 
 

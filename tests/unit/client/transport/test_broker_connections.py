@@ -47,9 +47,9 @@ class Setting:
             self,
             owner,
             loop,
-            {},
-            lambda node_id, error: self.failed.append((node_id, error)),
-            lambda address, error: self.unreachable.append((address, str(error))),
+            current={},
+            on_connect_failed=lambda node_id, error: self.failed.append((node_id, error)),
+            on_address_failure=lambda address, error: self.unreachable.append((address, str(error))),
             is_authenticated_by_tls=is_authenticated_by_tls,
         )
 
