@@ -6,9 +6,9 @@ loop another one, as ``aiokafkapy.testing`` does for connections in memory. It k
 
 Rules:
 
-- A number of a file is closed by one owner. uvloop closes it itself, and tells the socket object so, but not when
-  the transport ends before the call that makes it: then the object would close the number again when it is collected,
-  by then perhaps another's. Before 0.23 a cancelled call was such a case, so that call is never cancelled.
+- A file descriptor is closed by one owner. uvloop closes it and detaches the socket object, unless the transport ends
+  before the call that creates it returns: the object would then close the number again, by then perhaps another file's.
+  Before 0.23 a cancelled call was such a case, so that call is never cancelled.
 - A loop with a network of its own makes no socket of the system for our connections and listeners. Other loops of the
   process are not touched by it.
 """
@@ -22,8 +22,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeAlias, cast
 
 __all__ = [
-    "Address",
     "Network",
+    "SocketAddress",
     "SocketLike",
     "connections_of",
     "current_network",
@@ -34,8 +34,8 @@ __all__ = [
 ]
 
 
-Address: TypeAlias = tuple[str, int] | tuple[str, int, int, int]
-"""Of a TCP endpoint, in the form of its family."""
+SocketAddress: TypeAlias = tuple[str, int] | tuple[str, int, int, int]
+"""The address of a TCP endpoint, in the form of its family."""
 
 
 class SocketLike(Protocol):
@@ -51,7 +51,7 @@ class Network(Protocol):
     def new_socket(self, family: int) -> Any:
         """Not connected; with the methods of ``socket.socket`` that clients call before it is."""
 
-    async def connect(self, sock: SocketLike, address: Address) -> None:
+    async def connect(self, sock: SocketLike, address: SocketAddress) -> None:
         """As ``loop.sock_connect``; raises OSError."""
 
     def open(self, sock: SocketLike, protocol: asyncio.Protocol) -> asyncio.Transport:
@@ -143,7 +143,7 @@ class _NetworkLoop:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loop, name)
 
-    async def sock_connect(self, sock: SocketLike, address: Address) -> None:
+    async def sock_connect(self, sock: SocketLike, address: SocketAddress) -> None:
         await self._network.connect(sock, address)
 
     async def create_connection(

@@ -22,8 +22,8 @@ CONFIGS: Final[Mapping[str, str]] = {"cleanup.policy": "compact", "segment.bytes
 REPLICAS: Final = 3
 ON_THREE_NODES: Final[Mapping[str, str]] = {"min.insync.replicas": "2"}
 SECONDS_TO_ABORT: Final = 60.0
-"""Beyond its time-out a transaction may hide markers so long: a broker looks every 10 s for those that are over their
-time, and writes their ends.
+"""Seconds beyond its time-out for which a transaction may hide markers: a broker looks for expired transactions every
+10 s, and ends them.
 """
 
 

@@ -60,7 +60,7 @@ BROKER_DEFAULT: Final = -1
 _WHOLE_TOPIC: Final = -1
 _MAX_SHORT: Final = 2**15 - 1
 _ATTEMPTS_AT_A_CHANGE: Final = 2
-"""Fewer than at a question: a change whose answer is late is made nevertheless."""
+"""Fewer than for a query: a change whose response is late is carried out all the same."""
 _FIRST_RELEASES: Final[Mapping[int, str]] = {
     ApiKey.DELETE_RECORDS: "0.11 (KIP-107)",
     ApiKey.DESCRIBE_CONFIGS: "1.1 (KIP-133, KIP-226)",

@@ -10,11 +10,11 @@ Rules:
 - One task for each authentication. It ends with its connection at the latest.
 - A session is renewed at 85 to 95 % of its life. Requests in flight stay in flight; the next ones wait for the new
   session, so that the broker's answers keep their order. Brokers let a connection be authenticated again once a second:
-  the requests after a shorter session wait that long, for a request in a session that is over costs the connection.
+  after a shorter session requests wait for that second, because a request in an expired session costs the connection.
 - The broker is asked once every request in flight is answered and it no longer throttles us. It reads nothing before
   that, and the time-out of a question that waits behind a slow Produce request would cost that request its connection.
-- Long work (a token, PBKDF2, Kerberos) happens outside the event loop's turn. It is the user's code, too: a call that
-  gives no token, and an exchange that comes to no end, are given up after request_timeout_ms, whatever they do.
+- Long work (a token, PBKDF2, Kerberos) happens outside the event loop's turn. Some of it is the user's code: a call
+  that returns no token, or an exchange that never ends, is abandoned after request_timeout_ms.
 - ``AuthenticationFailedError`` means that one side refused the other. Any other failure is a lost
   connection, which may be tried again. So is a refusal of credentials that have been replaced meanwhile.
 """
@@ -383,8 +383,8 @@ class Authenticator:
 
 
 class _Session:
-    """The authentication of one connection: its state, its task and mechanism, when it began, when it is to be renewed
-    and from when on the broker lets it.
+    """The authentication of one connection: its state, task and mechanism, when it began, when to renew it, and when
+    the broker first allows that.
     """
 
     __slots__ = ("answer", "began", "is_renewal", "mechanism", "renew_at", "renewable_at", "state", "task")
@@ -404,7 +404,7 @@ class _Session:
 
 
 def _retrieve(work: asyncio.Future[T]) -> None:
-    """The error of one that was given up is nobody's to log."""
+    """Mark the error of abandoned work as retrieved, so that asyncio does not log it."""
     if not work.cancelled():
         work.exception()
 

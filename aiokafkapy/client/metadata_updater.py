@@ -19,8 +19,8 @@ Rules:
   seldom.
 - A failed connection is not a failed update: each node has its own back-off. A failed request is; if the broker closed
   the connection on it, the new topics in it are then requested separately.
-- Each request ends in ``update``, ``failed_update`` or ``rebootstrap`` of ``Metadata``: the listeners have the next one
-  made.
+- Each request ends in ``update``, ``failed_update`` or ``rebootstrap`` of ``Metadata``; their listeners schedule the
+  next one.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class WaitingClient(Protocol):
         """The state of each node's connection."""
 
     def ready(self, node: Node, now: float) -> bool:
-        """True when a request may be sent to the node; else begins to connect."""
+        """True when a request may be sent to the node; otherwise begins to connect."""
 
     def least_loaded_node(self, now: float) -> Node | None:
         """The node for a request that any node can answer."""
@@ -143,8 +143,8 @@ def _no_connection(nodes: NodeReadiness, node: Node) -> DisconnectedError:
 
 
 def attempt_timeout(timeout: float, request_timeout: float, attempts: int = ATTEMPTS) -> float:
-    """The seconds for one attempt of a call, whose time-out is enough for so many at least: a broker that hangs leaves
-    time to ask another, or to hear that a leader has moved.
+    """Seconds for one attempt: the call's time-out divided by ``attempts``, or ``request_timeout`` if that is less. So
+    after a broker that hangs there is time to ask another, or to learn that a leader has moved.
     """
     return min(max(timeout, 0.0) / attempts, request_timeout)
 
@@ -165,9 +165,9 @@ async def retry_until(
 ) -> T:
     """Return the result of ``ask``, called again with back-off after a retriable error, unless that is ``but_not``.
 
-    Raises any other error at once, and KafkaTimeoutError after ``timeout`` seconds, with the words of ``describe`` for
-    them and of the last error. ``before_next`` is called with the error before each further attempt's back-off, and may
-    raise; ``delay_for`` may give the seconds for an error, in place of the back-off.
+    Raises any other error at once, and KafkaTimeoutError after ``timeout`` seconds, with the message
+    ``describe(timeout, last_error)``. ``before_next`` is called with the error before each further attempt's back-off,
+    and may raise; ``delay_for`` may give the seconds for an error, in place of the back-off.
     """
     last: KafkaError | None = None
     attempts = 0

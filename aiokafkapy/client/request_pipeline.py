@@ -215,7 +215,7 @@ class RequestPipeline:
     # internals
 
     def _count(self, entry: InFlightRequest, frame: Sequence[Buffer], now: float) -> None:
-        """The request is in flight now: count it, and tell of it."""
+        """Count a request that is now in flight, and report it to the watch."""
         size, node_id = _size(frame), entry.request.node_id
         self.traffic.record_request(node_id, size, now)
         if self.watch is not None:
@@ -247,7 +247,9 @@ class RequestPipeline:
 
 
 def _size(buffers: Sequence[Buffer]) -> int:
-    """Of a request; 0 when a piece of it is not bytes, which ends its connection."""
+    """The size of a request in bytes; 0 when one of its buffers is not bytes, in which case the write closes the
+    connection.
+    """
     size = 0
     try:
         for buffer in buffers:

@@ -31,10 +31,10 @@ class Remedy:
 class KafkaError(Exception):
     """Root of all errors raised by aiokafkapy.
 
-    ``retriable``: the same call may work later; of a SerializationError, where it may of its cause. ``abortable``:
-    another transaction may work, after this one is aborted. ``fatal``: the producer can only be closed; of an instance,
-    where one answer means another end than its class. ``outcome_unknown``: the record may or may not be on the broker
-    (it was sent, and no answer said which). ``remedy``: the remedy, in a line.
+    ``retriable``: the same call may work later; a SerializationError takes the flag from its cause. ``abortable``:
+    another transaction may work, after this one is aborted. ``fatal``: the producer can only be closed; an instance may
+    differ from its class. ``outcome_unknown``: the record may or may not be on the broker (it was sent, and no answer
+    said which). ``remedy``: the remedy, in a line.
 
     ``invalid_metadata``: the client's view of the cluster was stale. ``topic``, ``partition``: where it happened, when
     known.

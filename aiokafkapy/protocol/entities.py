@@ -22,7 +22,7 @@ from .reader import EPOCH, error_code
 __all__ = ["build", "check_names", "default_of"]
 
 _Convert: TypeAlias = Callable[[Any], object]
-"""Of a plain value the one that kio has."""
+"""Converts a plain value to kio's type."""
 
 _ZEROS: Final[Mapping[str, object]] = {
     "bool": False,

@@ -58,7 +58,7 @@ class FrameDecoder:
             size = self._checked_size(data, position)
             position += _INT32_BYTES
             if end - position >= size:
-                # Compiled a pointer, from which a frame is cut without a slice, and that without its two numbers.
+                # Compiled, ``raw`` is a C pointer: a frame is copied from it without a slice object and its two ints.
                 raw = data
                 frames.append(raw[position : position + size])
                 position += size

@@ -225,7 +225,7 @@ def _read_datetime_i64(cursor: Cursor) -> datetime.datetime | None:
     try:
         return EPOCH + datetime.timedelta(milliseconds=timestamp_ms)
     except OverflowError as error:
-        raise MalformedFrameError(f"a time stamp is out of range: {error}") from None
+        raise MalformedFrameError(f"a timestamp is out of range: {error}") from None
 
 
 _FIXED_SIZE_READERS: dict[str, FieldReader] = {

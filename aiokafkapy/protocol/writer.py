@@ -370,7 +370,7 @@ def _count(values: Sequence[object] | None, is_flexible: bool) -> bytes:
 
 
 def _as_ms(value: Any) -> int:
-    """A duration or a time stamp in milliseconds; None, and what is before 1970, is -1 as a time stamp."""
+    """A duration or a timestamp in milliseconds; None, and what is before 1970, is -1 as a timestamp."""
     if value.__class__ is int:
         return value
     return milliseconds(value) if value is None or isinstance(value, datetime.timedelta | datetime.datetime) else value

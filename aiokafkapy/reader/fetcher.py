@@ -224,8 +224,8 @@ class Fetcher:
             self.partitions[tp].asked_for = reset_to
 
     def note_not_asked(self, topic_partition: TopicPartition, now: float) -> None:
-        """There was no leader to ask: back off if the metadata has the topic, or why we are not told of it; if not, it
-        is awaited.
+        """No leader is known. Back off if metadata has the topic, or the reason why it is missing; otherwise wait for
+        metadata.
         """
         state = self.partitions[topic_partition]
         refusal = refusal_of(topic_partition, self.metadata)

@@ -44,8 +44,8 @@ def not_found_error(
 
 
 def refusal_of(topic_partition: TopicPartition, metadata: Metadata) -> KafkaError | None:
-    """Why the brokers do not tell us the leader, where that does not pass by itself: a right that is missing, say. They
-    are asked again, to hear when it is cured.
+    """The error for which brokers do not report the leader, if it will not pass by itself, such as a missing right.
+    Requests metadata, to notice when it is cured.
     """
     error = metadata.topic_error(topic_partition.topic)
     if error is None or error.retriable or metadata.current_leader(topic_partition)[0] is not None:

@@ -82,7 +82,7 @@ class PartitionReader:
         self._lookup: OffsetLookup | None = None
         self._group_offsets: GroupOffsets | None = None
         self._crash: Exception | None = None
-        self._refused: KafkaError | None = None  # the credentials, as the last call said that was ended by it
+        self._refused: KafkaError | None = None  # the refusal of the credentials that the last call raised
         self._has_news = asyncio.Event()
         self._closed = asyncio.Event()
 

@@ -99,7 +99,7 @@ class ClientRequest:
         return f"<ClientRequest api_key={self.api_key!r} node_id={self.node_id}>"
 
 
-# Said here and not in the .pxd, for Cython takes it from the source only.
+# Declared here, not in the .pxd: Cython reads these decorators from the source only.
 @cython.freelist(16)
 @cython.final
 @cython.cclass

@@ -37,7 +37,9 @@ class ResponseFuture(Protocol):
 
 
 class InFlightRequests:
-    """A list of requests per node, newest first: they are few, and a list is read in C where a deque is asked."""
+    """A list of requests per node, newest first: there are few, and compiled code indexes a list directly but calls a
+    deque's methods.
+    """
 
     __slots__ = ("_max_in_flight", "_requests")
 
@@ -124,12 +126,12 @@ class InFlightRequests:
         return min((request.deadline for requests in self._requests.values() for request in requests), default=math.inf)
 
 
-# Said here and not in the .pxd, for Cython takes it from the source only.
+# Declared here, not in the .pxd: Cython reads these decorators from the source only.
 @cython.freelist(16)
 @cython.final
 @cython.cclass
 class InFlightRequest:
-    """A request with its callback; makes its own ``ClientResponse``."""
+    """A request in flight, with the future of its response; makes its own ``ClientResponse``."""
 
     __slots__ = ("correlation_id", "deadline", "future", "is_internal", "is_written", "request", "sent_at", "version")
 

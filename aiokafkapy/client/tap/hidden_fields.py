@@ -1,4 +1,4 @@
-"""What of a message is never shown: proofs of identity, and secret values of a configuration.
+"""The fields of messages that are never shown: proofs of identity, and secret values of a configuration.
 
 Owns the one rule that the tap, captures, recordings and replays follow. Pure.
 """

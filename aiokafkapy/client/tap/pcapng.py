@@ -28,7 +28,7 @@ _SYN, _ACK, _PSH = 0x02, 0x10, 0x08
 _FIRST_SEQUENCE: Final = 1_000
 
 IdSource: TypeAlias = Callable[[], int]
-"""Gives each packet its number, by which fragments would be known."""
+"""Returns each packet's identification number, which would identify its fragments (RFC 791)."""
 
 
 class PacketWriter:
@@ -41,7 +41,7 @@ class PacketWriter:
         self._packet_id = 0
 
     def header(self) -> bytes:
-        """The beginning of a capture: its section, and its one interface, with time stamps of nanoseconds."""
+        """The beginning of a capture: its section, and its one interface, with timestamps of nanoseconds."""
         section = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
         interface = struct.pack("<HHI", _LINKTYPE_RAW, 0, 0) + _option(9, b"\x09") + _option(0, b"")
         return _block(_SECTION, section) + _block(_INTERFACE, interface)

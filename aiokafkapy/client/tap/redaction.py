@@ -8,7 +8,8 @@ Rules:
 - Without ``payloads`` every run of bytes is zeros; of record batches that are not compressed the keys, values and
   headers only, so that their offsets and sizes can still be read, with the checksum that fits.
 - Proofs of identity, SASL's bytes, tokens and secret options of a configuration, are hidden in any case.
-- A frame that cannot be taken apart, or is not as long when it is put together again, has its header, and zeros.
+- If a frame cannot be decoded, or has another length when it is encoded again, only its header is kept and the rest is
+  zeros.
 - A frame with nothing to hide is left as it came.
 """
 

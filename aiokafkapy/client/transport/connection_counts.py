@@ -18,7 +18,7 @@ __all__ = ["ConnectionCounts", "EventCount", "connection_metrics"]
 
 
 class EventCount:
-    """Events since the start, and a second."""
+    """Events: their total, and their rate per second."""
 
     __slots__ = ("_recent", "total")
 
@@ -37,7 +37,7 @@ class EventCount:
 
 
 class ConnectionCounts:
-    """Of one client."""
+    """The connection counts of one client."""
 
     __slots__ = (
         "authenticated",

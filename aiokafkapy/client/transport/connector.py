@@ -6,9 +6,9 @@ client cancels an attempt that takes too long) nor back-off; sockets are opened 
 
 Rules:
 
-- An attempt goes on to the next address at once when one refuses, and after a quarter of a second when one is silent,
-  which has its chance meanwhile (``happy_eyeballs``). An attempt that is cut by its time-out is continued at the next
-  address by the next attempt. Used up, the name is resolved again.
+- An attempt goes on to the next address at once when one refuses, and after a quarter of a second when one is silent;
+  the silent one stays in the race (``happy_eyeballs``). An attempt that is cut by its time-out is continued at the next
+  address by the next attempt. When all addresses have been tried, the name is resolved again.
 - TLS comes after the race. Where it fails, the addresses that were overtaken are tried too. Its context is there before
   the first socket: a user's function may take its time for it.
 - A connection with TLS is one whose handshake is done. A refused certificate ends the attempt with an error of its own,

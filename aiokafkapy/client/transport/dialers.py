@@ -1,4 +1,4 @@
-"""How a connected socket comes about: straight to an address, through a proxy, or by a function of the user's.
+"""Opens sockets: directly, through a proxy, or by a user's function.
 
 Owns name resolution, the options of sockets, and the talk with a proxy. Knows neither TLS nor which address is tried
 next. Kafka's counterparts are ``ClientUtils.resolve`` and ``Selector.connect``; proxies and hooks are not in Java.

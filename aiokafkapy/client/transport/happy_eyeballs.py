@@ -97,6 +97,6 @@ class Race:
 
 
 def _close_socket(task: asyncio.Task[socket.socket]) -> None:
-    """Of an attempt that connected although it had lost."""
+    """Close the socket of an attempt that connected after it had lost the race."""
     if not task.cancelled() and task.exception() is None:
         task.result().close()

@@ -1,4 +1,4 @@
-"""Which kind of listener is at an address: asked when one closed a connection without a word.
+"""Finds out which kind of listener is at an address, after one closed a connection without answering.
 
 Owns the three probes and the distinction of their answers. A plaintext listener takes the beginning of a TLS
 handshake for a frame that is too large, and a TLS listener does not take a request for a handshake; both just close, as

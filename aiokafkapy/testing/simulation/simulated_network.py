@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar, TypeVarTuple
 
-from ...sockets import Address, SocketLike
+from ...sockets import SocketAddress, SocketLike
 
 __all__ = ["SimulatedListener", "SimulatedNetwork", "SimulatedSocket"]
 
@@ -135,7 +135,7 @@ class SimulatedNetwork:
 
     # connections
 
-    async def connect(self, sock: SocketLike, address: Address) -> None:
+    async def connect(self, sock: SocketLike, address: SocketAddress) -> None:
         """As ``loop.sock_connect``; never returns where the port is silent."""
         port = address[1]
         await asyncio.sleep(self.chance.uniform(*self.delay))
