@@ -245,7 +245,8 @@ class TopicAdmin:
                 ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=[resource], validate_only=validate_only
             )
 
-        await self._change(ApiKey.INCREMENTAL_ALTER_CONFIGS, build, "responses", topic, timeout)
+        call = _Call.beginning_now(timeout)
+        await self._change(ApiKey.INCREMENTAL_ALTER_CONFIGS, build, answers="responses", name=topic, call=call)
 
     async def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout: float | None = None
@@ -331,9 +332,9 @@ class TopicAdmin:
             }
             return build_request(ApiKey.CREATE_TOPICS, version, topics=[topic], timeout=self._timeout_ms(timeout))
 
-        begun = asyncio.get_running_loop().time()
-        await self._change(ApiKey.CREATE_TOPICS, build, "topics", name, timeout)
-        return await self._with_leaders(name, max(partitions, 1), timeout, begun)
+        call = _Call.beginning_now(timeout)
+        await self._change(ApiKey.CREATE_TOPICS, build, answers="topics", name=name, call=call)
+        return await self._with_leaders(name, max(partitions, 1), call)
 
     async def create_partitions(self, name: str, total: int, *, timeout: float | None = None) -> TopicDescription:
         """Raise the number of partitions to ``total`` and wait for the leaders of the new ones (KIP-195).
@@ -348,11 +349,11 @@ class TopicAdmin:
             topic = {"name": name, "count": total, "assignments": None}
             return build_request(ApiKey.CREATE_PARTITIONS, version, topics=[topic], timeout=self._timeout_ms(timeout))
 
-        begun = asyncio.get_running_loop().time()
+        call = _Call.beginning_now(timeout)
         # One of the old partitions may have no leader, and get none.
         present = len((await self.describe(name, timeout)).partitions)
-        await self._change(ApiKey.CREATE_PARTITIONS, build, "results", name, timeout, begun)
-        return await self._with_leaders(name, total, timeout, begun, first=present)
+        await self._change(ApiKey.CREATE_PARTITIONS, build, answers="results", name=name, call=call)
+        return await self._with_leaders(name, total, call, first=present)
 
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
         """Delete a topic with its records; brokers may know it for a moment longer.
@@ -371,7 +372,8 @@ class TopicAdmin:
                 timeout=self._timeout_ms(timeout),
             )
 
-        await self._change(ApiKey.DELETE_TOPICS, build, "responses", name, timeout)
+        call = _Call.beginning_now(timeout)
+        await self._change(ApiKey.DELETE_TOPICS, build, answers="responses", name=name, call=call)
 
     # internals
 
@@ -409,15 +411,9 @@ class TopicAdmin:
         return self.timeout if seconds is None else seconds
 
     async def _change(
-        self,
-        api_key: ApiKey,
-        build: Callable[[int], Message],
-        answers: str,
-        name: str,
-        timeout: float | None,
-        begun: float | None = None,
+        self, api_key: ApiKey, build: Callable[[int], Message], *, answers: str, name: str, call: _Call
     ) -> None:
-        """Send a change and check its outcome; ``begun`` is the loop time at which the whole call began, if not now."""
+        """Send a change and check its outcome; ``answers`` is the response's field that has it."""
         check_topic_name(name)
         silent: set[Node | None] = set()
 
@@ -433,9 +429,12 @@ class TopicAdmin:
             for answer in getattr(response, answers):
                 _check(answer, name)
 
-        spent = 0.0 if begun is None else asyncio.get_running_loop().time() - begun
         await self._retry(
-            ask, timeout, but_not=UnknownTopicOrPartitionError, spent=spent, attempts=_ATTEMPTS_AT_A_CHANGE
+            ask,
+            call.timeout,
+            but_not=UnknownTopicOrPartitionError,
+            spent=call.spent(),
+            attempts=_ATTEMPTS_AT_A_CHANGE,
         )
 
     async def _delete_records(
@@ -495,13 +494,9 @@ class TopicAdmin:
             return description_of(topic)
         raise UnknownTopicOrPartitionError(f"{name}: there is no such topic", topic=name)
 
-    async def _with_leaders(
-        self, name: str, least: int, timeout: float | None, begun: float, first: int = 0
-    ) -> TopicDescription:
+    async def _with_leaders(self, name: str, least: int, call: _Call, first: int = 0) -> TopicDescription:
         """The topic once it has this many partitions, each from ``first`` on with a leader; brokers learn of it with a
         delay.
-
-        ``begun`` is the loop time at which the whole call, and so its time-out, began.
         """
 
         async def ask(seconds: float) -> TopicDescription:
@@ -510,7 +505,7 @@ class TopicAdmin:
                 raise _NotSpreadError(f"{name}: some of its {least} partitions have no leader yet", topic=name)
             return found
 
-        return await self._retry(ask, timeout, spent=asyncio.get_running_loop().time() - begun)
+        return await self._retry(ask, call.timeout, spent=call.spent())
 
     async def _retry(
         self,
@@ -532,6 +527,21 @@ class TopicAdmin:
             describe=lambda _, last: f"no answer within {limit:g} s: {last or self.metadata.describe_failure()}",
             but_not=but_not,
         )
+
+
+class _Call(NamedTuple):
+    """A call of several requests, which share its time-out: that time-out as it was given, and when the call began."""
+
+    timeout: float | None
+    begun: float
+
+    @classmethod
+    def beginning_now(cls, timeout: float | None) -> Self:
+        return cls(timeout, asyncio.get_running_loop().time())
+
+    def spent(self) -> float:
+        """The seconds since it began."""
+        return asyncio.get_running_loop().time() - self.begun
 
 
 class _NotSpreadError(UnknownTopicOrPartitionError):
