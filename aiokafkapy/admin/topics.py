@@ -23,7 +23,7 @@ from uuid import UUID
 
 from ..client.config import MAX_INT, MAX_LONG, ClientConfig, given_config
 from ..client.network_client import NetworkClient
-from ..client.network_client_utils import ATTEMPTS, attempt_timeout, retry_until, unless_refused
+from ..client.network_client_utils import ATTEMPTS, attempt_timeout, next_refusal, retry_until, unless_refused
 from ..cluster.metadata import Metadata
 from ..cluster.metadata_answer import Replicas, partition_of
 from ..common import (
@@ -112,11 +112,7 @@ class TopicAdmin:
         limit = timeout_of("TopicAdmin", timeout)
         self.timeout = math.inf if limit is None else limit
         # Requests no topics, only the brokers and the controller.
-        self.metadata = Metadata(
-            retry_backoff_ms=config.retry_backoff_ms,
-            retry_backoff_max_ms=config.retry_backoff_max_ms,
-            metadata_max_age_ms=config.metadata_max_age_ms,
-        )
+        self.metadata = Metadata.of(config)
         self._client: NetworkClient | None = None
         self._is_closed = False
 
@@ -396,10 +392,8 @@ class TopicAdmin:
 
     async def _refusal(self, client: NetworkClient) -> NoReturn:
         """Raises the next AuthenticationFailedError: as in Java it ends a call at once, but not the calls after it."""
-        before = self.metadata.fatal_error
-        while (error := self.metadata.fatal_error) is None or error is before:
-            await client.wait_for_change()
-        raise error.fresh()
+        error = await next_refusal(self.metadata, client, known=self.metadata.fatal_error)
+        raise IllegalStateError("the admin is closed") if error is None else error.fresh()
 
     def _timeout_ms(self, timeout: float | None) -> int:
         """For a request, whose field takes 24 days."""

@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypedDict, TypeVar
 
+from ..cluster.metadata import Metadata
 from ..common import ExponentialBackoff, Node
 from ..errors import DisconnectedError, KafkaError, KafkaTimeoutError
 from ..protocol.api import api_name
@@ -32,6 +33,7 @@ __all__ = [
     "WaitingClient",
     "attempt_timeout",
     "await_ready",
+    "next_refusal",
     "retry_until",
     "send_and_receive",
     "unless_refused",
@@ -134,6 +136,19 @@ async def unless_refused(answer: Awaitable[T], refusal: Awaitable[NoReturn]) -> 
         for task in racing:
             task.cancel()
         await asyncio.gather(*racing, return_exceptions=True)
+
+
+async def next_refusal(metadata: Metadata, client: WaitingClient, known: KafkaError | None) -> KafkaError | None:
+    """The brokers' next refusal of the credentials; None once the client is closed.
+
+    A refusal that was ``known`` before does not count: it may be cured by now, and the next attempt tells.
+    """
+    while client.is_active:
+        error = metadata.fatal_error
+        if error is not None and error is not known:
+            return error
+        await client.wait_for_change()
+    return None
 
 
 def _no_connection(nodes: NodeReadiness, node: Node) -> DisconnectedError:

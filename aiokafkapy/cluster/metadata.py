@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import is_
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, Self
 
 from ..common import (
     NO_LEADER,
@@ -65,6 +65,22 @@ class MetadataRequestAndVersion(NamedTuple):
     def encode(self, version: int, correlation_id: int, client_id: str | None) -> list[bytes]:
         """The whole frame, in one piece."""
         return encode_metadata_request(version, correlation_id, client_id, self.topics, self.allow_auto_topic_creation)
+
+
+class MetadataOptions(Protocol):
+    """The options of a client that say when its metadata is updated."""
+
+    @property
+    def retry_backoff_ms(self) -> int:
+        """Milliseconds before a request is sent again."""
+
+    @property
+    def retry_backoff_max_ms(self) -> int:
+        """The same, at most: they double up to here."""
+
+    @property
+    def metadata_max_age_ms(self) -> int:
+        """Milliseconds after which metadata is requested again."""
 
 
 class Metadata:
@@ -115,6 +131,15 @@ class Metadata:
         self._listeners: list[Callable[[], None]] = []
         self.on_update_requested: Callable[[], None] | None = None
         self._topics: set[str] = set()
+
+    @classmethod
+    def of(cls, config: MetadataOptions) -> Self:
+        """The metadata of a client with these options."""
+        return cls(
+            retry_backoff_ms=config.retry_backoff_ms,
+            retry_backoff_max_ms=config.retry_backoff_max_ms,
+            metadata_max_age_ms=config.metadata_max_age_ms,
+        )
 
     # topics: overridden by subclasses
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
+from ..admin.cluster_nodes import active_controller, nodes_of
 from ..admin.topics import TopicDescription, description_of
 from ..client.config import ClientConfig
 from ..client.coordinators import GROUP, find_coordinator
@@ -30,6 +32,8 @@ __all__ = ["TIMEOUT", "ClusterQueries", "Described", "answers_of_some"]
 T = TypeVar("T")
 TIMEOUT: Final = 5.0
 """Seconds of one request, at most: the page asks again soon."""
+_CONTROLLER_TIMEOUT: Final = 1.0
+"""Seconds of the question for the controller: where there is none, nobody may answer, and the rest is shown."""
 
 
 class Described(NamedTuple):
@@ -47,11 +51,7 @@ class ClusterQueries:
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
         self._timeout = min(TIMEOUT, config.request_timeout_ms / 1000)
-        self._metadata = Metadata(
-            retry_backoff_ms=config.retry_backoff_ms,
-            retry_backoff_max_ms=config.retry_backoff_max_ms,
-            metadata_max_age_ms=config.metadata_max_age_ms,
-        )
+        self._metadata = Metadata.of(config)
         self._client: NetworkClient | None = None
 
     def start(self) -> None:
@@ -67,13 +67,15 @@ class ClusterQueries:
     async def describe(self) -> Described:
         """Brokers and topics. Never makes a topic."""
         body = await self._ask(ApiKey.METADATA, topics=None, allow_auto_topic_creation=False)
-        nodes = [Node(one.node_id, one.host, one.port) for one in body.brokers]
-        controller = getattr(body, "controller_id", -1)
+        try:
+            controller = await active_controller(partial(self._send, timeout=_CONTROLLER_TIMEOUT), body)
+        except KafkaError:  # there is none, or we may not ask: the rest is valid
+            controller = None
         topics = [description_of(one) for one in body.topics if not one.error_code]
         return Described(
             getattr(body, "cluster_id", None) or "",
-            None if controller < 0 else controller,
-            sorted(nodes),
+            None if controller is None else controller.node_id,
+            sorted(nodes_of(body).values()),
             sorted(topics, key=lambda one: one.name),
         )
 
@@ -151,7 +153,13 @@ class ClusterQueries:
         def build(version: int) -> Message:
             return build_request(api_key, version, **fields)
 
-        return await self._running().send_and_wait(api_key, build, node=node, timeout=self._timeout)
+        return await self._send(api_key, build, node)
+
+    async def _send(
+        self, api_key: ApiKey, build: Callable[[int], Message], node: Node | None = None, timeout: float = TIMEOUT
+    ) -> Struct:
+        limit = min(timeout, self._timeout)
+        return await self._running().send_and_wait(api_key, build, node=node, timeout=limit)
 
 
 async def answers_of_some(questions: Iterable[Awaitable[T]]) -> list[T | BaseException]:

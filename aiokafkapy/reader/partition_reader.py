@@ -19,11 +19,11 @@ import math
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from ..client.config import MAX_LONG, given_config
 from ..client.network_client import NetworkClient
-from ..client.network_client_utils import unless_refused
+from ..client.network_client_utils import next_refusal, unless_refused
 from ..client.nodes.client_request import ClientRequest, ClientResponse
 from ..cluster.metadata import Metadata
 from ..common import (
@@ -45,6 +45,9 @@ from .fetcher import Fetcher, FetchPlan, PartitionRecords
 from .group_offsets import GroupOffsets
 from .offset_lookup import OffsetLookup
 from .offsets import EARLIEST, LATEST, OffsetAndTimestamp
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["PartitionReader", "PartitionRecords"]
 
@@ -71,11 +74,7 @@ class PartitionReader:
         **options: Any,
     ) -> None:
         self.config = config = given_config(ReaderConfig, bootstrap_servers, config, options)
-        self.metadata = Metadata(
-            retry_backoff_ms=config.retry_backoff_ms,
-            retry_backoff_max_ms=config.retry_backoff_max_ms,
-            metadata_max_age_ms=config.metadata_max_age_ms,
-        )
+        self.metadata = Metadata.of(config)
         self._fetcher = Fetcher(config, self.metadata)
         # While it runs.
         self._client: NetworkClient | None = None
@@ -285,7 +284,7 @@ class PartitionReader:
         """As ``fetch``, with the partition and its end offset; None when nothing came within ``max_wait`` seconds."""
         return await self._fetch(self._fetcher.take, max_wait)
 
-    async def fetch_arrow(self, max_wait: float | None = 1.0, *, with_headers: bool = False) -> Any:
+    async def fetch_arrow(self, max_wait: float | None = 1.0, *, with_headers: bool = False) -> pa.RecordBatch | None:
         """The next records of one of the partitions as a ``pyarrow.RecordBatch``, without a Python object per record;
         None if none came within ``max_wait`` seconds. Columns are those of ``record.arrow_columns.schema``; errors as
         in ``fetch``.
@@ -359,11 +358,11 @@ class PartitionReader:
         return await unless_refused(call, self._refusal(self._running()))
 
     async def _refusal(self, client: NetworkClient) -> NoReturn:
-        refused = self._refused
-        while not self._closed.is_set():
-            self._raise_refusal(refused)
-            await client.wait_for_change()
-        raise IllegalStateError("the reader is closed")
+        error = await next_refusal(self.metadata, client, known=self._refused)
+        if error is None:
+            raise IllegalStateError("the reader is closed")
+        self._refused = error
+        raise error.fresh()
 
     def _raise_refusal(self, known: KafkaError | None) -> None:
         """Raise the brokers' refusal of the credentials, unless it is the one that was known before the call: it may be

@@ -139,11 +139,7 @@ class TransactionRequests:
         self._loop = loop
         self._wakeup = wakeup
         # It requests no topics, only the brokers.
-        metadata = Metadata(
-            retry_backoff_ms=config.retry_backoff_ms,
-            retry_backoff_max_ms=config.retry_backoff_max_ms,
-            metadata_max_age_ms=config.metadata_max_age_ms,
-        )
+        metadata = Metadata.of(config)
         self.client = NetworkClient(config, metadata, loop=loop, watch=watch)
         self._nodes: dict[tuple[int, str], Node] = {}
         self._adding: asyncio.Task[None] | None = None

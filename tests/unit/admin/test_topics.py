@@ -43,6 +43,7 @@ class FakeClient:
         self.answers = list(answers)
         self.requests: list[tuple[ApiKey, Any, Node | None]] = []
         self.has_changed = asyncio.Event()
+        self.is_active = True
         self.delays: list[float] = []
 
     async def wait_for_change(self) -> None:

@@ -12,12 +12,14 @@ from aiokafkapy.client.network_client_utils import (
     RequestOptions,
     WaitingClient,
     await_ready,
+    next_refusal,
     send_and_receive,
     unless_refused,
 )
 from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
+from aiokafkapy.cluster.metadata import Metadata
 from aiokafkapy.common import Node
-from aiokafkapy.errors import DisconnectedError, KafkaTimeoutError, NotControllerError
+from aiokafkapy.errors import AuthenticationFailedError, DisconnectedError, KafkaTimeoutError, NotControllerError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import Struct
 from aiokafkapy.protocol.messages import build_request
@@ -171,3 +173,23 @@ async def test_a_refusal_is_raised_in_place_of_the_answer_that_it_fails_and_neit
         await unless_refused(failing(), never())
     assert ended == ["never"] * 3
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_only_a_refusal_that_was_not_known_before_counts(client: Client) -> None:
+    metadata, known, new = Metadata(), AuthenticationFailedError("old"), AuthenticationFailedError("new")
+    metadata.set_fatal_error(known)
+    task = asyncio.ensure_future(next_refusal(metadata, client, known))
+    client.change.set()
+    await FakeLoop().settle()
+    assert not task.done()
+    metadata.set_fatal_error(new)
+    client.change.set()
+    assert await task is new
+
+
+async def test_a_closed_client_is_refused_no_more(client: Client) -> None:
+    task = asyncio.ensure_future(next_refusal(Metadata(), client, None))
+    await FakeLoop().settle()
+    client.is_active = False
+    client.change.set()
+    assert await task is None

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from aiokafkapy.client.config import ClientConfig
 from aiokafkapy.cluster.metadata import Metadata
 from aiokafkapy.common import Node, PartitionInfo, TopicPartition
 from aiokafkapy.errors import AuthenticationFailedError, InvalidTopicError, KafkaError
@@ -492,3 +493,11 @@ def test_a_name_that_no_broker_takes_is_not_asked_for(metadata: Metadata, name: 
     with pytest.raises(InvalidTopicError):
         metadata.add_topics(["good", name])
     assert not metadata.topics_to_request(partial=False)
+
+
+def test_a_clients_options_say_when_it_is_updated() -> None:
+    config = ClientConfig(
+        bootstrap_servers="h:1", retry_backoff_ms=5, retry_backoff_max_ms=6_000, metadata_max_age_ms=7_000
+    )
+    metadata = Metadata.of(config)
+    assert (metadata._backoff.initial, metadata._backoff.maximum, metadata._max_age) == (0.005, 6.0, 7.0)
