@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -32,14 +32,17 @@ from ..client.nodes.connection_states import Address
 from ..client.transport.dialers import Dialer, new_dialer
 from ..client.transport.listener_probe import speaks_plaintext
 from ..cluster.metadata import Metadata
-from ..common import Node, format_address
+from ..common import Node, counted, format_address
 from ..errors import (
     AuthenticationFailedError,
     ClusterAuthorizationFailedError,
     DisconnectedError,
+    InvalidTopicError,
     KafkaConnectionError,
     KafkaError,
     SslAuthenticationFailedError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
     make,
 )
 from ..protocol.api import ApiKey
@@ -153,7 +156,7 @@ class Doctor:
             "controller_id": None,
             "brokers": {str(node_id): place for node_id, place in brokers.items()},
         }
-        text = f"cluster {facts['cluster_id']} has {len(brokers)} broker{'s'[: len(brokers) != 1]}: " + ", ".join(
+        text = f"cluster {facts['cluster_id']} has {counted(len(brokers), 'broker')}: " + ", ".join(
             f"{node_id} at {place}" for node_id, place in sorted(brokers.items())
         )
         self._step = f"asking {address} for the controller"
@@ -375,10 +378,14 @@ class Doctor:
 _SEE_LOG: Final = "see the broker's log"
 _NO_BROKER: Final = "is it a Kafka broker that listens there, and does security_protocol say how?"
 # By Kafka's error codes.
-_TOPIC_ADVICE: Final = {
-    3: "create it: aiokafkapy topics create TOPIC --partitions N; or let the broker do it (auto.create.topics.enable)",
-    17: "a topic's name has letters, digits, dots, dashes and underscores, at most 249",
-    29: "give this user the right: kafka-acls --add --allow-principal User:NAME --operation Describe --operation Write",
+_TOPIC_ADVICE: Final[Mapping[int | None, str]] = {
+    UnknownTopicOrPartitionError.code: (
+        "create it: aiokafkapy topics create TOPIC --partitions N; or let the broker do it (auto.create.topics.enable)"
+    ),
+    InvalidTopicError.code: "a topic's name has letters, digits, dots, dashes and underscores, at most 249",
+    TopicAuthorizationFailedError.code: (
+        "give this user the right: kafka-acls --add --allow-principal User:NAME --operation Describe --operation Write"
+    ),
 }
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -78,7 +77,7 @@ def _given(
 
 
 def _explanation(given: Sequence[tuple[str, Mapping[str, object]]]) -> Explanation:
-    from ..client.config import environment_variables
+    from ..client.config import environment_variables, options_in
     from ..client.options.translation import translated
     from ..producer.config import ProducerConfig
     from ..producer.explanation import explain
@@ -97,8 +96,7 @@ def _explanation(given: Sequence[tuple[str, Mapping[str, object]]]) -> Explanati
     try:
         return explain(ProducerConfig.from_properties({}, **values), origins)
     except ConfigurationError as error:
-        named = [name for name in origins if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error))]
-        whence = "; ".join(f"{name} is from {origins[name]}" for name in named)
+        whence = "; ".join(f"{name} is from {origins[name]}" for name in options_in(error, origins))
         raise CommandError(f"{error}{whence and f' ({whence})'}", EXIT_USAGE) from None
 
 

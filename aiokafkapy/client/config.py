@@ -27,7 +27,7 @@ from ..errors import ConfigurationError
 from ..option_fields import declarations
 from .options.config_fields import MAX_INT, MAX_LONG, ClientConfigFields, Count, Milliseconds, shown_value
 from .options.foreign_options import advice_for
-from .options.translation import translated
+from .options.translation import plain_name, translated
 from .options.urls import options_of_url
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class ClientConfig(_Base):
         try:
             config._validate(values, strict=False)
         except ConfigurationError as error:
-            named = [name for name in sources if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error))]
+            named = options_in(error, sources)
             if not named:
                 raise
             origins = ", ".join(f"{name} is from {sources[name]}" for name in named)
@@ -178,9 +178,14 @@ def is_switch(name: str) -> bool:
     return name in _RESERVED_VARIABLES
 
 
+def options_in(error: ConfigurationError, names: Iterable[str]) -> list[str]:
+    """Those of these options that an error's message has in it."""
+    return [name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error))]
+
+
 def hint_for(config: type[ClientConfig], name: str) -> str:
     """The advice for a name that is not an option."""
-    plain = name.replace(".", "_").replace("-", "_").lower()
+    plain = plain_name(name).lower()
     if plain in config.model_fields:
         return f"write {plain}, or use {config.__name__}.from_properties for Kafka's own spelling"
     advice = advice_for(plain, config.model_fields)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ..client.options.foreign_options import IGNORED_OF_LIBRDKAFKA, LIBRDKAFKA_NAMES, advice_for
+from ..client.options.translation import plain_name
 from ..producer.config import ProducerConfig
 
 __all__ = ["LIBRARIES", "Library", "option_advice", "translated_properties"]
@@ -151,7 +152,7 @@ LIBRARIES: Final = (AIOKAFKA, CONFLUENT, KAFKA_PYTHON)
 
 def option_advice(library: Library, name: str) -> str | None:
     """The replacement for an option of ``library``'s producer, in its own spelling; None where nothing changes."""
-    plain = name.replace(".", "_").replace("-", "_")
+    plain = plain_name(name)
     if plain in library.options:
         return library.options[plain]
     if plain in ProducerConfig.model_fields or (library.takes_properties and plain in _NOTES):

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, unquote
 
 from ...common import parse_addresses
 from ...errors import ConfigurationError
+from .translation import plain_name
 
 __all__ = ["options_of_url"]
 
@@ -62,7 +63,7 @@ def options_of_url(url: str) -> dict[str, str]:
     given = [("security_protocol", protocol)] if protocol is not None else []
     given += [("sasl_username", unquote(user))] if user else []
     given += [("sasl_password", unquote(password))] if colon else []
-    given += [(name.strip().replace(".", "_").replace("-", "_"), value) for name, value in options]
+    given += [(plain_name(name), value) for name, value in options]
     for name, value in given:
         if name in found:
             raise ConfigurationError(f"the URL of the cluster has {name} twice")
