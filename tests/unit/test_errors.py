@@ -1,11 +1,13 @@
 """The error tree: codes, flags, copies."""
 
 import pickle
+import re
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from aiokafkapy import errors
+from aiokafkapy.errors import base, local
 from aiokafkapy.errors.remedies import REMEDIES, remedy_of
 
 RETRIABLE = {
@@ -155,3 +157,12 @@ def test_few_errors_end_a_transaction_or_the_producer() -> None:
         "UnknownProducerIdError",
     }
     assert not any(error.fatal and (error.retriable or error.abortable) for error in public_errors())
+
+
+def test_the_tree_has_every_error_of_ours_and_every_field() -> None:
+    tree = errors.__doc__ or ""
+    shown = {*re.findall(r"\w+-?", tree)}
+    names = [*base.__all__, *local.__all__]
+    assert [name for name in names if not {name, name.removesuffix("Error") + "-"} & shown] == []
+    fields = [*vars(errors.KafkaError("x")), *(name for name in errors.KafkaError.__annotations__)]
+    assert [name for name in fields if name not in shown] == []
