@@ -49,6 +49,8 @@ def test_a_limit_out_of_range_is_refused(value: Any) -> None:
     ],
 )
 def test_a_number_that_no_request_has_room_for_is_refused(name: str, most: int) -> None:
-    assert getattr(ReaderConfig(bootstrap_servers="h:1", **{name: most}), name) == most
+    largest: dict[str, Any] = {name: most}
+    too_large: dict[str, Any] = {name: most + 1}
+    assert getattr(ReaderConfig(bootstrap_servers="h:1", **largest), name) == most
     with pytest.raises(ConfigurationError, match=f"^{name}={most + 1} is out of range: write at most {most}$"):
-        ReaderConfig(bootstrap_servers="h:1", **{name: most + 1})
+        ReaderConfig(bootstrap_servers="h:1", **too_large)
