@@ -13,4 +13,4 @@ cpdef int partition_of(object topic, object partition) except? -1
 cpdef long long time_of(object topic, object timestamp_ms) except? -1
 @cython.locals(plain=tuple)
 cpdef object headers_of(object topic, object headers)
-cpdef Py_ssize_t check_data(object topic, object key, object value) except -1
+cpdef check_data(object topic, object key, object value)

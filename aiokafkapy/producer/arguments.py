@@ -120,11 +120,12 @@ def headers_of(topic: str, headers: object) -> Headers | None:
     return plain or None
 
 
-def check_data(topic: str, key: Any, value: Any) -> int:
-    """Raise SerializationError unless key and value are None or have bytes; returns the size of the value."""
+def check_data(topic: str, key: Any, value: Any) -> None:
+    """Raise SerializationError unless key and value are None or have bytes."""
     if key is not None:
-        _size_of(topic, "key", key)
-    return 0 if value is None else _size_of(topic, "value", value)
+        _check_bytes(topic, "key", key)
+    if value is not None:
+        _check_bytes(topic, "value", value)
 
 
 def check_items(items: object) -> None:
@@ -232,16 +233,14 @@ def _pairs_error(topic: str, given: object) -> SerializationError:
     return SerializationError(text + type(given).__name__, topic=topic)
 
 
-def _size_of(topic: str, part: str, data: Any) -> int:
+def _check_bytes(topic: str, part: str, data: Any) -> None:
     try:
-        view = _view(data)
+        _view(data).release()
     except TypeError:
         raise serialization_error(part, topic, data) from None
     except Exception as error:
         text = f"the {part} of a record of topic {topic!r} cannot be read: {describe_error(error)}"
         raise SerializationError(text, topic=topic) from error
-    with view:
-        return view.nbytes
 
 
 def _view(data: Any) -> memoryview:

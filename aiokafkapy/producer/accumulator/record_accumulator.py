@@ -198,20 +198,18 @@ class RecordAccumulator:
         self._queues.put_back(batch)
         self.wakeup()
 
-    def split_and_reenqueue(self, batch: ProducerBatch) -> int:
+    def split_and_reenqueue(self, batch: ProducerBatch) -> None:
         """Queue a drained batch that a broker found too large as two or more of half its size, to be sent at once.
 
-        Returns how many there are now. The batch itself is done and its memory given back; raises IllegalStateError for
-        one of a single record, which can only be failed.
+        The batch itself is done and its memory given back; raises IllegalStateError for one of a single record, which
+        can only be failed.
         """
         if batch.record_count < 2:
             raise IllegalStateError(f"{batch!r} has one record and cannot be split")
         limit = (BATCH_HEADER_SIZE + batch.builder.records_size) // 2
         if not batch.compression:
             limit = min(limit, self._queues.topic(batch.topic_partition[0]).max_message_bytes)
-        successors = batch.split(limit)
-        self._replace(batch, successors)
-        return len(successors)
+        self._replace(batch, batch.split(limit))
 
     def limit_topic(self, topic: str, max_message_bytes: int | None, until: float) -> None:
         """The topic takes batches of so many bytes, as sent; None: nothing is known.
@@ -239,18 +237,16 @@ class RecordAccumulator:
         """Compress the topic's new batches with this codec; those that are filled keep theirs."""
         self._queues.topic(topic).use_codec(compression, level)
 
-    def remove_records_and_reenqueue(
-        self, batch: ProducerBatch, errors: Mapping[int, BaseException]
-    ) -> ProducerBatch | None:
-        """Fail the records that a broker named (KIP-467) and queue the others again as a new batch, which is returned.
+    def remove_records_and_reenqueue(self, batch: ProducerBatch, errors: Mapping[int, BaseException]) -> None:
+        """Fail the records that a broker named (KIP-467) and queue the others again as a new batch.
 
-        With idempotence the partition is renumbered with a new epoch, for the sequences behind the batch do not follow.
+        With idempotence the partition is renumbered with a new epoch, because the sequences behind the batch do not
+        follow.
         """
         rest = batch.remove_records(errors)
         self._replace(batch, [] if rest is None else [rest])
         if self._transaction_manager is not None:
             self._transaction_manager.request_epoch_bump(batch.topic_partition)
-        return rest
 
     def reenqueue_uncompressed(self, batch: ProducerBatch) -> None:
         """Queue a drained batch, whose codec a broker does not take, again without it, to be sent at once."""
@@ -330,18 +326,15 @@ class RecordAccumulator:
 
     def move_out(
         self, is_meant: Callable[[TopicPartition], bool], adopt: Callable[[ProducerBatch], ProduceRequestResult]
-    ) -> int:
+    ) -> None:
         """Give the batches of these partitions that were never sent to ``adopt``, partition by partition in order, and
-        forget them: their records live on as those of the results that it returns. Returns how many records.
+        forget them: their records live on as those of the results that it returns.
         """
-        count = 0
         for batch in self.take_queued(is_meant):
             batch.leave_out_withdrawn()
             batch.move_out(adopt(batch))
-            count += batch.record_count
             self.appender.take_back(batch.record_count)
             self._replace(batch, [])
-        return count
 
     # the gapless guarantee
 
@@ -421,19 +414,17 @@ class RecordAccumulator:
         self._tell_of_room()
         self.wakeup()
 
-    def abort_batches(self, error: BaseException | Callable[[ProducerBatch], BaseException]) -> int:
-        """Abort every batch without an outcome, also those in flight, with one error or each with its own; returns how
-        many records failed.
-        """
-        return self._abort(self._incomplete.copy_all(), error)
+    def abort_batches(self, error: BaseException | Callable[[ProducerBatch], BaseException]) -> None:
+        """Abort every batch without an outcome, also those in flight, with one error or each with its own."""
+        self._abort(self._incomplete.copy_all(), error)
 
-    def abort_undrained(self, error: BaseException) -> int:
+    def abort_undrained(self, error: BaseException) -> None:
         """Abort the queued batches that were never sent. Those that may be on a broker stay, and those that have a
         sequence, as the parts of a split batch: without them the sequences would have a gap.
         """
         queues = self._queues.with_batches()
         undrained = [batch for queue in queues for batch in queue.batches if batch.may_be_taken_back]
-        return self._abort(undrained, error)
+        self._abort(undrained, error)
 
     def abandon(self) -> None:
         """Release all that waits: there will be no outcomes. Called when the accumulator is thrown away."""

@@ -204,14 +204,12 @@ class TransactionManager:
         self._last_error = None
         self._rewrite_partitions()
 
-    def handle_init_producer_id_failed(self, error: KafkaError, now: float) -> float:
-        """Go back to the start and return the seconds until the next attempt; ``error`` is kept as ``last_error``."""
+    def handle_init_producer_id_failed(self, error: KafkaError, now: float) -> None:
+        """Go back to the start, until ``time_to_init_producer_id``; ``error`` is kept as ``last_error``."""
         self._transition(_State.UNINITIALIZED)
-        delay = self._backoff.delay(self._attempts)
+        self._retry_at = now + self._backoff.delay(self._attempts)
         self._attempts += 1
-        self._retry_at = now + delay
         self._last_error = error
-        return delay
 
     def use_identity(self, producer_id: int, epoch: int) -> None:
         """A transaction coordinator gave this identity: partitions take it with their next batch."""

@@ -272,8 +272,8 @@ class Admission:
         """The caller gave up before its record was accepted: its place goes to the next."""
         self.drop(record)
 
-    def close(self, make_error: Callable[[str], BaseException]) -> int:
-        """Refuse all records that still wait, each with an error for its topic; returns their number."""
+    def close(self, make_error: Callable[[str], BaseException]) -> None:
+        """Refuse all records that still wait, each with an error for its topic."""
         refused = self.snapshot()
         self._by_deadline.clear()
         for state in self._queues:
@@ -294,7 +294,6 @@ class Admission:
             state.cluster = None  # so that a holder of the state sees that it is gone
         self.topics.clear()
         self._missing_partitions.clear()
-        return len(refused)
 
     # a subclass may replace these
 

@@ -130,11 +130,11 @@ class SpoolingAdmission(Admission):
         self.drop(record)
         return True
 
-    def close(self, make_error: Callable[[str], BaseException]) -> int:
+    def close(self, make_error: Callable[[str], BaseException]) -> None:
         """As ``Admission.close``."""
         if self._recheck_timer is not None:
             self._recheck_timer.cancel()
-        return super().close(make_error)
+        super().close(make_error)
 
     def evacuate(self, topics: Collection[str], reason: str) -> None:
         """Move the unsent records in batches of these topics to the spool, in order, where it has room for all

@@ -203,18 +203,18 @@ class TestHeaders:
 
 class TestData:
     @pytest.mark.parametrize(
-        ("data", "size"),
+        "data",
         [
-            (None, 0),
-            (b"xy", 2),
-            (bytearray(b"xy"), 2),
-            (memoryview(b"wxyz")[::2], 2),
-            (array.array("i", [1]), 4),
-            ((ctypes.c_char * 2)(), 2),
+            None,
+            b"xy",
+            bytearray(b"xy"),
+            memoryview(b"wxyz")[::2],
+            array.array("i", [1]),
+            (ctypes.c_char * 2)(),
         ],
     )
-    def test_every_object_with_bytes_is_fine(self, data: Any, size: int) -> None:
-        assert check_data("t", data, data) == size
+    def test_every_object_with_bytes_is_fine(self, data: Any) -> None:
+        check_data("t", data, data)
 
     @pytest.mark.parametrize("data", ["a password", 5, 1.0, [], object(), ["a password"]])
     def test_anything_else_is_named_and_not_shown(self, data: Any) -> None:
@@ -231,7 +231,7 @@ class TestData:
         numpy = pytest.importorskip("numpy")
         with pytest.raises(SerializationError, match="is a ndarray, not bytes"):
             check_data("t", numpy.array([object()]), None)
-        assert check_data("t", None, numpy.array(7)) == 8
+        check_data("t", None, numpy.array(7))
 
     def test_waiting_records_are_kept_as_they_were_given(self) -> None:
         data = bytearray(b"now")

@@ -491,11 +491,12 @@ class TestProducerId:
         manager.handle_init_producer_id_sent()
         assert manager.time_to_init_producer_id(0.0) is None
         error = CoordinatorLoadInProgressError()
-        assert manager.handle_init_producer_id_failed(error, 10.0) == pytest.approx(0.1)
+        manager.handle_init_producer_id_failed(error, 10.0)
         failed_with = manager.last_error
         assert manager.time_to_init_producer_id(10.04) == pytest.approx(0.06)
         manager.handle_init_producer_id_sent()
-        assert manager.handle_init_producer_id_failed(error, 11.0) == pytest.approx(0.2)
+        manager.handle_init_producer_id_failed(error, 11.0)
+        assert manager.time_to_init_producer_id(11.0) == pytest.approx(0.2)
         manager.handle_init_producer_id_sent()
         manager.handle_init_producer_id(1, 0)
         assert (failed_with, manager.last_error) == (error, None)
