@@ -120,7 +120,7 @@ class ProducerRuntime:
         if config.enable_idempotence:
             self.transaction_manager = TransactionManager(config.retry_backoff, self.transaction)
         self.teller = OutcomeTeller(loop)
-        self.accumulator = RecordAccumulator(config, None, self.transaction_manager, self.teller)
+        self.accumulator = RecordAccumulator(config, self.transaction_manager, self.teller)
         self.observation = Observation(config, WeakClock(loop) if config.record_timing else loop.time)
         self.client = NetworkClient(config, self.metadata, loop=loop, watch=self.observation.client_watch())
         self.observation.count_nodes(self.client)

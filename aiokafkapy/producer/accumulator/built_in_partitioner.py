@@ -43,7 +43,6 @@ class BuiltInPartitioner:
         "_cumulative",
         "_looked_for",
         "_partition_ids",
-        "_random",
         "_round",
         "_weighed",
         "_weighed_ids",
@@ -51,10 +50,9 @@ class BuiltInPartitioner:
         "topic",
     )
 
-    def __init__(self, topic: str, *, is_adaptive: bool = True, random_source: random.Random | None = None) -> None:
+    def __init__(self, topic: str, *, is_adaptive: bool = True) -> None:
         self.topic = topic
         self.is_adaptive = is_adaptive
-        self._random = random_source or random.Random()
         # Partitions still to come in this round, of those the metadata had
         self._candidates: Sequence[PartitionInfo] = ()
         self._round: list[int] = []
@@ -115,7 +113,7 @@ class BuiltInPartitioner:
     # internals
 
     def _weighted(self, cumulative: Sequence[int]) -> int:
-        place = bisect_right(cumulative, int(self._random.random() * cumulative[-1]))
+        place = bisect_right(cumulative, int(random.random() * cumulative[-1]))
         return self._partition_ids[place]
 
     def _next_of_round(self, candidates: Sequence[PartitionInfo]) -> int:
@@ -126,5 +124,5 @@ class BuiltInPartitioner:
             self._round = [partition for partition in self._round if partition in numbers]
         if not self._round:
             self._round = [info.partition for info in candidates]
-            self._random.shuffle(self._round)
+            random.shuffle(self._round)
         return self._round.pop()

@@ -32,7 +32,6 @@ from .accumulator_settings import credit_step, is_codec_chosen, new_pool, settin
 from .auto_linger import AutoLinger
 from .batch_queues import BatchQueues, Gap
 from .batch_sealer import BatchSealer
-from .buffer_pool import BufferPool
 from .incomplete_batches import Flush, IncompleteBatches
 from .producer_batch import ProducerBatch
 from .ready_batches import ADAPTIVE_LINGER, ReadyBatches, ReadyCheckResult
@@ -67,7 +66,6 @@ class RecordAccumulator:
     def __init__(
         self,
         config: AccumulatorConfig,
-        buffer_pool: BufferPool | None = None,
         transaction_manager: TransactionManager | None = None,
         teller: Teller | None = None,
     ) -> None:
@@ -87,7 +85,7 @@ class RecordAccumulator:
         self._backoff = ExponentialBackoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
         self._flushes = 0
         # Parts
-        self._pool = buffer_pool if buffer_pool is not None else new_pool(config, has_codec=has_codec)
+        self._pool = new_pool(config, has_codec=has_codec)
         self._incomplete = IncompleteBatches()
         self._incomplete.teller = teller
         self._sealer = BatchSealer(self._pool)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from aiokafkapy.common import ExponentialBackoff, TopicPartition
-from aiokafkapy.producer.accumulator.buffer_pool import BufferPool
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
 from aiokafkapy.producer.accumulator.record_accumulator import ReadyCheckResult, RecordAccumulator
 from aiokafkapy.producer.config import ProducerConfig
@@ -52,21 +51,24 @@ class Harness:
         leaders: dict[str, Sequence[int]] | None = None,
         *,
         idempotent: bool = False,
-        reserve: int = 0,
         **options: Any,
     ) -> None:
         options = {"linger_ms": 0, "retry_backoff_ms": 100, "retry_backoff_max_ms": 1000} | options
         # Some values tested here would be refused by ProducerConfig.
         memory = options.pop("buffer_memory", 32 * KIB * KIB)
         self.config = ProducerConfig(bootstrap_servers="h:1", **options).model_copy(update={"buffer_memory": memory})
-        self.pool = BufferPool(memory, reserve, self.config.buffer_records)
         self.manager = ready_manager() if idempotent else None
-        self.accumulator = RecordAccumulator(self.config, self.pool, self.manager)
+        self.accumulator = RecordAccumulator(self.config, self.manager)
         self.cluster = cluster_of(leaders or {"t": [1, 1]})
         self.now = 1000.0
         self.in_flight: dict[int, int] = {}
         self.wakeups = 0
         self.accumulator.wakeup = self._on_wakeup
+
+    @property
+    def held(self) -> int:
+        """Bytes of the buffer that batches hold."""
+        return self.accumulator.buffered_bytes
 
     def _on_wakeup(self) -> None:
         self.wakeups += 1
@@ -132,11 +134,12 @@ class Harness:
         accumulator = self.accumulator
         assert accumulator.accepted == accumulator.delivered + accumulator.failed + accumulator.pending
         held = sum(batch.memory + batch.reserved_memory for batch in accumulator.incomplete)
-        assert self.pool.held == held
+        assert self.held == held
         for batch in accumulator.incomplete:
             assert batch.memory == batch.builder.capacity
-        assert self.pool.held >= 0
-        assert accumulator.pending <= self.pool.record_limit
+        assert self.held >= 0
+        if self.config.buffer_records is not None:
+            assert accumulator.pending <= self.config.buffer_records
 
 
 def values_of(batch: ProducerBatch) -> list[Any]:

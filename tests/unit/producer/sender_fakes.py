@@ -136,7 +136,7 @@ class SenderHarness:
         self.set_leaders(leaders or {"t": [1, 1]})
         self.metadata.need_full_update = False
         self.manager = TransactionManager(self.config.retry_backoff) if self.config.enable_idempotence else None
-        self.accumulator = RecordAccumulator(self.config, None, self.manager)
+        self.accumulator = RecordAccumulator(self.config, self.manager)
         self.client = FakeClient()
         self.crashes: list[BaseException] = []
         self.sender = Sender(

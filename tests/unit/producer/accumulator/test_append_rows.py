@@ -93,7 +93,7 @@ def test_appending_rows_ends_where_memory_ends_and_goes_on_when_some_is_back() -
     places.begin_window(1000, None)
     rounds = 0
     while not append_rows(harness, rows, places):
-        assert harness.pool.held <= 10 * KIB
+        assert harness.held <= 10 * KIB
         assert harness.accumulator.accepted == rows.position == places.count
         assert harness.ready().ready_nodes
         for batch in harness.drain():

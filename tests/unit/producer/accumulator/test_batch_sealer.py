@@ -18,14 +18,14 @@ class TestCompression:
         harness = Harness(compression_type="lz4")
         for _ in range(100):
             harness.append_ok(b"x" * 100)
-        held = harness.pool.held
+        held = harness.held
         (batch,) = harness.drain()
         assert harness.accumulator.take_compressions() == []
-        assert harness.pool.held == batch.memory < held / 10
+        assert harness.held == batch.memory < held / 10
         assert batch.size == len(wire_bytes(batch))
         harness.check()
         harness.complete(batch)
-        assert harness.pool.held == 0
+        assert harness.held == 0
 
     def test_large_ones_go_to_a_thread_and_keep_their_place(self) -> None:
         harness = Harness(compression_type="gzip", batch_size=34 * KIB)
@@ -51,7 +51,7 @@ class TestCompression:
         assert [values_of(batch) for batch in drained] == [[LARGE], [LARGE], [b"y" * 2_000]]
         for batch in drained:
             harness.complete(batch)
-        assert harness.pool.held == 0
+        assert harness.held == 0
 
     def test_a_batch_closed_for_compression_takes_no_more(self) -> None:
         harness = Harness(compression_type="gzip", batch_size=128 * KIB)
@@ -141,7 +141,7 @@ class TestCompression:
             assert harness.drain() == [batch]
             harness.complete(batch)
             harness.ready()
-        assert harness.pool.held == 0
+        assert harness.held == 0
 
     def test_the_next_waits_for_the_memory_of_one_that_is_compressed(self) -> None:
         harness = Harness({"t": [1] * 3}, compression_type="gzip", batch_size=64 * KIB, buffer_memory=160 * KIB)
@@ -166,7 +166,7 @@ class TestCompression:
         harness.fail(batch)
         batch.compress()
         harness.accumulator.compressed(batch)
-        assert harness.pool.held == 0
+        assert harness.held == 0
         assert harness.ready() == ReadyCheckResult(set(), inf, set())
 
     def test_a_batch_that_could_not_be_compressed_is_taken_out_of_its_queue(self) -> None:
@@ -182,7 +182,7 @@ class TestCompression:
         assert [values_of(batch) for batch in harness.drain_all()] == [[b"next"]]
 
     def test_records_waiting_for_memory_are_let_in_when_compression_gave_some_back(self) -> None:
-        harness = Harness(compression_type="gzip", batch_size=40 * KIB, buffer_memory=150 * KIB, reserve=40 * KIB)
+        harness = Harness(compression_type="gzip", batch_size=40 * KIB, buffer_memory=150 * KIB)
         waiters = Waiters(harness)
         count = 0
         while harness.append(LARGE) is not None:

@@ -25,14 +25,16 @@ def of(sizes: list[int]) -> Callable[[list[int]], list[int]]:
 
 class TestBuiltInPartitioner:
     def test_equal_queues_take_turns_in_shuffled_rounds(self) -> None:
-        partitioner = BuiltInPartitioner("t", random_source=random.Random(1))
+        random.seed(1)
+        partitioner = BuiltInPartitioner("t")
         cluster = cluster_of({"t": [1] * 8})
         rounds = [[partitioner.next_partition(cluster, no_batches) for _ in range(8)] for _ in range(20)]
         assert all(sorted(of_round) == list(range(8)) for of_round in rounds)
         assert len({tuple(of_round) for of_round in rounds}) > 10
 
     def test_the_longer_a_queue_the_rarer_as_java_weighs_it(self) -> None:
-        partitioner = BuiltInPartitioner("t", random_source=random.Random(1))
+        random.seed(1)
+        partitioner = BuiltInPartitioner("t")
         cluster = cluster_of({"t": [1] * 3})
         sizes = [0, 3, 1]
         chosen = Counter(partitioner.next_partition(cluster, of(sizes)) for _ in range(14_000))

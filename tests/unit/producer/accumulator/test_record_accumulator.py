@@ -122,7 +122,7 @@ class TestLimitOfATopic:
                 written[batch.topic_partition.partition] += values_of(batch)
                 harness.complete(batch)
         assert written == dict.fromkeys(range(40), values)
-        assert harness.pool.held == 0
+        assert harness.held == 0
 
     def test_a_limit_that_is_lifted_before_they_are_sent_splits_nothing(self) -> None:
         harness = Harness(batch_size=1_000)
@@ -215,7 +215,7 @@ class TestComingBack:
             harness.complete(batch, batch.base_sequence)
         assert [value[:2] for batch in batches for value in values_of(batch)] == [b"%02d" % at for at in range(40)]
         assert [delivery.result().offset for delivery in deliveries] == list(range(1, 41))
-        assert harness.pool.held == 0
+        assert harness.held == 0
         assert harness.accumulator.delivered == 41
 
     @pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
@@ -247,7 +247,7 @@ class TestComingBack:
         lost = [index for index, delivery in enumerate(deliveries) if delivery.exception() is not None]
         assert taken == [value for index, value in enumerate(values) if index not in lost]
         assert lost == [] or largest == 90
-        assert harness.pool.held == 0
+        assert harness.held == 0
 
     def test_a_batch_whose_codec_is_refused_is_sent_again_without_it_in_its_place(self) -> None:
         harness = Harness(idempotent=True, batch_size=4_000, compression_type="lz4")
@@ -268,7 +268,7 @@ class TestComingBack:
             for batch in batches:
                 harness.complete(batch, batch.base_sequence)
         assert [delivery.result().offset for delivery in deliveries] == list(range(1, 21))
-        assert harness.pool.held == 0
+        assert harness.held == 0
 
     def test_records_that_the_broker_named_fail_and_the_others_are_sent_again_with_a_new_epoch(self) -> None:
         harness = Harness(idempotent=True)
@@ -287,7 +287,7 @@ class TestComingBack:
         harness.complete(rest, 10)
         assert str(deliveries[2].exception()) == "poison"
         assert [delivery.result().offset for delivery in deliveries if delivery.exception() is None] == [10, 11, 12]
-        assert harness.pool.held == 0
+        assert harness.held == 0
 
     def test_all_records_of_a_batch_may_be_named(self) -> None:
         harness = Harness()
@@ -295,7 +295,7 @@ class TestComingBack:
         (batch,) = harness.drain()
         harness.accumulator.remove_records_and_reenqueue(batch, {0: KafkaError("poison")})
         assert harness.accumulator.incomplete == []
-        assert harness.pool.held == 0
+        assert harness.held == 0
         assert harness.accumulator.batch_count == 0
 
     def test_memory_that_a_split_gives_back_goes_to_waiting_records(self) -> None:
@@ -332,7 +332,7 @@ class TestExpiry:
         assert not other.has_been_sent
         harness.fail(other)
         assert harness.accumulator.next_expiry_time() == inf
-        assert harness.pool.held == 0
+        assert harness.held == 0
         assert not harness.accumulator.has_queued()
 
     def test_all_of_a_partition_that_are_too_old_go_and_the_others_stay(self) -> None:
@@ -406,13 +406,13 @@ class TestAborting:
         drained = harness.drain()
         harness.accumulator.abort_batches(KafkaError("closed"))
         assert all(str(delivery.exception()) == "closed" for delivery in deliveries)
-        assert harness.pool.held == 0
+        assert harness.held == 0
         assert harness.accumulator.failed == harness.accumulator.accepted == 6
         assert not harness.accumulator.has_queued()
         for batch in drained:  # an answer that comes after all changes nothing
             assert not batch.complete(0)
             harness.accumulator.deallocate(batch)
-        assert harness.pool.held == 0
+        assert harness.held == 0
 
     def test_each_batch_may_have_an_error_of_its_own(self) -> None:
         harness = Harness()
@@ -458,7 +458,7 @@ class TestAborting:
         harness.accumulator.abort_batches(KafkaError("closed"))
         batch.compress()
         harness.accumulator.compressed(batch)
-        assert harness.pool.held == 0
+        assert harness.held == 0
 
 
 def overdue(harness: Harness, *deliveries: Delivery) -> tuple[int, int]:
@@ -493,7 +493,7 @@ class TestExpiringRecords:
             assert isinstance(error, DeliveryTimeoutError)
             assert not error.outcome_unknown
         assert (harness.accumulator.delivered, harness.accumulator.failed) == (5, 2)
-        assert harness.pool.held == 0
+        assert harness.held == 0
 
     @pytest.mark.parametrize("codec", ["none", "lz4"])
     def test_hundreds_leave_one_by_one_and_all_others_are_sent(self, codec: str) -> None:
@@ -515,7 +515,7 @@ class TestExpiringRecords:
         assert [delivery.result().offset for delivery in deliveries[::2]] == list(range(10, 260))
         assert all(isinstance(delivery.exception(), DeliveryTimeoutError) for delivery in deliveries[1::2])
         assert (harness.accumulator.delivered, harness.accumulator.failed) == (250, 250)
-        assert harness.pool.held == 0
+        assert harness.held == 0
 
     def test_a_place_that_is_free_goes_to_the_record_that_waits_for_it(self) -> None:
         """Nothing is sent in an outage, so that nothing else would tell it."""
@@ -530,10 +530,10 @@ class TestExpiringRecords:
     def test_memory_comes_back_before_the_batch_is_sent(self) -> None:
         harness = Harness(linger_ms=1000, batch_size=64 * KIB)
         deliveries = [harness.append_ok(b"x" * 500) for _ in range(20)]
-        held = harness.pool.held
+        held = harness.held
         for delivery in deliveries[1:]:
             assert overdue(harness, delivery) == (1, 0)
-        assert harness.pool.held < held / 4
+        assert harness.held < held / 4
         harness.check()
 
     def test_the_batch_fails_without_those_that_have_left_it(self) -> None:
@@ -545,7 +545,7 @@ class TestExpiringRecords:
         harness.check()
         assert (harness.accumulator.pending, harness.accumulator.failed) == (0, 4)
         assert not harness.accumulator.has_queued()
-        assert harness.pool.held == 0
+        assert harness.held == 0
 
     def test_only_records_that_have_not_left_move_elsewhere(self) -> None:
         harness = Harness(linger_ms=1000)
@@ -577,7 +577,7 @@ class TestExpiringRecords:
         delivery = harness.append_ok()
         assert overdue(harness, delivery) == (1, 0)
         assert not harness.accumulator.has_queued()
-        assert harness.pool.held == 0
+        assert harness.held == 0
 
     def test_a_record_in_a_request_stays_there_and_its_outcome_is_unknown(self) -> None:
         harness = Harness(idempotent=True)
@@ -640,7 +640,7 @@ class TestExpiringRecords:
         assert values_of(rest) == [LARGE]
         harness.complete(rest, 4)
         assert kept.result().offset == 4
-        assert harness.pool.held == 0
+        assert harness.held == 0
 
 
 class TestDroppingTheOldest:
@@ -803,15 +803,15 @@ class TestAccounts:
         look()
         assert looks > 60
         assert accumulator.pending == 0
-        assert harness.pool.held == 0
+        assert harness.held == 0
 
     def test_counters_show_the_state_of_the_buffer(self) -> None:
         harness = Harness(buffer_memory=1 << 20)
         harness.append_ok(b"x" * 100)
         accumulator = harness.accumulator
         assert accumulator.batch_count == 1
-        assert accumulator.buffered_bytes == harness.pool.held > 100
-        assert accumulator.available_bytes == (1 << 20) - harness.pool.held
+        assert accumulator.buffered_bytes == harness.held > 100
+        assert accumulator.available_bytes == (1 << 20) - harness.held
         assert [batch.record_count for batch in accumulator.incomplete] == [1]
 
     def test_an_accumulator_that_is_thrown_away_lets_go_of_waiting_records(self) -> None:

@@ -92,7 +92,7 @@ class TestAppend:
             assert caught.value.topic == "t"
         with pytest.raises(RecordTooLargeError):
             Waiters(harness).add(0, b"x" * 5000)
-        assert harness.pool.held == 0
+        assert harness.held == 0
         assert harness.accumulator.batch_count == 0
 
     @pytest.mark.parametrize("is_first", [True, False])
@@ -103,16 +103,16 @@ class TestAppend:
         harness = Harness()
         if not is_first:
             harness.append_ok(b"good")
-        held = harness.pool.held
+        held = harness.held
         with pytest.raises((TypeError, AttributeError)):
             harness.append(**bad)
-        assert harness.pool.held == held
+        assert harness.held == held
         harness.check()
         harness.append_ok(b"good")
         (batch,) = harness.drain()
         assert values_of(batch) == [b"good"] * (1 if is_first else 2)
         harness.complete(batch)
-        assert harness.pool.held == 0
+        assert harness.held == 0
 
     def test_a_record_without_bytes_where_the_batch_must_grow(self) -> None:
         harness = Harness()
@@ -209,7 +209,7 @@ class TestAppendMany:
         for number, batch in enumerate(harness.drain_all()):
             harness.complete(batch, 10_000 * number)
         assert harness.accumulator.delivered == len(values)
-        assert harness.pool.held == 0
+        assert harness.held == 0
         outcomes = [outcome for outcome in deliveries.results() if isinstance(outcome, RecordMetadata)]
         sizes = [(item.serialized_key_size, item.serialized_value_size) for item in outcomes]
         assert sizes == [(-1, len(value)) for value in values]
@@ -234,7 +234,7 @@ class TestAppendMany:
         position, deliveries = self.append(harness, values)
         assert 50 < position < 200
         assert len(deliveries) == position == harness.accumulator.accepted
-        assert harness.pool.held <= 16 * KIB
+        assert harness.held <= 16 * KIB
         harness.check()
         assert self.append(harness, values)[0] == 0
 
@@ -272,26 +272,26 @@ class TestMemory:
                 continue
             delivery = harness.append(value, number % 2)
             harness.check()
-            assert harness.pool.held <= max(memory, 4096)
+            assert harness.held <= max(memory, 4096)
             if delivery is None:
                 # Everything is ready at once while a caller waits; when all is sent, there is room.
                 batches = harness.drain_all()
                 assert batches
                 for batch in batches:
                     harness.complete(batch)
-                assert harness.pool.held == 0
+                assert harness.held == 0
                 assert harness.append(value, number % 2) is not None
             deliveries += 1
         for batch in harness.drain_all():
             harness.complete(batch)
-        assert harness.pool.held == 0
+        assert harness.held == 0
         assert harness.accumulator.delivered == deliveries > 100
 
     def test_a_small_batch_holds_little(self) -> None:
         harness = Harness({"t": [1] * 100}, batch_size=128 * KIB)
         for partition in range(100):
             harness.append_ok(b"x" * 100, partition)
-        assert harness.pool.held <= 100 * 600
+        assert harness.held <= 100 * 600
 
     def test_the_memory_of_a_batch_grows_with_its_records(self) -> None:
         harness = Harness(batch_size=128 * KIB)
@@ -299,7 +299,7 @@ class TestMemory:
         for _ in range(1000):
             harness.append_ok(b"x" * 100)
             size += 100
-            assert harness.pool.held <= max(4096, 1.5 * size)
+            assert harness.held <= max(4096, 1.5 * size)
 
     def test_memory_is_given_back_once(self) -> None:
         harness = Harness()
@@ -308,7 +308,7 @@ class TestMemory:
         batch.complete(0)
         harness.accumulator.deallocate(batch)
         harness.accumulator.deallocate(batch)
-        assert harness.pool.held == 0
+        assert harness.held == 0
 
     def test_the_last_batch_is_not_kept_alive(self) -> None:
         harness = Harness()
@@ -324,7 +324,7 @@ class TestMemory:
         harness = full_harness()
         text = str(harness.accumulator.appender.buffer_exhausted_error("t", 1))
         assert "'t'" in text
-        assert f"{harness.pool.held} of 8192 bytes held by {harness.accumulator.batch_count} batches" in text
+        assert f"{harness.held} of 8192 bytes held by {harness.accumulator.batch_count} batches" in text
 
 
 class TestBoundInRecords:
@@ -390,7 +390,7 @@ class TestBoundInRecords:
         batch.fail(KafkaError("expired"))
         harness.accumulator.settled_on_the_wire()
         assert waiters.granted == [0]
-        assert harness.pool.held > 0  # the transport may hold its bytes
+        assert harness.held > 0  # the transport may hold its bytes
 
 
 class TestWaiters:
@@ -428,7 +428,7 @@ class TestWaiters:
         waiters.add(1, b"y")
         for batch in harness.drain_all():
             assert waiters.granted == []
-            assert harness.pool.available < 7000
+            assert harness.accumulator.available_bytes < 7000
             harness.complete(batch)
             if waiters.granted:
                 break
@@ -569,15 +569,14 @@ class TestWaiters:
         self, steps: list[tuple[str, int]], memory: int, batch_size: int, codec: Compression, records: int | None
     ) -> None:
         harness = Harness(
-            buffer_memory=memory, batch_size=batch_size, compression_type=codec.codec_name, reserve=memory // 8,
-            buffer_records=records,
-        )  # fmt: skip
+            buffer_memory=memory, batch_size=batch_size, compression_type=codec.codec_name, buffer_records=records
+        )
         history = History(harness)
         for step, argument in steps:
             getattr(history, step)(argument)
             harness.check()
             # Compression's own buffers aside, only the odd slack of a single record's block may be over.
-            assert harness.pool.held <= max(memory, 4096)
+            assert harness.held <= max(memory, 4096)
             assert history.waiters.granted == sorted(history.waiters.granted)
         history.finish()
 
@@ -689,7 +688,7 @@ class History:
             assert self.in_flight or not accumulator.appender.waiting
             while self.in_flight:
                 self.complete(0)
-        assert self.harness.pool.held == 0
+        assert self.harness.held == 0
         assert accumulator.accepted == accumulator.delivered + accumulator.failed
         for partition, called in self.called.items():
             assert self.written[partition] == [number for number in called if number not in self.lost]
