@@ -614,7 +614,8 @@ class KafkaProducer(RecordSender[K, V]):
         from .raw_request import raw_request
 
         runtime = self._usable_runtime()
-        return await raw_request(runtime, api_key, body, node_id, version, timeout_of("request", timeout))
+        seconds = timeout_of("request", timeout)
+        return await raw_request(runtime, api_key, body, node_id=node_id, version=version, timeout=seconds)
 
     @property
     def health(self) -> ProducerHealth:

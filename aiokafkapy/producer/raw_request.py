@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ..client.options.config_fields import shown_value
-from ..common import Node
+from ..common import Node, integer_of
 from ..errors import KafkaError
 from ..protocol.api import ApiKey, client_versions
 from ..protocol.codec import Message, Struct
@@ -47,6 +47,7 @@ async def raw_request(
     runtime: ProducerRuntime,
     api_key: int,
     body: Mapping[str, object] | None,
+    *,
     node_id: int | None,
     version: int | None,
     timeout: float | None,
@@ -55,8 +56,9 @@ async def raw_request(
     key = _checked_key(api_key)
     if body is not None and not isinstance(body, Mapping):
         raise TypeError(f"request(): the body of {key.name} is a {type(body).__name__}, not a mapping of its fields")
-    build_request(key, _checked_version(key, version), **(body or {}))  # a wrong field is told before anything is sent
-    versions: RequestOptions = {} if version is None else {"min_version": version, "max_version": version}
+    highest = _checked_version(key, version)
+    build_request(key, highest, **(body or {}))  # a wrong field raises before anything is sent
+    versions: RequestOptions = {} if version is None else {"min_version": highest, "max_version": highest}
     node = None if node_id is None else _node(runtime, node_id)
     return await runtime.client.send_and_wait(key, partial(_build, key, body or {}), node, timeout, **versions)
 
@@ -69,13 +71,12 @@ def _build(key: ApiKey, body: Mapping[str, object], version: int) -> Message:
 
 
 def _checked_key(api_key: int) -> ApiKey:
-    if isinstance(api_key, bool) or not isinstance(api_key, int):
-        raise TypeError(f"request(): the API is a {type(api_key).__name__}, not one of ApiKey, or its number")
+    number = integer_of("request(): the API", api_key, "a member of ApiKey, or its number")
     try:
-        key = ApiKey(api_key)
+        key = ApiKey(number)
     except ValueError:
         raise ValueError(
-            f"request(): {shown_value('', api_key)} is no API that is known here: write one of ApiKey"
+            f"request(): {shown_value('', number)} is not a known API: use a member of ApiKey"
         ) from None
     if key in REFUSED:
         raise ValueError(f"request(): {key.name} is the producer's own: it would lose count of its records")
@@ -86,17 +87,17 @@ def _checked_version(key: ApiKey, version: int | None) -> int:
     low, high = client_versions(key)
     if version is None:
         return high
-    if isinstance(version, bool) or not isinstance(version, int) or not low <= version <= high:
-        raise ValueError(f"request(): version {shown_value('', version)} of {key.name}: write {low} to {high}, or None")
-    return version
+    number = integer_of(f"request(): the version of {key.name}", version)
+    if not low <= number <= high:
+        raise ValueError(f"request(): version {shown_value('', number)} of {key.name}: write {low} to {high}, or None")
+    return number
 
 
 def _node(runtime: ProducerRuntime, node_id: int) -> Node:
-    if isinstance(node_id, bool) or not isinstance(node_id, int):
-        raise TypeError(f"request(): node_id is a {type(node_id).__name__}, not an int")
+    number = integer_of("request(): node_id", node_id)
     # Not by looking it up, which compiled takes no number beyond C's.
-    node = next((each for each in runtime.metadata.cluster.nodes if each.node_id == node_id), None)
+    node = next((each for each in runtime.metadata.cluster.nodes if each.node_id == number), None)
     if node is None:
         known = ", ".join(str(each.node_id) for each in runtime.metadata.cluster.nodes)
-        raise KafkaError(f"request(): there is no node {shown_value('', node_id)}; metadata knows {known}")
+        raise KafkaError(f"request(): there is no node {shown_value('', number)}; metadata knows {known}")
     return node

@@ -8,10 +8,12 @@ Rule: an offset of -1 means that no broker told it, as in ``RecordMetadata``.
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import SupportsIndex, cast
 
 from ...common import TopicPartition
 from ...errors import KafkaError
@@ -40,14 +42,15 @@ class FailedRows(Mapping[int, BaseException]):
     def __getitem__(self, row: int) -> BaseException:
         if row not in self:
             raise KeyError(row)
-        result, index = self._places.locate(row)
-        return at_row(result.error(index), row)
+        result, place = self._places.locate(operator.index(row))
+        return at_row(result.error(place), operator.index(row))
 
     def __contains__(self, row: object) -> bool:
-        if not isinstance(row, int):
+        if not hasattr(type(row), "__index__"):
             return False
-        place = bisect_left(self._rows, row)
-        return place < len(self._rows) and self._rows[place] == row
+        number = operator.index(cast(SupportsIndex, row))
+        place = bisect_left(self._rows, number)
+        return place < len(self._rows) and self._rows[place] == number
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._rows)

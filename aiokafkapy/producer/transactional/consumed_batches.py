@@ -19,7 +19,8 @@ from itertools import chain
 from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
 
-from ...common import TopicPartition
+from ...client.config import MAX_INT
+from ...common import TopicPartition, number_within
 from ...errors import IllegalStateError
 from .attempts import Patience
 from .consumers import Consumer
@@ -36,11 +37,9 @@ class ConsumedBatches(Generic[R]):
     """``async for batch in producer.consume_transform_produce(consumer):``; it ends only by an exception."""
 
     def __init__(self, transactions: Transactions, consumer: Consumer[R], max_records: int, patience: Patience) -> None:
-        if max_records < 1:
-            raise ValueError(f"max_records is {max_records}: write 1 or more")
         self._transactions = transactions
         self._consumer = consumer
-        self._max_records = max_records
+        self._max_records = number_within("max_records", max_records, 1, MAX_INT)
         self._patience = patience
         self._unread: ConsumedBatch[R] | None = None
 

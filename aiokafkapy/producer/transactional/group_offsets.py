@@ -77,8 +77,6 @@ def offsets_of(offsets: Mapping[Any, Any] | Iterable[Any]) -> dict[TopicPartitio
 
 def _offset(place: TopicPartition, one: object) -> OffsetToCommit:
     offset = getattr(one, "offset", one)
-    if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
-        raise ValueError(f"{place}: an offset to commit is 0 or more, not {offset!r}")
     epoch = getattr(one, "leader_epoch", None)
     return OffsetToCommit(
         number_within(f"{place}: an offset to commit", offset, 0, MAX_LONG),

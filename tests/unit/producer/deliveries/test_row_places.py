@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from typing import Any
+from typing import Any, cast
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,6 +45,19 @@ async def test_rows_sent_as_they_are_follow_their_batches() -> None:
     assert metadata.partitions == {T0: PartitionMetadata(4, 105, 108), T1: PartitionMetadata(2, 7, 8)}
     assert metadata.rows == len(metadata) == 6
     assert repr(metadata) == "<TableMetadata of 6 rows, 0 failed, in 2 partitions>"
+
+
+async def test_failed_rows_may_be_asked_for_by_numpy_s_numbers() -> None:
+    places = RowPlaces()
+    places.begin_window(2, None)
+    places.add_span(result_of(T0, 5), 0, 1)
+    places.add_failed(1, errors.SerializationError("refused"))
+    failed = (await settled(places)).failed
+    first, second = (cast(int, numpy.int64(row)) for row in (0, 1))
+    assert first not in failed
+    assert second in failed
+    assert str(failed[second]) == str(failed[1])
+    assert all(other not in failed for other in (2**70, -1, "1", None, 1.0))
 
 
 async def test_rows_sent_by_lanes_are_found_in_their_own_order() -> None:

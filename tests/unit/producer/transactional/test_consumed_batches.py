@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
+import numpy
 import pytest
 
 from aiokafkapy.common import TopicPartition
@@ -293,5 +294,16 @@ class TestUse:
 
     @on_virtual_time
     async def test_a_batch_has_a_record_at_least(self) -> None:
-        with pytest.raises(ValueError, match="max_records is 0: write 1 or more"):
+        with pytest.raises(ValueError, match="max_records is 0: write 1 to 2147483647"):
             Work().batches(0)
+
+    @pytest.mark.parametrize("given", ["5", 5.0, True, None])
+    async def test_the_number_of_records_is_an_int(self, given: Any) -> None:
+        with pytest.raises(TypeError, match=f"max_records is a {type(given).__name__}, not an int"):
+            Work().batches(given)
+
+    @on_virtual_time
+    async def test_the_number_of_records_may_be_numpy_s(self) -> None:
+        work = Work()
+        await anext(work.batches(cast(int, numpy.int64(5))))
+        assert work.log == ["read 5"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import aiokafka
 import confluent_kafka
+import numpy
 import pytest
 from aiokafka.structs import OffsetAndMetadata
 
@@ -30,22 +31,26 @@ Place = namedtuple("Place", "topic partition")
         ({aiokafka.TopicPartition("t", 1): 5}, OffsetToCommit(5)),
         ({aiokafka.TopicPartition("t", 1): OffsetAndMetadata(5, "x")}, OffsetToCommit(5, -1, "x")),
         ({TopicPartition("t", 1): SimpleNamespace(offset=5, leader_epoch=None, metadata=None)}, OffsetToCommit(5)),
+        ({TopicPartition("t", 1): numpy.int64(5)}, OffsetToCommit(5)),
+        ({("t", numpy.int32(1)): OffsetToCommit(numpy.int64(5), numpy.int32(2))}, OffsetToCommit(5, 2)),  # type: ignore[arg-type]
         ([confluent_kafka.TopicPartition("t", 1, 5)], OffsetToCommit(5)),
         ([confluent_kafka.TopicPartition("t", 1, 5, "x", 3)], OffsetToCommit(5, 3, "x")),
     ],
 )
 def test_offsets_of_any_client(given: Any, expected: OffsetToCommit) -> None:
-    assert offsets_of(given) == {TopicPartition("t", 1): expected}
+    found = offsets_of(given)
+    assert found == {TopicPartition("t", 1): expected}
+    assert all(type(number) is int for number in found[TopicPartition("t", 1)][:2])
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({TopicPartition("t", 1): -1}, "t-1: an offset to commit is 0 or more, not -1"),
-        ({TopicPartition("t", 1): True}, "t-1: an offset to commit is 0 or more, not True"),
-        ({TopicPartition("t", 1): "5"}, "t-1: an offset to commit is 0 or more, not '5'"),
+        ({TopicPartition("t", 1): -1}, f"t-1: an offset to commit is -1: write 0 to {2**63 - 1}"),
+        ({TopicPartition("t", 1): True}, "t-1: an offset to commit is a bool, not an int"),
+        ({TopicPartition("t", 1): "5"}, "t-1: an offset to commit is a str, not an int"),
         ({"t": 5}, "'t' is no partition"),
-        ([confluent_kafka.TopicPartition("t", 1)], "t-1: an offset to commit is 0 or more, not -1001"),
+        ([confluent_kafka.TopicPartition("t", 1)], "t-1: an offset to commit is -1001: write 0 to"),
         ({TopicPartition("t", 1): 2**63}, f"t-1: an offset to commit is {2**63}: write 0 to {2**63 - 1}"),
         ({"ab": 5}, "the partition of topic 'a' is a str, not an int"),
         ({("t", None): 5}, "the partition of topic 't' is a NoneType, not an int"),
