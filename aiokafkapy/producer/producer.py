@@ -350,7 +350,7 @@ class KafkaProducer(RecordSender[K, V]):
         send = ArrowSend(self._intake, overflow)
         send.open(topic, table_or_batch, names)
         del table_or_batch  # its buffers are released as they are encoded
-        return await send.run(return_exceptions)
+        return await send.run(return_exceptions=return_exceptions)
 
     def open_table_send(
         self,

@@ -75,9 +75,7 @@ def _checked_key(api_key: int) -> ApiKey:
     try:
         key = ApiKey(number)
     except ValueError:
-        raise ValueError(
-            f"request(): {shown_value('', number)} is not a known API: use a member of ApiKey"
-        ) from None
+        raise ValueError(f"request(): {shown_value('', number)} is not a known API: use a member of ApiKey") from None
     if key in REFUSED:
         raise ValueError(f"request(): {key.name} is the producer's own: it would lose count of its records")
     return key

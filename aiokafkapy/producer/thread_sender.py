@@ -1,7 +1,7 @@
 """``ThreadSender``: sends through a producer from other threads than its loop's.
 
-Owns the line of records that cross to the loop: a thousand that are sent meanwhile wake it once. Kafka's counterpart is
-``KafkaProducer.send`` itself, which any thread may call.
+Owns the line of records that cross to the loop: however many are sent before it runs, it is woken once. Kafka's
+counterpart is ``KafkaProducer.send`` itself, which any thread may call.
 
 Rules:
 
@@ -26,7 +26,7 @@ import threading
 import time
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from ..errors import BufferExhaustedError, ProducerClosedError, SerializationError
 from .deliveries.delivery import Delivery
@@ -57,7 +57,7 @@ class ThreadSender:
         self._intake = intake
         self._life = life
         self.loop = loop
-        self._crossing: deque[tuple[contextvars.Context, GivenRecord, object, object, float, _Sent]] = deque()
+        self._crossing: deque[_Crossing] = deque()
         self._is_woken = False
         self._room = threading.BoundedSemaphore(MOST_NOT_ACCEPTED)
         self._serializing: set[asyncio.Task[None]] = set()
@@ -84,7 +84,8 @@ class ThreadSender:
                 self._check()
         sent = _Sent(self.loop)
         # A copy for each record: a context can be entered once at a time.
-        self._crossing.append((contextvars.copy_context(), given, delivery_timeout_ms, overflow, ends_at, sent))
+        crossing = _Crossing(contextvars.copy_context(), given, delivery_timeout_ms, overflow, ends_at, sent)
+        self._crossing.append(crossing)
         # Set before the loop is woken, and unset there before it looks: records appended by then are seen.
         if not self._is_woken:
             self._is_woken = True
@@ -114,15 +115,14 @@ class ThreadSender:
         crossing = self._crossing
         try:
             for _ in range(len(crossing)):
-                context, given, delivery_timeout_ms, overflow, ends_at, sent = crossing.popleft()
-                context.run(self._take_one, given, delivery_timeout_ms, overflow, ends_at, sent)
+                record = crossing.popleft()
+                record.context.run(self._take_one, record)
         finally:
             if crossing:  # or a callback of a future has raised SystemExit, which a LoopThread outlives
                 self.loop.call_soon(self.take)
 
-    def _take_one(
-        self, given: GivenRecord, delivery_timeout_ms: object, overflow: object, ends_at: float, sent: _Sent
-    ) -> None:
+    def _take_one(self, crossing: _Crossing) -> None:
+        _, given, delivery_timeout_ms, overflow, ends_at, sent = crossing
         if not sent.set_running_or_notify_cancel():
             self._room.release()
             return
@@ -163,6 +163,17 @@ class ThreadSender:
 async def _serialized(record: PendingRecord) -> None:
     with contextlib.suppress(SerializationError):  # the record has it
         await finish_serializing(record)
+
+
+class _Crossing(NamedTuple):
+    """A record that crosses to the loop, with the options of its call."""
+
+    context: contextvars.Context
+    given: GivenRecord
+    delivery_timeout_ms: object
+    overflow: object
+    ends_at: float
+    sent: _Sent
 
 
 class _Sent(concurrent.futures.Future[RecordMetadata]):

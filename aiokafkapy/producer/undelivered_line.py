@@ -7,37 +7,44 @@ refused records. It knows no files. Kafka has no counterpart.
 from __future__ import annotations
 
 import json
-from typing import Final
+from typing import Final, Protocol
 
 from ..common import Headers, bytes_as_json
 from ..observability import describe_error
 
-__all__ = ["PENDING", "SENT", "undelivered_line"]
+__all__ = ["PENDING", "SENT", "PlainRecord", "undelivered_line"]
 
 PENDING: Final = b'{"sent": false, '
 SENT: Final = b'{"sent": true , '
 """As long as the other: a line is marked by writing over its first bytes."""
 
 
-def undelivered_line(
-    topic: str,
-    partition: int | None,
-    key: bytes | None,
-    value: bytes | None,
-    headers: Headers,
-    timestamp_ms: int,
-    error: BaseException | None,
-    *,
-    outcome_unknown: bool,
-) -> bytes:
+class PlainRecord(Protocol):
+    """A record of plain values: a ``SpooledRecord``, for example."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int | None: ...
+    @property
+    def timestamp_ms(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Headers | None: ...
+
+
+def undelivered_line(record: PlainRecord, error: BaseException | None, *, outcome_unknown: bool) -> bytes:
     """A record's line; ``error`` is why it was not delivered, None where nobody has said."""
     fields = {
-        "topic": topic,
-        "partition": partition,
-        "key": bytes_as_json(key),
-        "value": bytes_as_json(value),
-        "headers": [[name, bytes_as_json(data)] for name, data in headers],
-        "timestamp_ms": timestamp_ms,
+        "topic": record.topic,
+        "partition": record.partition,
+        "key": bytes_as_json(record.key),
+        "value": bytes_as_json(record.value),
+        "headers": [[name, bytes_as_json(data)] for name, data in record.headers or ()],
+        "timestamp_ms": record.timestamp_ms,
         "error": "its outcome is not known" if error is None else describe_error(error),
         "outcome_unknown": outcome_unknown,
     }

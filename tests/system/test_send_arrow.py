@@ -298,7 +298,7 @@ class TestWhatIsWrong:
         assert caught.value.__notes__ == [
             (
                 "6 of 8 rows of send_arrow() failed, row 1 first; "
-                "with return_exceptions=True the result tells of each, and raise_all() raises all errors"
+                "with return_exceptions=True the result has each error, and raise_all() raises all errors"
             ),
             f"what to do: {type(caught.value).remedy}",
         ]

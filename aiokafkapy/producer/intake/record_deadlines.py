@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from itertools import count
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ..deliveries.delivery import Delivery, place_of
 from ..deliveries.delivery_list import DeliveryList
@@ -73,8 +73,7 @@ class RecordDeadlines:
         self._expire = expire
         self.on_add: Callable[[Accepted, float], object] | None = None
         """Called with each record and its deadline."""
-        # The number keeps records apart that are due at the same time.
-        self._heap: list[tuple[float, int, Accepted, EnclosingDeadline | None, float]] = []
+        self._heap: list[_Timed] = []
         self._numbers = count()
         self._prune_at = FIRST_PRUNE
         self._timer: asyncio.TimerHandle | None = None
@@ -97,7 +96,7 @@ class RecordDeadlines:
     def expire_until(self, now: float) -> None:
         """Hand on the records that are overdue at ``now``, without waiting for the timer."""
         overdue: list[Accepted] = []
-        while self._heap and self._heap[0][0] <= now:
+        while self._heap and self._heap[0].deadline <= now:
             _, _, record, block, own = heapq.heappop(self._heap)
             if _has_outcome(record):
                 continue
@@ -126,17 +125,17 @@ class RecordDeadlines:
     # internals
 
     def _push(self, deadline: float, record: Accepted, block: EnclosingDeadline | None, own: float) -> None:
-        heapq.heappush(self._heap, (deadline, next(self._numbers), record, block, own))
+        heapq.heappush(self._heap, _Timed(deadline, next(self._numbers), record, block, own))
 
     def _prune(self) -> None:
-        self._heap = [entry for entry in self._heap if not _has_outcome(entry[2])]
+        self._heap = [timed for timed in self._heap if not _has_outcome(timed.record)]
         heapq.heapify(self._heap)
         self._prune_at = max(FIRST_PRUNE, 2 * len(self._heap))
 
     def _rearm(self) -> None:
         if not self._heap:
             return
-        first = self._heap[0][0]
+        first = self._heap[0].deadline
         if self._timer is not None and self._timer_at > first:
             self._timer.cancel()
             self._timer = None
@@ -179,6 +178,16 @@ def places_of(records: Iterable[Delivery | DeliveryList]) -> dict[ProduceRequest
 
 
 # internals
+
+
+class _Timed(NamedTuple):
+    deadline: float
+    number: int
+    """Keeps records apart that are due at the same time."""
+    record: Accepted
+    block: EnclosingDeadline | None
+    own: float
+    """The record's own end, if a block has lent it a shorter one."""
 
 
 def _has_outcome(record: Accepted) -> bool:

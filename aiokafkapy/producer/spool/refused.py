@@ -35,13 +35,4 @@ def may_be_of_another(error: BaseException) -> bool:
 
 def refused_line(record: SpooledRecord, error: BaseException) -> bytes:
     """The record and why it was refused, as one line of JSON."""
-    return undelivered_line(
-        record.topic,
-        record.partition,
-        record.key,
-        record.value,
-        record.headers or (),
-        record.timestamp_ms,
-        error,
-        outcome_unknown=False,
-    )
+    return undelivered_line(record, error, outcome_unknown=False)

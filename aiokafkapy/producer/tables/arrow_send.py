@@ -23,8 +23,7 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from ...errors import (
     BufferExhaustedError,
@@ -80,7 +79,7 @@ class ArrowSend:
         # The table
         self._topic: str | None = None
         self._names = ColumnNames()
-        self._schema: Any = None
+        self._schema: TableSchema  # from ``open()`` on
         self._table: RecordTable | None = None
         # Where rows may go: a topic's lanes are given out once, and again when it got more partitions
         self._routes: dict[str, Route] = {}
@@ -119,7 +118,7 @@ class ArrowSend:
         self._is_uniform = not has_key and not {"partition", "topic"} & self._schema.indices.keys()
         self._names, self._table = names, table
 
-    async def run(self, return_exceptions: bool) -> TableMetadata:
+    async def run(self, *, return_exceptions: bool) -> TableMetadata:
         """Send all rows, wait for their outcomes, and return them, or raise the first error.
 
         Also raises CancelledError and any error of reading the stream.
@@ -132,7 +131,7 @@ class ArrowSend:
             error = failed[row]
             error.add_note(
                 f"{len(failed)} of {metadata.rows} rows of send_arrow() failed, row {row} first; "
-                "with return_exceptions=True the result tells of each, and raise_all() raises all errors"
+                "with return_exceptions=True the result has each error, and raise_all() raises all errors"
             )
             if isinstance(error, KafkaError):
                 error.add_note(f"what to do: {error.remedy}")
@@ -414,10 +413,8 @@ class ArrowSend:
 
     def _refuse(self, rows: ArrowRows, topics: Sequence[str | None], routes: Sequence[Route]) -> None:
         """Give errors to the rows of a plan that can be sent nowhere; each is made when it is looked at."""
-        numbers, partitions = rows.refusals()
-        self._places.add_failed(
-            rows.refused, partial(_refusal, self._names, topics, routes, numbers, partitions, self._topic_errors)
-        )
+        refusals = _Refusals(self._names, topics, routes, *rows.refusals(), self._topic_errors)
+        self._places.add_failed(rows.refused, refusals.error)
 
 
 def _is_partition_missing(rows: ArrowRows, routes: Sequence[Route]) -> bool:
@@ -429,30 +426,32 @@ def _is_partition_missing(rows: ArrowRows, routes: Sequence[Route]) -> bool:
     )
 
 
-def _refusal(
-    names: ColumnNames,
-    topics: Sequence[str | None],
-    routes: Sequence[Route],
-    numbers: Sequence[int],
-    partitions: Sequence[int],
-    topic_errors: Mapping[str, KafkaError],
-    index: int,
-) -> KafkaError:
-    """Why a row could be sent nowhere: the ``index``-th of those that a plan refused."""
-    number, partition = numbers[index], partitions[index]
-    topic = None if number == NULL_TOPIC else topics[number]
-    if not topic:
-        return _no_topic_error(names)
-    if topic in topic_errors and not routes[number].partition_count:
-        return topic_errors[topic].fresh()
-    count = routes[number].partition_count
-    kind = SerializationError if partition < 0 else UnknownTopicOrPartitionError
-    return kind(
-        f"column {names.partition!r} is {partition}: topic {topic!r} has partitions 0 to {count - 1}; "
-        "null has one chosen",
-        topic=topic,
-        partition=partition,
-    )
+class _Refusals(NamedTuple):
+    """The rows that a plan refused: the number of each one's topic, and its partition."""
+
+    names: ColumnNames
+    topics: Sequence[str | None]
+    routes: Sequence[Route]
+    numbers: Sequence[int]
+    partitions: Sequence[int]
+    topic_errors: Mapping[str, KafkaError]
+
+    def error(self, index: int) -> KafkaError:
+        """Why the ``index``-th of them could be sent nowhere."""
+        number, partition = self.numbers[index], self.partitions[index]
+        topic = None if number == NULL_TOPIC else self.topics[number]
+        if not topic:
+            return _no_topic_error(self.names)
+        count = self.routes[number].partition_count
+        if topic in self.topic_errors and not count:
+            return self.topic_errors[topic].fresh()
+        kind = SerializationError if partition < 0 else UnknownTopicOrPartitionError
+        return kind(
+            f"column {self.names.partition!r} is {partition}: topic {topic!r} has partitions 0 to {count - 1}; "
+            "null has one chosen",
+            topic=topic,
+            partition=partition,
+        )
 
 
 def _check_names(names: ColumnNames) -> None:

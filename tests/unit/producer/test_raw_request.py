@@ -34,7 +34,9 @@ def runtime() -> Any:
 
 async def test_a_raw_request_goes_to_the_node_that_is_named_in_the_version_that_is_wanted() -> None:
     asked = runtime()
-    answer = await raw_request(asked, ApiKey.LIST_GROUPS, {"states_filter": ["Empty"]}, node_id=1, version=4, timeout=2.0)
+    answer = await raw_request(
+        asked, ApiKey.LIST_GROUPS, {"states_filter": ["Empty"]}, node_id=1, version=4, timeout=2.0
+    )
     ((api_key, body, node, timeout),) = asked.client.sent
     assert answer is THE_ANSWER
     assert (api_key, node.node_id, timeout) == (ApiKey.LIST_GROUPS, 1, 2.0)
