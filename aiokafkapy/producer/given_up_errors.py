@@ -45,7 +45,7 @@ def purged_waiting(topic: str) -> PurgedError:
     return PurgedError(f"a record of topic {topic!r} was purged while it waited to be accepted", topic=topic)
 
 
-def purged_batch(topic_partition: TopicPartition, count: int, outcome_unknown: bool) -> PurgedError:
+def purged_batch(topic_partition: TopicPartition, count: int, *, outcome_unknown: bool) -> PurgedError:
     """The error of a batch whose ``count`` records were purged."""
     fate = "may or may not be written" if outcome_unknown else "not written"
     topic, partition = topic_partition

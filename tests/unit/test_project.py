@@ -293,8 +293,6 @@ MAY_BE_POSITIONAL = {
         "topic_name_strategy",
         "topic_record_name_strategy",
     },
-    "aiokafkapy/producer/given_up_errors.py": {"purged_batch"},
-    "aiokafkapy/producer/sender/produce_responses.py": {"record_timeout_error", "taken_back_error"},
     "aiokafkapy/record/arrow_rows.py": {"__init__"},
     "aiokafkapy/security/sasl/gssapi.py": {"wrap"},
     "aiokafkapy/spark/data_source.py": {"streamWriter", "writer"},

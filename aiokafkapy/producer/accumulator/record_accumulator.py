@@ -20,7 +20,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ...common import ExponentialBackoff, TopicPartition
 from ...errors import IllegalStateError, KafkaError
@@ -43,6 +43,12 @@ if TYPE_CHECKING:
     from .phase_timer import PhaseTimer
 
 __all__ = ["ADAPTIVE_LINGER", "ReadyCheckResult", "RecordAccumulator"]
+
+
+class MakesError(Protocol):
+    """Makes the error of a batch's records; None leaves them alone."""
+
+    def __call__(self, topic_partition: TopicPartition, /, *, outcome_unknown: bool) -> KafkaError | None: ...
 
 
 class RecordAccumulator:
@@ -276,7 +282,7 @@ class RecordAccumulator:
     def expire_records(
         self,
         overdue: Mapping[ProduceRequestResult, Collection[int]],
-        make_error: Callable[[TopicPartition, bool], KafkaError | None],
+        make_error: MakesError,
     ) -> tuple[int, int]:
         """Expire single records: ``overdue`` maps each batch's result to the indexes of its records, each once.
 
@@ -291,7 +297,7 @@ class RecordAccumulator:
             if not indexes:
                 continue
             may_leave = batch.may_be_taken_back
-            error = make_error(batch.topic_partition, not may_leave)
+            error = make_error(batch.topic_partition, outcome_unknown=not may_leave)
             if error is None:
                 continue
             manager = self._transaction_manager

@@ -25,7 +25,7 @@ import logging
 import math
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ...common import TopicPartition
 from ...errors import DeliveryTimeoutError, KafkaError, NetworkError, PurgedError
@@ -64,6 +64,12 @@ _NEVER: Final = math.inf
 _IN_FLIGHT: Final = BatchState.IN_FLIGHT
 
 _logger = get_logger(__name__)
+
+
+class MakesError(Protocol):
+    """Makes the error of a batch with so many records."""
+
+    def __call__(self, topic_partition: TopicPartition, count: int, /, *, outcome_unknown: bool) -> KafkaError: ...
 
 
 class InFlightBatches:
@@ -196,19 +202,19 @@ class InFlightBatches:
     def purge(
         self,
         is_meant: Callable[[TopicPartition], bool],
-        make_error: Callable[[TopicPartition, int, bool], KafkaError],
+        make_error: MakesError,
         now: float,
         *,
         in_flight: bool,
     ) -> int:
         """Fail the batches of these partitions that were never sent, and with ``in_flight`` all others too; returns how
-        many records. ``make_error`` gets the partition, their number, and whether their outcome is unknown.
+        many records.
 
         As with expiry a batch that was sent leaves no gap: its sequence counts as unresolved until that is settled.
         """
         count = 0
         for batch in self._accumulator.take_queued(is_meant, also_sent=in_flight):
-            error = make_error(batch.topic_partition, batch.record_count, batch.is_in_doubt)
+            error = make_error(batch.topic_partition, batch.record_count, outcome_unknown=batch.is_in_doubt)
             count += batch.record_count
             self.fail(batch, error, now, is_told=False)
         if not in_flight:
@@ -216,7 +222,7 @@ class InFlightBatches:
         for batch in [batch for batches in self._requests for batch in batches]:
             if batch.state is _IN_FLIGHT and is_meant(batch.topic_partition):
                 count += batch.record_count
-                error = make_error(batch.topic_partition, batch.record_count, True)
+                error = make_error(batch.topic_partition, batch.record_count, outcome_unknown=True)
                 self.fail(batch, error, now, is_over=False, is_told=False)
         return count
 

@@ -211,7 +211,7 @@ def delivery_timeout_error(
     return error
 
 
-def record_timeout_error(topic_partition: TopicPartition, outcome_unknown: bool) -> DeliveryTimeoutError:
+def record_timeout_error(topic_partition: TopicPartition, *, outcome_unknown: bool) -> DeliveryTimeoutError:
     """The error of records whose own time, given by their call, was over before they had an outcome."""
     fate = "they are in a request, and may or may not be written" if outcome_unknown else "not sent"
     return DeliveryTimeoutError(
@@ -222,12 +222,12 @@ def record_timeout_error(topic_partition: TopicPartition, outcome_unknown: bool)
     )
 
 
-def taken_back_error(topic_partition: TopicPartition, is_in_request: bool) -> PurgedError | None:
+def taken_back_error(topic_partition: TopicPartition, *, outcome_unknown: bool) -> PurgedError | None:
     """The error of records whose calls were cancelled before they were sent; None for those that stay."""
-    if is_in_request:
+    if outcome_unknown:
         return None
     topic, partition = topic_partition
-    return PurgedError(f"{topic_partition}: not sent, for the call was cancelled", topic=topic, partition=partition)
+    return PurgedError(f"{topic_partition}: not sent, because the call was cancelled", topic=topic, partition=partition)
 
 
 def gapless_error(
@@ -236,7 +236,7 @@ def gapless_error(
     """The error of a batch behind one that failed, which left a gap; ``cause`` is that one's."""
     fate = "may or may not have been written" if outcome_unknown else "not written"
     error = GaplessGuaranteeError(
-        f"{topic_partition}: {counted(record_count, 'record')} {fate}, for an earlier one of the partition failed "
+        f"{topic_partition}: {counted(record_count, 'record')} {fate}, because an earlier one of the partition failed "
         f"(enable_gapless_guarantee): {cause}",
         topic=topic_partition.topic,
         partition=topic_partition.partition,
@@ -260,9 +260,16 @@ def answers_by_partition(
 
 
 def no_answer(topic_partition: TopicPartition, code: int, message: str | None = None) -> PartitionProduceResponse:
-    """What stands for an answer that did not come: a disconnection, a time-out, a response without the partition."""
+    """The substitute for a missing answer: a disconnection, a time-out, a response without the partition."""
     return PartitionProduceResponse(
-        topic_partition.topic, None, topic_partition.partition, code, -1, -1, -1, (), message, None
+        topic=topic_partition.topic,
+        topic_id=None,
+        partition=topic_partition.partition,
+        error_code=code,
+        base_offset=-1,
+        log_append_time_ms=-1,
+        log_start_offset=-1,
+        error_message=message,
     )
 
 

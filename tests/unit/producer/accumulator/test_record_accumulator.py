@@ -469,7 +469,7 @@ def overdue(harness: Harness, *deliveries: Delivery) -> tuple[int, int]:
         result, index = place_of(delivery)
         found.setdefault(result, []).append(index)
     return harness.accumulator.expire_records(
-        found, lambda place, unknown: DeliveryTimeoutError("overdue", outcome_unknown=unknown)
+        found, lambda place, *, outcome_unknown: DeliveryTimeoutError("overdue", outcome_unknown=outcome_unknown)
     )
 
 

@@ -658,7 +658,8 @@ class History:
         if batch.may_be_taken_back:
             self.lost.update(numbers[index] for index in indexes)
         left, told = self.harness.accumulator.expire_records(
-            {batch.produce_result: indexes}, lambda place, unknown: KafkaError(outcome_unknown=unknown)
+            {batch.produce_result: indexes},
+            lambda place, *, outcome_unknown: KafkaError(outcome_unknown=outcome_unknown),
         )
         assert left + told == len(indexes)
 

@@ -377,7 +377,7 @@ class TestGaplessGuarantee:
         assert isinstance(first.exception(), TopicAuthorizationFailedError)
         error = error_of(queued)
         assert isinstance(error, GaplessGuaranteeError)
-        assert str(error).startswith("t-0: 1 record not written, for an earlier one of the partition failed")
+        assert str(error).startswith("t-0: 1 record not written, because an earlier one of the partition failed")
         assert (error.topic, error.partition, error.outcome_unknown) == ("t", 0, False)
         assert isinstance(error.__cause__, TopicAuthorizationFailedError)
         assert not second.done(), "it is on the wire"
@@ -481,8 +481,8 @@ class TestGaplessGuarantee:
 class TestPurge:
     @staticmethod
     def purge(harness: SenderHarness, *, in_flight: bool = False, place: TopicPartition | None = None) -> int:
-        def error(place: TopicPartition, count: int, unknown: bool) -> KafkaError:
-            return PurgedError(f"{count} of {place}", outcome_unknown=unknown)
+        def error(place: TopicPartition, count: int, *, outcome_unknown: bool) -> KafkaError:
+            return PurgedError(f"{count} of {place}", outcome_unknown=outcome_unknown)
 
         return harness.sender.in_flight_batches.purge(
             lambda found: place in (None, found), error, harness.now, in_flight=in_flight
