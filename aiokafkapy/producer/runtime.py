@@ -36,7 +36,7 @@ from ..errors import (
     SenderCrashedError,
     UnsupportedVersionError,
 )
-from ..observability import RateLimitedLogger, get_logger
+from ..observability import get_logger
 from ..protocol.api import ApiKey
 from ..protocol.codec import Message
 from ..protocol.messages import build_request
@@ -110,7 +110,6 @@ class ProducerRuntime:
         self.crash: SenderCrashedError | None = None
         self.max_block = config.max_block_ms / 1000
         self._is_closed = False
-        self._log = RateLimitedLogger(_logger)
         self.metrics = SenderMetrics(loop.time())
         self.calls = CallMetrics(loop.time())
         self.metadata = _new_metadata(config)

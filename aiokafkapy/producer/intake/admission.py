@@ -42,7 +42,7 @@ from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from ..deliveries.delivery import Delivery
 from ..deliveries.outcome_teller import COST_OF_ERROR, OutcomeTeller, step_by_step
 from ..metrics import CallMetrics
-from .overflow import OverflowQueue
+from .overflow import Overflow
 from .partitioners import Partitioner, choose_partition
 from .pending_record import PendingRecord
 from .topic_state import TopicState
@@ -72,7 +72,7 @@ class Admission:
         accumulator: RecordAccumulator,
         partitioner: Partitioner,
         teller: OutcomeTeller,
-        overflow: OverflowQueue,
+        overflow: Overflow,
         *,
         max_block: float,
         calls: CallMetrics,

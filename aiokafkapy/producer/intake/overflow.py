@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from ...common import TopicPartition
 from ...errors import RecordDroppedError
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ..metrics import SenderMetrics
     from .pending_record import PendingRecord
 
-__all__ = ["Overflow", "OverflowQueue"]
+__all__ = ["Overflow"]
 
 WAIT: Final = "wait"
 RAISE: Final = "raise"
@@ -46,22 +46,6 @@ DROP_NEWEST: Final = "drop_newest"
 DROP_OLDEST: Final = "drop_oldest"
 
 _logger = get_logger(__name__)
-
-
-class OverflowQueue(Protocol):
-    """The policy that ``Admission`` asks: ``Overflow``."""
-
-    def waits(self, record: PendingRecord) -> bool:
-        """True when the record waits for room."""
-
-    def drops(self, record: PendingRecord) -> bool:
-        """True when it is dropped, or another for it, so that no call need fail."""
-
-    def append(self, record: PendingRecord, now: float, cluster: Cluster) -> Delivery:
-        """Accept the record, or treat it as one without room."""
-
-    def append_if_room(self, record: PendingRecord, now: float, cluster: Cluster) -> Delivery | None:
-        """Accept the record if there is room."""
 
 
 class Overflow:
@@ -86,7 +70,7 @@ class Overflow:
         return self._policy_of(record) == WAIT
 
     def drops(self, record: PendingRecord) -> bool:
-        """True when it is dropped, or another for it, so that no call need wait or fail."""
+        """True when this record or another is dropped, so that the call neither waits nor fails."""
         return self._policy_of(record) in (DROP_NEWEST, DROP_OLDEST)
 
     def append(self, record: PendingRecord, now: float, cluster: Cluster) -> Delivery:
