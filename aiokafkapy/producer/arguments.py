@@ -46,6 +46,8 @@ __all__ = [
 MAX_PARTITION: Final = 2**31 - 1
 MAX_TIMESTAMP: Final = 2**63 - 1
 """The largest that the protocol has room for."""
+MAX_MILLISECONDS: Final = 2**31 - 1
+"""The largest duration, as of Java's ``delivery.timeout.ms``."""
 SHOWN_BITS: Final = 128
 """A number of more bits is not written out: for the longest Python refuses to."""
 
@@ -142,8 +144,8 @@ def plain_data(data: Any) -> bytes | None:
 def milliseconds_of(topic: object, name: str, given: object) -> int:
     """A duration of whole milliseconds, 1 or more. Raises TypeError and ValueError."""
     number = given if type(given) is int else _integer_of(topic, name, given, "an int of milliseconds")
-    if number < 1 or number > MAX_PARTITION:
-        raise ValueError(f"topic {topic!r}: {name} is {_shown(number)}: write 1 to {MAX_PARTITION}, or None")
+    if number < 1 or number > MAX_MILLISECONDS:
+        raise ValueError(f"topic {topic!r}: {name} is {_shown(number)}: write 1 to {MAX_MILLISECONDS}, or None")
     return number
 
 

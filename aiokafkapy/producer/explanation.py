@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 from ..common import HIDDEN, JsonLike
 from ..observability import is_secret_name
 from .config import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS, MAX_INT, ProducerConfig
+from .options.auto import AUTO
 from .options.circuit_options import CircuitBreaker
-from .options.option_values import AUTO_IN_FLIGHT
 
 __all__ = ["Explanation", "OptionInForce", "Sentence", "explain"]
 
@@ -139,7 +139,7 @@ def _order(config: ProducerConfig) -> str:
 
 
 def _in_flight(config: ProducerConfig) -> str:
-    if config.max_in_flight_requests_per_connection == AUTO_IN_FLIGHT:
+    if config.max_in_flight_requests_per_connection == AUTO:
         return f"1 to {config.most_in_flight}"
     return str(config.most_in_flight)
 
@@ -175,7 +175,7 @@ def _linger(config: ProducerConfig) -> str:
             "adapts: a batch goes at once while its leader has nothing in flight, else it gathers for at most "
             f"{ADAPTIVE_LINGER_MS} ms; a lone await send() takes a round trip"
         )
-    if config.linger_ms == "auto":
+    if config.linger_ms == AUTO:
         return (
             "follows the arrivals: with few, or while its leader has nothing in flight, a batch goes at once; with "
             f"many it gathers for a round trip, or {AUTO_LINGER_MS} ms, at most; a lone await send() takes a round trip"
@@ -223,7 +223,7 @@ def _size(config: ProducerConfig) -> str:
             f"within {_seconds(config.metadata_max_age_ms)}"
         )
     codec: str = config.compression_type
-    if codec == "auto":
+    if codec == AUTO:
         codec = "chosen for each topic: none, lz4 or zstd and its level, by the bytes and the CPU time of samples"
     return (
         f"a record has at most {_bytes(config.max_request_size)}, a batch {_bytes(config.batch_size)} before "

@@ -22,6 +22,7 @@ from .accumulator.record_accumulator import RecordAccumulator
 from .deliveries.produce_request_result import ProduceRequestResult
 from .intake.admission import Admission
 from .metrics import SenderMetrics
+from .options.auto import AUTO
 from .producer_metadata import ProducerMetadata
 from .sender.produce_requests import FIRST_PRODUCE_WITH_ZSTD
 
@@ -84,7 +85,7 @@ class OptionalParts:
             self.circuits = circuits.circuits
             admission.on_refusal = partial(_tell_both, admission.on_refusal, circuits.refused)
         if config.chooses_codecs:
-            from .codecs.codec_sampler import AUTO, CodecSampler
+            from .codecs.codec_sampler import CodecSampler
 
             self.codecs = in_flight_batches.watch = CodecSampler(
                 accumulator,

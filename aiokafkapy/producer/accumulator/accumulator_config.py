@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal, Protocol
 
+from ...record.compression import Compression
+
 __all__ = ["AccumulatorConfig"]
 
 
@@ -32,8 +34,16 @@ class AccumulatorConfig(Protocol):
     retry_backoff_ms: int
 
     @property
-    def compression_type(self) -> str | int | None:
-        """The codec's name or number; ``auto`` where it is chosen as it goes."""
+    def compression(self) -> Compression:
+        """The codec; where it is chosen as it goes, the one to begin with."""
+
+    @property
+    def compression_level(self) -> int | None:
+        """The codec's level; None for codecs that have none."""
+
+    @property
+    def chooses_codecs(self) -> bool:
+        """True when the codec of any topic is chosen as it goes, by ``use_codec``."""
 
     @property
     def linger_ms(self) -> int | Literal["auto"] | None:

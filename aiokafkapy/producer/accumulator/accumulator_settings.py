@@ -8,12 +8,11 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from ...record.compression import Compression
 from .accumulator_config import AccumulatorConfig
 from .buffer_pool import UNBOUNDED, BufferPool
 from .partition_queue import NO_LINGER, TopicSettings
 
-__all__ = ["credit_step", "is_codec_chosen", "new_pool", "settings_of"]
+__all__ = ["credit_step", "new_pool", "settings_of"]
 
 DROPPED_AT_ONCE: Final = 16
 """One part in so many of the buffer is in a batch, at most, where the oldest is dropped when there is no room."""
@@ -21,22 +20,10 @@ COMPRESSION_RESERVE: Final = 8 * 1024 * 1024
 """The most that is kept from records so that a full pool can still be compressed in threads; else an eighth of it."""
 
 
-def _codec_of(config: AccumulatorConfig) -> tuple[Compression, int | None]:
-    kind = 0 if is_codec_chosen(config) else config.compression_type  # none to begin with
-    codec = Compression.for_name(kind) if isinstance(kind, str) else Compression(kind or 0)
-    return codec, getattr(config, f"compression_{codec.codec_name}_level", None)
-
-
-def is_codec_chosen(config: AccumulatorConfig) -> bool:
-    """True when the codec is chosen as it goes, by ``use_codec``."""
-    return config.compression_type == "auto"
-
-
 def settings_of(config: AccumulatorConfig, *, has_own_linger: bool, has_priority: bool = False) -> TopicSettings:
     """How a topic's batches are made, and whether they go first; ``has_own_linger`` where its ``linger_ms`` is not the
     producer's.
     """
-    compression, level = _codec_of(config)
     # A batch that could not be sent in one request, or not be paid for, would be of no use.
     most = min(config.max_request_size, config.buffer_memory)
     if config.overflow == "drop_oldest":
@@ -46,7 +33,8 @@ def settings_of(config: AccumulatorConfig, *, has_own_linger: bool, has_priority
         linger = math.inf
     elif has_own_linger and isinstance(config.linger_ms, int):
         linger = config.linger_ms / 1000
-    return TopicSettings(max(1, min(config.batch_size, most)), compression, level, linger, has_priority)
+    batch_size = max(1, min(config.batch_size, most))
+    return TopicSettings(batch_size, config.compression, config.compression_level, linger, has_priority)
 
 
 def credit_step(config: AccumulatorConfig) -> int:

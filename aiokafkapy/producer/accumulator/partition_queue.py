@@ -13,18 +13,17 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...common import NO_LEADER, NO_LEADER_EPOCH, TopicPartition
+from ...record.layout import MAX_BATCH_SIZE
 from .producer_batch import ProducerBatch
 
 if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
     from .built_in_partitioner import BuiltInPartitioner
 
-__all__ = ["NO_LIMIT", "NO_LINGER", "PartitionQueue", "TopicInfo", "TopicSettings"]
+__all__ = ["NO_LINGER", "PartitionQueue", "TopicInfo", "TopicSettings"]
 
 NO_LINGER: Final = -1.0
 """In the place of a topic's linger when it has none of its own."""
-NO_LIMIT: Final = 2**31 - 1
-"""Sizes on the wire are signed 32-bit."""
 
 
 class TopicSettings(NamedTuple):
@@ -61,7 +60,7 @@ class PartitionQueue:
         self.topic_partition = topic_partition
         self.linger = linger
         self.has_priority = has_priority
-        self.max_message_bytes = NO_LIMIT  # its topic's
+        self.max_message_bytes = MAX_BATCH_SIZE  # its topic's
         self.batches: list[ProducerBatch] = []  # seldom more than two
         # The last batch, as long as it may take records
         self.open_batch: ProducerBatch | None = None
@@ -144,7 +143,7 @@ class TopicInfo:
         self.batch_size, self.compression, self.compression_level, self.linger, self.has_priority = settings
         # The topic's limit for a batch, where that is known, and until when that counts (``topic_limits``)
         self.own_batch_size = self.batch_size
-        self.max_message_bytes = NO_LIMIT
+        self.max_message_bytes = MAX_BATCH_SIZE
         self.limit_until = 0.0
         self.queues: list[PartitionQueue | None] = []  # by their partitions' numbers
         # The sticky partition (KIP-480, KIP-794) and how many bytes it got since it was chosen
@@ -157,7 +156,7 @@ class TopicInfo:
         than before.
         """
         before = self.batch_size
-        self.max_message_bytes = NO_LIMIT if max_message_bytes is None else min(max_message_bytes, NO_LIMIT)
+        self.max_message_bytes = MAX_BATCH_SIZE if max_message_bytes is None else min(max_message_bytes, MAX_BATCH_SIZE)
         for queue in self.queues:
             if queue is not None:
                 queue.max_message_bytes = self.max_message_bytes

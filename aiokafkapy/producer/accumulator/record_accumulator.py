@@ -27,8 +27,9 @@ from ...errors import IllegalStateError, KafkaError
 from ...record.compression import Compression
 from ...record.layout import BATCH_HEADER_SIZE
 from ..deliveries.produce_request_result import ProduceRequestResult, Teller
+from ..options.auto import AUTO
 from .accumulator_config import AccumulatorConfig
-from .accumulator_settings import credit_step, is_codec_chosen, new_pool, settings_of
+from .accumulator_settings import credit_step, new_pool, settings_of
 from .auto_linger import AutoLinger
 from .batch_queues import BatchQueues, Gap
 from .batch_sealer import BatchSealer
@@ -84,14 +85,12 @@ class RecordAccumulator:
             )
             for topic, options in config.topics.items()
         }
-        has_codec = any(each.compression != Compression.NONE for each in (settings, *by_topic.values()))
-        if is_codec_chosen(config) or any(is_codec_chosen(config.for_topic(topic)) for topic in config.topics):
-            has_codec = True
+        compresses = any(each.compression != Compression.NONE for each in (settings, *by_topic.values()))
         self._transaction_manager = transaction_manager
         self._backoff = ExponentialBackoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
         self._flushes = 0
         # Parts
-        self._pool = new_pool(config, has_codec=has_codec)
+        self._pool = new_pool(config, has_codec=compresses or config.chooses_codecs)
         self._incomplete = IncompleteBatches()
         self._incomplete.teller = teller
         self._sealer = BatchSealer(self._pool)
@@ -115,7 +114,7 @@ class RecordAccumulator:
             priority_topics=config.priority_topics,
         )
         self._ready_batches.appender = self.appender
-        if config.linger_ms == "auto":
+        if config.linger_ms == AUTO:
             self._ready_batches.auto_linger = AutoLinger(self.appender)
         # Called when memory came back while records wait for it: they are to be asked for with ``appender.grant``
         self.on_room: Callable[[], object] = _nothing

@@ -27,9 +27,8 @@ from ..accumulator.record_accumulator import RecordAccumulator
 from ..observation.batch_watch import BatchWatcher, PassingWatch
 from .codec_chooser import CANDIDATES, Candidate, CodecChoice, CodecChooser, Measurement
 
-__all__ = ["AUTO", "LEAST_PAUSE", "SAMPLE", "CodecSampler", "measure"]
+__all__ = ["LEAST_PAUSE", "SAMPLE", "CodecSampler", "measure"]
 
-AUTO: Final = "auto"
 SAMPLE: Final = 64 * 1024
 """Bytes: more than the window that matters to lz4, and some 3 ms for all candidates."""
 LEAST_PAUSE: Final = 0.1

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 from ...client.options.config_fields import MAX_INT, MAX_LONG, ClientConfigFields, Milliseconds
 from ...option_fields import default_of
 from ...record.compression import Compression
+from .auto import AUTO
 from .linger_bounds import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS
 from .option_conflicts import (
     MAX_IN_FLIGHT_FOR_IDEMPOTENCE,
@@ -28,7 +29,6 @@ from .option_conflicts import (
     overflow_policies,
 )
 from .option_values import (
-    AUTO_LINGER,
     LEVEL_RANGES,
     LEVELS,
     CompressionName,
@@ -344,12 +344,12 @@ class ProducerConfigFields(ClientConfigFields):
     @property
     def compression(self) -> Compression:
         """The codec; with ``auto`` the one to begin with."""
-        return Compression.NONE if self.compression_type == "auto" else Compression.for_name(self.compression_type)
+        return Compression.NONE if self.compression_type == AUTO else Compression.for_name(self.compression_type)
 
     @property
     def chooses_codecs(self) -> bool:
         """True when the codec of any topic is chosen as it goes."""
-        return "auto" in (self.compression_type, *(options.compression_type for options in self.topics.values()))
+        return AUTO in (self.compression_type, *(options.compression_type for options in self.topics.values()))
 
     @property
     def compression_level(self) -> int | None:
@@ -362,7 +362,7 @@ class ProducerConfigFields(ClientConfigFields):
         """The longest that a batch gathers."""
         if self.linger_ms is None:
             return ADAPTIVE_LINGER_MS
-        return AUTO_LINGER_MS if self.linger_ms == "auto" else self.linger_ms
+        return AUTO_LINGER_MS if self.linger_ms == AUTO else self.linger_ms
 
     @property
     def drops_oldest(self) -> bool:
@@ -433,7 +433,7 @@ def _lengthen_delivery_timeout(config: type[ProducerConfigFields], values: dict[
     if "delivery_timeout_ms" in values:
         return
     linger = AUTO_LINGER_MS
-    if values.get("linger_ms") != AUTO_LINGER:
+    if values.get("linger_ms") != AUTO:
         linger = as_int(values.get("linger_ms")) or ADAPTIVE_LINGER_MS
     request_timeout = as_int(values.get("request_timeout_ms"))
     if request_timeout is None:

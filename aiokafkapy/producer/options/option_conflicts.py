@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from ...client.options.config_fields import MAX_INT
 from ...errors import ConfigurationError
-from .option_values import AUTO_IN_FLIGHT, LEVELS, CompressionName, InFlight, OverflowPolicy
+from .auto import AUTO
+from .option_values import LEVELS, CompressionName, InFlight, OverflowPolicy
 
 if TYPE_CHECKING:
     import os
@@ -123,7 +124,7 @@ def idempotence_conflict(values: Mapping[str, object]) -> str | None:
 
 def conflict_of_auto(acks: object, in_flight: object) -> str | None:
     """Why requests in flight cannot adapt; None if they can, or are not to."""
-    if acks == 0 and in_flight == AUTO_IN_FLIGHT:
+    if acks == 0 and in_flight == AUTO:
         return (
             "max_in_flight_requests_per_connection='auto' contradicts acks=0: there are no answers whose time could be "
             "measured; write a number"

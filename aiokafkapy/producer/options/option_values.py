@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from ...client.options.config_fields import Count
 from ..hash_partitioners import MURMUR2_NAMES, PARTITIONER_NAMES, ROUND_ROBIN
+from .auto import AUTO
 
 if TYPE_CHECKING:
     from pydantic import BeforeValidator, Discriminator, Tag
@@ -19,8 +20,6 @@ else:
     from ...option_fields import BeforeValidator, Discriminator, Tag
 
 __all__ = [
-    "AUTO_IN_FLIGHT",
-    "AUTO_LINGER",
     "LEVELS",
     "LEVEL_RANGES",
     "CompressionName",
@@ -35,9 +34,6 @@ __all__ = [
     "kind_of_linger",
     "partitioner_or_none",
 ]
-
-AUTO_LINGER: Final = "auto"
-AUTO_IN_FLIGHT: Final = "auto"
 
 CompressionName = Literal["none", "gzip", "snappy", "lz4", "zstd", "auto"]
 OverflowPolicy = Literal["wait", "raise", "drop_newest", "drop_oldest", "spool"]
@@ -86,12 +82,12 @@ def kind_of_linger(value: object) -> str:
     """The part of the option's union that a value is for."""
     if value is None:
         return "none"
-    return "auto" if value == AUTO_LINGER else "number"
+    return "auto" if value == AUTO else "number"
 
 
 def kind_of_in_flight(value: object) -> str:
     """The part of the option's union that a value is for."""
-    return "auto" if value == AUTO_IN_FLIGHT else "number"
+    return "auto" if value == AUTO else "number"
 
 
 def partitioner_or_none(value: object) -> object:

@@ -31,6 +31,7 @@ from ..accumulator.producer_batch import ProducerBatch
 from ..accumulator.record_accumulator import RecordAccumulator
 from ..identity.transaction import Transaction
 from ..metrics import SenderMetrics
+from ..options.auto import AUTO
 from ..producer_metadata import ProducerMetadata
 from .in_flight_batches import InFlightBatches
 from .pipelining import Pipelining
@@ -105,7 +106,7 @@ class ProduceRequests:
         self._min_version = FIRST_PRODUCE_WITH_ZSTD if _may_use_zstd(config) else None
         # How many requests a node may have, where that is not fixed
         self._pipelining: Pipelining | None = None
-        if config.max_in_flight_requests_per_connection == "auto":
+        if config.max_in_flight_requests_per_connection == AUTO:
             self._pipelining = Pipelining(config.most_in_flight)
         # Requests by node; a node without any has no entry
         self.in_flight: dict[int, int] = {}

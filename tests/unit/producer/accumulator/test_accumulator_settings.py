@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aiokafkapy import ProducerConfig
-from aiokafkapy.producer.accumulator.accumulator_settings import credit_step, is_codec_chosen, new_pool, settings_of
+from aiokafkapy.producer.accumulator.accumulator_settings import credit_step, new_pool, settings_of
 from aiokafkapy.producer.accumulator.buffer_pool import UNBOUNDED
 from aiokafkapy.producer.accumulator.partition_queue import NO_LINGER
 from aiokafkapy.record.compression import Compression
@@ -40,10 +40,10 @@ def test_a_topic_lingers_as_the_producer_unless_it_has_a_linger_of_its_own() -> 
 
 def test_a_chosen_codec_begins_with_none_and_its_memory_is_kept_for_compression() -> None:
     chosen = config(compression_type="auto")
-    assert is_codec_chosen(chosen)
+    assert chosen.chooses_codecs
     assert settings_of(chosen, has_own_linger=False).compression == Compression.NONE
     given = config(compression_type="gzip", compression_gzip_level=3)
-    assert not is_codec_chosen(given)
+    assert not given.chooses_codecs
     found = settings_of(given, has_own_linger=False)
     assert (found.compression, found.compression_level) == (Compression.GZIP, 3)
     plain, compressing = (new_pool(given, has_codec=has_codec) for has_codec in (False, True))
