@@ -42,13 +42,13 @@ from ...record.columns import NULL_TOPIC, Route
 from ..arguments import EarlyTime, topic_name
 from ..deliveries.delivery import Delivery, place_of
 from ..deliveries.kept_errors import kept_error
-from ..deliveries.row_places import RowPlaces
 from ..deliveries.shortcuts import now_ms
 from ..intake.call_overflow import check_overflow, with_overflow
 from ..intake.partitioners import DefaultPartitioner
 from ..intake.record_intake import RecordIntake
 from ..intake.record_sender import admitted, admitted_at_once
 from ..records import CallOverflow
+from .row_places import RowPlaces
 from .table_metadata import TableMetadata
 
 __all__ = ["ArrowSend"]

@@ -17,8 +17,8 @@ from typing import SupportsIndex, cast
 
 from ...common import TopicPartition
 from ...errors import KafkaError
-from ..deliveries.row_places import RowPlaces
 from ..records import INVALID_OFFSET
+from .row_places import RowPlaces
 
 __all__ = ["PartitionMetadata", "TableMetadata"]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafkapy import errors
-from aiokafkapy.producer.deliveries.row_places import RowPlaces
+from aiokafkapy.producer.tables.row_places import RowPlaces
 from aiokafkapy.record.arrow import BatchReader, ColumnNames, TableSchema
 from aiokafkapy.record.arrow_rows import ArrowRows
 from aiokafkapy.record.columns import Route

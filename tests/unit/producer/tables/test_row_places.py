@@ -1,4 +1,4 @@
-"""aiokafkapy.producer.deliveries.row_places and table_metadata: a row's partition and offset."""
+"""aiokafkapy.producer.tables.row_places and table_metadata: a row's partition and offset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from aiokafkapy import PartitionMetadata, TopicPartition, errors
 from aiokafkapy.producer.deliveries.delivery import new_delivery, place_of
 from aiokafkapy.producer.deliveries.produce_request_result import ProduceRequestResult
-from aiokafkapy.producer.deliveries.row_places import RowPlaces
+from aiokafkapy.producer.tables.row_places import RowPlaces
 from aiokafkapy.producer.tables.table_metadata import TableMetadata
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from ...common import TopicPartition
 from ...record.arrow_rows import order_of
-from .produce_request_result import ProduceRequestResult, SettlementCounter
+from ..deliveries.produce_request_result import ProduceRequestResult, SettlementCounter
 
 __all__ = ["RowPlaces"]
 
