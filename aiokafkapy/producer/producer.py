@@ -5,6 +5,9 @@ Owns the calls and the life of a producer: it extends ``RecordSender``, which ha
 ``RecordIntake``'s, nor the parts on the event loop, which are in ``ProducerRuntime``, made by ``start()``. Kafka's
 counterpart has the same name; Java's ``send`` is ``enqueue`` here, and ``send`` waits for the outcome.
 
+It extends ``RecordSender`` and does not hold one, which would add a Python call to each record: ``send_nowait`` would
+cost 2,165 instead of 1,357 instructions, and a pipelined ``enqueue`` 4,168 instead of 1,986.
+
 Rule: a producer is made anywhere, without a loop or I/O; ``start()`` binds it to the running loop.
 
 Events: ``producer.started`` (info; client_id, nodes).

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from ...errors import KafkaError
-from ..records import RecordMetadata
 from .delivery import Delivery
 
 __all__ = ["raise_all"]
@@ -20,17 +19,21 @@ MOST_NAMED: Final = 5
 """Kinds of errors that the group's message names."""
 
 
+@runtime_checkable
 class TableOutcome(Protocol):
     """The part of ``TableMetadata`` that is needed here."""
 
-    rows: int
+    @property
+    def rows(self) -> int:
+        """How many there were."""
 
     @property
     def failed(self) -> Mapping[int, BaseException]:
         """Row number → error."""
 
 
-Outcomes: TypeAlias = "Iterable[Delivery | RecordMetadata | BaseException | Any] | TableOutcome"
+Outcomes: TypeAlias = Iterable[object] | TableOutcome
+"""Deliveries, errors, and results that are none: of ``gather``, they may be anything."""
 
 
 def raise_all(outcomes: Outcomes) -> None:
@@ -43,11 +46,10 @@ def raise_all(outcomes: Outcomes) -> None:
     Raises ``asyncio.InvalidStateError`` for a delivery without an outcome, and a BaseExceptionGroup where an error is
     a CancelledError, for example.
     """
-    failed = getattr(outcomes, "failed", None)
-    if isinstance(failed, Mapping):
-        count, what, errors = outcomes.rows, "rows", list(failed.items())  # type: ignore[union-attr]
+    if isinstance(outcomes, TableOutcome):
+        count, what, errors = outcomes.rows, "rows", list(outcomes.failed.items())
     else:
-        found = list(_errors(outcomes))  # type: ignore[arg-type]
+        found = list(_errors(outcomes))
         count, what, errors = len(found), "records", [(place, error) for place, error in enumerate(found) if error]
     if not errors:
         return

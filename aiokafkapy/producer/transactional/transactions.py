@@ -21,6 +21,8 @@ Rules:
 - In version 2 an end is answered once it is decided; its markers are written in the next milliseconds. A broker that
   gets a record meanwhile keeps it for ``add.partitions.to.txn.retry.backoff.ms``, 20 by default, before it looks again:
   so the coordinator is asked when the markers are written, and the first records wait for that. Java's do not.
+
+Events: ``transaction.left_open`` (warning; transactional_id, error), ``transaction.not_ended`` (debug; error).
 """
 
 from __future__ import annotations
