@@ -7,7 +7,7 @@ Rules:
 
 - A wrong argument raises at the call, for that record: TypeError for a type and ValueError for a range, each naming
   topic and argument; InvalidTopicError for a topic; SerializationError for a key, value or header.
-- A bool is no number. Everything else that has ``__index__`` is an int: NumPy's integers, for example.
+- A bool is not accepted as a number. Everything else that has ``__index__`` is an int: NumPy's integers, for example.
 - An iterator of headers is read once; headers go on as a tuple of plain pairs, so that no caller's code
   runs after this module.
 - The common types are tested first: for them a check costs next to nothing.
@@ -49,12 +49,12 @@ MAX_TIMESTAMP: Final = 2**63 - 1
 MAX_MILLISECONDS: Final = 2**31 - 1
 """The largest duration, as of Java's ``delivery.timeout.ms``."""
 SHOWN_BITS: Final = 128
-"""A number of more bits is not written out: for the longest Python refuses to."""
+"""A number of more bits is not written out, because Python refuses to format very long ones."""
 
 
 class EarlyTime(int):
-    """A row's time stamp before 1970. Callers may give none, as in Java's ``ProducerRecord``; a table may have some: of
-    records that were read, with their writers' headers.
+    """A row's time stamp before 1970. Callers may not give such a time, as in Java; a table may contain it, if its
+    records were read from another topic.
     """
 
 
@@ -131,7 +131,7 @@ def check_data(topic: str, key: Any, value: Any) -> None:
 
 
 def check_items(items: object) -> None:
-    """Raise TypeError for anything that is no iterable of values."""
+    """Raise TypeError for anything that is not an iterable of values."""
     if isinstance(items, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(items, Iterable):
         raise TypeError(f"send_many() takes an iterable of values or ProducerRecords, not a {type(items).__name__}")
 
@@ -195,7 +195,7 @@ def _milliseconds_of(topic: object, moment: object) -> int:
         aware = moment.astimezone() if moment.tzinfo is None else moment
         return index(milliseconds(aware))
     except Exception as error:  # pandas' NaT, or an error of the caller's own time zone
-        raise ValueError(f"topic {topic!r}: timestamp_ms is no moment in time: {describe_error(error)}") from error
+        raise ValueError(f"topic {topic!r}: timestamp_ms is not a moment in time: {describe_error(error)}") from error
 
 
 def _shown(number: int) -> str:
@@ -250,5 +250,5 @@ def _view(data: Any) -> memoryview:
     view = memoryview(data)
     if "O" in view.format:
         view.release()
-        raise TypeError("objects are no bytes")
+        raise TypeError("an array of objects has no bytes")
     return view

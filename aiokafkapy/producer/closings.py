@@ -2,7 +2,7 @@
 
 Owns the list. It knows nothing of a producer. Kafka's counterpart is ``MetricsReporter.close``.
 
-Rule: they are called on the producer's event loop, when ``close()`` has done all and the producer still counts as open.
+Rule: they are called on the producer's event loop, at the end of ``close()``, while the producer still counts as open.
 A callback that raises stops neither the others nor the close.
 
 Events: ``producer.closing_untold`` (error; error).
@@ -29,7 +29,7 @@ def call_before_closed(producer: object, tell: Callable[[], object]) -> None:
 
 
 def tell_before_closed(producer: object) -> None:
-    """The producer closes."""
+    """Call the callbacks of a producer that closes."""
     for tell in _told.pop(producer, ()):
         try:
             tell()

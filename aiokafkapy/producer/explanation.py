@@ -1,9 +1,9 @@
 """A configuration in words: each option's value and source, the promises of all of them together, and oddities.
 
-Owns the words, and which combinations are worth one: those that are allowed and seldom meant. Values that make no sense
-at all are refused by ``ProducerConfig``. Kafka's counterpart is the list of values that ``AbstractConfig`` logs.
+Owns the words, and which combinations are worth one: those that are allowed but rarely intended. Values that make no
+sense at all are refused by ``ProducerConfig``. Kafka's counterpart is the list of values that ``AbstractConfig`` logs.
 
-Rules: a secret's value is never told; a number in a sentence is computed from the options, so that it is
+Rules: a secret's value is never shown; a number in a sentence is computed from the options, so that it is
 right for them.
 """
 
@@ -124,7 +124,7 @@ def _duplicates(config: ProducerConfig) -> str:
     if config.enable_idempotence:
         return "a retry never writes a record twice (enable_idempotence=True)"
     if config.acks == 0 or config.retries == 0:
-        return "nothing that left is sent again, so nothing is written twice"
+        return "no request is sent twice, so nothing is written twice"
     return "a retry may write a record twice (enable_idempotence=False)"
 
 
@@ -154,7 +154,7 @@ def _time(config: ProducerConfig) -> str:
         return f"{text}; nothing is sent again"
     attempts = max(1, config.delivery_timeout_ms // config.request_timeout_ms)
     return (
-        f"{text}; of a broker that says nothing, that is {attempts} attempt{'s' if attempts > 1 else ''} of "
+        f"{text}; if a broker does not answer, that allows {attempts} attempt{'s' if attempts > 1 else ''} of "
         f"{_seconds(config.request_timeout_ms)} (request_timeout_ms)"
     )
 

@@ -1,6 +1,6 @@
 """The records that are given up, by ``purge()`` or because their producer ends, and their errors.
 
-Owns which records a purge means, and the words. It knows no producer. Java has no counterpart.
+Owns which records a purge applies to, and the messages of the errors. It knows no producer. Java has no counterpart.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def error_of_batch(errors: Mapping[TopicPartition, KafkaError], batch: ProducerB
 
 
 def purges(topic: str | None, partition: int | None) -> Callable[[tuple[str, int | None]], bool]:
-    """Whether ``purge(topic, partition)`` means a record's place; None means any."""
+    """Whether ``purge(topic, partition)`` applies to a record's place; None means any."""
 
     def is_meant(place: tuple[str, int | None]) -> bool:
         return topic in (None, place[0]) and partition in (None, place[1])

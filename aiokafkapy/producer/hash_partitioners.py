@@ -3,8 +3,8 @@
 Owns the hashes besides murmur2: CRC-32, librdkafka's own default, and FNV-1a, that of Sarama. It knows no batches.
 Kafka has no counterpart; librdkafka's are in ``rdkafka_msg.c``, Sarama's in ``partitioner.go``.
 
-Rules: a record with a key goes where that client sends it, bit for bit. One without goes to the sticky partition, where
-others choose one at random, or hash an empty key.
+Rules: a record with a key goes where that client sends it, bit for bit. A record without a key goes to the sticky
+partition; those clients choose a random one, or hash an empty key.
 """
 
 from __future__ import annotations

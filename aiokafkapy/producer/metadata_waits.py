@@ -1,7 +1,7 @@
 """``MetadataWaits``: the calls of a started producer that wait for metadata.
 
-Owns how long they wait, and the error of each when it does not come. It knows no requests: metadata is asked for by the
-network client, and ``wake`` is called when an answer, or a failure, has arrived. Records wait in ``Admission``. Kafka's
+Owns how long they wait, and the error of each when it does not come. It knows no requests: the network client requests
+metadata, and ``wake`` is called when an answer, or a failure, has arrived. Records wait in ``Admission``. Kafka's
 counterpart is ``KafkaProducer.waitOnMetadata``.
 
 Rule: a wait ends within ``max_block_ms``, with the cause of the last failure in its error, and at once when the

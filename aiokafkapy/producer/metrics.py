@@ -192,7 +192,7 @@ class SenderMetrics:
 
 
 class CallMetrics:
-    """What the calls of one producer have waited for, and how many records found no room.
+    """The waiting times of one producer's calls, and the number of records that found no room.
 
     As in Java, a call of a transaction and a wait for metadata count once they have succeeded; ``flush()`` and a wait
     for room count however they end. Where several calls wait at once, each one's time counts.
@@ -224,7 +224,7 @@ class CallMetrics:
         self._room_waits.record(seconds, now)
 
     def record_exhausted(self, now: float) -> None:
-        """A record was refused, for there is no room for it."""
+        """A record was refused because there is no room for it."""
         self.records_exhausted += 1
         self._exhaustions.record(1, now)
 

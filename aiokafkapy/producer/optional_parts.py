@@ -1,9 +1,8 @@
 """``OptionalParts``: the parts of a started producer that only an option asks for, and where they stand among others.
 
-Owns the limits of topics (``limits``), which circuits are open (``circuits``), and the chosen codecs (``codecs``):
-their making, and their end with the runtime; and it tells ``linger_ms="auto"`` of the round trip. Each knows its
-business, and this knows the sources of each one's events. Imported where an option asks for one. Java has no
-counterpart.
+Owns the limits of topics (``limits``), which circuits are open (``circuits``), and the chosen codecs (``codecs``). It
+makes them, ends them with the runtime, and connects each to the events that it needs; ``linger_ms="auto"`` gets the
+round trip from here. Imported where an option asks for one. Java has no counterpart.
 
 Rule: a part that is not asked for is None, and the others are as if it did not exist.
 """

@@ -5,8 +5,8 @@ back-off, leader epochs) is ``cluster.metadata``'s. It knows no clock: ``now`` i
 
 Rules: a topic is kept for ``metadata_max_idle_ms`` after its last use; a *new* topic, one that no answer has named yet,
 is kept at any age and asked for at once, alone (a partial update). A topic that was never found is forgotten when
-no record waits for it any more, so that a misspelt name is not asked for during five minutes. One that brokers do not
-know is told of once, after two seconds: calls wait for it, and it may be misspelt.
+no record waits for it any more, so that a misspelt name is not asked for during five minutes. A topic that brokers do
+not know is logged once, after two seconds: calls wait for it, and it may be misspelt.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class ProducerMetadata(Metadata):
         )
         self.max_idle = metadata_max_idle_ms / 1000
         self._expiry_by_topic: dict[str, float] = {}
-        # No topic's time is over before.
+        # No topic expires before this time.
         self._next_expiry = math.inf
         self._new_topics: set[str] = set()
-        # Since when brokers say that a topic does not exist; infinite once that was told.
+        # Since when brokers say that a topic does not exist; infinite once that was logged.
         self._unknown_since: dict[str, float] = {}
 
     def add(self, topic: str, now: float) -> None:
@@ -82,7 +82,7 @@ class ProducerMetadata(Metadata):
 
     def refusal_of(self, topic: str, newer_than: int, what: str) -> KafkaError | None:
         """Why metadata of the topic will not come; None while it may. That the right to ``what`` is missing counts in
-        an answer newer than that version only, for it may have been granted since.
+        an answer newer than that version only, because it may have been granted since.
         """
         if topic in self.cluster.invalid_topics:
             return InvalidTopicError(f"{topic!r} is not a valid topic name", topic=topic)

@@ -243,7 +243,7 @@ class ProducerRuntime:
     def purge(self, topic: str | None, partition: int | None, *, in_flight: bool) -> int:
         """Give up records; see ``KafkaProducer.purge``."""
         is_meant = purges(topic, partition)
-        # Those that wait go first: else they would get the room of the others.
+        # Purge the waiting records first, or they would take the room of the others.
         count = self.admission.purge(lambda record: is_meant((record.topic, record.partition)), purged_waiting)
         count += self.sender.in_flight_batches.purge(is_meant, purged_batch, self.loop.time(), in_flight=in_flight)
         if count:
@@ -335,8 +335,8 @@ class ProducerRuntime:
         self._waits.close()
 
     def disown(self) -> None:
-        """This is the child of a fork: ``abort`` does nothing from now on, for the tasks end here too, but the sockets
-        and the loop's poller are the parent's.
+        """This is the child of a fork: ``abort`` does nothing from now on, because the tasks end here too, but the
+        sockets and the loop's poller are the parent's.
         """
         self._is_closed = True
         self.is_bound = False
@@ -411,7 +411,7 @@ class ProducerRuntime:
         self.abort(partial(crashed_error, self.crash))
 
     def _on_sender_done(self, task: asyncio.Task[None]) -> None:
-        """The Sender has told of its error, unless it was cancelled before it had begun."""
+        """The Sender has reported its error already, unless it was cancelled before it began."""
         if not task.cancelled():
             task.exception()  # asyncio need not report it again
         elif not self._is_closed:

@@ -1,7 +1,7 @@
 """The states of a producer, as a table, the life of one producer through them, and the error of each for a call.
 
-It knows nothing of the parts. Java's ``KafkaProducer`` has no states but "closed"; it lives in one process and on no
-event loop.
+It knows nothing of the parts. Java's ``KafkaProducer`` has only the state "closed": it has no event loop, and a JVM
+does not fork.
 
 Rule: NEW comes back after a ``start()`` that failed; CLOSED and FORKED are final. CRASHED is not in the table: it is
 the name of RUNNING once the Sender has died.
@@ -83,8 +83,8 @@ R = TypeVar("R", bound=LivingRuntime)
 class Lifecycle(Generic[R]):
     """Where one producer stands, and the runtime of its last start, which has ended when the producer has.
 
-    An object of its own, for the producer's intake asks it why the producer cannot be used. If it asked the producer,
-    the two would hold each other, and a producer dropped without ``close()`` would be noticed late.
+    An object of its own, because the producer's intake asks it why the producer cannot be used. If it asked the
+    producer, the two would hold each other, and a producer dropped without ``close()`` would be noticed late.
     """
 
     __slots__ = ("_state", "runtime")

@@ -51,7 +51,7 @@ class ProducerStatistics:
     failed: int = 0
     """Records that were accepted and then failed."""
     dropped: int = 0
-    """Records that ``overflow`` gave up for want of room: accepted ones, which are among ``failed``, and others."""
+    """Records that ``overflow`` dropped because the buffer was full, accepted ones (also in ``failed``) and others."""
     pending: int = 0
     """Records without an outcome yet."""
     waiters: int = 0
@@ -81,7 +81,7 @@ class ProducerStatistics:
     producer_epoch: int = -1
     spooled: int = 0
     """Records that went to the spool, since the start. They are accepted, by the count above, when they leave it, and
-    failed when an attempt to send them was in vain, which is made again.
+    count as failed when an attempt to send them fails; it is repeated.
     """
     spool_records: int = 0
     """Records that are in the spool now, those of an earlier process too; they stay there over ``close()``."""
@@ -151,7 +151,7 @@ class ProducerHealth:
     open_circuits: tuple[CircuitStatus, ...] = ()
     """The circuits that are not closed, by topic; see ``circuit_breaker``. One for all topics makes it unhealthy."""
     fatal_error: str | None = None
-    """After it a transactional producer can only be closed, as one that was fenced."""
+    """The error after which a transactional producer can only be closed, for example because it was fenced."""
 
 
 def statistics_of(runtime: ProducerRuntime | None) -> ProducerStatistics:

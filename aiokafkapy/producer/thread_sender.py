@@ -108,8 +108,8 @@ class ThreadSender:
     # internals: on the loop
 
     def take(self) -> None:
-        """Accept the records that have crossed, in order. Also before a flush or the end, for the thread that has set
-        ``_is_woken`` may not have woken the loop yet.
+        """Accept the records that have crossed, in order. Also before a flush or the end, because the thread that
+        has set ``_is_woken`` may not have woken the loop yet.
         """
         self._is_woken = False
         crossing = self._crossing
@@ -142,7 +142,7 @@ class ThreadSender:
             self._admit(cast(PendingRecord, accepted), sent)
 
     def _admit(self, record: PendingRecord, sent: _Sent) -> None:
-        # In this step, for the next record may find that it need not wait.
+        # In this step, because the next record may find that it need not wait.
         record.admission.enter(record, self.loop.time())
         record.add_done_callback(partial(self._on_admitted, sent))
         if not record.is_serialized:

@@ -427,7 +427,7 @@ class TestConsumeTransformProduce:
         consumer: Any = AnyConsumer()
         with pytest.raises(TypeError, match="group_id"):
             producer.consume_transform_produce(consumer)
-        with pytest.raises(TypeError, match="object is no consumer that is known here"):
+        with pytest.raises(TypeError, match="object is not a consumer that is known here"):
             producer.consume_transform_produce(cast(Any, object()))
         with pytest.raises(ValueError, match="max_records is 0"):
             producer.consume_transform_produce(consumer, max_records=0, group_metadata="g")

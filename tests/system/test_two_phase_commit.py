@@ -188,7 +188,7 @@ class TestRefusals:
     @pytest.mark.parametrize("text", ["", "1", "1:", ":1", "-1:3", "1:2:3", "1 :2", "\u0661:2", "1" * 30 + ":1"])
     async def test_a_text_that_names_no_transaction_is_refused(self, broker: DevBroker, text: str) -> None:
         async with two_phase(broker) as producer:
-            with pytest.raises(ValueError, match="is no prepared transaction"):
+            with pytest.raises(ValueError, match="is not a prepared transaction"):
                 await producer.complete_transaction(text)
 
     @pytest.mark.parametrize(

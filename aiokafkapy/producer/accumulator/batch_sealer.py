@@ -57,7 +57,7 @@ class BatchSealer:
                 self.timer.encoded(batch)
 
     def must_wait(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
-        """True when ``batch``, the first of ``queue``, cannot be sent yet, for a thread compresses it or will.
+        """True when ``batch``, the first of ``queue``, cannot be sent yet, because a thread compresses it or will.
 
         It takes no more records then; nor when it was quick to compress, and is sealed by this call instead.
         """

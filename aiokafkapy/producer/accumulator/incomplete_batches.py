@@ -1,4 +1,4 @@
-"""Which batches have no outcome yet, and the count of records that do.
+"""The batches without an outcome, and the counts of records that have one.
 
 Owns the producer's accounting: a record is *accepted* when the accumulator has appended it, then *pending*, and at the
 end *delivered* or *failed*, once. It knows no partitions, memory or time. Kafka's counterpart is ``IncompleteBatches``.

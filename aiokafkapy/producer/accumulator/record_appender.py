@@ -9,7 +9,7 @@ Rules:
 - Memory: the builders' actual capacity is counted, and a batch grows only after the growth was acquired from the pool.
   When memory is freed, ``grant`` appends the waiting records that fit, oldest first, and returns their deliveries.
 - Records: each one takes of a credit, which is looked at again, against ``buffer_records``, only when it is used up. It
-  is taken away while records wait, so that one comparison tells an append both.
+  is taken away while records wait, so that one comparison answers both for an append.
 - While records wait for memory no other record overtakes them, of any partition; except for those of topics with
   priority, which pass the records of all others, and may take the share of the buffer that is kept for them.
 - A record that is refused changes neither the batch nor the accounts.
@@ -103,8 +103,8 @@ class RecordAppender:
         # Records that wait for memory, and their number
         self._line = WaitingLine(priority_topics)
         self.waiting = 0
-        # How many records may be accepted before anybody looks whether there is room for more; all that ever were
-        # granted, less these, were accepted
+        # How many records may be accepted before the room is checked again; records granted minus this credit were
+        # accepted
         self._credit = 0
         self._granted = 0
         # State; in bulk many batches may fill up in one turn of the loop, so threads compress them

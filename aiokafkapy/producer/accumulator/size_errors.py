@@ -3,8 +3,8 @@
 Owns how small a record's batch can be at least. It knows no batches and no time. Kafka's counterpart of the first is
 ``KafkaProducer.ensureValidRecordSize``; of a topic's limit Java has none: there a broker refuses the batch.
 
-Rule: only a batch that cannot fit its topic has an error. A compressed record may be much smaller than it is, so that
-only its codec's highest possible ratio counts.
+Rule: only a batch that cannot fit its topic has an error. A record may become much smaller when compressed, so
+that only its codec's highest possible ratio counts.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class ProduceRequestResult:
 
     def _begin(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
-        # Here, too, for a record's metadata asks for them.
+        # Here, too, because a record's metadata asks for them.
         self._topic = topic_partition.topic
         self._partition = topic_partition.partition
         self.status = PENDING

@@ -4,7 +4,7 @@ A batch has one only when the producer has ``record_timing=True``; its records' 
 the timing, and equals the same metadata without. Java has no counterpart; librdkafka's is ``Message.latency()``.
 
 Rules: nothing is computed before somebody reads a record's metadata; nothing here holds the loop, to which a program's
-tasks and deliveries hang, for the cyclic collector does not see a delivery's result (``WeakClock``).
+tasks and deliveries hang, because the cyclic collector does not see a delivery's result (``WeakClock``).
 """
 
 from __future__ import annotations

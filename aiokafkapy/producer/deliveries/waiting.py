@@ -19,7 +19,7 @@ __all__ = ["Awaiter", "CallsSoon", "Waiting", "install", "waiting"]
 
 
 class Awaiter(Protocol):
-    """What ``new_waiter`` returns, as those see it that keep it."""
+    """The part of a waiter that its keeper uses."""
 
     def done(self) -> bool:
         """True when it was woken, or its task was cancelled."""
@@ -33,7 +33,7 @@ class CallsSoon(Protocol):
 
 
 class Waiting:
-    """The port. This class stands there while no event loop does."""
+    """The port; this implementation is used until an event loop is installed."""
 
     __slots__ = ()
 

@@ -53,7 +53,9 @@ class PreparedTxnState:
         """The opposite of ``str``. Raises ValueError."""
         found = re.fullmatch(r"(\d{1,19}):(\d{1,5})", text, re.ASCII)
         if found is None:
-            raise ValueError(f"{text!r} is no prepared transaction: expected a producer id and its epoch, as in 4711:3")
+            raise ValueError(
+                f"{text!r} is not a prepared transaction: expected a producer id and its epoch, as in 4711:3"
+            )
         return cls(int(found[1]), int(found[2]))
 
     def __str__(self) -> str:
@@ -212,7 +214,7 @@ class Transaction:
         self._become(_S.PREPARED_TRANSACTION)
 
     def check_prepared(self) -> None:
-        """Raise IllegalStateError, or the fatal error, unless it is."""
+        """Raise IllegalStateError, or the fatal error, unless the transaction is prepared."""
         self._expect(_S.PREPARED_TRANSACTION, "complete_transaction()")
 
     def start_commit(self) -> None:
@@ -294,7 +296,7 @@ class Transaction:
             self._next_error = error
 
     def fail_batch(self, topic_partition: TopicPartition, order: int, error: KafkaError) -> None:
-        """As ``fail``, for the transaction that the batch is of."""
+        """As ``fail``, for the transaction that the batch belongs to."""
         if self.is_of_next(topic_partition, order):
             self.fail_accepting(error)
         else:

@@ -278,7 +278,7 @@ class Admission:
         self._by_deadline.clear()
         for state in self._queues:
             state.waiting = None
-        self.appender.clear_line()  # not one by one, for each would try to let the next one in
+        self.appender.clear_line()  # not one by one, because each would try to let the next one in
         refusals = map(partial(_refuse, make_error), refused)
         if self._teller.may_tell_now(len(refused), COST_OF_ERROR):
             for _ in refusals:
@@ -417,7 +417,7 @@ class Admission:
             self._pump_if_first(record, self.loop.time())
 
     def choose_partition(self, record: PendingRecord) -> None:
-        """Once for each record; it is asked of the user's partitioner, which may do anything."""
+        """Choose the partition, once for each record; a user's partitioner may run arbitrary code."""
         if record.partition is None:
             record.partition = choose_partition(
                 self._partitioner, record.topic, record.key, record.value, *record.original, self.metadata.cluster
@@ -440,7 +440,7 @@ class Admission:
     def _on_timer(self) -> None:
         self._timer = None
         now = self.loop.time()
-        # One slice; the others follow in the next turns, for their time is over already.
+        # One slice; the others follow in the next turns, because their time is over already.
         for record in list(islice(self._by_deadline, SLICE // COST_OF_ERROR)):
             if record.deadline > now:
                 break

@@ -5,8 +5,8 @@ record's policy when it has to. Java and librdkafka have none of a call's own; f
 ``TryProduce``.
 
 Rules: a call may choose any policy that its topic might have had, and the same promises hold. ``spool`` is a topic's
-alone, for all of its records go the same way or lose their order. A call drops others only of topics whose own policy
-lets them be dropped: their senders have agreed to it.
+alone, because all of its records go the same way or lose their order. A call drops others only of topics whose own
+policy lets them be dropped: their senders have agreed to it.
 """
 
 from __future__ import annotations

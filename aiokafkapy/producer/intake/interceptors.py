@@ -50,8 +50,8 @@ class RecordTracker(Protocol):
     """An interceptor that follows single records, as a span of tracing does."""
 
     def track(self, record: ProducerRecord) -> tuple[ProducerRecord, OutcomeCallback | None]:
-        """As ``on_send``, and beside the record a function to be called with its outcome; None to be told of
-        nothing.
+        """As ``on_send``, and beside the record a function to be called with its outcome, or None if the outcome does
+        not matter.
         """
 
 

@@ -40,7 +40,7 @@ class RecordLine(Protocol):
         """Accept the record here and now, if its topic's policy lets it."""
 
     def why_not_at_once(self, record: PendingRecord) -> KafkaError:
-        """The event that the record would wait for."""
+        """The error that says what the record would have to wait for."""
 
     def proceed(self, record: PendingRecord, now: float) -> None:
         """The record has been serialized."""

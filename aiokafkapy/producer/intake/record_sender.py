@@ -4,7 +4,7 @@ Owns the fate of a record that cannot be appended at once: it waits, or is refus
 the producer's life nor a record's outcome. Kafka's counterpart is ``KafkaProducer.send``.
 
 It is compiled: interpreted, the passing of keyword arguments to the intake took longer than the intake itself. ``send``
-is not here, for its coroutine is given to tasks, task groups and web frameworks, which may need the attributes that
+is not here, because its coroutine is given to tasks, task groups and web frameworks, which may need the attributes that
 only Python's own coroutines have.
 """
 

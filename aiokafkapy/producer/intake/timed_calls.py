@@ -3,7 +3,7 @@
 Owns how long such a record has, and the refusal of one that has no time left. It knows no timers: ``RecordDeadlines``
 has the records. Kafka has one ``delivery.timeout.ms`` for all records.
 
-Rule: with ``enable_gapless_guarantee`` a record has no time of its own, for those after it would fail with it.
+Rule: with ``enable_gapless_guarantee`` a record has no time of its own, because those after it would fail with it.
 """
 
 from __future__ import annotations

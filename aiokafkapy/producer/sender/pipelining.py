@@ -8,9 +8,9 @@ way.
 Rules:
 
 - One request more when fewer than ``LEAST_QUEUED`` wait though the window was full, one less when more than
-  ``MOST_QUEUED`` do: a distant broker gets as many as fill the way, one that is near or busy as many as it can do at
-  once.
-- The time of a request alone is the shortest that one of about its size took lately, for a large one takes longer. It
+  ``MOST_QUEUED`` do: a distant broker gets enough to fill the connection, a near or busy one as many as it can
+  process at once.
+- The time of a request alone is the shortest that one of about its size took lately, as a large one takes longer. It
   is measured again every ``MEMORY`` seconds, with one request by itself: a time among others has their queue in it.
 - The quickest answer of a round counts, so that one that was slow by chance does not; and only answers to requests that
   were sent since the last change.

@@ -360,7 +360,7 @@ def _number_and_bytes(batch: ProducerBatch) -> tuple[int, tuple[Buffer, ...]]:
 def _without_body(
     response: ClientResponse, batches: Sequence[ProducerBatch]
 ) -> dict[TopicPartition, PartitionProduceResponse]:
-    """What stands for answers that do not come: success with acks=0, else the error."""
+    """The substitutes for missing answers: success with acks=0, else the error."""
     error = response.error
     message = str(error) if error is not None else None
     if response.timed_out:

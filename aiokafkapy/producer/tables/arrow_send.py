@@ -10,7 +10,8 @@ Rules:
 - Within a partition rows keep their order. Between two slices others run, and may send.
 - A table takes half of ``buffer_memory`` and waits for its own records then, so that others find room beside it.
 - A row that finds no room, or that comes behind others which wait, goes the way of ``enqueue``, and the rows after it
-  wait with it. With interceptors, or a partitioner of the user's, all rows go this way, for these are shown every row.
+  wait with it. With interceptors, or a partitioner of the user's, all rows go this way, because these see every
+  row.
 - Rows of a topic that a spool takes without its partitions go this way too. When it is full one row waits for room, and
   those after it in the window are only tried.
 - A row that cannot be sent stops no other. When the producer is closed, no more rows are taken.

@@ -6,8 +6,8 @@ together. How long an error is tried again is ``Patience``'s. Kafka's counterpar
 ``KafkaProducer``'s documentation; franz-go's is ``GroupTransactSession``.
 
 Rule: a batch that is not committed is read again; so the consumer goes back before anything else is read, after any
-error, and cancellation too. A caller that is cancelled in a commit waits until its outcome is known, for it decides
-where to read on.
+error, and cancellation too. A caller that is cancelled in a commit waits until its outcome is known, because it
+decides where to read on.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def consumer_of(consumer: Any, group_metadata: object) -> Consumer[Any]:
     if hasattr(consumer, "consume") and hasattr(consumer, "consumer_group_metadata"):
         return _ConfluentKafka(consumer, group)
     raise TypeError(
-        f"{type(consumer).__name__} is no consumer that is known here: pass aiokafka's AIOKafkaConsumer or "
+        f"{type(consumer).__name__} is not a consumer that is known here: pass aiokafka's AIOKafkaConsumer or "
         "confluent_kafka's Consumer, or write the loop with transaction() and send_offsets_to_transaction()"
     )
 
@@ -129,7 +129,7 @@ class _Aiokafka:
     def __init__(self, consumer: AiokafkaConsumer[_AiokafkaRecord], group: GroupMetadata | None) -> None:
         if getattr(consumer, "_enable_auto_commit", False):
             raise ConfigurationError(
-                "the consumer commits by itself: make it with enable_auto_commit=False, for the transaction commits"
+                "the consumer commits by itself: make it with enable_auto_commit=False, because the transaction commits"
             )
         self._consumer = consumer
         self._given = group
@@ -231,5 +231,5 @@ class _ConfluentKafka:
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """Run a blocking call; a cancelled caller waits for its end, for the consumer serves one call at a time."""
+    """Run a blocking call; a cancelled caller waits for its end, because the consumer serves one call at a time."""
     return await to_its_end(asyncio.to_thread(work))

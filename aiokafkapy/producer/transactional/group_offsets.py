@@ -20,7 +20,7 @@ _LIBRDKAFKA_GROUP: Final = b"CGMDv2:"
 
 
 class GroupMetadata(NamedTuple):
-    """The membership of a consumer in a group, as its client's ``consumer_group_metadata()`` tells it (KIP-447)."""
+    """The membership of a consumer in a group, as its client's ``consumer_group_metadata()`` has it (KIP-447)."""
 
     group_id: str
     generation_id: int = -1
@@ -37,7 +37,7 @@ class OffsetToCommit(NamedTuple):
 
 
 class _HasGroup(Protocol):
-    """A client's object that tells of a member of a group."""
+    """A client's object that has a member of a group."""
 
     @property
     def group_id(self) -> str: ...
@@ -86,7 +86,7 @@ def _offset(place: TopicPartition, one: object) -> OffsetToCommit:
 
 
 def group_of(given: object) -> GroupMetadata:
-    """A group in any client's form: its id, an object that also tells of the member, or confluent-kafka's bytes.
+    """A group in any client's form: its id, an object that also has the member, or confluent-kafka's bytes.
 
     Raises TypeError or ValueError for anything else.
     """
@@ -94,7 +94,7 @@ def group_of(given: object) -> GroupMetadata:
         return _group_of_librdkafka(given)
     group_id = getattr(given, "group_id", given)
     if not isinstance(group_id, str):
-        raise TypeError(f"{given!r} is no group: expected its id, or a consumer's group metadata")
+        raise TypeError(f"{given!r} is not a group: expected its id, or a consumer's group metadata")
     generation = getattr(given, "generation_id", None)
     instance = getattr(given, "group_instance_id", None)
     return GroupMetadata(
@@ -110,7 +110,7 @@ def _group_of_librdkafka(given: bytes) -> GroupMetadata:
         (generation,) = struct.unpack_from("=i", given, len(_LIBRDKAFKA_GROUP))
         group_id, member_id, instance = given[len(_LIBRDKAFKA_GROUP) + 4 :].split(b"\0", 2)
     except (struct.error, ValueError):
-        raise ValueError(f"{given!r} is no group's metadata: it is cut short") from None
+        raise ValueError(f"{given!r} is not a group's metadata: it is cut short") from None
     # A byte that is 1 where there is no name, else 0 and the name.
     name = instance[1:].rstrip(b"\0").decode() if instance[:1] == b"\0" else None
     return GroupMetadata(group_id.decode(), generation, member_id.decode(), name)

@@ -1,8 +1,8 @@
 """``TransactionRequests``: the requests of a transactional producer, to the node that coordinates its transactions.
 
-Owns a network client of its own, for the coordinator answers slowly while it waits for markers, and records must not
-queue behind that; the coordinator's address; and retries. ``Transaction`` knows the due requests and the effect of an
-error. Kafka's counterparts are the request handlers of ``TransactionManager``.
+Owns a network client of its own, because the coordinator answers slowly while it waits for markers, and records must
+not queue behind that; the coordinator's address; and retries. ``Transaction`` knows the due requests and the effect of
+an error. Kafka's counterparts are the request handlers of ``TransactionManager``.
 
 Rules:
 

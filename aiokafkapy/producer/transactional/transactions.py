@@ -368,7 +368,7 @@ class Transactions:
         return False
 
     async def _offsets_added(self, offsets: Mapping[TopicPartition, OffsetToCommit], group: GroupMetadata) -> None:
-        """Add the offsets in a task of its own, for an abort calls it off."""
+        """Add the offsets in a task of its own, because an abort calls it off."""
         transaction = self._transaction
         work = self._send_offsets(offsets, group)
         task = self._runtime.loop.create_task(work, name="aiokafkapy-transaction-offsets")
@@ -412,7 +412,7 @@ class Transactions:
     def _on_offsets_done(self, task: asyncio.Task[None]) -> None:
         self._offsets.discard(task)
         if not task.cancelled():
-            task.exception()  # retrieved, for the caller may have been cancelled; then the transaction has it
+            task.exception()  # retrieved, because the caller may have been cancelled; then the transaction has it
 
     async def _offsets_sent(self) -> None:
         """Return when no call of ``send_offsets`` is under way."""
@@ -454,7 +454,7 @@ class Transactions:
     def _on_error(self) -> None:
         """Records sent from here on are of no use."""
         self._intake.shut_gate()
-        # Later, for the accumulator may be in the middle of something.
+        # Later, because the accumulator may be in the middle of something.
         self._runtime.loop.call_soon(self._drop_unsent)
 
 

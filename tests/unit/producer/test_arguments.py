@@ -125,7 +125,7 @@ class TestTimestamp:
 
     def test_an_object_that_only_looks_like_a_datetime_is_refused(self) -> None:
         pandas = pytest.importorskip("pandas")
-        with pytest.raises(ValueError, match="topic 't': timestamp_ms is no moment in time"):
+        with pytest.raises(ValueError, match="topic 't': timestamp_ms is not a moment in time"):
             time_of("t", pandas.NaT)
         assert time_of("t", pandas.Timestamp("2024-01-01", tz="UTC")) == 1_704_067_200_000
 

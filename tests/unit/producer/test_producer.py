@@ -96,7 +96,7 @@ class TestForm:
 
 
 class TestStates:
-    async def test_unstarted(self) -> None:
+    async def test_an_unstarted_producer_refuses_calls(self) -> None:
         producer: Producer = KafkaProducer("h:9092")
         for call in (
             producer.send("t"),
@@ -110,7 +110,7 @@ class TestStates:
         with pytest.raises(ProducerNotStartedError):
             producer.send_nowait("t")
 
-    async def test_closed(self, started: Any) -> None:
+    async def test_a_closed_producer_refuses_calls(self, started: Any) -> None:
         producer = await started()
         await producer.close(timeout=0)
         for call in (
@@ -124,7 +124,7 @@ class TestStates:
                 await call
         assert producer.state is ProducerState.CLOSED
 
-    async def test_forked(self, started: Any) -> None:
+    async def test_a_forked_producer_refuses_calls_and_can_be_closed(self, started: Any) -> None:
         producer = await started()
         runtime = producer._life.runtime
         assert producer._forked() is runtime

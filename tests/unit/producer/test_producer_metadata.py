@@ -142,7 +142,7 @@ def told(caplog: pytest.LogCaptureFixture) -> list[list[str]]:
     return [record.fields["topics"] for record in caplog.records if record.event == "metadata.topics_unknown"]  # type: ignore[attr-defined]
 
 
-def test_a_topic_that_does_not_exist_is_told_of_once_after_two_seconds(
+def test_a_topic_that_does_not_exist_is_logged_once_after_two_seconds(
     metadata: ProducerMetadata, caplog: pytest.LogCaptureFixture
 ) -> None:
     metadata.add("typo", 0.0)
@@ -156,7 +156,7 @@ def test_a_topic_that_does_not_exist_is_told_of_once_after_two_seconds(
     assert "max_block_ms" in caplog.text
 
 
-def test_a_topic_that_was_found_or_given_up_is_told_of_anew(
+def test_a_topic_that_was_found_or_given_up_is_logged_anew(
     metadata: ProducerMetadata, caplog: pytest.LogCaptureFixture
 ) -> None:
     metadata.add("t", 0.0)

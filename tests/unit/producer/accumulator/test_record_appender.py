@@ -480,7 +480,7 @@ class TestWaiters:
         assert waiters.granted == [9, 1]
         harness.check()
 
-    def test_nobody_is_told_of_room_when_nobody_waits(self) -> None:
+    def test_room_is_not_reported_when_nobody_waits(self) -> None:
         harness = full_harness()
         calls: list[int] = []
         harness.accumulator.on_room = lambda: calls.append(1)

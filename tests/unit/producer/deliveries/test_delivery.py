@@ -338,7 +338,7 @@ class TestMoving:
         assert [delivery.result().offset for delivery in deliveries[3:]] == [100, 101]
         assert str(deliveries[2].exception()) == "no"
 
-    def test_and_to_where_it_went_from_there(self) -> None:
+    def test_a_record_is_followed_to_where_it_went_from_there(self) -> None:
         result, deliveries = pending(64)
         level, leaves = [(result, 64)], []
         while level:

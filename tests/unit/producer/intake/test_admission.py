@@ -304,7 +304,7 @@ class TestRoom:
         assert isinstance(record.exception(), ProducerClosedError)
         assert harness.admission.waiting == harness.accumulator.appender.waiting == 0
 
-    def test_a_record_that_waits_too_long_is_told_how_full_the_buffer_is(self) -> None:
+    def test_the_error_of_a_record_that_waits_too_long_says_how_full_the_buffer_is(self) -> None:
         harness = self.full()
         record = harness.enter(b"y" * 500)
         harness.loop.run_until(harness.clock.time() + MAX_BLOCK)
@@ -490,7 +490,7 @@ def test_a_long_queue_is_let_in_by_slices() -> None:
     assert harness.appended() == [b"%d" % number for number in range(3 * SLICE)]
 
 
-def test_the_listener_is_told_of_topics_in_use_but_not_at_every_record() -> None:
+def test_the_listener_hears_of_topics_in_use_but_not_at_every_record() -> None:
     harness = Harness({"t": [1], "u": [1]})
     told: list[tuple[str, float]] = []
     harness.admission.on_use = lambda state, now: told.append((state.topic, now))

@@ -314,7 +314,7 @@ class TestOutcomes:
         assert all(isinstance(size, int) for part in lists for size in part._values)
 
 
-async def test_a_record_that_is_refused_while_it_waits_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_record_that_is_refused_while_it_waits_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = Runtime()
     refused = ValueError("no")
     monkeypatch.setattr(runtime.admission, "enter", lambda record, now: record.refuse(refused))

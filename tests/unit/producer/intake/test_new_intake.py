@@ -36,6 +36,6 @@ def test_a_partitioner_may_have_a_name(name: str | None, is_default: bool) -> No
     assert (type(intake(partitioner=name).partitioner) is DefaultPartitioner) is is_default
 
 
-def test_javas_round_robin_has_a_name_too() -> None:
+def test_the_round_robin_of_java_has_a_name_too() -> None:
     assert type(intake(partitioner="round_robin").partitioner) is RoundRobinPartitioner
     assert not intake(partitioner="round_robin").takes_plain_values

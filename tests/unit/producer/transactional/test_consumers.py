@@ -109,7 +109,7 @@ class TestChoice:
         "other", [object(), SimpleNamespace(consume=print), SimpleNamespace(consumer_group_metadata=print)]
     )
     def test_a_consumer_of_another_client_is_refused(self, other: object) -> None:
-        with pytest.raises(TypeError, match=r"is no consumer that is known here: pass aiokafka's"):
+        with pytest.raises(TypeError, match=r"is not a consumer that is known here: pass aiokafka's"):
             consumer_of(other, None)
 
     def test_a_consumer_that_commits_by_itself_is_refused(self) -> None:
@@ -142,7 +142,7 @@ class TestChoice:
 class TestOffsets:
     """A record's offset, and the one behind it."""
 
-    def test_aiokafka_s(self) -> None:
+    def test_aiokafka_has_them_in_its_records(self) -> None:
         adapted = consumer_of(Aiokafka(), None)
         assert adapted.offset(aiokafka_record(5)) == 5
         assert adapted.next_offset(aiokafka_record(5)) == OffsetToCommit(6)

@@ -96,7 +96,7 @@ def test_groups_of_any_client() -> None:
     told = SimpleNamespace(group_id="g", generation_id=4, member_id="m", group_instance_id="i")
     assert group_of(told) == GroupMetadata("g", 4, "m", "i")
     assert group_of(SimpleNamespace(group_id="g", generation_id=None, member_id=None)) == GroupMetadata("g")
-    with pytest.raises(TypeError, match="5 is no group"):
+    with pytest.raises(TypeError, match="5 is not a group"):
         group_of(5)
     with pytest.raises(ValueError, match="the group has no id"):
         group_of("")

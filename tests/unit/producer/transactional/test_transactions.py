@@ -760,7 +760,7 @@ class TestOffsets:
 
     @pytest.mark.parametrize("error", [KafkaTimeoutError("no answer"), TransactionAbortableError("no")])
     @on_virtual_time
-    async def test_an_error_leaves_only_an_abort_which_the_broker_is_told_of(self, error: KafkaError) -> None:
+    async def test_an_error_leaves_only_an_abort_which_the_broker_learns_of(self, error: KafkaError) -> None:
         world = await World().begun()
         world.will("offsets g", error)
         with pytest.raises(type(error)):
