@@ -266,8 +266,9 @@ def _oddities(config: ProducerConfig) -> Iterator[Sentence]:
 
 
 def _checks(config: ProducerConfig) -> Iterator[tuple[str, bool, str]]:
-    """Combinations that are allowed and seldom meant: the option to look at, whether the combination is there, and the
-    remedy."""
+    """Combinations that are allowed but rarely intended: the option to look at, whether the combination is there,
+    and the remedy.
+    """
     idle, in_flight = config.connections_max_idle_ms, config.most_in_flight
     yield (
         "connections_max_idle_ms",

@@ -187,7 +187,7 @@ class _Timed(NamedTuple):
     record: Accepted
     block: EnclosingDeadline | None
     own: float
-    """The record's own end, if a block has lent it a shorter one."""
+    """The end of the record's own time, in case its block lets it go; infinity without one."""
 
 
 def _has_outcome(record: Accepted) -> bool:
