@@ -37,7 +37,7 @@ MAX_IN_FLIGHT_FOR_IDEMPOTENCE: Final = 5
 IDEMPOTENCE_OPTIONS: Final = ("acks", "retries", "max_in_flight_requests_per_connection")
 
 
-class ProducerOptions(Protocol):
+class CheckedOptions(Protocol):
     """The options of ``ProducerConfigFields`` that are looked at here."""
 
     acks: Literal["all", 0, 1]
@@ -76,7 +76,7 @@ class ProducerOptions(Protocol):
         """The topics whose records go first."""
 
 
-def check_conflicts(config: ProducerOptions) -> None:
+def check_conflicts(config: CheckedOptions) -> None:
     """Raise ConfigurationError for options that contradict each other."""
     _check_idempotence(config)
     _check_times(config)
@@ -103,7 +103,7 @@ def check_conflicts(config: ProducerOptions) -> None:
         raise ConfigurationError(conflict)
 
 
-def overflow_policies(config: ProducerOptions) -> set[str]:
+def overflow_policies(config: CheckedOptions) -> set[str]:
     """What is done without room, of the producer and of topics."""
     own = {options.overflow for options in config.topics.values() if options.overflow is not None}
     return {config.overflow, *own}
@@ -163,7 +163,7 @@ def as_int(value: Any) -> int | None:
 # internals
 
 
-def _check_idempotence(config: ProducerOptions) -> None:
+def _check_idempotence(config: CheckedOptions) -> None:
     if config.enable_idempotence:
         conflict = idempotence_conflict({name: getattr(config, name) for name in IDEMPOTENCE_OPTIONS})
         if conflict is not None:
@@ -177,7 +177,7 @@ def _check_idempotence(config: ProducerOptions) -> None:
         )
 
 
-def _check_times(config: ProducerOptions) -> None:
+def _check_times(config: CheckedOptions) -> None:
     least = min(config.effective_linger_ms + config.request_timeout_ms, MAX_INT)  # as Java: nothing is longer
     if config.delivery_timeout_ms < least:
         raise ConfigurationError(
@@ -187,7 +187,7 @@ def _check_times(config: ProducerOptions) -> None:
         )
 
 
-def _check_levels(config: ProducerOptions) -> None:
+def _check_levels(config: CheckedOptions) -> None:
     codecs = {config.compression_type, *(options.compression_type for options in config.topics.values())}
     for codec, name in LEVELS.items():
         if name in config.model_fields_set and codec not in codecs:
@@ -197,7 +197,7 @@ def _check_levels(config: ProducerOptions) -> None:
             )
 
 
-def _check_transactions(config: ProducerOptions) -> None:
+def _check_transactions(config: CheckedOptions) -> None:
     if config.transactional_id is not None and not config.enable_idempotence:
         raise ConfigurationError(
             f"transactional_id={config.transactional_id!r} needs idempotence: leave enable_idempotence=False out"
@@ -215,7 +215,7 @@ def _check_transactions(config: ProducerOptions) -> None:
             )
 
 
-def _check_overflow(config: ProducerOptions) -> None:
+def _check_overflow(config: CheckedOptions) -> None:
     policies = overflow_policies(config)
     dropping = next((policy for policy in ("drop_oldest", "drop_newest") if policy in policies), None)
     for name in ("transactional_id", "enable_gapless_guarantee"):
@@ -235,7 +235,7 @@ def _check_overflow(config: ProducerOptions) -> None:
         )
 
 
-def _check_spool(config: ProducerOptions) -> None:
+def _check_spool(config: CheckedOptions) -> None:
     policies = overflow_policies(config)
     if config.spool_dir is None:
         if "spool" in policies:
@@ -267,7 +267,7 @@ def _check_spool(config: ProducerOptions) -> None:
         )
 
 
-def _check_topics(config: ProducerOptions) -> None:
+def _check_topics(config: CheckedOptions) -> None:
     for topic, options in config.topics.items():
         if options.linger_ms is None:
             continue
