@@ -38,7 +38,7 @@ from ...errors import IllegalStateError, WrongEventLoopError
 from ..records import INVALID_OFFSET, RecordMetadata
 from .kept_errors import fresh_error, kept_error
 from .record_metadata import record_metadata
-from .record_timing import BatchTiming
+from .record_timing import MetadataMaker
 from .status import FAILED, MOVED, PENDING, SUCCEEDED
 from .waiting import waiting
 
@@ -130,7 +130,7 @@ class ProduceRequestResult:
         self._errors: BaseException | RecordErrors | None = None
         self._starts: list[int] | None = None
         self._moves: list[tuple[int, ProduceRequestResult, int]] | None = None
-        self.timing: BatchTiming | None = None
+        self.timing: MetadataMaker | None = None
         # Of the loop that the batch belongs to, 0 without one: nobody waits for it on another. The loop itself would be
         # kept for ever where it is thrown away before the outcome.
         loop = waiting().loop_here()

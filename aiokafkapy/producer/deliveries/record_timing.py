@@ -15,7 +15,16 @@ from typing import Protocol
 
 from ..records import RecordMetadata, RecordTiming
 
-__all__ = ["BatchTiming", "TimedRecordMetadata", "WeakClock"]
+__all__ = ["BatchTiming", "MetadataMaker", "TimedRecordMetadata", "WeakClock"]
+
+
+class MetadataMaker(Protocol):
+    """Makes the metadata of a batch's records, in the place of the plain one: a ``BatchTiming``, or the spool's."""
+
+    def metadata(
+        self, topic: str, partition: int, offset: int, timestamp_ms: int, key_size: int, value_size: int
+    ) -> RecordMetadata:
+        """The metadata of one record."""
 
 
 class BatchTiming:

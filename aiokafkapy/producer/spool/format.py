@@ -23,7 +23,7 @@ import json
 from collections.abc import Iterator
 from struct import Struct
 from struct import error as StructError  # noqa: N812  # a class
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...common import Headers
 from ...record.crc import crc32c
@@ -32,8 +32,10 @@ from ..records import serialized_size
 __all__ = [
     "FRAME_OVERHEAD",
     "HEADER_SIZE",
+    "BatchRecord",
     "Damage",
     "Mark",
+    "RecordToSpool",
     "SpooledRecord",
     "decode_mark",
     "encode_mark",
@@ -55,6 +57,21 @@ _BODY: Final = Struct(">iqiiiI")  # partition or -1, time stamp, sizes of topic,
 _HEADER: Final = Struct(">ii")  # sizes of name and value
 
 FRAME_OVERHEAD: Final = _HEAD.size + _BODY.size
+
+
+BatchRecord: TypeAlias = tuple[int, bytes | None, bytes | None, Headers]
+"""A record of a batch, as its builder gives it: time stamp in milliseconds, key, value, headers."""
+
+
+class RecordToSpool(NamedTuple):
+    """A record that goes to the spool. ``partition`` None, or a negative one, was not chosen."""
+
+    topic: str
+    partition: int | None
+    timestamp_ms: int
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Headers | None = None
 
 
 class SpooledRecord(NamedTuple):
@@ -102,17 +119,9 @@ def salt_of(data: bytes) -> bytes | None:
     return data[len(MAGIC) : HEADER_SIZE] if len(data) >= HEADER_SIZE else None
 
 
-def encode_record(
-    salt: bytes,
-    sequence: int,
-    topic: str,
-    partition: int | None,
-    timestamp_ms: int,
-    key: bytes | None,
-    value: bytes | None,
-    headers: Headers | None,
-) -> bytes:
+def encode_record(salt: bytes, sequence: int, record: RecordToSpool) -> bytes:
     """The frame of one record."""
+    topic, partition, timestamp_ms, key, value, headers = record
     name = topic.encode()
     parts = [
         _BODY.pack(

@@ -28,10 +28,10 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from ...client.transport.worker_thread import done_here
-from ...common import Headers, TopicPartition
+from ...common import TopicPartition
 from ...errors import SpoolError
 from ...observability import RateLimitedLogger, get_logger
 from ..accumulator.serialized_record import WaitingRecord
@@ -39,7 +39,7 @@ from ..deliveries.delivery import Delivery, new_delivery
 from ..deliveries.outcome_teller import OutcomeTeller
 from ..deliveries.produce_request_result import ProduceRequestResult
 from ..records import RecordMetadata, serialized_size
-from .format import FRAME_OVERHEAD, Mark, SpooledRecord, encode_record
+from .format import FRAME_OVERHEAD, BatchRecord, Mark, RecordToSpool, SpooledRecord, encode_record
 from .spool_files import SYNC_INTERVAL, Recovered, SpoolFiles, TornWriteError
 from .spool_segment import SetAside
 
@@ -57,9 +57,6 @@ _logger = get_logger(__name__)
 
 T = TypeVar("T")
 
-BatchRecord: TypeAlias = tuple[int, bytes | None, bytes | None, Headers]
-"""Time stamp in milliseconds, key, value, headers."""
-
 
 class SpooledRecordMetadata(RecordMetadata):
     """A ``RecordMetadata`` of a record that is in the spool."""
@@ -71,7 +68,7 @@ class SpooledRecordMetadata(RecordMetadata):
 
 
 class _InTheSpool:
-    """Stands for a batch's timing, which makes the metadata of its records."""
+    """Makes the metadata of records that are in the spool."""
 
     def metadata(
         self, topic: str, partition: int, offset: int, timestamp_ms: int, key_size: int, value_size: int
@@ -79,7 +76,7 @@ class _InTheSpool:
         return SpooledRecordMetadata(topic, partition, offset, timestamp_ms, key_size, value_size)
 
 
-_IN_THE_SPOOL: Final[Any] = _InTheSpool()
+_IN_THE_SPOOL: Final = _InTheSpool()
 
 
 class _Unwritten(NamedTuple):
@@ -163,9 +160,8 @@ class Spool:
         if not self._is_open or self._error is not None or not self._fits(record):
             return None
         sequence, self._next_sequence = self._next_sequence, self._next_sequence + 1
-        frame = encode_record(
-            self._files.salt, sequence, topic, partition, record.timestamp_ms, key, value, record.headers
-        )
+        to_spool = RecordToSpool(topic, partition, record.timestamp_ms, key, value, record.headers)
+        frame = encode_record(self._files.salt, sequence, to_spool)
         result = ProduceRequestResult(TopicPartition(topic, -1 if partition is None else partition))
         result.record_count = 1
         result.timing = _IN_THE_SPOOL
@@ -443,7 +439,7 @@ def _frames_of(
 ) -> bytes:
     topic, partition = topic_partition
     return b"".join(
-        encode_record(salt, number, topic, partition, timestamp_ms, key, value, headers or None)
+        encode_record(salt, number, RecordToSpool(topic, partition, timestamp_ms, key, value, headers or None))
         for number, (timestamp_ms, key, value, headers) in enumerate(records(), first)
     )
 

@@ -19,9 +19,8 @@ Rules:
   twice.
 - An error of the disk ends nothing: it is logged, and tried again.
 
-Events: ``producer.spool_replaying`` (info; records, bytes, maybe_sent), ``producer.spool_drained`` (info; records),
-``producer.spool_refused`` (error; topic, records, error, kept_in), ``producer.spool_retries`` (warning; records,
-error).
+Events: ``producer.spool_drained`` (info; records), ``producer.spool_refused`` (error; topic, records, error, kept_in),
+``producer.spool_retries`` (warning; records, error).
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Owns the order in which its parts begin and end. It knows neither their insides nor the producer's calls. Kafka has no
 counterpart.
 
-Events: those of ``spool`` and ``spool_replay``, and ``producer.spool_kept`` (warning; records, bytes, folder).
+Events: those of ``spool`` and ``spool_replay``, ``producer.spool_replaying`` (info; records, bytes, maybe_sent), and
+``producer.spool_kept`` (warning; records, bytes, folder).
 """
 
 from __future__ import annotations

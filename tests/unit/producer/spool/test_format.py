@@ -15,6 +15,7 @@ from aiokafkapy.producer.spool.format import (
     MAGIC,
     Damage,
     Mark,
+    RecordToSpool,
     SpooledRecord,
     decode_mark,
     encode_mark,
@@ -46,7 +47,7 @@ def segment_of(records: list[Any], salt: bytes = SALT) -> tuple[bytes, list[int]
     data, places = header(salt), []
     for number, record in enumerate(records):
         places.append(len(data))
-        data += encode_record(salt, number * 3, *record)  # with gaps
+        data += encode_record(salt, number * 3, RecordToSpool(*record))  # with gaps
     return data, [*places, len(data)]
 
 
@@ -111,14 +112,15 @@ def test_a_value_that_is_a_piece_of_another_spool_is_never_taken_for_records() -
 
 
 def test_frames_that_do_not_ascend_are_none() -> None:
-    frames = [encode_record(SALT, number, "t", None, 1, None, b"x", None) for number in (5, 5, 4, 6)]
+    frames = [encode_record(SALT, number, RecordToSpool("t", None, 1, value=b"x")) for number in (5, 5, 4, 6)]
     found = list(scan(header(SALT) + b"".join(frames), SALT))
     assert [one.sequence for one in found if isinstance(one, SpooledRecord)] == [5, 6]
     assert list(scan(frames[0], SALT, 0, after=5)) == [Damage(0, len(frames[0]))]
 
 
 def test_a_frame_costs_little_more_than_its_record() -> None:
-    assert len(encode_record(SALT, 1, "t", None, 1, b"key", b"value", None)) == FRAME_OVERHEAD + len("tkeyvalue")
+    record = RecordToSpool("t", None, 1, b"key", b"value")
+    assert len(encode_record(SALT, 1, record)) == FRAME_OVERHEAD + len("tkeyvalue")
 
 
 def test_a_file_of_another_kind_is_refused() -> None:
