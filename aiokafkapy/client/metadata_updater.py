@@ -176,12 +176,11 @@ class MetadataUpdater:
             error=self._metadata.describe_failure(),
         )
 
-    def handle_completed_response(self, response: object, now: float) -> None:
+    def handle_completed_response(self, answer: MetadataAnswer, now: float) -> None:
         """Take a response into the metadata, or count the update as failed."""
         in_progress, self._in_progress = self._in_progress, None
         if in_progress is None:
             return
-        answer = MetadataAnswer.of(response)
         code = answer.error_code
         if code == RebootstrapRequiredError.code and self._rebootstraps:
             self._handle_rebootstrap_required(now, make(code))

@@ -24,7 +24,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ..cluster.metadata import Metadata, MetadataRequestAndVersion
 from ..common import Node
@@ -493,7 +493,8 @@ class NetworkClient(SenderClient):
 
     # internals: parts of the steps
 
-    def _handle_metadata_response(self, body: object, now: float) -> None:
+    def _handle_metadata_response(self, body: Any, now: float) -> None:
+        # A MetadataAnswer: ``read_answer`` decodes our own requests.
         self._updater.handle_completed_response(body, now)
         nodes = (*self._metadata.cluster.nodes, *self._metadata.bootstrap_nodes)
         for node in self._states.retain(nodes):

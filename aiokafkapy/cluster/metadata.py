@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from operator import is_
 from typing import Final, NamedTuple, Protocol, Self
 
@@ -87,7 +88,7 @@ class Metadata:
     """The cluster as last seen, and whether and when to update it. Not thread-safe: it belongs to one event loop.
 
     This class requests the topics given to ``add_topics``; a subclass requests others by overriding
-    ``topics_to_request`` and ``retain_topic``.
+    ``topics_to_request`` and ``retain_topic``, and may do something with each answer by extending ``update``.
     """
 
     def __init__(
@@ -155,7 +156,7 @@ class Metadata:
             if self.retain_topic(name, is_internal=topic.is_internal, now=now)
         }
 
-    def topics_to_request(self, partial: bool) -> Collection[str] | None:
+    def topics_to_request(self, *, partial: bool) -> Collection[str] | None:
         """Names to request; None requests every topic, an empty collection only the brokers. ``partial``: only topics
         that are not known yet.
         """
@@ -221,6 +222,14 @@ class Metadata:
             self.times.allowed_at = -math.inf
         return self._tell_request()
 
+    def request_left_out(self, topics: AbstractSet[str]) -> None:
+        """Request new topics that the last answer has left out, and that are not requested separately: nothing else
+        would ask for them again. The back-off applies.
+        """
+        if not self.need_partial_update and not topics <= self._isolated.names:
+            self.need_partial_update = True
+            self._tell_request()
+
     def time_to_next_update(self, now: float) -> float:
         """Seconds until the next request is due; never before the back-off since the last one is over."""
         return self.times.time_to_next(now)
@@ -232,9 +241,9 @@ class Metadata:
     def new_request(self, now: float) -> MetadataRequestAndVersion:
         """The request to send now: a partial one if only new topics are wanted and the rest is not stale."""
         is_partial = not self.need_full_update and self.last_successful_refresh + self._max_age > now
-        topics = self.topics_to_request(is_partial)
+        topics = self.topics_to_request(partial=is_partial)
         if self._isolated and topics is not None:
-            self._isolated.settle(self._isolated.names.difference(self.topics_to_request(True) or ()))
+            self._isolated.settle(self._isolated.names.difference(self.topics_to_request(partial=True) or ()))
             # After a failure, request all other topics first, to see whether the cluster answers at all.
             self._asked_isolated = () if self._failed_attempts else self._isolated.next_group(now)
             is_partial = is_partial or bool(self._asked_isolated)
@@ -248,8 +257,8 @@ class Metadata:
 
     # outcomes
 
-    def update(self, request_version: int, response: object, now: float, *, is_partial: bool) -> None:
-        """Take a response, a ``MetadataAnswer`` or kio's message. Calls the listeners.
+    def update(self, request_version: int, answer: MetadataAnswer, now: float, *, is_partial: bool) -> None:
+        """Take a response. Calls the listeners.
 
         ``request_version`` and ``is_partial`` are those of its request.
         """
@@ -262,7 +271,6 @@ class Metadata:
         self._failed_attempts = 0
         self._equivalent_answers += 1
         self.fatal_error = self.last_failure = None
-        answer = MetadataAnswer.of(response)
         if self._isolated:
             self._isolated.settle((*self._asked_isolated, *answer.topics, *answer.errors))
         self._handle_metadata_response(answer, is_partial=is_partial, now=now)
@@ -280,7 +288,7 @@ class Metadata:
         ``failed_update``.
         """
         if not self._failed_attempts and request.topics is not None:
-            self._isolated.suspect(set(request.topics).intersection(self.topics_to_request(True) or ()), now)
+            self._isolated.suspect(set(request.topics).intersection(self.topics_to_request(partial=True) or ()), now)
             self._note_expiry()
 
     def failed_update(self, now: float, error: KafkaError | None = None) -> None:

@@ -111,11 +111,6 @@ class MetadataAnswer:
         return changed
 
     @classmethod
-    def of(cls, answer: object) -> MetadataAnswer:
-        """``answer`` itself, or made from it if it is kio's message."""
-        return answer if isinstance(answer, cls) else cls(answer)
-
-    @classmethod
     def read(cls, version: int, frame: bytes, base: MetadataCache) -> MetadataAnswer:
         """Decode a response frame, without its size; raises MalformedFrameError."""
         known, stale = base.topics, set[str]()

@@ -71,7 +71,7 @@ class OptionalParts:
 
             self.limits = LimitsInForce(config, self._client, self._metadata, accumulator, admission.topics, loop=loop)
             admission.on_use = self.limits.use
-            in_flight_batches.on_refused = self.limits.reader.refused
+            in_flight_batches.on_refused = self.limits.refused
         if config.circuit_breaker is not None:
             from .circuits.circuit_watch import CircuitWatch
 
@@ -99,7 +99,7 @@ class OptionalParts:
     def on_metadata_update(self) -> None:
         """Metadata has changed."""
         if self.limits is not None:
-            self.limits.reader.on_metadata_update()
+            self.limits.on_metadata_update()
 
     def overdue(self, results: Iterable[ProduceRequestResult]) -> None:
         """The time of single records was over, of these batches."""
@@ -111,14 +111,14 @@ class OptionalParts:
         """End everything now. May be called again."""
         self._is_over = True
         if self.limits is not None:
-            self.limits.reader.abort()
+            self.limits.abort()
         if self.codecs is not None:
             self.codecs.abort()
 
     async def settled(self) -> None:
         """Return when nothing of it runs any more."""
         if self.limits is not None:
-            await self.limits.reader.settled()
+            await self.limits.settled()
         if self.codecs is not None:
             await self.codecs.settled()
 

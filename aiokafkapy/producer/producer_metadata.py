@@ -96,7 +96,7 @@ class ProducerMetadata(Metadata):
             return self.request_update_for_new_topics()
         return self.request_update()
 
-    def topics_to_request(self, partial: bool) -> Collection[str] | None:
+    def topics_to_request(self, *, partial: bool) -> Collection[str] | None:
         """The new topics for a partial request, else all in use."""
         return set(self._new_topics) if partial else self._expiry_by_topic.keys()
 
@@ -121,19 +121,15 @@ class ProducerMetadata(Metadata):
             return dict(topics)
         return {name: topic for name, topic in topics.items() if name in expiry_by_topic}
 
-    def update(self, request_version: int, response: object, now: float, *, is_partial: bool) -> None:
+    def update(self, request_version: int, answer: MetadataAnswer, now: float, *, is_partial: bool) -> None:
         """As ``Metadata.update``; topics that the answer names, even with an error, are new no longer."""
         # An error asks for a full update, which shows the topic's further fate. After the super call would be
         # too late: the listeners must find the topics settled.
-        answer = MetadataAnswer.of(response)
         self._new_topics.difference_update(answer.topics, answer.errors)
         if answer.errors or self._unknown_since:
             self._note_unknown_topics(answer, now)
         super().update(request_version, answer, now, is_partial=is_partial)
-        if not self.need_partial_update and not self._new_topics <= self._isolated.names:
-            # The answer left a topic out, without an error for it either. Nothing else would ask again.
-            self.need_partial_update = True
-            self._tell_request()
+        self.request_left_out(self._new_topics)  # without an error for them either
 
     # internals
 

@@ -187,7 +187,7 @@ def statistics_of(runtime: ProducerRuntime | None) -> ProducerStatistics:
         codecs={} if optional is None or optional.codecs is None else optional.codecs.choices(),
         circuits=() if runtime.circuits is None else runtime.circuits.statuses(now),
         circuit_openings=0 if runtime.circuits is None else runtime.circuits.openings,
-        topic_limits={} if optional is None or optional.limits is None else optional.limits.reader.book.known(),
+        topic_limits={} if optional is None or optional.limits is None else optional.limits.known(),
         **({} if runtime.spooling is None else runtime.spooling.statistics()._asdict()),
     )
 

@@ -115,9 +115,14 @@ def update_metadata(partitions: int, is_partial: bool, loops: int) -> float:
     metadata.bootstrap([("h", 1)])
     others = 1_000 if is_partial else 0
     known = NullBroker({f"other-{number}": 6 for number in range(others)} | {"t": partitions})
-    metadata.update(0, _decoded(_answer_metadata(known, list(known.topics))), 0.0, is_partial=False)
+    first = MetadataAnswer(_decoded(_answer_metadata(known, list(known.topics))))
+    metadata.update(0, first, 0.0, is_partial=False)
     body = _decoded(_metadata_answer(partitions))
-    return _timed_calls(lambda: metadata.update(metadata.request_version, body, 1.0, is_partial=is_partial), loops)
+
+    def update() -> None:
+        metadata.update(metadata.request_version, MetadataAnswer(body), 1.0, is_partial=is_partial)
+
+    return _timed_calls(update, loops)
 
 
 def compress_batch(codec: Compression, level: int | None, size: int, loops: int) -> float:

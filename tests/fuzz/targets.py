@@ -28,6 +28,7 @@ from aiokafkapy.broker.storage import replica_placer
 from aiokafkapy.client.nodes.api_versions import NodeApiVersions, decode_api_versions_response, throttle_seconds
 from aiokafkapy.client.nodes.client_request import ClientRequest
 from aiokafkapy.cluster.metadata import Metadata
+from aiokafkapy.cluster.metadata_answer import MetadataAnswer
 from aiokafkapy.errors import CorruptMessageError, MalformedFrameError, UnsupportedForMessageFormatError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import decode_response, encode_request, encode_response
@@ -116,7 +117,7 @@ class Responses(Target):
             metadata.bootstrap([("host", 9092)])
             metadata.add_topics([TOPIC])
             wanted = metadata.new_request(0.0)
-            metadata.update(wanted.request_version, body, 0.0, is_partial=wanted.is_partial)
+            metadata.update(wanted.request_version, MetadataAnswer(body), 0.0, is_partial=wanted.is_partial)
             for _ in range(2):  # its topics are known when it comes for the second time
                 metadata.update(metadata.request_version, metadata.read_answer(version, frame), 0.0, is_partial=False)
 

@@ -75,6 +75,26 @@ class LimitsInForce:
         if state is not None:
             self._limit_times(state, limits)
 
+    def refused(self, topic: str) -> None:
+        """A broker refused a record, or a batch, of the topic for its size or its time: look again."""
+        self.reader.refused(topic)
+
+    def known(self) -> dict[str, TopicLimits]:
+        """The limits that are known, by topic."""
+        return self.reader.known()
+
+    def on_metadata_update(self) -> None:
+        """There may be topics that were not there before."""
+        self.reader.on_metadata_update()
+
+    def abort(self) -> None:
+        """Ask nothing more. May be called again."""
+        self.reader.abort()
+
+    async def settled(self) -> None:
+        """Return when nothing of it runs any more."""
+        await self.reader.settled()
+
     # internals
 
     def _limit_times(self, topic: LimitedTopic, limits: TopicLimits | None) -> None:

@@ -86,6 +86,10 @@ class LimitsReader:
         self.book.hurry(topic, self._loop.time())
         self._rearm()
 
+    def known(self) -> dict[str, TopicLimits]:
+        """The limits that are known, by topic."""
+        return self.book.known()
+
     def on_metadata_update(self) -> None:
         """There may be topics that were not there before."""
         for topic in self.book.noticed(self._metadata.cluster.topics, self._loop.time()):

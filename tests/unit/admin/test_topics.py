@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from aiokafkapy.admin import ConfigEntry, ConfigSource, TopicAdmin
+from aiokafkapy.cluster.metadata_answer import MetadataAnswer
 from aiokafkapy.common import Node, TopicPartition
 from aiokafkapy.errors import (
     ClusterAuthorizationFailedError,
@@ -118,7 +119,7 @@ CONTROLLER = Node(2, "h", 2)
 def know_controller(admin: TopicAdmin) -> None:
     answer = build_response(ApiKey.METADATA, 12, brokers=[{"node_id": 2, "host": "h", "port": 2}], controller_id=2)
     admin.metadata.bootstrap([("h", 1)])
-    admin.metadata.update(admin.metadata.request_version, answer, 0.0, is_partial=False)
+    admin.metadata.update(admin.metadata.request_version, MetadataAnswer(answer), 0.0, is_partial=False)
 
 
 async def test_changes_go_to_the_controller_and_questions_to_anybody() -> None:

@@ -10,6 +10,7 @@ from aiokafkapy.client.config import ClientConfig
 from aiokafkapy.client.metadata_updater import MetadataUpdater
 from aiokafkapy.client.nodes.least_loaded_node import LeastLoadedNode, choose_least_loaded_node
 from aiokafkapy.cluster.metadata import Metadata, MetadataRequestAndVersion
+from aiokafkapy.cluster.metadata_answer import MetadataAnswer
 from aiokafkapy.common import Node
 from aiokafkapy.errors import (
     AuthenticationFailedError,
@@ -111,7 +112,7 @@ class Situation:
         """To the request that is on its way, if there is one."""
         brokers = [{"node_id": node_id, "host": f"h{node_id}", "port": node_id} for node_id in node_ids]
         response = build_response(ApiKey.METADATA, 13, **{"brokers": brokers, "cluster_id": "c"} | fields)
-        self.updater.handle_completed_response(response, self.clock.time())
+        self.updater.handle_completed_response(MetadataAnswer(response), self.clock.time())
 
     def fail(self, why: str) -> None:
         """The request that is on its way, if there is one."""

@@ -8,6 +8,7 @@ import pytest
 
 from aiokafkapy.client.config import ClientConfig
 from aiokafkapy.cluster.metadata import Metadata
+from aiokafkapy.cluster.metadata_answer import MetadataAnswer
 from aiokafkapy.common import Node, PartitionInfo, TopicPartition
 from aiokafkapy.errors import AuthenticationFailedError, InvalidTopicError, KafkaError
 from aiokafkapy.protocol.api import ApiKey
@@ -47,7 +48,7 @@ def metadata() -> Metadata:
 def update(
     metadata: Metadata, clock: VirtualClock, *topics: dict[str, Any], partial: bool = False, **more: Any
 ) -> None:
-    metadata.update(metadata.request_version, answer(*topics, **more), clock.time(), is_partial=partial)
+    metadata.update(metadata.request_version, MetadataAnswer(answer(*topics, **more)), clock.time(), is_partial=partial)
 
 
 class TestWhen:
@@ -135,7 +136,7 @@ class TestVersions:
     ) -> None:
         request = metadata.new_request(clock.time())
         metadata.add_topics(["t"])
-        metadata.update(request.request_version, answer(), clock.time(), is_partial=request.is_partial)
+        metadata.update(request.request_version, MetadataAnswer(answer()), clock.time(), is_partial=request.is_partial)
         assert metadata.need_partial_update
         assert not metadata.need_full_update
         assert metadata.time_to_next_update(clock.time()) == 0
@@ -183,7 +184,7 @@ class TestRequests:
 
     def test_a_subclass_may_ask_for_all_topics(self, clock: VirtualClock) -> None:
         class All(Metadata):
-            def topics_to_request(self, partial: bool) -> Collection[str] | None:
+            def topics_to_request(self, *, partial: bool) -> Collection[str] | None:
                 return None
 
         assert self.names(All().new_request(clock.time())) is None
@@ -415,7 +416,12 @@ class TestTopicsThatAreAskedForApart:
         request = metadata.new_request(clock.time())
         assert request.topics is not None
         topics = [topic(name, partition()) for name in request.topics]
-        metadata.update(request.request_version, answer(*topics, **more), clock.time(), is_partial=request.is_partial)
+        metadata.update(
+            request.request_version,
+            MetadataAnswer(answer(*topics, **more)),
+            clock.time(),
+            is_partial=request.is_partial,
+        )
         return request
 
     def test_all_others_are_asked_for_first_and_then_the_halves(self, metadata: Metadata, clock: VirtualClock) -> None:
@@ -475,7 +481,7 @@ class TestTopicsThatAreAskedForApart:
         self.asked(metadata, clock)
         request = metadata.new_request(clock.time())
         assert request.topics == ["a"]
-        metadata.update(request.request_version, answer(), clock.time(), is_partial=request.is_partial)
+        metadata.update(request.request_version, MetadataAnswer(answer()), clock.time(), is_partial=request.is_partial)
         assert not metadata.is_update_due(clock.time() + 200)
 
     def test_a_request_for_known_topics_that_is_cut_is_made_again_as_it_was(

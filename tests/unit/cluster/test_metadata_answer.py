@@ -84,7 +84,7 @@ class TestReading:
         topics = (topic("a", 3, 4), topic("b", error=29), topic("c", 1, of_partition=REPLICA_NOT_AVAILABLE))
         for version in range(NEWEST + 1):
             read = metadata.read_answer(version, frame(*topics, version=version))
-            other = MetadataAnswer.of(message(*topics, version=version))
+            other = MetadataAnswer(message(*topics, version=version))
             assert (read.nodes, read.errors, read.stale) == (other.nodes, other.errors, other.stale)
             assert read.cluster_id == other.cluster_id
             assert list(read.topics) == list(other.topics)
@@ -103,7 +103,7 @@ class TestReading:
         named = [topic("a", 3, 4), topic("b", 5)]
         for number, told in enumerate([part for each in named for part in each["partitions"]]):
             told |= {"replica_nodes": [1, 2 + number // 2], "isr_nodes": [1, 2]}
-        for answer in metadata.read_answer(NEWEST, frame(*named)), MetadataAnswer.of(message(*named)):
+        for answer in metadata.read_answer(NEWEST, frame(*named)), MetadataAnswer(message(*named)):
             first, second, third = (part for each in answer.topics.values() for part in each.partitions)
             assert (first.replicas, third.replicas, third.in_sync_replicas) == ((1, 2), (1, 3), (1, 2))
             assert first.replicas is first.in_sync_replicas is second.replicas is third.in_sync_replicas
@@ -260,7 +260,7 @@ class TestBothWays:
             is_hinted, is_restarted = chance.random() < 0.3, chance.random() < 0.05
             for metadata, found in (
                 (ways[0], answer),
-                (ways[1], message(*topics, version=version, cluster_id=cluster_id)),
+                (ways[1], MetadataAnswer(message(*topics, version=version, cluster_id=cluster_id))),
             ):
                 if is_hinted:
                     metadata.update_partition_leaderships(hint, [Node(2, "i", 9)])

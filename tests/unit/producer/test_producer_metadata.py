@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from aiokafkapy.cluster.cluster import TopicMetadata
+from aiokafkapy.cluster.metadata_answer import MetadataAnswer
 from aiokafkapy.errors import InvalidTopicError, KafkaError
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.protocol.api import ApiKey
@@ -37,7 +38,7 @@ def answer(metadata: ProducerMetadata, now: float, topics: dict[str, int] | None
             for name, code in (topics or {}).items()
         ],
     )
-    metadata.update(request.request_version, body, now, is_partial=request.is_partial)
+    metadata.update(request.request_version, MetadataAnswer(body), now, is_partial=request.is_partial)
     return request
 
 

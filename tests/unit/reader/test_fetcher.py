@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from aiokafkapy.cluster.metadata import Metadata
+from aiokafkapy.cluster.metadata_answer import MetadataAnswer
 from aiokafkapy.common import Node, TopicPartition
 from aiokafkapy.errors import (
     CorruptMessageError,
@@ -53,7 +54,7 @@ def metadata_with(leaders: dict[int, int], topic_id: UUID | None = TOPIC_ID) -> 
             }
         ],
     )
-    metadata.update(metadata.request_version, answer, 0.0, is_partial=False)
+    metadata.update(metadata.request_version, MetadataAnswer(answer), 0.0, is_partial=False)
     metadata.need_full_update = False
     return metadata
 

@@ -81,4 +81,4 @@ async def test_a_state_made_later_has_the_known_limits() -> None:
     later = TopicState("t")
     one.limits.use(later, loop.time())
     assert later.check_time is not None
-    one.limits.reader.abort()
+    one.limits.abort()
