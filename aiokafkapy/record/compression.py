@@ -26,7 +26,16 @@ from typing import Final
 from ..common import Buffer
 from ..errors import ConfigurationError, CorruptMessageError
 
-__all__ = ["Compression", "compress", "decompress", "inline_limit", "most_expansion", "quick_limit"]
+__all__ = [
+    "DEFAULT_LEVELS",
+    "LEVEL_OPTIONS",
+    "Compression",
+    "compress",
+    "decompress",
+    "inline_limit",
+    "most_expansion",
+    "quick_limit",
+]
 
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER: Final = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -109,23 +118,42 @@ class Compression(IntEnum):
     @property
     def default_level(self) -> int | None:
         """Java's default level; None for a codec without levels."""
-        return _DEFAULT_LEVELS.get(self)
+        return DEFAULT_LEVELS.get(self)
+
+    @property
+    def level_bounds(self) -> tuple[int, int]:
+        """The lowest and the highest level, the default included. Raises KeyError for a codec without levels."""
+        levels = _LEVELS[self]
+        return min(levels[0], DEFAULT_LEVELS[self]), levels[-1]
+
+    @property
+    def levels_shown(self) -> str:
+        """The levels in words, for messages. Raises KeyError for a codec without levels."""
+        levels, default = _LEVELS[self], DEFAULT_LEVELS[self]
+        shown = f"{levels[0]:,} to {levels[-1]:,}"
+        return shown if default in levels else f"{shown}, or {default} for the default"
+
+    def has_level(self, level: int) -> bool:
+        """True when Java's client would take ``level`` for this codec."""
+        return level in _LEVELS.get(self, ()) or level == self.default_level
 
     def check_level(self, level: int) -> int:
         """Return ``level`` when Java's client would take it for this codec; raises ConfigurationError otherwise."""
-        levels = _LEVELS.get(self)
-        if levels is None:
+        if self not in _LEVELS:
             raise ConfigurationError(f"{self.codec_name} has no compression levels")
-        if level not in levels and level != self.default_level:
-            raise ConfigurationError(
-                f"compression_{self.codec_name}_level: {level} is not between {levels[0]} and {levels[-1]}"
-                + (f", nor {self.default_level}, the default" if self.default_level not in levels else "")
-            )
+        if not self.has_level(level):
+            option = LEVEL_OPTIONS[self.codec_name]
+            raise ConfigurationError(f"{option}: {level} is out of range: write {self.levels_shown}")
         return level
 
 
 _LEVELS: Final = {Compression.GZIP: range(1, 10), Compression.LZ4: range(1, 18), Compression.ZSTD: range(-131072, 23)}
-_DEFAULT_LEVELS: Final = {Compression.GZIP: -1, Compression.LZ4: 9, Compression.ZSTD: 3}
+"""As Java's client takes them; gzip's 0, which would store and not compress, is not one."""
+DEFAULT_LEVELS: Final = {Compression.GZIP: -1, Compression.LZ4: 9, Compression.ZSTD: 3}
+"""Java's, for each codec that has levels."""
+
+LEVEL_OPTIONS: Final = {codec.codec_name: f"compression_{codec.codec_name}_level" for codec in _LEVELS}
+"""The producer's option for the level of each codec that has levels, by the codec's name."""
 
 _INLINE_LIMITS: Final = {
     Compression.GZIP: ((3, 6 * 1024), (6, 3 * 1024), (9, 2 * 1024)),
@@ -169,10 +197,10 @@ def inline_limit(codec: int, level: int | None = None) -> int:
     chosen = codec.default_level if level is None else level
     if chosen is None or (codec is Compression.LZ4 and chosen == codec.default_level):
         return 32 * 1024
-    if codec is Compression.GZIP and chosen == _DEFAULT_LEVELS[codec]:
+    if codec is Compression.GZIP and chosen == DEFAULT_LEVELS[codec]:
         chosen = GZIP_DEFAULT
     if codec is Compression.ZSTD and chosen == 0:
-        chosen = _DEFAULT_LEVELS[codec]  # the library's name of it
+        chosen = DEFAULT_LEVELS[codec]  # the library's name of it
     return next(limit for highest, limit in _INLINE_LIMITS[codec] if chosen <= highest)
 
 

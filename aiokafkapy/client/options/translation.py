@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from ...errors import ConfigurationError
 from ...observability import get_logger
+from ...record.compression import LEVEL_OPTIONS
 from .config_fields import MAX_INT, MAX_LONG, shown_value
 from .foreign_options import IGNORED, IGNORED_PREFIXES, LIBRDKAFKA_NAMES, advice_for, is_built_in
 
@@ -174,16 +175,15 @@ _CONVERTED: Final[Mapping[str, Callable[[object], object]]] = {
 
 _Meanings = Iterator[tuple[str, object]]
 _INTERCEPTORS: Final = "a Java class cannot run here: write interceptors, objects with hooks"
-_LEVELS: Final = {"gzip": "compression_gzip_level", "lz4": "compression_lz4_level", "zstd": "compression_zstd_level"}
 
 
 def _level(value: object, values: Mapping[str, object]) -> _Meanings:
     """librdkafka has one level; ours are by codec. -1 is the codec's own, and so is that of a codec without levels."""
     codec = values.get("compression_type", values.get("compression_codec"))
-    option = _LEVELS.get(str(codec).strip().lower())
+    option = LEVEL_OPTIONS.get(str(codec).strip().lower())
     if option is not None and _number(value) != -1:
         # LZ4's 0 and 1 are the same, its quickest.
-        yield option, 1 if option == _LEVELS["lz4"] and _number(value) == 0 else value
+        yield option, 1 if option == LEVEL_OPTIONS["lz4"] and _number(value) == 0 else value
 
 
 _DEFAULT_CLASS: Final = "org.apache.kafka.clients.producer.internals.DefaultPartitioner"

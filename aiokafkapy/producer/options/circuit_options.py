@@ -7,19 +7,17 @@ them. Knows no producer. Java's producer has no counterpart: its calls fill the 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
-from ...client.options.config_fields import MAX_INT, explained, not_a_bool
-from ...errors import ConfigurationError
+from ...client.options.config_fields import MAX_INT, not_a_bool
+from .strict_options import StrictOptions, json_of, options_of
 
 __all__ = ["CircuitBreaker", "circuit_breaker_of"]
 
 
-class CircuitBreaker(BaseModel):
+class CircuitBreaker(StrictOptions):
     """Opens a circuit when ``failures`` deliveries in a row have failed: then calls raise CircuitOpenError at once.
 
     After ``open_ms`` milliseconds ``probes`` records are let through, and again after each further ``open_ms`` until
@@ -27,24 +25,10 @@ class CircuitBreaker(BaseModel):
     "producer" has one for all. Immutable; raises ConfigurationError for values that make no sense.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
     failures: Annotated[int, BeforeValidator(not_a_bool), Field(ge=1, le=MAX_INT)] = 5
     open_ms: Annotated[int, BeforeValidator(not_a_bool), Field(ge=1, le=MAX_INT)] = 30_000
     probes: Annotated[int, BeforeValidator(not_a_bool), Field(ge=1, le=MAX_INT)] = 1
     scope: Literal["topic", "producer"] = "topic"
-
-    if not TYPE_CHECKING:  # checkers know the constructor from the fields
-
-        def __init__(self, **options: object) -> None:
-            for name in options:
-                if name not in CircuitBreaker.model_fields:
-                    known = ", ".join(CircuitBreaker.model_fields)
-                    raise ConfigurationError(f"{name!r:.100} is not an option of CircuitBreaker: write one of {known}")
-            try:
-                self.__pydantic_validator__.validate_python(options, self_instance=self, strict=True)
-            except ValidationError as error:
-                raise ConfigurationError("; ".join(explained(each, options) for each in error.errors())) from None
 
 
 def circuit_breaker_of(value: object) -> CircuitBreaker | None:
@@ -55,18 +39,5 @@ def circuit_breaker_of(value: object) -> CircuitBreaker | None:
     if isinstance(value, str):
         if value.strip().lower() in ("", "none"):
             return None
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f'write JSON, as {{"failures": 5, "open_ms": 30000}}: {error}') from None
-    if value is None or isinstance(value, CircuitBreaker):
-        return value
-    if not isinstance(value, Mapping):
-        raise ValueError(f"CircuitBreaker(…) is needed, not {type(value).__name__}")
-    for name in value:
-        if not isinstance(name, str):
-            raise ValueError(f"the name of an option is a {type(name).__name__}, not a str")
-    try:
-        return CircuitBreaker(**value)
-    except ConfigurationError as error:
-        raise ValueError(str(error)) from None
+        value = json_of(value, '{"failures": 5, "open_ms": 30000}')
+    return None if value is None else options_of(value, CircuitBreaker)

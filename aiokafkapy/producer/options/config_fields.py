@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from ...client.options.config_fields import MAX_INT, MAX_LONG, ClientConfigFields, Milliseconds
 from ...option_fields import default_of
-from ...record.compression import Compression
+from ...record.compression import DEFAULT_LEVELS, LEVEL_OPTIONS, Compression
 from .auto import AUTO
 from .linger_bounds import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS
 from .option_conflicts import (
@@ -29,8 +29,6 @@ from .option_conflicts import (
     overflow_policies,
 )
 from .option_values import (
-    LEVEL_RANGES,
-    LEVELS,
     CompressionName,
     InFlight,
     OverflowPolicy,
@@ -54,6 +52,10 @@ __all__ = ["ProducerConfigFields"]
 
 MOST_IN_FLIGHT: Final = 16
 """Requests with ``max_in_flight_requests_per_connection="auto"``, where nothing else bounds them."""
+
+_GZIP: Final = Compression.GZIP.level_bounds
+_LZ4: Final = Compression.LZ4.level_bounds
+_ZSTD: Final = Compression.ZSTD.level_bounds
 
 
 class ProducerConfigFields(ClientConfigFields):
@@ -235,15 +237,15 @@ class ProducerConfigFields(ClientConfigFields):
     ] = "none"
     compression_gzip_level: Annotated[
         int,
-        Field(ge=LEVEL_RANGES["gzip"][0], le=LEVEL_RANGES["gzip"][1], description="1 to 9, or -1 for gzip's default."),
-        BeforeValidator(gzip_level),
-    ] = -1
+        Field(ge=_GZIP[0], le=_GZIP[1], description="1 to 9, or -1 for gzip's default."),
+        AfterValidator(gzip_level),
+    ] = DEFAULT_LEVELS[Compression.GZIP]
     compression_lz4_level: Annotated[
-        int, Field(ge=LEVEL_RANGES["lz4"][0], le=LEVEL_RANGES["lz4"][1], description="1 to 17.")
-    ] = 9
+        int, Field(ge=_LZ4[0], le=_LZ4[1], description=f"{Compression.LZ4.levels_shown}.")
+    ] = DEFAULT_LEVELS[Compression.LZ4]
     compression_zstd_level: Annotated[
-        int, Field(ge=LEVEL_RANGES["zstd"][0], le=LEVEL_RANGES["zstd"][1], description="-131,072 to 22.")
-    ] = 3
+        int, Field(ge=_ZSTD[0], le=_ZSTD[1], description=f"{Compression.ZSTD.levels_shown}.")
+    ] = DEFAULT_LEVELS[Compression.ZSTD]
 
     key_serializer: Annotated[
         SerializerOption, Field(description="A function that makes a key into bytes, async or not. None takes bytes.")
@@ -354,7 +356,7 @@ class ProducerConfigFields(ClientConfigFields):
     @property
     def compression_level(self) -> int | None:
         """The codec's level; None for codecs that have none."""
-        name = LEVELS.get(self.compression_type)
+        name = LEVEL_OPTIONS.get(self.compression_type)
         return None if name is None else int(getattr(self, name))
 
     @property

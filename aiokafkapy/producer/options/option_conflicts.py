@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from ...client.options.config_fields import MAX_INT
 from ...errors import ConfigurationError
+from ...record.compression import LEVEL_OPTIONS
 from .auto import AUTO
-from .option_values import LEVELS, CompressionName, InFlight, OverflowPolicy
+from .option_values import CompressionName, InFlight, OverflowPolicy
 
 if TYPE_CHECKING:
     import os
@@ -189,7 +190,7 @@ def _check_times(config: CheckedOptions) -> None:
 
 def _check_levels(config: CheckedOptions) -> None:
     codecs = {config.compression_type, *(options.compression_type for options in config.topics.values())}
-    for codec, name in LEVELS.items():
+    for codec, name in LEVEL_OPTIONS.items():
         if name in config.model_fields_set and codec not in codecs:
             raise ConfigurationError(
                 f"{name}={getattr(config, name)} has no effect with compression_type={config.compression_type!r}: "

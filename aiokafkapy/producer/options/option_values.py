@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from ...client.options.config_fields import Count
+from ...record.compression import Compression
 from ..hash_partitioners import MURMUR2_NAMES, PARTITIONER_NAMES, ROUND_ROBIN
 from .auto import AUTO
 
@@ -20,8 +21,6 @@ else:
     from ...option_fields import BeforeValidator, Discriminator, Tag
 
 __all__ = [
-    "LEVELS",
-    "LEVEL_RANGES",
     "CompressionName",
     "InFlight",
     "OverflowPolicy",
@@ -38,20 +37,11 @@ __all__ = [
 CompressionName = Literal["none", "gzip", "snappy", "lz4", "zstd", "auto"]
 OverflowPolicy = Literal["wait", "raise", "drop_newest", "drop_oldest", "spool"]
 
-LEVELS: Final = {
-    "gzip": "compression_gzip_level",
-    "lz4": "compression_lz4_level",
-    "zstd": "compression_zstd_level",
-}
-"""The producer's option for the level of each codec that has levels."""
-LEVEL_RANGES: Final = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
-"""The lowest and the highest level of each; gzip has no 0, see ``gzip_level``."""
-
 
 def gzip_level(value: int) -> int:
-    """The level; ValueError for 0, which would store and not compress."""
-    if value == 0:
-        raise ValueError("write -1 for the default, or 1 to 9")
+    """The level; ValueError for one that gzip does not have, such as 0."""
+    if not Compression.GZIP.has_level(value):
+        raise ValueError(f"write {Compression.GZIP.levels_shown}")
     return value
 
 

@@ -11,25 +11,24 @@ producer as a whole.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
-from ...client.options.config_fields import MAX_INT, explained, not_a_bool, shown_value
+from ...client.options.config_fields import MAX_INT, not_a_bool, shown_value
 from ...errors import ConfigurationError
-from .option_values import LEVEL_RANGES, LEVELS, CompressionName, OverflowPolicy
+from ...record.compression import LEVEL_OPTIONS, Compression
+from .option_values import CompressionName, OverflowPolicy
+from .strict_options import StrictOptions, json_of, options_of
 
 __all__ = ["TopicOptions", "topics_of"]
 
 _OF_REQUESTS: Final = frozenset({"acks", "request_timeout_ms", "max_request_size", "retries", "transactional_id"})
 
 
-class TopicOptions(BaseModel):
+class TopicOptions(StrictOptions):
     """The options of one topic; immutable. Raises ConfigurationError for values that make no sense."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     linger_ms: Annotated[int | None, BeforeValidator(not_a_bool), Field(ge=0, le=MAX_INT)] = None
     batch_size: Annotated[int | None, BeforeValidator(not_a_bool), Field(ge=0, le=MAX_INT)] = None
@@ -41,12 +40,14 @@ class TopicOptions(BaseModel):
     if not TYPE_CHECKING:  # checkers know the constructor from the fields
 
         def __init__(self, **options: object) -> None:
-            _check_names(options)
-            try:
-                self.__pydantic_validator__.validate_python(options, self_instance=self, strict=True)
-            except ValidationError as error:
-                raise ConfigurationError("; ".join(explained(each, options) for each in error.errors())) from None
+            super().__init__(**options)
             self._check_level()
+
+    @classmethod
+    def why_unknown(cls, name: str) -> str:
+        """As ``StrictOptions.why_unknown``; says which options are not of a topic."""
+        reason = "it is of a request, which has records of many topics" if name in _OF_REQUESTS else "it is unknown"
+        return f"is not an option of a single topic: {reason}; there are {', '.join(cls.model_fields)}"
 
     def changes(self) -> dict[str, Any]:
         """The producer's options that differ for the topic, with their values."""
@@ -55,7 +56,7 @@ class TopicOptions(BaseModel):
         changes.pop("priority", None)  # among topics, and none of the producer's
         level = changes.pop("compression_level", None)
         if level is not None:
-            changes[LEVELS[str(self.compression_type)]] = level
+            changes[LEVEL_OPTIONS[str(self.compression_type)]] = level
         return changes
 
     # internals
@@ -64,15 +65,15 @@ class TopicOptions(BaseModel):
         level, codec = self.compression_level, self.compression_type
         if level is None:
             return
-        if codec not in LEVEL_RANGES:
+        if codec not in LEVEL_OPTIONS:
             raise ConfigurationError(
                 f"compression_level={shown_value('', level)} needs a compression_type that has levels: write one of "
-                f"{', '.join(LEVEL_RANGES)} beside it"
+                f"{', '.join(LEVEL_OPTIONS)} beside it"
             )
-        low, high = LEVEL_RANGES[codec]
-        if not low <= level <= high or (codec == "gzip" and level == 0):
+        known = Compression.for_name(codec)
+        if not known.has_level(level):
             raise ConfigurationError(
-                f"compression_level={shown_value('', level)} of {codec} is out of range: write {low} to {high}"
+                f"compression_level={shown_value('', level)} of {codec} is out of range: write {known.levels_shown}"
             )
 
 
@@ -82,10 +83,7 @@ def topics_of(value: object) -> dict[str, TopicOptions]:
     Raises ValueError for anything else, and the error of a topic's options with its name.
     """
     if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f'write JSON, as {{"clicks": {{"linger_ms": 50}}}}: {error}') from None
+        value = json_of(value, '{"clicks": {"linger_ms": 50}}')
     if not isinstance(value, Mapping):
         raise ValueError(f"a mapping from topics to TopicOptions is needed, not {type(value).__name__}")
     return {_name(topic): _options(topic, options) for topic, options in value.items()}
@@ -101,23 +99,7 @@ def _name(topic: object) -> str:
 
 
 def _options(topic: str, options: object) -> TopicOptions:
-    if isinstance(options, TopicOptions):
-        return options
-    if not isinstance(options, Mapping):
-        raise ValueError(f"{topic!r} has a {type(options).__name__}: write TopicOptions(…)")
-    for name in options:
-        if not isinstance(name, str):
-            raise ValueError(f"{topic!r}: the name of an option is a {type(name).__name__}, not a str")
     try:
-        return TopicOptions(**options)
-    except ConfigurationError as error:
+        return options_of(options, TopicOptions)
+    except ValueError as error:
         raise ValueError(f"{topic!r}: {error}") from None
-
-
-def _check_names(options: Mapping[str, object]) -> None:
-    for name in options:
-        if name in TopicOptions.model_fields:
-            continue
-        known = ", ".join(TopicOptions.model_fields)
-        reason = "it is of a request, which has records of many topics" if name in _OF_REQUESTS else "it is unknown"
-        raise ConfigurationError(f"{name!r:.100} is no option of a single topic: {reason}; there are {known}")

@@ -144,6 +144,12 @@ def test_a_value_that_makes_no_sense_is_refused(option: dict[str, Any]) -> None:
     assert any(name in str(caught.value) for name in option)
 
 
+def test_gzip_has_no_level_0_in_text_either() -> None:
+    properties = {"bootstrap.servers": "h:1", "compression.type": "gzip", "compression.gzip.level": "0"}
+    with pytest.raises(ConfigurationError, match="compression_gzip_level='0': write 1 to 9, or -1 for the default"):
+        ProducerConfig.from_properties(properties)
+
+
 def test_unknown_options_are_refused_with_the_nearest_one() -> None:
     with pytest.raises(ConfigurationError, match="linger_ms"):
         config(lingerms=5)

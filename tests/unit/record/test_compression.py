@@ -101,7 +101,7 @@ class TestLevels:
         ],
     )
     def test_that_java_does_not_have_are_refused(self, codec: Compression, level: int) -> None:
-        with pytest.raises(ConfigurationError, match=f"compression_{codec.codec_name}_level: {level} is not between"):
+        with pytest.raises(ConfigurationError, match=f"compression_{codec.codec_name}_level: {level} is out of range"):
             codec.check_level(level)
         with pytest.raises(ConfigurationError):
             compress(codec, b"", level)

@@ -36,8 +36,8 @@ def test_dicts_and_json_are_understood_in_properties_and_in_the_environment(monk
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"acks": 1}, "'acks' is no option of a single topic: it is of a request"),
-        ({"lingerms": 1}, "'lingerms' is no option of a single topic: it is unknown; there are linger_ms"),
+        ({"acks": 1}, "'acks' is not an option of a single topic: it is of a request"),
+        ({"lingerms": 1}, "'lingerms' is not an option of a single topic: it is unknown; there are linger_ms"),
         ({"linger_ms": -1}, "linger_ms=-1: .*greater than or equal to 0"),
         ({"linger_ms": True}, "linger_ms=True: .*not a bool"),
         ({"batch_size": "many"}, "batch_size='many'"),
@@ -47,6 +47,7 @@ def test_dicts_and_json_are_understood_in_properties_and_in_the_environment(monk
         ({"compression_level": 3}, "compression_level=3 needs a compression_type"),
         ({"compression_type": "snappy", "compression_level": 3}, "needs a compression_type that has levels"),
         ({"compression_type": "gzip", "compression_level": 12}, "compression_level=12 of gzip is out of range"),
+        ({"compression_type": "gzip", "compression_level": 0}, "write 1 to 9, or -1 for the default"),
         ({"compression_type": "zstd", "compression_level": 10**5000}, "<a number of 16610 bits> of zstd is out of"),
         ({"compression_level": 10**5000}, "<a number of 16610 bits> needs a compression_type"),
         ({"batch_size": 10**5000}, "batch_size=<a number of 16610 bits>: .*less than or equal"),
@@ -63,7 +64,7 @@ def test_a_value_that_makes_no_sense_is_refused_with_the_reason(options: dict[st
     ("topics", "words"),
     [
         ([], "a mapping from topics to TopicOptions is needed, not list"),
-        ({"clicks": 5}, "'clicks' has a int"),
+        ({"clicks": 5}, "'clicks': TopicOptions\\(…\\) is needed, not int"),
         ({5: {}}, "the name of a topic is a int"),
         ("{", "write JSON"),
         ("[" * 200_000, "write JSON"),
