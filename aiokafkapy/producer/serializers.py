@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import cache
 from inspect import iscoroutine
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
 from ..common import Headers
 from .arguments import headers_of, serialization_error
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from json import JSONEncoder
 
 __all__ = [
+    "PreparedSerializer",
     "Serializer",
-    "SyncSerializer",
     "TopicSerializer",
     "awaited",
     "discard",
@@ -62,8 +62,8 @@ class TopicSerializer(Protocol[T_contra]):
 Serializer: TypeAlias = PlainSerializer[T_contra] | TopicSerializer[T_contra]
 """The type of ``key_serializer`` and ``value_serializer``."""
 
-SyncSerializer: TypeAlias = Callable[[str, Any], Any]
-"""The one form that the producer calls, with topic and data, whichever the user's is."""
+PreparedSerializer: TypeAlias = Callable[[str, Any], Any]
+"""The one form that the producer calls, with topic and data, whichever the user's is; it may give an awaitable."""
 
 
 def string_serializer(data: str) -> bytes:
@@ -89,20 +89,21 @@ def _json_encoder() -> JSONEncoder:
     return JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
-def prepare(serializer: Serializer[Any] | None) -> SyncSerializer | None:
+def prepare(serializer: Serializer[Any] | None) -> PreparedSerializer | None:
     """One call form for all serializers: ``f(topic, data)``. None stays None: bytes are passed through untouched."""
     if serializer is None:
         return None
     if getattr(serializer, "wants_topic", False):
-        return serializer  # type: ignore[return-value]
+        return cast("TopicSerializer[Any]", serializer)
+    plain = cast("PlainSerializer[Any]", serializer)
 
     def without_topic(_topic: str, data: Any) -> Any:
-        return serializer(data)  # type: ignore[call-arg]
+        return plain(data)
 
     return without_topic
 
 
-def serialize(part: str, serializer: SyncSerializer, topic: str, data: object) -> Any:
+def serialize(part: str, serializer: PreparedSerializer, topic: str, data: object) -> Any:
     """Call a prepared serializer for ``part``, key or value; may return an awaitable. Raises SerializationError."""
     try:
         return serializer(topic, data)

@@ -1,4 +1,4 @@
-"""Topics with a type, CloudEvents, and a place for records that are refused: over the producer, by its public face.
+"""Topics with a type, CloudEvents, and a place for records that are refused: over the producer, by its public calls.
 
     orders = Topic[Order]("orders", key=lambda order: order.id)
     await orders.send(producer, Order(...))
@@ -7,7 +7,8 @@ A model comes in and is a record when it goes on to the producer, in ``topic``; 
 of CloudEvents; ``dead_letters`` stands around a producer. Kafka has no counterpart: its serializers are typed, its
 topics are not.
 
-Rule: a module is imported when its first name is asked for.
+Rules: a module is imported when its first name is asked for; of the producer's insides only its check of a call's
+arguments and the size of a record are used, so that both are judged alike.
 """
 
 from __future__ import annotations

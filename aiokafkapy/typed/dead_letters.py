@@ -28,7 +28,7 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, Unpack, overload
 
-from ..common import check_topic_name
+from ..common import check_topic_name, integer_of
 from ..errors import (
     ConfigurationError,
     InvalidRecordError,
@@ -125,9 +125,6 @@ class DeadLetters:
                 "the producer of dead letters has a transactional_id: they would be lost with a transaction that is "
                 "aborted; make one without"
             )
-        for name, value in (("max_pending", max_pending), ("max_payload_bytes", max_payload_bytes)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ConfigurationError(f"{name}={value!r}: write an int of 1 or more")
         if isinstance(topic, str):
             check_topic_name(topic)
         elif topic is not None and not callable(topic):
@@ -137,8 +134,8 @@ class DeadLetters:
         self._producer = producer
         self._topic = topic
         self._is_permanent = is_permanent
-        self._max_pending = max_pending
-        self._max_payload = max_payload_bytes
+        self._max_pending = _positive("max_pending", max_pending)
+        self._max_payload = _positive("max_payload_bytes", max_payload_bytes)
         self._log = RateLimitedLogger(_logger)
         self._names: set[str] = set()  # of dead-letter topics
         self._pending: set[asyncio.Task[None]] = set()
@@ -220,7 +217,8 @@ class DeadLetters:
     def _begin(self, record: ProducerRecord, error: BaseException) -> bool:
         """Send the letter of a record, unless it is one itself or too many are under way."""
         rule = rule_of(error)
-        topic = getattr(rule, "dead_letter_topic", None) or self._topic_for(str(record.topic))
+        own_topic = None if rule is None else rule.dead_letter_topic
+        topic = own_topic or self._topic_for(str(record.topic))
         if self._is_dead_letter_topic(record.topic) or record.topic == topic:
             return False
         self._names.add(topic)
@@ -262,6 +260,13 @@ class DeadLetters:
         else:
             self._written += 1
             self._log.log(("written", topic), now, logging.WARNING, "dead_letter.written", **names, error=error_name)
+
+
+def _positive(name: str, given: object) -> int:
+    number = integer_of(name, given)
+    if number < 1:
+        raise ConfigurationError(f"{name}={number}: write 1 or more")
+    return number
 
 
 class GuardedProducer:

@@ -17,9 +17,9 @@ Rules:
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from time import time
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol, TypeGuard
 
 from pydantic_core import to_json
 
@@ -27,8 +27,9 @@ from ..errors.local import text_without_data
 from ..producer.records import HeadersLike, ProducerRecord
 from ..record.builder import record_size_upper_bound
 from .deferred import Deferred, Failed
+from .record_producer import header_pairs
 
-__all__ = ["letter_of", "redacted", "rule_of"]
+__all__ = ["FailedRule", "letter_of", "redacted", "rule_of"]
 
 _MESSAGE_CHARACTERS: Final = 1_000
 _PREFIX: Final = "dead_letter."
@@ -58,10 +59,20 @@ def letter_of(topic: str, record: ProducerRecord, error: BaseException, limit: i
             headers, headers_form = [], reason
 
 
-def rule_of(error: BaseException) -> Any:
-    """The failure of a data contract's rule, whose action is ``DLQ``, that is the error or its cause; else None."""
+class FailedRule(Protocol):
+    """The failure of a data contract's rule whose action is ``DLQ``: the part of ``RuleFailedError`` that is needed."""
+
+    dead_letter_topic: str | None
+
+    @property
+    def dead_letter_headers(self) -> Sequence[tuple[str, bytes]]:
+        """The headers that describe the rule."""
+
+
+def rule_of(error: BaseException) -> FailedRule | None:
+    """The failure of a rule whose action is ``DLQ``, that is the error or its cause; else None."""
     for one in (error, error.__cause__):
-        if getattr(one, "is_dead_letter", False):
+        if _is_failed_rule(one):
             return one
     return None
 
@@ -82,6 +93,10 @@ def redacted(serializer: object, topic: str, data: object) -> object:
 
 
 # internals
+
+
+def _is_failed_rule(error: BaseException | None) -> TypeGuard[FailedRule]:
+    return bool(getattr(error, "is_dead_letter", False))
 
 
 def _told(
@@ -193,7 +208,7 @@ def _own_headers(headers: HeadersLike | None, limit: int) -> tuple[list[tuple[st
         return [], ""
     try:
         # By way of a view: bytes(5) is five zeros.
-        pairs = [(name, None if one is None else bytes(memoryview(one))) for name, one in _items(headers)]
+        pairs = [(name, None if one is None else bytes(memoryview(one))) for name, one in header_pairs(headers)]
         size = _size_of(pairs)
     except (KeyboardInterrupt, SystemExit):
         raise
@@ -204,10 +219,6 @@ def _own_headers(headers: HeadersLike | None, limit: int) -> tuple[list[tuple[st
 
 def _size_of(headers: list[tuple[str, bytes | None]]) -> int:
     return sum(len(name.encode()) + len(one or b"") for name, one in headers)
-
-
-def _items(headers: HeadersLike) -> Iterable[tuple[str, bytes | None]]:
-    return headers.items() if hasattr(headers, "items") else headers
 
 
 def _message(error: BaseException) -> str:

@@ -1,4 +1,5 @@
-"""``RecordProducer``: the calls of a producer that a typed topic makes, and their options, ``RecordOptions``.
+"""``RecordProducer``: the calls of a producer that a typed topic makes, and their options, ``RecordOptions``, with
+``header_pairs`` for one of these.
 
 Knows no producer: ``KafkaProducer`` and ``GuardedProducer`` have these calls. Java's counterpart is the interface
 ``org.apache.kafka.clients.producer.Producer``.
@@ -14,7 +15,7 @@ from ..producer.records import CallOverflow, HeadersLike, RecordMetadata, Timest
 if TYPE_CHECKING:
     from .. import Delivery, ProducerConfig
 
-__all__ = ["RecordOptions", "RecordProducer"]
+__all__ = ["RecordOptions", "RecordProducer", "header_pairs"]
 
 
 class RecordOptions(TypedDict, total=False):
@@ -112,3 +113,10 @@ class RecordProducer(Protocol):
         overflow: CallOverflow | None = None,
     ) -> Sequence[RecordMetadata | BaseException]:
         """Send many and wait for all."""
+
+
+def header_pairs(headers: HeadersLike | None) -> list[tuple[str, bytes | None]]:
+    """A record's headers as pairs, whether they come as these or as a mapping."""
+    if headers is None:
+        return []
+    return list(headers.items() if hasattr(headers, "items") else headers)

@@ -1,7 +1,7 @@
 """``Topic``: a topic whose values are of one type, and the same type for mypy, editors and the bytes.
 
-Owns how a value becomes a record: its bytes, its key and its headers by functions, CloudEvents if wanted. Knows the
-producer's public calls and nothing behind them.
+Owns how a value becomes a record: its bytes, its key and its headers by functions, CloudEvents if wanted. It knows
+the producer's public calls and nothing behind them.
 
 Rules:
 
@@ -35,7 +35,7 @@ from .cloud_events import CloudEvents, from_cloud_event
 from .dead_letters import GuardedProducer
 from .deferred import Deferred, Failed
 from .json_form import JsonForm, json_form
-from .record_producer import RecordProducer
+from .record_producer import RecordProducer, header_pairs
 
 if TYPE_CHECKING:
     from .. import Delivery, Serializer
@@ -184,14 +184,17 @@ class Topic(Generic[M]):
         """
         try:
             key = None if self._key_of is None else _key_bytes(self._key_of(value))
-            pairs = [*_pairs(None if self._headers_of is None else self._headers_of(value)), *_pairs(headers)]
+            pairs = [
+                *header_pairs(None if self._headers_of is None else self._headers_of(value)),
+                *header_pairs(headers),
+            ]
             data = self._write(value)
             if isawaitable(data):
                 data = Deferred(data, lambda written: self._finished(value, written), value, self._serializer)
             else:
                 data = self._finished(value, data)
                 if isinstance(data, BytesWithHeaders):
-                    pairs += _pairs(data.headers)
+                    pairs += header_pairs(data.headers)
                     data = bytes(data)
         except SerializationError as error:
             if error.topic is None:
@@ -272,7 +275,7 @@ class Topic(Generic[M]):
             raise SerializationError(f"the serializer of topic {self.name!r} gave a {type(data).__name__}, not bytes")
         written, headers = self._cloud_events.record_of(value, bytes(data))
         own = data.headers if isinstance(data, BytesWithHeaders) else ()
-        return BytesWithHeaders(written, [*headers, *_pairs(own)])
+        return BytesWithHeaders(written, [*headers, *header_pairs(own)])
 
 
 class BoundTopic(Generic[M]):
@@ -418,12 +421,6 @@ def _key_bytes(key: object) -> bytes | None:
     if isinstance(key, bool) or not isinstance(key, (str, int, UUID)):
         raise SerializationError(f"the key is a {type(key).__name__}: a str, bytes, int, UUID or None is needed")
     return str(key).encode()
-
-
-def _pairs(headers: HeadersLike | None) -> list[tuple[str, bytes | None]]:
-    if headers is None:
-        return []
-    return list(headers.items() if hasattr(headers, "items") else headers)
 
 
 def _arguments(record: ProducerRecord) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ...errors import CircuitOpenError, KafkaError
 from ..arguments import topic_name
 from ..deliveries.delivery import Delivery
-from ..serializers import SyncSerializer
+from ..serializers import PreparedSerializer
 from .intercepted_intake import InterceptedIntake
 from .interceptors import ProducerInterceptors
 from .partitioners import Partitioner
@@ -35,8 +35,8 @@ class GuardedIntake(RecordIntake):
 
     def __init__(
         self,
-        key_serializer: SyncSerializer | None,
-        value_serializer: SyncSerializer | None,
+        key_serializer: PreparedSerializer | None,
+        value_serializer: PreparedSerializer | None,
         partitioner: Partitioner,
         why_unusable: Callable[[], KafkaError],
     ) -> None:
@@ -66,8 +66,8 @@ class GuardedInterceptedIntake(InterceptedIntake):
 
     def __init__(
         self,
-        key_serializer: SyncSerializer | None,
-        value_serializer: SyncSerializer | None,
+        key_serializer: PreparedSerializer | None,
+        value_serializer: PreparedSerializer | None,
         partitioner: Partitioner,
         why_unusable: Callable[[], KafkaError],
         interceptors: ProducerInterceptors,

@@ -14,7 +14,7 @@ from ...errors import KafkaError
 from ..arguments import materialized
 from ..deliveries.delivery import Delivery
 from ..records import ProducerRecord
-from ..serializers import SyncSerializer
+from ..serializers import PreparedSerializer
 from .interceptors import ProducerInterceptors
 from .partitioners import Partitioner
 from .pending_record import PendingRecord
@@ -30,8 +30,8 @@ class InterceptedIntake(RecordIntake):
 
     def __init__(
         self,
-        key_serializer: SyncSerializer | None,
-        value_serializer: SyncSerializer | None,
+        key_serializer: PreparedSerializer | None,
+        value_serializer: PreparedSerializer | None,
         partitioner: Partitioner,
         why_unusable: Callable[[], KafkaError],
         interceptors: ProducerInterceptors,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import KafkaError
 from ...observability import RateLimitedLogger, describe_error, get_logger
-from ..serializers import SyncSerializer, prepare
+from ..serializers import PreparedSerializer, prepare
 from .intercepted_intake import InterceptedIntake
 from .interceptors import ProducerInterceptors
 from .partitioners import Partitioner, RoundRobinPartitioner, partitioner_for
@@ -47,7 +47,7 @@ def new_intake(
     return RecordIntake(*serializers, partitioner, why_unusable)
 
 
-def new_serializers(config: ProducerConfig) -> tuple[SyncSerializer | None, SyncSerializer | None]:
+def new_serializers(config: ProducerConfig) -> tuple[PreparedSerializer | None, PreparedSerializer | None]:
     """The serializers of keys and values, in the form in which they are called."""
     key, value = prepare(config.key_serializer), prepare(config.value_serializer)
     limit = config.serialize_in_thread_above

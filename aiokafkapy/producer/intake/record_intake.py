@@ -28,7 +28,7 @@ from ..arguments import check_data, headers_of, partition_of, plain_data, time_o
 from ..deliveries.delivery import Delivery
 from ..deliveries.shortcuts import now_ms, running_loop
 from ..records import BytesWithHeaders
-from ..serializers import SyncSerializer, discard, serialize, with_own_headers
+from ..serializers import PreparedSerializer, discard, serialize, with_own_headers
 from .partitioners import DefaultPartitioner, Partitioner, choose_partition
 from .pending_record import PendingRecord
 from .topic_state import TopicState
@@ -79,8 +79,8 @@ class RecordIntake:
 
     def __init__(
         self,
-        key_serializer: SyncSerializer | None,
-        value_serializer: SyncSerializer | None,
+        key_serializer: PreparedSerializer | None,
+        value_serializer: PreparedSerializer | None,
         partitioner: Partitioner,
         why_unusable: Callable[[], KafkaError],
     ) -> None:

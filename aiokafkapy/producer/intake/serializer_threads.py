@@ -26,7 +26,7 @@ from collections.abc import Callable, Generator
 from inspect import isawaitable
 from typing import Any, Final
 
-from ..serializers import SyncSerializer
+from ..serializers import PreparedSerializer
 
 __all__ = ["ThreadedSerializer"]
 
@@ -40,7 +40,7 @@ class ThreadedSerializer:
 
     __slots__ = ("_limit", "_serializer", "_sizes")
 
-    def __init__(self, serializer: SyncSerializer, limit: int) -> None:
+    def __init__(self, serializer: PreparedSerializer, limit: int) -> None:
         self._serializer = serializer
         self._limit = limit
         self._sizes: dict[str, float] = {}
@@ -70,7 +70,9 @@ class _InThread:
 
     __slots__ = ("_data", "_note", "_serializer", "_topic")
 
-    def __init__(self, serializer: SyncSerializer, topic: str, data: object, note: Callable[[str, Any], None]) -> None:
+    def __init__(
+        self, serializer: PreparedSerializer, topic: str, data: object, note: Callable[[str, Any], None]
+    ) -> None:
         self._serializer = serializer
         self._topic = topic
         self._data = data
@@ -104,7 +106,7 @@ def _size_of(data: Any) -> int | None:
     return size if type(size) is int else None
 
 
-def _outcome(serializer: SyncSerializer, topic: str, data: object) -> tuple[Any, BaseException | None]:
+def _outcome(serializer: PreparedSerializer, topic: str, data: object) -> tuple[Any, BaseException | None]:
     try:
         return serializer(topic, data), None
     except BaseException as error:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import numpy
 import pytest
 
 from aiokafkapy import KafkaProducer, ProducerRecord, errors
@@ -63,6 +64,19 @@ def serialization_error(cause: BaseException | None) -> errors.SerializationErro
 )
 def test_a_refusal_that_would_come_again_is_for_good(error: Exception, is_for_good: bool) -> None:
     assert is_permanent(error) is is_for_good
+
+
+@pytest.mark.parametrize("name", ["max_pending", "max_payload_bytes"])
+async def test_a_limit_is_an_integer_of_1_or_more_also_one_of_numpy(name: str, plain: Any) -> None:
+    limits: dict[str, Any] = {name: numpy.int64(2)}
+    assert DeadLetters(plain, **limits).counts == DeadLetterCounts()
+    for given in ("5", 5.0, True, None):
+        limits = {name: given}
+        with pytest.raises(TypeError, match=f"{name} is a {type(given).__name__}, not an int"):
+            DeadLetters(plain, **limits)
+    limits = {name: 0}
+    with pytest.raises(errors.ConfigurationError, match=f"{name}=0: write 1 or more"):
+        DeadLetters(plain, **limits)
 
 
 @pytest.mark.parametrize("topic", [5, b"letters", ["letters"]])
