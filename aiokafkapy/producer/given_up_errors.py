@@ -13,6 +13,7 @@ from .accumulator.producer_batch import ProducerBatch
 
 __all__ = [
     "closed_error",
+    "closed_waiting",
     "crashed_error",
     "dropped_error",
     "error_of_batch",
@@ -63,6 +64,13 @@ def dropped_error(place: TopicPartition | str, count: int) -> KafkaError:
     return ProducerClosedError(f"{place}: the producer was dropped without close()", topic=topic)
 
 
+def closed_waiting(topic: str) -> ProducerClosedError:
+    """The error of a record that was not accepted when its producer ended."""
+    return ProducerClosedError(
+        f"the producer was closed while a record of topic {topic!r} waited to be accepted", topic=topic
+    )
+
+
 def closed_error(
     seconds: float,
     last_errors: Mapping[TopicPartition, KafkaError],
@@ -75,9 +83,7 @@ def closed_error(
     Its cause is the partition's in ``last_errors``; without one ``describe_failure`` tells the topic's.
     """
     if isinstance(place, str):
-        return ProducerClosedError(
-            f"the producer was closed while a record of topic {place!r} waited to be accepted", topic=place
-        )
+        return closed_waiting(place)
     cause = last_errors.get(place)
     reason = cause if cause is not None else describe_failure(place.topic)
     error = CloseTimeoutError(

@@ -34,8 +34,6 @@ from ...errors import (
     BufferExhaustedError,
     DeliveryTimeoutError,
     KafkaError,
-    KafkaTimeoutError,
-    MetadataNotReadyError,
     MetadataTimeoutError,
 )
 from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
@@ -46,6 +44,7 @@ from .overflow import Overflow
 from .partitioners import Partitioner, choose_partition
 from .pending_record import PendingRecord
 from .topic_state import TopicState
+from .waiting_errors import metadata_not_ready_error, serializer_timeout_error
 
 if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
@@ -142,10 +141,7 @@ class Admission:
         if state is not None and state.waiting is None and (partition or 0) < state.partition_count:
             self.calls.record_exhausted(self.loop.time())
             return self.appender.buffer_exhausted_error(topic, UNKNOWN_PARTITION if partition is None else partition)
-        return MetadataNotReadyError(
-            f"topic {topic!r}: send_nowait() cannot wait for metadata: await producer.partitions_for({topic!r}) first",
-            topic=topic,
-        )
+        return metadata_not_ready_error(topic)
 
     def append_at_once(self, record: PendingRecord) -> Delivery | None:
         """Accept a record that has no place and must not wait, where records are dropped for want of room, or its topic
@@ -371,7 +367,7 @@ class Admission:
         limit = limit or f"max_block_ms={round(self.max_block * 1000)}"
         topic = record.topic
         if not record.is_serialized:
-            return KafkaTimeoutError(f"topic {topic!r}: the serializer did not answer within {limit}", topic=topic)
+            return serializer_timeout_error(topic, limit)
         if self.appender.is_waiting(record):
             return BufferExhaustedError(
                 f"no room within {limit}: {self.appender.buffer_exhausted_error(topic)}", topic=topic

@@ -14,16 +14,11 @@ from weakref import WeakKeyDictionary
 
 from ...cluster.cluster import Cluster, TopicMetadata
 from ...common import Node, PartitionInfo, TopicPartition
-from ...errors import (
-    DeliveryTimeoutError,
-    KafkaError,
-    KafkaTimeoutError,
-    MetadataNotReadyError,
-    MetadataTimeoutError,
-)
+from ...errors import DeliveryTimeoutError, KafkaError, MetadataTimeoutError
 from ..deliveries.delivery import Delivery
 from ..intake.partitioners import Partitioner, choose_partition
 from ..intake.pending_record import PendingRecord
+from ..intake.waiting_errors import metadata_not_ready_error, serializer_timeout_error
 from ..records import ProducerRecord
 
 __all__ = ["MockLine", "MockTopics"]
@@ -46,6 +41,10 @@ class MockTopics:
             self.cluster = _cluster({**counts, topic: 1})
             found = self.cluster.partitions_for_topic(topic)
         return found
+
+    def missing(self, topic: str) -> MetadataTimeoutError:
+        """The error of a topic that does not exist."""
+        return MetadataTimeoutError(f"topic {topic!r}: the cluster of the MockProducer has no such topic", topic=topic)
 
 
 class MockLine:
@@ -91,11 +90,7 @@ class MockLine:
 
     def why_not_at_once(self, record: PendingRecord) -> KafkaError:
         """The condition that a record would have waited for, had it been allowed to."""
-        topic = record.topic
-        return MetadataNotReadyError(
-            f"topic {topic!r}: send_nowait() cannot wait for metadata: await producer.partitions_for({topic!r}) first",
-            topic=topic,
-        )
+        return metadata_not_ready_error(record.topic)
 
     def proceed(self, record: PendingRecord, now: float) -> None:
         """The record is serialized."""
@@ -114,9 +109,7 @@ class MockLine:
         if record.deadline == record.own_deadline:
             error = DeliveryTimeoutError(f"topic {topic!r}: the record's delivery_timeout_ms is over", topic=topic)
         else:
-            limit = f"max_block_ms={round(self._max_block * 1000)}"
-            text = f"topic {topic!r}: the serializer did not answer within {limit}"
-            error = KafkaTimeoutError(text, topic=topic)
+            error = serializer_timeout_error(topic, f"max_block_ms={round(self._max_block * 1000)}")
         self.on_refusal(error)
         self.refuse(record, error)
 
@@ -158,15 +151,14 @@ class MockLine:
             )
             if partition < 0:  # the sticky one: as in Java's mock, always the first
                 partition = self._topics.look(topic)[0].partition
+            record.partition = partition
         return self._append(record, self.given.pop(record), TopicPartition(topic, partition))
 
     def _missing(self, record: PendingRecord) -> KafkaError | None:
         topic, partition = record.topic, record.partition
         count = len(self._topics.look(topic))
         if not count:
-            return MetadataTimeoutError(
-                f"topic {topic!r}: the cluster of the MockProducer has no such topic", topic=topic
-            )
+            return self._topics.missing(topic)
         if partition is not None and partition >= count:
             return MetadataTimeoutError(
                 f"{topic}-{partition}: no such partition: in the MockProducer's cluster the topic has partitions 0 to "

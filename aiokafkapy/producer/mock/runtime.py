@@ -12,7 +12,6 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID, uuid4
 
@@ -22,17 +21,14 @@ from ...errors import (
     DeliveryTimeoutError,
     FlushTimeoutError,
     KafkaError,
-    MetadataTimeoutError,
-    ProducerClosedError,
-    PurgedError,
-    RecordTooLargeError,
 )
 from ...record.builder import record_size_upper_bound
 from ..accumulator.incomplete_batches import Flush
+from ..accumulator.size_errors import too_large_error
 from ..deliveries.delivery import Delivery, new_delivery
 from ..deliveries.delivery_list import DeliveryList
 from ..deliveries.produce_request_result import ProduceRequestResult
-from ..given_up_errors import purges
+from ..given_up_errors import closed_waiting, purged_batch, purged_waiting, purges
 from ..identity.transaction import PreparedTxnState, Transaction
 from ..intake.partitioners import Partitioner
 from ..intake.pending_record import PendingRecord
@@ -244,9 +240,7 @@ class MockRuntime:
         self.failures.raise_for("partitions_for")
         found = self._topics.look(topic)
         if not found:
-            raise MetadataTimeoutError(
-                f"topic {topic!r}: the cluster of the MockProducer has no such topic", topic=topic
-            )
+            raise self._topics.missing(topic)
         return list(found)
 
     async def warm_up(self, topics: Sequence[str]) -> None:
@@ -282,7 +276,7 @@ class MockRuntime:
         is_meant = purges(topic, partition)
         waiting = [record for record in self.admission.snapshot() if is_meant((record.topic, record.partition))]
         for record in waiting:
-            self.admission.refuse(record, PurgedError(f"a record of topic {record.topic!r} was purged"))
+            self.admission.refuse(record, purged_waiting(record.topic))
         return len(waiting) + self.log.fail_if(is_meant, _purged)
 
     async def close(self, deadline: float) -> None:
@@ -306,8 +300,7 @@ class MockRuntime:
         self.is_bound = False
         self.deadlines.close()
         for record in self.admission.snapshot():
-            text = f"the producer was closed while a record of topic {record.topic!r} waited to be accepted"
-            self.admission.refuse(record, ProducerClosedError(text, topic=record.topic))
+            self.admission.refuse(record, closed_waiting(record.topic))
         self.log.fail_if(lambda _: True, _closed)
         if self.transactions is not None:
             self.transactions.abandon()
@@ -321,7 +314,7 @@ class MockRuntime:
     def _append(self, record: PendingRecord, given: ProducerRecord, topic_partition: TopicPartition) -> Delivery:
         """Accept a record for good. Raises RecordTooLargeError."""
         key, value, headers = record.key, record.value, tuple(record.headers or ())
-        self._check_size(record_size_upper_bound(key, value, headers), topic_partition)
+        self._check_size(record_size_upper_bound(key, value, headers), record)
         result = ProduceRequestResult(topic_partition)
         result.record_count = 1
         sent = SentRecord(given, topic_partition, record.timestamp_ms, key, value, headers, result)
@@ -332,14 +325,12 @@ class MockRuntime:
             self.log.complete_all()
         return new_delivery(result, 0, record.timestamp_ms, serialized_size(key), serialized_size(value))
 
-    def _check_size(self, size: int, topic_partition: TopicPartition) -> None:
+    def _check_size(self, size: int, record: PendingRecord) -> None:
         limit = min(self.config.max_request_size, self.config.buffer_memory)
         if size <= limit:
             return
         option = "max_request_size" if limit < self.config.buffer_memory else "buffer_memory"
-        topic, partition = topic_partition
-        text = f"a record for topic {topic!r} has {size} bytes when serialized, more than {option}, {limit}"
-        error = RecordTooLargeError(text, size=size, limit=limit, topic=topic, partition=partition)
+        error = too_large_error(record, size, option, limit)
         if self.transaction is not None:
             self.transaction.fail_accepting(error)
         raise error
@@ -357,10 +348,11 @@ class MockRuntime:
         )
 
 
-def _error(kind: type[KafkaError], what: str, sent: SentRecord) -> KafkaError:
+def _purged(sent: SentRecord) -> KafkaError:
+    return purged_batch(sent.topic_partition, 1, outcome_unknown=False)
+
+
+def _closed(sent: SentRecord) -> KafkaError:
     topic, partition = sent.topic_partition
-    return kind(f"{sent.topic_partition}: {what}", topic=topic, partition=partition)
-
-
-_purged: Callable[[SentRecord], Exception] = partial(_error, PurgedError, "1 record purged, not written")
-_closed: Callable[[SentRecord], Exception] = partial(_error, CloseTimeoutError, "close() ended without its outcome")
+    text = f"{sent.topic_partition}: close() ended without its outcome"
+    return CloseTimeoutError(text, topic=topic, partition=partition)

@@ -237,6 +237,7 @@ class TestWaiting:
         gate.set()  # a caller learns of it when its serializer is done
         purged, closed = await asyncio.gather(first, second, return_exceptions=True)
         assert isinstance(purged, PurgedError)
+        assert "was purged while it waited to be accepted" in str(purged)
         assert isinstance(closed, ProducerClosedError)
         assert producer.history() == []
 
