@@ -218,18 +218,11 @@ class RecordBatch:
         )
         return list(map(_make_consumed_record, decoded))
 
-    def read_into(
-        self,
-        columns: RecordColumns,
-        first_offset: int,
-        end_offset: int,
-        *,
-        max_decompressed_size: int = MAX_DECOMPRESSED_SIZE,
-    ) -> None:
+    def read_into(self, columns: RecordColumns, first_offset: int, end_offset: int) -> None:
         """As ``records``, of those from ``first_offset`` to before ``end_offset``, into ``columns``; all of them or
         none.
         """
-        data = self._decompressed(max_decompressed_size)
+        data = self._decompressed(MAX_DECOMPRESSED_SIZE)
         columns.append(
             data,
             self.record_count,
@@ -249,10 +242,7 @@ class RecordBatch:
         pieces: list[memoryview] = []
         position = 0
         for is_kept in kept:
-            try:
-                size, begin = read_varint(data, position)
-            except IndexError:
-                size, begin = -1, position
+            size, begin = read_varint(data, position, len(data))
             if size < 0 or begin + size > len(data):
                 raise CorruptMessageError(f"a record of the batch at offset {self.base_offset} has {size} bytes")
             if is_kept:

@@ -34,9 +34,11 @@ from .encoding import (
     SHORT_VARINTS,
     VARINTS,
     encode_body,
+    read_varint,
     varint,
+    wrapped,
 )
-from .layout import BATCH_HEADER_SIZE, MAX_BATCH_SIZE
+from .layout import BATCH_HEADER_SIZE, LOG_OVERHEAD, MAGIC, MAX_BATCH_SIZE, TRANSACTIONAL
 
 __all__ = [
     "RecordBatchBuilder",
@@ -58,8 +60,6 @@ MAX_RECORD_OVERHEAD: Final = 21
 MIN_RECORD_SIZE: Final = 7
 """The smallest record: length, attributes, two deltas, null key and value, no headers; a byte each."""
 
-TRANSACTIONAL: Final = 0x10
-MAGIC: Final = 2
 UNKNOWN_LEADER_EPOCH: Final = -1
 NO_PRODUCER: Final = -1
 
@@ -253,7 +253,7 @@ class RecordBatchBuilder:
             self.count,
         )
         crc = crc32c(self._storage if self._payload is None else self._payload, crc32c(checked))
-        self._header = _PREAMBLE.pack(0, self.size - 12, UNKNOWN_LEADER_EPOCH, MAGIC, crc) + checked
+        self._header = _PREAMBLE.pack(0, self.size - LOG_OVERHEAD, UNKNOWN_LEADER_EPOCH, MAGIC, crc) + checked
         self.producer_id = producer_id
         self.producer_epoch = epoch
         self.base_sequence = base_sequence
@@ -443,13 +443,13 @@ def decode_records(
     timestamp_type = int(append_time is not None)
     position = 0
     for _ in range(count):
-        size, position = _read_varint(view, position, end)
+        size, position = read_varint(view, position, end)
         if size < MIN_RECORD_SIZE - 1 or size > end - position:
             raise CorruptMessageError(f"a record says it has {size} bytes, {end - position} are left in its batch")
         end_of_record = position + size
         timestamp_delta, offset_delta, key, value, headers = _decode_record(view, position, end_of_record)
-        timestamp_ms = _wrapped(base_timestamp + timestamp_delta) if append_time is None else append_time
-        offset = _wrapped(base_offset + offset_delta)
+        timestamp_ms = wrapped(base_timestamp + timestamp_delta) if append_time is None else append_time
+        offset = wrapped(base_offset + offset_delta)
         records.append((offset, key, value, headers, timestamp_ms, topic, partition, timestamp_type))
         position = end_of_record
     if position != end:
@@ -486,11 +486,11 @@ def _decode_record(
     view: memoryview, position: int, end: int
 ) -> tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]:
     position += 1  # attributes: unused
-    timestamp_delta, position = _read_varint(view, position, end, 10)
-    offset_delta, position = _read_varint(view, position, end)
+    timestamp_delta, position = read_varint(view, position, end, 10)
+    offset_delta, position = read_varint(view, position, end)
     key, position = _read_bytes(view, position, end)
     value, position = _read_bytes(view, position, end)
-    header_count, position = _read_varint(view, position, end)
+    header_count, position = read_varint(view, position, end)
     if header_count < 0 or header_count * 2 > end - position:
         raise CorruptMessageError(f"a record says it has {header_count} headers, {end - position} bytes are left of it")
     headers = []
@@ -505,34 +505,10 @@ def _decode_record(
     return timestamp_delta, offset_delta, key, value, tuple(headers)
 
 
-def _wrapped(number: int) -> int:
-    """``number`` wrapped around to a signed 64-bit integer, as in C and Java."""
-    return (number + 2**63) % 2**64 - 2**63
-
-
 def _read_bytes(view: memoryview, position: int, end: int) -> tuple[bytes | None, int]:
-    size, position = _read_varint(view, position, end)
+    size, position = read_varint(view, position, end)
     if size == -1:
         return None, position
     if size < 0 or size > end - position:
         raise CorruptMessageError(f"a field says it has {size} bytes, {end - position} are left of its record")
     return bytes(view[position : position + size]), position + size
-
-
-def _read_varint(view: memoryview, position: int, end: int, most_bytes: int = 5) -> tuple[int, int]:
-    """Value and next position; 32-bit numbers take up to 5 bytes, 64-bit ones up to 10."""
-    zigzag = shift = 0
-    for _ in range(most_bytes):
-        if position >= end:
-            raise CorruptMessageError("a record ends within a number")
-        byte = view[position]
-        position += 1
-        zigzag |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-    else:
-        raise CorruptMessageError(f"a number of a record is longer than {most_bytes} bytes")
-    # Bits past the width are dropped, as in Java.
-    zigzag &= 0xFFFFFFFF if most_bytes == 5 else 0xFFFFFFFFFFFFFFFF
-    return zigzag >> 1 ^ -(zigzag & 1), position

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..common import Buffer, Headers
+from ..errors import CorruptMessageError
 
 __all__ = [
     "HEADS",
@@ -23,6 +24,7 @@ __all__ = [
     "encode_body",
     "read_varint",
     "varint",
+    "wrapped",
 ]
 
 
@@ -74,16 +76,30 @@ def _encode_varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-def read_varint(data: Buffer, position: int) -> tuple[int, int]:
-    """A zigzag varint and the position after it. Raises IndexError if it does not end there, or has over 10 bytes."""
-    value = 0
-    for shift in range(0, 70, 7):
+def read_varint(data: Buffer, position: int, end: int, most_bytes: int = 5) -> tuple[int, int]:
+    """A number of a record, before ``end``, and the position after it; 32-bit ones take up to 5 bytes, 64-bit ones up
+    to 10. Raises CorruptMessageError.
+    """
+    zigzag = shift = 0
+    for _ in range(most_bytes):
+        if position >= end:
+            raise CorruptMessageError("a record ends within a number")
         byte = data[position]
         position += 1
-        value |= (byte & 0x7F) << shift
+        zigzag |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), position
-    raise IndexError
+            break
+        shift += 7
+    else:
+        raise CorruptMessageError(f"a number of a record is longer than {most_bytes} bytes")
+    # Bits past the width are dropped, as in Java.
+    zigzag &= 0xFFFFFFFF if most_bytes == 5 else 0xFFFFFFFFFFFFFFFF
+    return zigzag >> 1 ^ -(zigzag & 1), position
+
+
+def wrapped(number: int) -> int:
+    """``number`` wrapped around to a signed 64-bit integer, as in C and Java."""
+    return (number + 2**63) % 2**64 - 2**63
 
 
 KEPT_VARINTS: Final = 4096

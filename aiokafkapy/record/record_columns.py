@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from .builder import decode_records
 from .columns import ReadHeaders, ReadRecords, ReadStrings
+from .encoding import wrapped
 
 __all__ = ["OFFSET_MAX", "RecordColumns"]
 
@@ -73,7 +74,7 @@ class RecordColumns:
         records = [record for record in records if first_offset <= record[0] < end_offset]
         for offset, key, value, headers, timestamp_ms, _, _, timestamp_type in records:
             self._offsets.append(offset)
-            self._timestamps.append(_wrapped(timestamp_ms * MICROSECONDS))
+            self._timestamps.append(wrapped(timestamp_ms * MICROSECONDS))
             self._timestamp_types.append(timestamp_type)
             self._keys.append(key)
             self._values.append(value)
@@ -171,8 +172,3 @@ class _Strings(_Validity):
 
     def take(self) -> ReadStrings:
         return ReadStrings(self.validity(), self.null_count, self._starts.tobytes(), bytes(self.data))
-
-
-def _wrapped(number: int) -> int:
-    """``number`` wrapped around to a signed 64-bit integer."""
-    return (number + 2**63) % 2**64 - 2**63

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
+from ...errors import CorruptMessageError
 from ...protocol.api import ApiKey
 from ...protocol.codec import (
     decode_request,
@@ -90,13 +91,13 @@ def blanked(data: bytes, kept: int) -> bytes:
 def cover_records(data: bytearray, start: int, end: int, count: int, cover: Cover) -> None:
     """Write over the contents of ``count`` records that are not compressed, in place.
 
-    Raises IndexError when there is anything but them from ``start`` to ``end``.
+    Raises CorruptMessageError when there is anything but them from ``start`` to ``end``.
     """
     position = start
     for _ in range(count):
         position = _cover_record(data, position, end, cover)
     if position != end:  # more than it says
-        raise IndexError
+        raise CorruptMessageError("the records do not fill their batch")
 
 
 # internals
@@ -149,7 +150,7 @@ def _without_payload(data: bytes, name: str) -> bytes:
     written = bytearray(data)
     try:
         _blank_batches(written)
-    except (IndexError, struct.error):
+    except (CorruptMessageError, struct.error):
         return bytes(len(data))
     return bytes(written)
 
@@ -175,28 +176,28 @@ def _blank_batches(data: bytearray) -> None:
 
 
 def _cover_record(data: bytearray, position: int, end: int, cover: Cover) -> int:
-    size, position = read_varint(data, position)
+    size, position = read_varint(data, position, end)
     stop = position + size
     if size < 0 or stop > end:
-        raise IndexError
+        raise CorruptMessageError(f"a record says it has {size} bytes")
     position += 1  # attributes
-    _, position = read_varint(data, position)  # the two deltas
-    _, position = read_varint(data, position)
+    _, position = read_varint(data, position, stop, 10)  # the two deltas
+    _, position = read_varint(data, position, stop)
     position = _cover_part(data, position, stop, cover)  # key
     position = _cover_part(data, position, stop, cover)  # value
-    count, position = read_varint(data, position)
+    count, position = read_varint(data, position, stop)
     for each in range(2 * count):  # the names of headers and their values
         position = _cover_part(data, position, stop, cover, is_name=each % 2 == 0)
     if position != stop:
-        raise IndexError
+        raise CorruptMessageError("a record's parts do not fill it")
     return stop
 
 
 def _cover_part(data: bytearray, position: int, stop: int, cover: Cover, *, is_name: bool = False) -> int:
-    size, position = read_varint(data, position)
+    size, position = read_varint(data, position, stop)
     if size == -1:  # null
         return position
     if size < 0 or position + size > stop:
-        raise IndexError
+        raise CorruptMessageError(f"a part of a record says it has {size} bytes")
     data[position : position + size] = cover(bytes(data[position : position + size]), is_name)
     return position + size
