@@ -84,7 +84,7 @@ def json_serializer(data: object) -> bytes:
 
 @cache
 def _json_encoder() -> JSONEncoder:
-    from json import JSONEncoder  # imported with the first JSON record, for many programs have none
+    from json import JSONEncoder  # imported with the first JSON record, because many programs have none
 
     return JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 

@@ -5,7 +5,7 @@ header ``ce_…``. Structured: the value is a JSON object with attributes and da
 Source: CloudEvents' "Kafka Protocol Binding", version 1.0, and its "JSON Event Format".
 
 Rules: ``id``, ``source``, ``specversion`` and ``type`` are always there and never empty; names of attributes are
-lower-case letters and digits; values are text without control characters; data that is no JSON is ``data_base64`` in
+lower-case letters and digits; values are text without control characters; data that is not JSON is ``data_base64`` in
 structured mode.
 """
 
@@ -85,7 +85,7 @@ class CloudEvents(Generic[M]):
         for name, extension in ({} if self._extensions is None else self._extensions(value)).items():
             if name in _OWN or not _NAME.fullmatch(name):
                 raise SerializationError(
-                    f"{name!r} is no name of an extension of CloudEvents: lower-case letters and digits, "
+                    f"{name!r} is not a name of an extension of CloudEvents: lower-case letters and digits, "
                     f"and none of {', '.join(_OWN)}"
                 )
             found[name] = extension
@@ -185,7 +185,7 @@ def _text_of(data: bytes) -> str:
 
 
 def _no_json(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _checked(name: str, value: object) -> str | int | bool:

@@ -139,7 +139,7 @@ class DeadLetters:
         self._log = RateLimitedLogger(_logger)
         self._names: set[str] = set()  # of dead-letter topics
         self._pending: set[asyncio.Task[None]] = set()
-        # Records that were accepted from guarded calls and have told no outcome yet
+        # Records that were accepted from guarded calls and have no outcome yet
         self._watched = 0
         self._all_told: asyncio.Future[None] | None = None
         self._written = 0
@@ -387,7 +387,7 @@ class GuardedProducer:
 
     def _watch_left(self, records: Sequence[ProducerRecord], cancelled: asyncio.CancelledError) -> None:
         """A call was cancelled: watch its records that go on all the same."""
-        # Somebody's own producer, which does not tell of its outcomes, has none that could be watched.
+        # Somebody's own producer, which does not report its outcomes, has none that could be watched.
         for record, one in zip(records, getattr(cancelled, "deliveries", ()), strict=False):
             if isinstance(one, BaseException):
                 self.refuse(record, one)

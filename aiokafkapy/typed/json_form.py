@@ -6,8 +6,8 @@ Rules:
 
 - Written JSON can be read as the type. pydantic refuses a value of another one; msgspec writes any, so its JSON is read
   once before it is sent. Aliases that a model has for writing alone are its owner's business.
-- NaN and infinity, for which both write null, are refused, for nobody could tell them from nothing. A model may have
-  them as text, by pydantic's ``ser_json_inf_nan``.
+- NaN and infinity, for which both write null, are refused, because null would be ambiguous. A model may have them as
+  text, by pydantic's ``ser_json_inf_nan``.
 - msgspec is imported for a struct only, which its owner has imported before.
 """
 
@@ -88,4 +88,4 @@ def _check_nulls(data: bytes, plain: object) -> None:
     """
     written = to_json(plain, inf_nan_mode="constants")
     if data.count(b"null") > written.count(b"null") and (b"NaN" in written or b"Infinity" in written):
-        raise ValueError("NaN and infinity are no numbers in JSON: they would be null")
+        raise ValueError("NaN and infinity are not numbers in JSON: they would be null")

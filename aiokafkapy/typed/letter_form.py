@@ -5,10 +5,10 @@ counterpart are the headers ``__connect.errors.…``.
 
 Rules:
 
-- Headers never claim data that could not be written: they tell the form of key and value, and what is missing.
+- Headers never claim data that could not be written: they say the form of key and value, and what is missing.
 - Key, value and headers have a bound each, and all of them one together, above which the largest is left out.
-- Of objects that are no data by their class only the refused one itself is read, and only its public attributes: behind
-  others there may be clients and passwords.
+- Of objects that are not data by their class only the refused one itself is read, and only its public attributes:
+  behind others there may be clients and passwords.
 - Data that a schema's rules encrypt is hidden, and left out where that cannot be.
 - Headers have the error's class and its text, of our own words only: the message of a user's serializer may have the
   data in it, and is left out. The value itself is unchanged, so the topic needs the same rights as the original.
@@ -35,7 +35,7 @@ _MESSAGE_CHARACTERS: Final = 1_000
 _PREFIX: Final = "dead_letter."
 _BYTES_IN_JSON: Final[tuple[tuple[Literal["utf8", "base64"], str], ...]] = (
     ("utf8", "json"),
-    ("base64", "json, bytes in base64"),  # some are no UTF-8
+    ("base64", "json, bytes in base64"),  # some are not UTF-8
 )
 
 
@@ -102,7 +102,7 @@ def _is_failed_rule(error: BaseException | None) -> TypeGuard[FailedRule]:
 def _told(
     record: ProducerRecord, error: BaseException, key_form: str, value_form: str, headers_form: str
 ) -> list[tuple[str, bytes | None]]:
-    """The headers that tell of the record and its refusal."""
+    """The headers that describe the record and its refusal."""
     partition = record.partition if record.partition is not None else getattr(error, "partition", None)
     about = {
         "topic": record.topic,

@@ -405,7 +405,7 @@ def _type_check(model: Any) -> Callable[[object], None]:
     try:
         isinstance(None, model)
     except TypeError:
-        return lambda value: None  # list[Order], say: pydantic tells when it writes
+        return lambda value: None  # list[Order], say: pydantic checks it when it writes
 
     def check(value: object) -> None:
         if not isinstance(value, model):

@@ -1,5 +1,5 @@
-"""Deliveries that keep failing make calls fail at once: in come outcomes of batches, out goes whether a call is let in.
+"""Deliveries that keep failing make calls fail at once: outcomes of batches come in, and permission for calls goes out.
 
-``circuits`` decides, ``circuit_watch`` tells it of outcomes. Imported with ``circuit_breaker`` only. Java has no
+``circuits`` decides, ``circuit_watch`` reports outcomes to it. Imported with ``circuit_breaker`` only. Java has no
 counterpart.
 """

@@ -1,4 +1,4 @@
-"""``CircuitWatch``: tells ``Circuits`` of outcomes, and the log and the waiting records of circuits.
+"""``CircuitWatch``: reports outcomes to ``Circuits``, and changes of circuits to the log and the waiting records.
 
 It is a ``PassingWatch``, and knows neither requests nor answers. Java has no counterpart.
 

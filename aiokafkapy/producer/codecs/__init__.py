@@ -1,5 +1,5 @@
-"""``compression_type="auto"``: in come samples of the batches that were sent, out goes the codec that each topic's
-batches get.
+"""``compression_type="auto"``: samples of the batches that were sent come in, and the codec of each topic's next
+batches goes out.
 
 ``codec_chooser`` decides, ``codec_sampler`` measures. Imported with ``compression_type="auto"`` only. Java has no
 counterpart.

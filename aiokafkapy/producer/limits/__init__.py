@@ -1,4 +1,4 @@
-"""The limits of topics: in come their configurations, as brokers describe them; out go limits, to batches and to calls.
+"""The limits of topics: configurations come in as brokers describe them, and limits go out to batches and calls.
 
 ``topic_limits`` decides, ``limits_reader`` asks. Imported with ``topic_limits=True`` only; Java has no such room.
 """

@@ -4,7 +4,7 @@ Owns the timer and the one task that asks; ``LimitsBook`` says about which topic
 limits that were learnt. It knows neither batches nor records. Java's producer has no counterpart.
 
 Rules: nothing waits for it; one request at a time, to any broker, about many topics; without the right, or where no
-broker has the API, there are no limits, and one event says so; a failure here harms no record.
+broker has the API, there are no limits, and one event reports it; a failure here harms no record.
 
 Events: ``topic_limits.unavailable`` (debug; topic, error), ``topic_limits.acks_mismatch`` (warning; topic, problem).
 """
@@ -68,7 +68,7 @@ class LimitsReader:
         self._required_acks = required_acks
         self._log = RateLimitedLogger(_logger)
         self._warned: set[str] = set()
-        self._is_silent = False  # it was said that there are no limits
+        self._is_silent = False  # it was logged that there are no limits
         # Tasks and timers
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -172,7 +172,7 @@ class LimitsReader:
             self._log.log("acks", now, logging.WARNING, "topic_limits.acks_mismatch", **fields)
 
     def _fail(self, topic: str, error: KafkaError) -> None:
-        # An old broker beside new ones, in an upgrade, is no reason to ask for ever.
+        # An old broker beside new ones, in an upgrade, is not a reason to ask for ever.
         is_final = not error.retriable or isinstance(error, UnsupportedVersionError)
         if is_final and not self._is_silent:
             self._is_silent = True

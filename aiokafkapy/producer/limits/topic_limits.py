@@ -6,9 +6,9 @@ limit when a broker refuses a batch.
 
 Rules:
 
-- A figure is used for ``max_age`` at most, ``metadata_max_age_ms``, and is read again before that: records that a
-  raised limit takes are refused no longer than so. A refusal, by us or by a broker, has it read again at once, and a
-  topic that was recreated loses its figures.
+- A figure is used for ``max_age`` at most, ``metadata_max_age_ms``, and is read again before that, so a record that a
+  raised limit allows is refused for at most that long. A refusal, by us or by a broker, has it read again at once, and
+  a topic that was recreated loses its figures.
 - Only a record that a broker is sure to refuse is refused: its clock may differ from ours, and a record may wait before
   it is sent.
 - A topic is asked about some time after its first record, together with others: that record's request goes first.
@@ -85,7 +85,7 @@ class TopicLimits(NamedTuple):
 
 
 def limits_of(entries: Iterable[tuple[str, str | None]], now: float, max_age: float) -> TopicLimits:
-    """The limits that these options of a topic are, by Kafka's names; a value that is no number sets no limit."""
+    """The limits that these options of a topic are, by Kafka's names; a value that is not a number sets no limit."""
     values = {name: value for name, value in entries if value is not None}
     either = _bound(values.get("message.timestamp.difference.max.ms"))
     before = values.get("message.timestamp.before.max.ms")
@@ -197,7 +197,7 @@ class LimitsBook:
         return anew
 
     def learned(self, topic: str, limits: TopicLimits, topic_id: bytes | None, now: float) -> None:
-        """A broker has told the limits of the topic, which has this id."""
+        """A broker has reported the limits of the topic, which has this id."""
         found = self._topics.get(topic)
         if found is not None:
             found.limits, found.topic_id, found.attempts, found.is_asked = limits, topic_id, 0, False

@@ -306,7 +306,7 @@ class MockRuntime:
             self.transactions.abandon()
 
     def take_back(self, records: Sequence[Delivery | DeliveryList]) -> int:
-        """As ``ProducerRuntime.take_back``: none leaves, for all that is here counts as sent."""
+        """As ``ProducerRuntime.take_back``: none leaves, because all that is here counts as sent."""
         return 0
 
     # internals

@@ -154,7 +154,7 @@ def conflict_of_taking_back(takes_back: bool, *, is_gapless: bool) -> str | None
 
 
 def as_int(value: Any) -> int | None:
-    """An option's value as it will be read; None when it is missing, or is no number (which is reported elsewhere)."""
+    """An option's value as it will be read; None when it is missing or not a number (which is reported elsewhere)."""
     try:
         return None if value is None or isinstance(value, bool) else int(value)
     except (TypeError, ValueError, OverflowError):

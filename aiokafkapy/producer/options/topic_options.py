@@ -5,7 +5,7 @@ the others. It knows no producer. Kafka's producer has no counterpart: librdkafk
 ``ProducerBatchMaxBytesFn`` are.
 
 Rules: an option that is left out is the producer's, except for ``priority``, which is normal then. Options of a request
-(``acks``, time-outs) are the same for all topics, for a Produce request has records of many; so are those of the
+(``acks``, time-outs) are the same for all topics, because a Produce request has records of many; so are those of the
 producer as a whole.
 """
 

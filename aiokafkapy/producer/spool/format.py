@@ -12,7 +12,7 @@ whose value is a piece of a spool is never taken for a record of this one. Numbe
 
 Rules:
 
-- Sequences ascend, with gaps where a write had failed. A frame that does not ascend is no frame.
+- Sequences ascend, with gaps where a write had failed. A frame whose sequence does not ascend is ignored.
 - Behind damage the next whole frame is looked for; the bytes between are reported as ``Damage``. Nothing is made up: a
   frame is taken as it was written, or not at all.
 """
@@ -88,7 +88,7 @@ class SpooledRecord(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes of a segment that are no record: from ``position`` to before ``end``."""
+    """Bytes of a segment that are not a record: from ``position`` to before ``end``."""
 
     position: int
     end: int

@@ -85,7 +85,7 @@ class _Unwritten(NamedTuple):
     first: int
     last: int
     frames: bytes | Callable[[], bytes]
-    """The encoder of a batch: there may be a buffer full of records, for which the loop has no time."""
+    """The encoder of a batch: there may be a buffer full of records, too much work for the loop."""
     size: int
     result: ProduceRequestResult
     topic: str

@@ -96,7 +96,7 @@ class SpoolFiles:
         self._read_last = -1
         self._read_data = b""
         self._frames: Iterator[SpooledRecord | Damage] = iter(())
-        self._set_aside: list[SetAside] = []  # and not told yet
+        self._set_aside: list[SetAside] = []  # and not reported yet
 
     # life
 
@@ -164,7 +164,7 @@ class SpoolFiles:
             ):
                 self.sync()
         except OSError as error:
-            # The file is not written to again: a later fsync does not tell of data that a failed one has lost.
+            # The file is not written to again: a later fsync does not report data that a failed one has lost.
             try:
                 os.ftruncate(segment.descriptor, segment.size)
             except OSError:
@@ -332,7 +332,7 @@ class SpoolFiles:
         if problem is not None and not has_records:
             if segment.is_of_others(data):
                 raise SpoolError(
-                    f"{segment.path} is no file of a spool that this version reads: {problem}; move it away"
+                    f"{segment.path} is not a file of a spool that this version reads: {problem}; move it away"
                 )
             set_aside.append(segment.give_up())
             return

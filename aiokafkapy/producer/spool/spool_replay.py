@@ -7,8 +7,8 @@ Rules:
 
 - A window is a run of the spool's records that are appended in one step of the loop, no more of a topic than a batch
   takes, when nothing older of these topics is without an outcome: so the records of a partition are in one batch, and
-  are written together or not at all, and nothing overtakes. Such a batch is larger than others, for there is one in a
-  round trip; unless a broker finds it too large, or refuses it for a record that it does not name.
+  are written together or not at all, and nothing overtakes. Such a batch is larger than others, because there is
+  one in a round trip; unless a broker finds it too large, or refuses it for a record that it does not name.
 - A record that fails is sent again, without end, before those behind it; except for records that brokers refuse for
   good, and those whose topic stays unknown while brokers answer. These go to ``refused.jsonl``, and the next one's turn
   has come. A broker that refuses a batch and does not name the record, as those before 2.4, gets each alone: it is
@@ -465,7 +465,7 @@ class SpoolReplay:
 
     async def _brokers_come_back(self) -> None:
         """Ask for a sign of life, and return with it, or after the back-off. It is not looked for only then: a
-        connection that has told us may be closed by that time, for it was idle.
+        connection that has reported it may be closed by that time, because it was idle.
         """
         self._failures += 1
         deadline = self._runtime.now() + self._backoff.delay(self._failures)
@@ -487,5 +487,5 @@ def _was_split(delivery: Delivery) -> bool:
 def _given_back(batch: ProducerBatch) -> ProduceRequestResult:
     result = ProduceRequestResult(batch.topic_partition)
     result.record_count = batch.record_count
-    result.fail(ProducerClosedError("the record stays in the spool, for the producer was closed"))
+    result.fail(ProducerClosedError("the record stays in the spool, because the producer was closed"))
     return result

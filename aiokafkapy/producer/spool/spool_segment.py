@@ -1,11 +1,11 @@
 """``SpoolSegment``: one file of a spool's records. Everything here blocks.
 
-Owns the file's name, how it is read, and what becomes of bytes that are no records. It knows neither the other segments
-nor the mark. Kafka's counterpart is ``LogSegment``.
+Owns the file's name, how it is read, and what becomes of bytes that are not records. It knows neither the other
+segments nor the mark. Kafka's counterpart is ``LogSegment``.
 
 Rules:
 
-- Bytes that are no record are kept, under a name of their own: nothing is overwritten.
+- Bytes that are not a record are kept, under a name of their own: nothing is overwritten.
 - The salt is in the file's name, too: damage to the header costs no record.
 - A block that the disk cannot read costs the records in it.
 """
@@ -32,7 +32,7 @@ _NAME: Final = re.compile(r"\d{20}(?:-([0-9a-f]{8}))?\.spool")
 
 
 class SetAside(NamedTuple):
-    """Bytes that are no record, and the file that has them; ``kept_in`` is None where nothing is left of them."""
+    """Bytes that are not a record, and the file that has them; ``kept_in`` is None where nothing is left of them."""
 
     file: Path
     position: int
@@ -53,7 +53,7 @@ class SpoolSegment:
         self.descriptor = descriptor  # while it is written to, and after that if it has lost its name
         self.size = 0
         self.damaged: set[int] = set()
-        self.has_only_copy = False  # of damaged bytes, for which the disk had no room
+        self.has_only_copy = False  # of damaged bytes that the disk had no room for
         self._is_given_up = False
 
     def recognize(self, data: bytes) -> ValueError | None:
@@ -69,7 +69,7 @@ class SpoolSegment:
         return None if salt in (None, self.salt) else ValueError("its salt is not that of its name")
 
     def is_of_others(self, data: bytes) -> bool:
-        """True of a file without a record of ours that may have some of another version's, or anything."""
+        """True when the file may belong to another version or another program."""
         has_other_version = data.startswith(MAGIC[:-1]) and not data.startswith(MAGIC)
         return has_other_version or _NAME.fullmatch(self.path.name) is None
 
@@ -130,7 +130,7 @@ class SpoolSegment:
 
 
 def keep_beside(path: Path, position: int, torn: bytes) -> list[SetAside]:
-    """Copy the bytes that are no record into a file of their own, unless an earlier start did. On a disk that has no
+    """Copy the bytes that are not a record into a file of their own, unless an earlier start did. On a disk that has no
     room for it they are where they were.
     """
     for kept_in in _names(path.with_name(f"{path.name}.damaged-{position}")):
@@ -153,7 +153,7 @@ def keep_beside(path: Path, position: int, torn: bytes) -> list[SetAside]:
 
 
 def write_at(descriptor: int, data: bytes | memoryview, position: int) -> int:
-    """Write some of the bytes; returns how many. ``pwrite``, which Windows has not."""
+    """Write some of the bytes; returns how many. Windows has no ``pwrite``."""
     os.lseek(descriptor, position, os.SEEK_SET)
     return os.write(descriptor, data)
 

@@ -33,11 +33,13 @@ MARKED_WITHIN: Final = 1.0
 WRITTEN_WITHIN: Final = 1.0
 """Seconds that the disk has for the records it was given, however short the time of the close is."""
 TIME_TO_WRITE: Final = 1.0
-"""Seconds before its time is over that an unsent record goes to the spool, for the disk takes some; at most half of its
-time.
+"""Seconds before its time is over that an unsent record goes to the spool, because the disk takes some; at most half of
+its time.
 """
 BUSY_FOR: Final = 0.5
-"""Seconds that a batch may wait for a leader that is connected: until then that is taken to be busy, and not away."""
+"""Seconds that a batch may wait for a leader that is connected: until then the leader counts as busy, not as
+unreachable.
+"""
 
 _logger = get_logger(__name__)
 

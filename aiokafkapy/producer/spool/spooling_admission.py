@@ -171,7 +171,7 @@ class SpoolingAdmission(Admission):
 
     @property
     def is_unreachable(self) -> bool:
-        """No broker tells us of topics: the last that we asked did not answer, or none can be connected to."""
+        """No broker reports topics: the last that we asked did not answer, or none can be connected to."""
         metadata = self.metadata
         if metadata.fatal_error is not None:
             return False
@@ -183,7 +183,7 @@ class SpoolingAdmission(Admission):
         self._recheck_timer = None
         self.pump_all()
 
-    # told by the spool
+    # called by the spool
 
     def _on_spool_room(self) -> None:
         self.pump_all()
@@ -217,7 +217,7 @@ class SpoolingAdmission(Admission):
                 if self._accept_spooled(record):
                     return True
             elif not state.partition_count and self._recheck_timer is None:
-                # Nobody tells us when brokers are gone.
+                # Nothing reports when brokers are gone.
                 self._recheck_timer = self.loop.call_later(RECHECK_AFTER, self._on_recheck_timer)
         return super().let_in(state, record, now)
 

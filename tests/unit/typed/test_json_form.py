@@ -114,7 +114,9 @@ class Written(Sample):
     ],
 )
 def test_a_number_that_json_has_not_is_not_written_as_null(number: float, model: Any, make: Any) -> None:
-    with pytest.raises((ValueError, msgspec.ValidationError), match=r"no numbers in JSON|Expected `float`, got `null`"):
+    with pytest.raises(
+        (ValueError, msgspec.ValidationError), match=r"not numbers in JSON|Expected `float`, got `null`"
+    ):
         json_form(model).write(make(number))
 
 

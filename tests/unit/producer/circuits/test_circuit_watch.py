@@ -79,7 +79,7 @@ def test_batches_that_fail_open_it_and_one_that_is_delivered_closes_it(caplog: p
     assert rig.opened == ["t"]
 
 
-def test_all_is_told_to_the_watch_behind_it() -> None:
+def test_everything_is_passed_on_to_the_watch_behind_it() -> None:
     then = Next()
     rig = Rig(then)
     batch = new_batch()
@@ -93,7 +93,7 @@ def test_all_is_told_to_the_watch_behind_it() -> None:
     ]
 
 
-def test_without_one_nothing_is_missing() -> None:
+def test_it_works_without_a_watch_behind_it() -> None:
     rig = Rig()
     rig.watch.answered(3, 0.5)
     rig.watch.completed(new_batch(), 0, 1.0)

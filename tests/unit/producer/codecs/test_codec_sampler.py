@@ -210,7 +210,7 @@ async def test_where_no_thread_can_be_started_there_is_no_sample() -> None:
     await rig.sampler.settled()
 
 
-async def test_all_is_told_to_the_watch_behind_it() -> None:
+async def test_everything_is_passed_on_to_the_watch_behind_it() -> None:
     class Next:
         def __init__(self) -> None:
             self.told: list[tuple[Any, ...]] = []

@@ -100,7 +100,9 @@ class TestAcksProblem:
             (4, -1, THREE, "more than its 3 replicas"),
         ],
     )
-    def test_is_told(self, needed: int, acks: int, partitions: tuple[PartitionInfo, ...], part: str) -> None:
+    def test_acks_or_replicas_that_do_not_fit_are_reported(
+        self, needed: int, acks: int, partitions: tuple[PartitionInfo, ...], part: str
+    ) -> None:
         problem = acks_problem(TopicLimits(min_insync_replicas=needed), acks, partitions)
         assert problem is not None
         assert part in problem

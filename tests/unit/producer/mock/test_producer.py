@@ -51,7 +51,7 @@ class TestItsFace:
             else:
                 assert type(ours) is type(real), name
 
-    def test_it_takes_a_producer_s_options_and_two_of_its_own(self) -> None:
+    def test_it_takes_a_producers_options_and_two_of_its_own(self) -> None:
         ours, real = (inspect.signature(kind.__init__).parameters for kind in (MockProducer, KafkaProducer))
         assert ours.keys() - real.keys() == {"cluster", "auto_complete"}
         assert real.keys() - ours.keys() == set()
@@ -283,7 +283,7 @@ class TestPartitions:
             assert (await producer.send("t", "v", key=b"k")).partition == 2
         assert seen == [("t", b"k", b"v", b"k", "v", 3)]
 
-    async def test_a_topic_that_the_cluster_does_not_have_fails_at_once_with_the_producer_s_error(self) -> None:
+    async def test_a_topic_that_the_cluster_does_not_have_fails_at_once_with_the_producers_error(self) -> None:
         async with MockProducer(cluster={"t": 2}) as producer:
             for topic, partition in (("other", None), ("t", 2)):
                 with pytest.raises(MetadataTimeoutError, match=r"no such (topic|partition)"):

@@ -14,7 +14,7 @@ def config(**options: Any) -> ProducerConfig:
     return ProducerConfig(bootstrap_servers="h:1", **options)
 
 
-def test_a_topic_has_its_own_options_and_the_producer_s_others() -> None:
+def test_a_topic_has_its_own_options_and_the_producers_others() -> None:
     topics = {"clicks": TopicOptions(linger_ms=50, batch_size=1000, compression_type="zstd", compression_level=7)}
     found = config(acks=1, linger_ms=5, topics=topics).for_topic("clicks")
     assert (found.linger_ms, found.batch_size, found.compression_type) == (50, 1000, "zstd")
@@ -76,14 +76,14 @@ def test_an_object_that_is_no_mapping_of_options_is_refused(topics: Any, words: 
         config(topics=topics)
 
 
-def test_a_topic_s_linger_must_leave_time_for_an_answer() -> None:
+def test_a_topics_linger_must_leave_time_for_an_answer() -> None:
     with pytest.raises(ConfigurationError, match=r"of topic 'clicks'.*write delivery_timeout_ms=150000 or more"):
         config(topics={"clicks": {"linger_ms": 120_000}})
     longest = 2**31 - 1  # as for the producer's own
     assert config(topics={"clicks": {"linger_ms": longest}}, delivery_timeout_ms=longest).for_topic("clicks").linger_ms
 
 
-def test_a_level_may_be_for_a_topic_s_codec_only() -> None:
+def test_a_level_may_be_for_a_topics_codec_only() -> None:
     found = config(compression_gzip_level=3, topics={"clicks": {"compression_type": "gzip"}})
     assert found.for_topic("clicks").compression_level == 3
 
@@ -121,7 +121,7 @@ def test_a_topics_codec_may_be_chosen_as_it_goes() -> None:
         config(compression_type="auto", compression_zstd_level=5)
 
 
-def test_priority_is_among_topics_and_leaves_the_producer_s_options_alone() -> None:
+def test_priority_is_among_topics_and_leaves_the_producers_options_alone() -> None:
     found = config(topics={"alerts": {"priority": "high"}, "clicks": {"priority": "normal"}, "t": {"linger_ms": 1}})
     assert found.priority_topics == {"alerts"}
     assert found.for_topic("alerts") == found

@@ -232,7 +232,7 @@ async def test_records_that_are_gone_from_the_disk_hold_nobody_up(
     assert not spool.has("t")
 
 
-async def test_a_file_that_somebody_removed_is_told(spool: Spool, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_file_that_somebody_removed_is_reported(spool: Spool, caplog: pytest.LogCaptureFixture) -> None:
     spool.offer(record(), "why")
     await spool.written()
     spool._files._close_segment()

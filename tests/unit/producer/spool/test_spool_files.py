@@ -411,7 +411,7 @@ def test_a_file_of_another_version_is_refused(opened: Callable[..., SpoolFiles])
     files.folder.mkdir()
     path = files.folder / f"{0:020}-00000000.spool"
     path.write_bytes(b"AKSPOOL\x02" + bytes(100))
-    with pytest.raises(SpoolError, match=r"-00000000\.spool is no file of a spool that this version reads"):
+    with pytest.raises(SpoolError, match=r"-00000000\.spool is not a file of a spool that this version reads"):
         files.open()
     assert path.exists()
 
@@ -505,7 +505,7 @@ def test_a_file_that_the_disk_does_not_give_keeps_no_start_from_succeeding(
     assert read(again) == [2, 3]
 
 
-def test_a_file_that_is_cut_while_it_is_open_is_told(opened: Callable[..., SpoolFiles]) -> None:
+def test_a_file_that_is_cut_while_it_is_open_is_reported(opened: Callable[..., SpoolFiles]) -> None:
     files = opened()
     files.open()
     append(files, 0)
@@ -523,7 +523,7 @@ def test_files_that_are_not_ours_are_refused_by_name(opened: Callable[..., Spool
     files = opened()
     files.folder.mkdir()
     (files.folder / "0.spool").write_bytes(b"something else entirely")
-    with pytest.raises(SpoolError, match=r"0\.spool is no file of a spool"):
+    with pytest.raises(SpoolError, match=r"0\.spool is not a file of a spool"):
         files.open()
     (files.folder / "0.spool").unlink()
     files.open()

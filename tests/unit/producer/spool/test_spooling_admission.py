@@ -125,7 +125,9 @@ async def test_a_record_that_could_never_be_accepted_is_not_spooled(harness: Har
     assert not harness.spool.has("t")
 
 
-async def test_nor_is_it_behind_others_of_its_topic_or_in_an_outage(harness: Harness) -> None:
+async def test_a_record_that_could_never_be_accepted_is_not_spooled_in_an_outage_either(
+    harness: Harness,
+) -> None:
     for _ in range(3):
         harness.enter()
     assert harness.spool.has("t")
