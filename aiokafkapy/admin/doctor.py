@@ -49,6 +49,7 @@ from ..protocol.api import ApiKey
 from ..protocol.codec import Message, Struct
 from ..protocol.messages import build_request
 from ..security.handshake_errors import explain_failure, is_silent_end
+from ..worker_thread import run_in_thread
 from .cluster_nodes import active_controller, nodes_of
 from .diagnosis import (
     Finding,
@@ -285,7 +286,7 @@ class Doctor:
         try:
             async with asyncio.timeout(self._step_timeout):
                 peer_name = await dialer.peer_name(host, address)
-                context = await loop.run_in_executor(None, contexts.context)
+                context = await run_in_thread(loop, contexts.context)
                 sock = await dialer.open(address)
                 try:
                     _, writer = await asyncio.open_connection(sock=sock, ssl=context, server_hostname=peer_name)

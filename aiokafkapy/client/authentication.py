@@ -46,12 +46,12 @@ from ..observability import get_logger
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_request
 from ..states import StateTable
+from ..worker_thread import run_in_thread
 from .nodes.client_request import ClientRequest, ClientResponse
 from .nodes.node_readiness import NodeReadiness
 from .request_pipeline import RequestPipeline
 from .transport.connection import BrokerConnection
 from .transport.connection_counts import ConnectionCounts
-from .transport.worker_thread import run_in_thread
 
 if TYPE_CHECKING:
     from ..protocol.codec import Struct

@@ -35,6 +35,7 @@ from ..errors import (
     UnsupportedVersionError,
 )
 from ..protocol.api import ApiKey, api_name
+from ..worker_thread import run_in_thread
 from .nodes.api_versions import ApiVersions, build_api_versions_request, decode_api_versions_response
 from .nodes.client_request import ClientRequest, ClientResponse
 from .nodes.in_flight_requests import InFlightRequest, InFlightRequests, written_now
@@ -43,7 +44,6 @@ from .transport.connection import BrokerConnection
 from .transport.connection_log import ConnectionLog
 from .transport.deadline_timer import DeadlineTimer
 from .transport.node_traffic import ClientTraffic
-from .transport.worker_thread import run_in_thread
 
 __all__ = ["LARGE_ANSWER", "RequestPipeline"]
 

@@ -34,10 +34,10 @@ from ...errors import (
 )
 from ...security.handshake_errors import explain_failure, is_silent_end
 from ...sockets import connections_of, hand_over
+from ...worker_thread import run_in_thread
 from ..nodes.connection_states import Address, NodeConnectionState
 from .dialers import new_dialer
 from .happy_eyeballs import Race
-from .worker_thread import run_in_thread
 
 if TYPE_CHECKING:
     import ssl

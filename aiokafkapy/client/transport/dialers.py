@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from ...common import format_address
 from ...errors import KafkaConnectionError
 from ...sockets import new_socket
+from ...worker_thread import run_in_thread
 from ..nodes.connection_states import Address
 from ..options.proxy import parse_proxy
 from .happy_eyeballs import interleave_families
@@ -79,7 +80,10 @@ class _DirectDialer:
         numeric = _numeric_address(host, port)
         if numeric is not None:
             return [numeric]
-        found = await self._loop.getaddrinfo(host, port, family=self._family, type=socket.SOCK_STREAM)
+        if _waits_for_others(self._loop):
+            found = await run_in_thread(self._loop, socket.getaddrinfo, host, port, self._family, socket.SOCK_STREAM)
+        else:
+            found = await self._loop.getaddrinfo(host, port, family=self._family, type=socket.SOCK_STREAM)
         # dict: some resolvers give an address twice, and trying it twice is useless
         return interleave_families(dict.fromkeys((family, address) for family, _, _, _, address in found))  # type: ignore[misc]
 
@@ -87,7 +91,10 @@ class _DirectDialer:
         if host not in self._canonical:
             return _provable(host)
         try:
-            name, _ = await self._loop.getnameinfo(address[1], socket.NI_NAMEREQD)
+            if _waits_for_others(self._loop):
+                name, _ = await run_in_thread(self._loop, socket.getnameinfo, address[1], socket.NI_NAMEREQD)
+            else:
+                name, _ = await self._loop.getnameinfo(address[1], socket.NI_NAMEREQD)
         except OSError:
             return _provable(host)  # as Java: the name as it was given
         return _provable(name)
@@ -224,6 +231,13 @@ def _provable(host: str) -> str:
     without the interface that an address of a link goes through (``fe80::1%eth0``).
     """
     return host.partition("%")[0] if ":" in host else host.removesuffix(".")
+
+
+def _waits_for_others(loop: asyncio.AbstractEventLoop) -> bool:
+    """True for asyncio's own lookups: they share the default executor with a user's blocking calls. Those of uvloop
+    have threads of their own, and a simulated loop answers by itself.
+    """
+    return getattr(type(loop), "getaddrinfo", None) is asyncio.BaseEventLoop.getaddrinfo
 
 
 def _check_port(port: int) -> None:

@@ -30,10 +30,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from ...client.transport.worker_thread import done_here
 from ...common import TopicPartition
 from ...errors import SpoolError
 from ...observability import RateLimitedLogger, get_logger
+from ...worker_thread import done_here
 from ..accumulator.serialized_record import WaitingRecord
 from ..deliveries.delivery import Delivery, new_delivery
 from ..deliveries.outcome_teller import OutcomeTeller

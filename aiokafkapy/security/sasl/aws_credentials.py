@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from ...errors import ConfigurationError, KafkaConnectionError, KafkaError, SaslAuthenticationFailedError
+from ...worker_thread import run_in_thread
 from .aws_msk_iam import AWS_MSK_IAM, AwsCredentials, AwsMskIamClientExchange, region_of
 from .options import SaslOptions
 from .secret import Secret
@@ -135,5 +136,9 @@ def _provider_of(option: Any, environment: Mapping[str, str]) -> CredentialsProv
 
 
 async def _called(provider: CredentialsProvider) -> object:
-    given = provider() if inspect.iscoroutinefunction(provider) else await asyncio.to_thread(provider)
+    given: object
+    if inspect.iscoroutinefunction(provider):
+        given = provider()
+    else:
+        given = await run_in_thread(asyncio.get_running_loop(), provider)
     return await given if inspect.isawaitable(given) else given

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import ConfigurationError, KafkaConnectionError, SaslAuthenticationFailedError
+from ...worker_thread import run_in_thread
 from .oauthbearer import OAuthBearerToken
 from .oidc import TokenEndpoint
 from .options import SaslOptions, parse_pairs
@@ -115,10 +116,11 @@ class AwsWebIdentity:
 
     async def __call__(self) -> OAuthBearerToken:
         """A new token; raises SaslAuthenticationFailedError, or KafkaConnectionError when STS cannot be reached."""
-        exceptions = await asyncio.to_thread(importlib.import_module, "botocore.exceptions")
+        loop = asyncio.get_running_loop()
+        exceptions = await run_in_thread(loop, importlib.import_module, "botocore.exceptions")
         refusal = ""
         try:
-            return await asyncio.to_thread(self._ask)
+            return await run_in_thread(loop, self._ask)
         except (exceptions.HTTPClientError, exceptions.EndpointConnectionError) as error:
             raise KafkaConnectionError(f"AWS STS could not be asked: {type(error).__name__}") from None
         except exceptions.ClientError as error:

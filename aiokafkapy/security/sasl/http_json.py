@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...common import JsonValue
 from ...errors import KafkaConnectionError
+from ...worker_thread import run_in_thread
 
 if TYPE_CHECKING:
     import httpx
@@ -35,8 +36,10 @@ async def get_json(url: str, seconds: float) -> JsonValue:
     """A server's answer at this URL, within so many seconds. Raises KafkaConnectionError."""
     import httpx
 
-    # Reading the system's trust store takes tens of milliseconds.
-    verify = await asyncio.to_thread(ssl.create_default_context) if url.startswith("https:") else False
+    verify: ssl.SSLContext | bool = False
+    if url.startswith("https:"):
+        # Reading the system's trust store takes tens of milliseconds.
+        verify = await run_in_thread(asyncio.get_running_loop(), ssl.create_default_context)
     try:
         async with (
             asyncio.timeout(seconds),

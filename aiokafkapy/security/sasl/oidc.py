@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...common import ExponentialBackoff, JsonObject, JsonValue
 from ...errors import ConfigurationError, KafkaConnectionError, SaslAuthenticationFailedError
+from ...worker_thread import run_in_thread
 from .http_json import bounded_body
 from .oauthbearer import OAuthBearerToken
 from .options import SaslOptions
@@ -91,7 +92,8 @@ class FileToken:
 
     async def __call__(self) -> OAuthBearerToken:
         """Read it; raises OSError when it cannot be read."""
-        return OAuthBearerToken((await asyncio.to_thread(self._path.read_text)).strip())
+        text = await run_in_thread(asyncio.get_running_loop(), self._path.read_text)
+        return OAuthBearerToken(text.strip())
 
 
 class TokenEndpoint:
@@ -133,7 +135,7 @@ class TokenEndpoint:
         """
         if self._ssl_context is True:
             # The system's trust store; reading it takes tens of milliseconds.
-            self._ssl_context = await asyncio.to_thread(ssl.create_default_context)
+            self._ssl_context = await run_in_thread(asyncio.get_running_loop(), ssl.create_default_context)
         give_up_at = self._monotonic() + self._retry_for
         attempts = 0
         while True:
@@ -246,7 +248,8 @@ class JwtBearer:
 
     async def __call__(self) -> OAuthBearerToken:
         """A new token; raises OSError when a file cannot be read."""
-        form = {"grant_type": Secret(JWT_BEARER_GRANT), "assertion": await asyncio.to_thread(self._assertion)}
+        assertion = await run_in_thread(asyncio.get_running_loop(), self._assertion)
+        form = {"grant_type": Secret(JWT_BEARER_GRANT), "assertion": assertion}
         if self._options.sasl_oauthbearer_scope:
             form["scope"] = Secret(self._options.sasl_oauthbearer_scope)
         return await self._endpoint.token(form, {})

@@ -16,6 +16,7 @@ from aiokafkapy.client.config import ClientConfig
 from aiokafkapy.client.nodes.connection_states import Address
 from aiokafkapy.client.transport.dialers import new_dialer
 from aiokafkapy.errors import ConfigurationError, KafkaConnectionError
+from tests.blocked_threads import blocked_default_executor
 from tests.tcp_servers import tcp_server
 
 HTTP = b"HTTP/1.1 "
@@ -228,6 +229,20 @@ class TestSockets:
         config = ClientConfig(bootstrap_servers="h", broker_address_family=family)
         await new_dialer(config, loop).addresses("broker", 9092)
         assert loop.families == found
+
+
+@pytest.mark.parametrize("lookup", ["getaddrinfo", "getnameinfo"])
+async def test_a_lookup_does_not_wait_for_the_loops_own_threads(lookup: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"client_dns_lookup": "resolve_canonical_bootstrap_servers_only"}
+    ours = dialer(**options)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: [(socket.AF_INET, None, 6, "", ("127.0.0.1", 9092))])
+    monkeypatch.setattr(socket, "getnameinfo", lambda *_: ("b1.example.com", "9092"))
+    address = (socket.AF_INET, ("127.0.0.1", 9092))
+    async with blocked_default_executor():
+        if lookup == "getaddrinfo":
+            assert await ours.addresses("broker", 9092) == [address]
+        else:
+            assert await ours.peer_name("h", address) == "b1.example.com"
 
 
 class Resolver:

@@ -16,6 +16,7 @@ from aiokafkapy.security.sasl.aws_credentials import AwsMskIamMechanism, botocor
 from aiokafkapy.security.sasl.aws_msk_iam import AwsCredentials
 from aiokafkapy.security.sasl.secret import Secret
 from aiokafkapy.testing.clock import VirtualClock
+from tests.blocked_threads import blocked_default_executor
 
 from .exchanges import everything_shown_of
 
@@ -71,6 +72,13 @@ async def test_a_provider_may_be_async_and_one_that_is_not_runs_in_a_thread() ->
     assert (await payload_of(mechanism_of(in_a_thread)))["x-amz-credential"].startswith("SYNC/")
     assert threads[0] is threading.main_thread()
     assert threads[1] is not threading.main_thread()
+
+
+async def test_a_provider_does_not_wait_for_the_loops_own_threads() -> None:
+    async with blocked_default_executor():
+        mechanism = mechanism_of(lambda: AwsCredentials("SYNC", Secret("s")))
+        fields = await payload_of(mechanism)
+    assert fields["x-amz-credential"].startswith("SYNC/")
 
 
 async def test_credentials_with_an_end_are_kept_until_five_minutes_before_it() -> None:

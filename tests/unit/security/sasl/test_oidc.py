@@ -21,6 +21,7 @@ from aiokafkapy.errors import ConfigurationError, KafkaConnectionError, SaslAuth
 from aiokafkapy.security.sasl import SaslOptions, mechanism_for
 from aiokafkapy.security.sasl.oauthbearer import OAuthBearerToken
 from aiokafkapy.security.sasl.oidc import ClientCredentials, FileToken, JwtBearer, TokenEndpoint, provider_for
+from tests.blocked_threads import blocked_default_executor
 from tests.unit.virtual_time import elapsed, in_virtual_time
 
 from .exchanges import everything_shown_of
@@ -328,6 +329,14 @@ async def test_a_file_is_read_each_time(tmp_path: Path) -> None:
     for value in ("one", "two"):
         file.write_text(f" {value}\n")
         assert (await provider()).value == value
+
+
+async def test_a_file_is_read_though_the_loops_own_threads_are_blocked(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("one")
+    provider = provider_for(SaslOptions(sasl_oauthbearer_token_endpoint_url=file.as_uri()))
+    async with blocked_default_executor():
+        assert (await provider()).value == "one"
 
 
 @pytest.mark.parametrize(

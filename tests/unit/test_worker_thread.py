@@ -2,25 +2,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from aiokafkapy.client.transport.worker_thread import done_here, run_in_thread
+from aiokafkapy.worker_thread import done_here, run_in_thread
+from tests.blocked_threads import blocked_default_executor
 
 HANG = 30.0
 
 
 async def test_it_does_not_wait_for_the_loops_own_threads() -> None:
-    loop, is_over = asyncio.get_running_loop(), threading.Event()
-    loop.set_default_executor(ThreadPoolExecutor(1))
-    blocked = asyncio.ensure_future(asyncio.to_thread(is_over.wait))
-    try:
-        assert await asyncio.wait_for(run_in_thread(loop, divmod, 7, 2), HANG) == (3, 1)
-    finally:
-        is_over.set()
-        await blocked
+    async with blocked_default_executor():
+        assert await run_in_thread(asyncio.get_running_loop(), divmod, 7, 2) == (3, 1)
 
 
 async def test_the_thread_ends_with_its_work() -> None:

@@ -1,7 +1,8 @@
 """``run_in_thread``: work that would hold the event loop for too long, in a thread of its own; ``done_here`` without.
 
 Knows nothing of the work. Not in the loop's default executor: that has few threads, and a user's blocking calls
-(``asyncio.to_thread``) may hold all of them for any time, so that a connection or metadata would wait for them.
+(``asyncio.to_thread``) may hold all of them for any time, so that a connection, its credentials or metadata would wait
+for them.
 """
 
 from __future__ import annotations
