@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from ..errors import ConfigurationError
 from ..option_fields import checked, declarations, field_options, names_of, with_values
+from ..security.sasl.wire import MAX_RECEIVE_BYTES
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, BeforeValidator, Field
@@ -139,7 +140,7 @@ class BrokerConfig(BaseModel):
     ] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
     sasl_server_max_receive_size: Annotated[
         int, Field(ge=1, description="Largest request before a client is authenticated, in bytes.")
-    ] = 524_288
+    ] = MAX_RECEIVE_BYTES
     connections_max_reauth_ms: Annotated[
         int, Field(ge=0, description="Milliseconds after which a client has to authenticate again (KIP-368). 0: never.")
     ] = 0

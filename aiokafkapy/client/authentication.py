@@ -45,6 +45,7 @@ from ..errors import (
 from ..observability import get_logger
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_request
+from ..security.sasl.wire import MAX_RECEIVE_BYTES
 from ..states import StateTable
 from ..worker_thread import run_in_thread
 from .nodes.client_request import ClientRequest, ClientResponse
@@ -65,8 +66,6 @@ _RENEW_FROM: Final = 0.85
 _RENEW_UNTIL: Final = 0.95
 _NOT_BEFORE: Final = 1.05
 """Seconds; Kafka refuses to authenticate again within one."""
-MAX_TOKEN_BYTES: Final = 512 * 1024
-"""Kafka's default; a broker closes the connection on more, without a word."""
 _CLOSED: Final = "the broker closed the connection during the authentication"
 
 logger = get_logger(__name__)
@@ -269,9 +268,9 @@ class Authenticator:
         deadline = self._loop.time() + self._request_timeout
         challenge, lifetime_ms = b"", 0
         while (token := await self._respond(mechanism, exchange, challenge, deadline)) is not None:
-            if len(token) > MAX_TOKEN_BYTES:
+            if len(token) > MAX_RECEIVE_BYTES:
                 raise SaslAuthenticationFailedError(
-                    f"{mechanism.name}: the token has {len(token):,} bytes; brokers take {MAX_TOKEN_BYTES:,} "
+                    f"{mechanism.name}: the token has {len(token):,} bytes; brokers take {MAX_RECEIVE_BYTES:,} "
                     "(sasl.server.max.receive.size)"
                 )
             answer = await self._ask(connection, ApiKey.SASL_AUTHENTICATE, auth_bytes=token)

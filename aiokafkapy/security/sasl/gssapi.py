@@ -17,12 +17,12 @@ from typing import Any, Final, Protocol
 
 from ...errors import ConfigurationError, KafkaConnectionError, SaslAuthenticationFailedError
 from ...states import StateTable
+from .wire import MAX_RECEIVE_BYTES, failed
 
 __all__ = [
     "DEFAULT_SERVICE_NAME",
     "GSSAPI",
     "GSSAPI_CLIENT_STATES",
-    "MAX_TOKEN_BYTES",
     "NO_SECURITY_LAYER",
     "GssapiClientExchange",
     "GssapiClientState",
@@ -33,7 +33,6 @@ __all__ = [
 
 GSSAPI: Final = "GSSAPI"
 DEFAULT_SERVICE_NAME: Final = "kafka"
-MAX_TOKEN_BYTES: Final = 524_288
 NO_SECURITY_LAYER: Final = 1
 _KDC_UNREACHABLE: Final = -1765328228 & 0xFFFFFFFF
 """KRB5_KDC_UNREACH, as the minor status, which is unsigned."""
@@ -138,8 +137,8 @@ class GssapiClientExchange:
         """The next token; raises SaslAuthenticationFailedError, or KafkaConnectionError when no KDC answers."""
         library: Any = importlib.import_module("gssapi")
         try:
-            if len(challenge) > MAX_TOKEN_BYTES:
-                raise _failed(f"sent {len(challenge):,} bytes, at most {MAX_TOKEN_BYTES:,} are taken")
+            if len(challenge) > MAX_RECEIVE_BYTES:
+                raise failed(f"sent {len(challenge):,} bytes, at most {MAX_RECEIVE_BYTES:,} are taken")
             return self._step(challenge, library)
         except library.exceptions.GSSError as error:
             failure = _explained(error, self._target)
@@ -162,12 +161,12 @@ class GssapiClientExchange:
         if self._state is _S.RECEIVE_ANSWER and not challenge:
             self._change(_S.COMPLETE)
             return None
-        raise _failed(f"sent {len(challenge)} bytes where GSSAPI has nothing to answer")
+        raise failed(f"sent {len(challenge)} bytes where GSSAPI has nothing to answer")
 
     def _establish(self, challenge: bytes, library: Any) -> bytes:
         if self._context is None:
             if challenge:
-                raise _failed(f"sent {len(challenge)} bytes before the first of GSSAPI")
+                raise failed(f"sent {len(challenge)} bytes before the first of GSSAPI")
             flags = library.RequirementFlag
             self._context = library.SecurityContext(
                 name=library.Name(self._target, library.NameType.hostbased_service),
@@ -176,7 +175,7 @@ class GssapiClientExchange:
                 usage="initiate",
             )
         elif not challenge:
-            raise _failed("ended GSSAPI before it proved its identity")
+            raise failed("ended GSSAPI before it proved its identity")
         token: bytes | None = self._context.step(challenge or None)
         if self._context.complete:
             self._change(_S.CHOOSE_SECURITY_LAYER)
@@ -185,9 +184,9 @@ class GssapiClientExchange:
     def _choose(self, challenge: bytes) -> bytes:
         offered: bytes = self._context.unwrap(challenge).message
         if len(offered) != 4:
-            raise _failed(f"offers security layers in {len(offered)} bytes, 4 are right")
+            raise failed(f"offers security layers in {len(offered)} bytes, 4 are right")
         if not offered[0] & NO_SECURITY_LAYER:
-            raise _failed("requires a GSSAPI security layer, which Kafka does not support: use TLS")
+            raise failed("requires a GSSAPI security layer, which Kafka does not support: use TLS")
         # No layer, therefore no buffer: RFC 4752, section 3.1.
         answer: bytes = self._context.wrap(bytes((NO_SECURITY_LAYER, 0, 0, 0)), False).message
         self._change(_S.RECEIVE_ANSWER)
@@ -213,7 +212,3 @@ def _explained(error: GssError, target: str) -> SaslAuthenticationFailedError | 
     if getattr(error, "min_code", 0) & 0xFFFFFFFF == _KDC_UNREACHABLE:
         return KafkaConnectionError(words)
     return SaslAuthenticationFailedError(words + " (kinit makes tickets, and klist shows them)")
-
-
-def _failed(what: str) -> SaslAuthenticationFailedError:
-    return SaslAuthenticationFailedError(f"the broker {what}")

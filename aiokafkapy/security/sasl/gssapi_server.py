@@ -21,7 +21,8 @@ from typing import Any, Final
 
 from ...errors import ConfigurationError, SaslAuthenticationFailedError
 from ...states import StateTable
-from .gssapi import GSSAPI, MAX_TOKEN_BYTES, NO_SECURITY_LAYER, SecurityContext, check_kerberos
+from .gssapi import GSSAPI, NO_SECURITY_LAYER, SecurityContext, check_kerberos
+from .wire import MAX_RECEIVE_BYTES
 from .kerberos_names import LocalNameRules
 
 __all__ = [
@@ -125,8 +126,8 @@ class GssapiServerExchange:
     def respond(self, response: bytes) -> bytes:
         """The next token; raises SaslAuthenticationFailedError, with words for the client."""
         try:
-            if len(response) > MAX_TOKEN_BYTES:
-                raise _refused(f"the token has {len(response):,} bytes, at most {MAX_TOKEN_BYTES:,} are taken")
+            if len(response) > MAX_RECEIVE_BYTES:
+                raise _refused(f"the token has {len(response):,} bytes, at most {MAX_RECEIVE_BYTES:,} are taken")
             return self._step(response)
         except self._error as error:
             cause: Any = error

@@ -24,7 +24,7 @@ from ...common import JsonObject
 from ...errors import ConfigurationError, KafkaError
 from .secret import Secret
 
-__all__ = ["InvalidTokenError", "TokenValidator", "ValidToken", "claims_of", "unsecured_token"]
+__all__ = ["InvalidTokenError", "TokenValidator", "ValidToken", "claims_of", "end_of", "unsecured_token"]
 
 _ALGORITHMS: Final[Mapping[str, frozenset[str]]] = {
     "RSA": frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}),
@@ -147,6 +147,15 @@ def claims_of(token: Secret[str]) -> Mapping[str, Any] | None:
         return _parsed(token)[1]
     except InvalidTokenError:
         return None
+
+
+def end_of(token: Secret[str]) -> int | None:
+    """When a JWT itself says that it ends, in milliseconds since the epoch; None for one that does not, or no JWT."""
+    try:
+        end_ms = _milliseconds(claims_of(token) or {}, "exp")
+    except InvalidTokenError:
+        return None
+    return end_ms if end_ms is not None and end_ms > 0 else None
 
 
 def unsecured_token(claims: Mapping[str, Any]) -> str:

@@ -24,6 +24,7 @@ from ...errors import ConfigurationError, SaslAuthenticationFailedError
 from ...states import StateTable
 from .json_web_tokens import InvalidTokenError, TokenValidator
 from .secret import Secret
+from .wire import MAX_RECEIVE_BYTES, SASLNAME, decode_saslname
 
 __all__ = [
     "OAUTHBEARER",
@@ -38,16 +39,13 @@ __all__ = [
 ]
 
 OAUTHBEARER: Final = "OAUTHBEARER"
-MAX_MESSAGE_BYTES: Final = 524_288
-"""Bytes that a Kafka broker reads from a client before it is authenticated."""
 MAX_PAIRS: Final = 100
 """The token and its extensions; a client that sends a hundred thousand wants our memory."""
 
 _KVSEP: Final = b"\1"
-_SASLNAME: Final = rb"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _KEY: Final = rb"[A-Za-z]+"
 _VALUE: Final = rb"[\x21-\x7e \t\r\n]+"
-_HEADER: Final = re.compile(rb"n,(?:a=(?P<authzid>" + _SASLNAME + rb"))?,\x01")
+_HEADER: Final = re.compile(rb"n,(?:a=(?P<authzid>" + SASLNAME + rb"))?,\x01")
 _PAIR: Final = re.compile(rb"(" + _KEY + rb")=(" + _VALUE + rb")")
 _BEARER: Final = re.compile(rb"(?i:bearer) +(?P<token>[-._~+/a-zA-Z0-9]+=*)")
 _TOKEN: Final = re.compile(r"[-._~+/a-zA-Z0-9]+=*")
@@ -157,7 +155,7 @@ class OAuthBearerClientExchange:
         if state is _C.RECEIVE_SERVER_FIRST_MESSAGE and not challenge:
             self._change(_C.COMPLETE)
             return None
-        if state is _C.RECEIVE_SERVER_FIRST_MESSAGE and len(challenge) <= MAX_MESSAGE_BYTES:
+        if state is _C.RECEIVE_SERVER_FIRST_MESSAGE and len(challenge) <= MAX_RECEIVE_BYTES:
             self._change(_C.RECEIVE_SERVER_MESSAGE_AFTER_FAILURE)
             self._refusal = _words(challenge)
             return _KVSEP
@@ -196,7 +194,7 @@ class OAuthBearerServerExchange:
 
     def respond(self, response: bytes) -> bytes:
         """No bytes for a token that is valid, JSON for another; raises SaslAuthenticationFailedError after that."""
-        found = _read(response) if len(response) <= MAX_MESSAGE_BYTES else None
+        found = _read(response) if len(response) <= MAX_RECEIVE_BYTES else None
         del response  # the token is in it, and frames that raise are shown
         if self._state is _S.RECEIVE_CLIENT_FIRST_MESSAGE and found is not None:
             return self._answer(found)
@@ -252,7 +250,7 @@ def _read(response: bytes) -> _InitialResponse | None:
     bearer = _BEARER.fullmatch(extensions.pop("auth", "").encode("ascii"))
     if bearer is None or len(extensions) != len(pairs) - 1:  # no token, no pair, or one twice
         return None
-    authorization_id = (found["authzid"] or b"").replace(b"=2C", b",").replace(b"=3D", b"=").decode("ascii")
+    authorization_id = decode_saslname(found["authzid"] or b"")
     return _InitialResponse(authorization_id, Secret(bearer["token"].decode("ascii")), extensions)
 
 

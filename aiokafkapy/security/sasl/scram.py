@@ -35,6 +35,7 @@ from .scram_credential import (
     scram_hash,
 )
 from .secret import Secret
+from .wire import SASLNAME, decode_saslname, encode_saslname, failed
 
 __all__ = [
     "MAX_CLIENT_ITERATIONS",
@@ -56,13 +57,12 @@ _KEPT_SALTS: Final = 8
 _GS2_HEADER: Final = b"n,,"
 _PRINTABLE: Final = rb"[\x21-\x2b\x2d-\x7e]+"
 _VALUE: Final = rb"[\x01-\x2b\x2d-\x7f]+"
-_SASLNAME: Final = rb"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _BASE64: Final = rb"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
 _RESERVED: Final = rb"(?:m=" + _VALUE + rb",)?"
 _EXTENSIONS: Final = rb"(?:,[A-Za-z]+=" + _VALUE + rb")*"
 _CLIENT_FIRST: Final = re.compile(
-    rb"(?P<header>n,(?:a=(?P<authzid>" + _SASLNAME + rb"))?,)"
-    rb"(?P<bare>" + _RESERVED + rb"n=(?P<name>" + _SASLNAME + rb"),r=(?P<nonce>" + _PRINTABLE + rb")"
+    rb"(?P<header>n,(?:a=(?P<authzid>" + SASLNAME + rb"))?,)"
+    rb"(?P<bare>" + _RESERVED + rb"n=(?P<name>" + SASLNAME + rb"),r=(?P<nonce>" + _PRINTABLE + rb")"
     rb"(?P<extensions>" + _EXTENSIONS + rb"))"
 )
 _SERVER_FIRST: Final = re.compile(
@@ -168,7 +168,7 @@ class ScramMechanism:
     def exchange(self, host: str) -> ScramClientExchange:
         """The client's half of one authentication."""
         extensions = b",tokenauth=true" if self._is_token else b""
-        first = b"n=%b,r=%b%b" % (_saslname(self._username), self._nonce().encode(), extensions)
+        first = b"n=%b,r=%b%b" % (encode_saslname(self._username), self._nonce().encode(), extensions)
         return ScramClientExchange(self._hash, first, self._salted_password)
 
     def close(self) -> None:
@@ -210,7 +210,7 @@ class ScramClientExchange:
         """The answer to the server's message; raises SaslAuthenticationFailedError for one that is not right."""
         try:
             if len(challenge) > MAX_MESSAGE_BYTES:
-                raise _failed(f"sent {len(challenge):,} bytes, at most {MAX_MESSAGE_BYTES:,} are taken")
+                raise failed(f"sent {len(challenge):,} bytes, at most {MAX_MESSAGE_BYTES:,} are taken")
             if self._state is _C.SEND_CLIENT_FIRST_MESSAGE:
                 return self._send_first(challenge)
             if self._state is _C.RECEIVE_SERVER_FIRST_MESSAGE:
@@ -218,7 +218,7 @@ class ScramClientExchange:
             if self._state is _C.RECEIVE_SERVER_FINAL_MESSAGE:
                 self._check_final(challenge)
                 return None
-            raise _failed(f"sent {len(challenge)} bytes after the end of {self._hash.name}")
+            raise failed(f"sent {len(challenge)} bytes after the end of {self._hash.name}")
         except SaslAuthenticationFailedError:
             if not SCRAM_CLIENT_STATES.is_final(self._state):
                 self._state = SCRAM_CLIENT_STATES.transition(self._state, _C.FAILED)
@@ -228,18 +228,18 @@ class ScramClientExchange:
 
     def _send_first(self, challenge: bytes) -> bytes:
         if challenge:
-            raise _failed(f"sent {len(challenge)} bytes before the first of {self._hash.name}")
+            raise failed(f"sent {len(challenge)} bytes before the first of {self._hash.name}")
         self._state = SCRAM_CLIENT_STATES.transition(self._state, _C.RECEIVE_SERVER_FIRST_MESSAGE)
         return _GS2_HEADER + self._first_bare
 
     def _answer_first(self, challenge: bytes) -> bytes:
         found = _SERVER_FIRST.fullmatch(challenge)
         if found is None:
-            raise _failed(f"sent a first message that is not {self._hash.name}")
+            raise failed(f"sent a first message that is not {self._hash.name}")
         nonce, iterations = found["nonce"], _bounded_iterations(found["iterations"])
         own_nonce = self._first_bare.partition(b",r=")[2].partition(b",")[0]
         if not nonce.startswith(own_nonce) or nonce == own_nonce:
-            raise _failed("did not add to the nonce that it was sent: somebody else may be answering")
+            raise failed("did not add to the nonce that it was sent: somebody else may be answering")
         unproved = b"c=%b,r=%b" % (base64.b64encode(_GS2_HEADER), nonce)
         signed = b",".join((self._first_bare, challenge, unproved))
         proof = self._prove(self._salted_password(base64.b64decode(found["salt"]), iterations), signed)
@@ -255,11 +255,11 @@ class ScramClientExchange:
     def _check_final(self, challenge: bytes) -> None:
         found = _SERVER_FINAL.fullmatch(challenge)
         if found is None:
-            raise _failed(f"sent a final message that is not {self._hash.name}")
+            raise failed(f"sent a final message that is not {self._hash.name}")
         if found["error"] is not None:
-            raise _failed(f"refused: {_shown(found['error'])}")
+            raise failed(f"refused: {_shown(found['error'])}")
         if not hmac.compare_digest(base64.b64decode(found["signature"]), self._expected_signature.reveal()):
-            raise _failed("does not know the password: its signature is wrong, so it is not the broker it should be")
+            raise failed("does not know the password: its signature is wrong, so it is not the broker it should be")
         self._state = SCRAM_CLIENT_STATES.transition(self._state, _C.COMPLETE)
 
 
@@ -313,11 +313,11 @@ class ScramServerExchange:
         found = _CLIENT_FIRST.fullmatch(response)
         if found is None:
             raise self._refused()
-        username = _name(found["name"])
+        username = decode_saslname(found["name"])
         credential = self._credential_of(
             username, is_token=b"tokenauth=true" in found["extensions"].lower().split(b",")
         )
-        if found["authzid"] is not None and _name(found["authzid"]) != username:
+        if found["authzid"] is not None and decode_saslname(found["authzid"]) != username:
             raise SaslAuthenticationFailedError(
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
@@ -366,20 +366,11 @@ class ScramServerExchange:
         )
 
 
-def _saslname(username: str) -> bytes:
-    # As it was given, for the reason in password_bytes.
-    return username.replace("=", "=3D").replace(",", "=2C").encode(errors="surrogatepass")
-
-
-def _name(saslname: bytes) -> str:
-    return saslname.replace(b"=2C", b",").replace(b"=3D", b"=").decode("ascii")
-
-
 def _bounded_iterations(digits: bytes) -> int:
     # Nine digits: int() of a megabyte of them takes seconds.
     iterations = int(digits) if len(digits) < 10 else MAX_CLIENT_ITERATIONS + 1
     if not MIN_ITERATIONS <= iterations <= MAX_CLIENT_ITERATIONS:
-        raise _failed(
+        raise failed(
             f"asks for {_shown(digits)} iterations of the password's hash: {MIN_ITERATIONS:,} to "
             f"{MAX_CLIENT_ITERATIONS:,} are taken"
         )
@@ -388,10 +379,6 @@ def _bounded_iterations(digits: bytes) -> int:
 
 def _shown(text: bytes) -> str:
     return text[:100].decode("ascii", "backslashreplace") + ("…" if len(text) > 100 else "")
-
-
-def _failed(what: str) -> SaslAuthenticationFailedError:
-    return SaslAuthenticationFailedError(f"the broker {what}")
 
 
 def _xor(left: bytes, right: bytes) -> bytes:

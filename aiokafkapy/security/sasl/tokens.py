@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from ...errors import ConfigurationError, KafkaConnectionError, KafkaError, SaslAuthenticationFailedError
 from ...observability import RateLimitedLogger, get_logger
-from .json_web_tokens import claims_of, unsecured_token
+from .json_web_tokens import end_of, unsecured_token
 from .oauthbearer import OAUTHBEARER, OAuthBearerClientExchange, OAuthBearerToken
 from .secret import Secret
 from .token_refresh import RETRY_AFTER_MS, RefreshPolicy, refresh_at_ms
@@ -184,7 +184,7 @@ class TokenKeeper:
         token = given if isinstance(given, OAuthBearerToken) else OAuthBearerToken(given)
         if self._extensions and not token.extensions:
             token = OAuthBearerToken(token.value, token.expires_at_ms, token.principal, token.scope, self._extensions)
-        expires_at_ms = token.expires_at_ms if token.expires_at_ms is not None else _end_of(token)
+        expires_at_ms = token.expires_at_ms if token.expires_at_ms is not None else end_of(Secret(token.value))
         now_ms = self._now_ms()
         if expires_at_ms is not None and expires_at_ms <= now_ms:
             raise SaslAuthenticationFailedError(
@@ -230,15 +230,6 @@ def _number(options: Mapping[str, Secret[str]], name: str, default: float) -> fl
         return float(options[name].reveal()) if name in options else default
     except ValueError:
         raise ConfigurationError(f"{name} of sasl_jaas_config is not a number: write digits") from None
-
-
-def _end_of(token: OAuthBearerToken) -> int | None:
-    """A JWT says itself when it ends."""
-    claims = claims_of(Secret(token.value)) or {}
-    expires = claims.get("exp")
-    if not isinstance(expires, int | float) or isinstance(expires, bool) or not 0 < expires < 1e14:
-        return None
-    return int(expires * 1_000)
 
 
 async def _awaited(given: object) -> Any:

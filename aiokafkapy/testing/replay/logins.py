@@ -22,6 +22,7 @@ from ...security.sasl.mechanism import SaslServerExchange
 from ...security.sasl.plain import PlainCredentialStore
 from ...security.sasl.scram_credential import ScramCredential, ScramCredentialStore
 from ...security.sasl.server import server_mechanism
+from ...security.sasl.wire import MAX_RECEIVE_BYTES
 
 __all__ = ["Login", "Logins"]
 
@@ -33,7 +34,7 @@ class Logins:
 
     max_reauth_ms: Final = 0
     failure_delay: Final = 0.0
-    max_receive_size: Final = 524_288
+    max_receive_size: Final = MAX_RECEIVE_BYTES
     is_refusing: Final = False
 
     def __init__(self, users: Mapping[str, str]) -> None:

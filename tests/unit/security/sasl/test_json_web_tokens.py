@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafkapy.errors import ConfigurationError
-from aiokafkapy.security.sasl.json_web_tokens import InvalidTokenError, TokenValidator, claims_of, unsecured_token
+from aiokafkapy.security.sasl.json_web_tokens import InvalidTokenError, TokenValidator, claims_of, end_of, unsecured_token
 from aiokafkapy.security.sasl.secret import Secret
 
 from .exchanges import everything_shown_of
@@ -178,6 +178,7 @@ def test_claims_may_have_other_names() -> None:
 )
 def test_a_text_that_is_no_token_is_refused(token: str) -> None:
     assert claims_of(Secret(token)) is None
+    assert end_of(Secret(token)) is None
     with pytest.raises(InvalidTokenError):
         UNSECURED.validate(Secret(token), 0)
 
