@@ -1,16 +1,19 @@
 """The options of every client for SASL.
 
-Owns their names, defaults and descriptions; which of them belong together is checked by ``security.sasl``, where the
-mechanism is made. Names are Kafka's with dots as underscores (``SaslConfigs``), except for ``sasl_username`` and
-``sasl_password``, which are librdkafka's and stand for the commonest ``sasl_jaas_config``, and for options without a
-name in Kafka: ``sasl_oauthbearer_token_provider``, ``sasl_oauthbearer_metadata_authentication_type`` with its settings
-and ``sasl_oauthbearer_extensions`` (librdkafka's), and ``sasl_aws_msk_iam_…``.
+Owns their names and descriptions. Their defaults are in ``security.sasl.defaults``; which of them belong together is
+checked by ``security.sasl``, where the mechanism is made. Names are Kafka's with dots as underscores (``SaslConfigs``),
+except for ``sasl_username`` and ``sasl_password``, which are librdkafka's and stand for the commonest
+``sasl_jaas_config``, and for options without a name in Kafka: ``sasl_oauthbearer_token_provider``,
+``sasl_oauthbearer_metadata_authentication_type`` with its settings and ``sasl_oauthbearer_extensions`` (librdkafka's),
+and ``sasl_aws_msk_iam_…``.
 """
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Annotated, Any
+
+from ...security.sasl import defaults
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, BeforeValidator, Field
@@ -78,7 +81,11 @@ class SaslOptionFields(BaseModel):
         ),
     ] = None
     sasl_oauthbearer_config: Annotated[
-        str | None, Field(description="Settings of that, as name=value,name=value: see docs/security.md.")
+        str | None,
+        Field(
+            description="Settings of sasl_oauthbearer_metadata_authentication_type, as name=value,name=value: see "
+            "docs/security.md."
+        ),
     ] = None
     sasl_oauthbearer_extensions: Annotated[
         str | None,
@@ -92,17 +99,17 @@ class SaslOptionFields(BaseModel):
     ] = None
     sasl_oauthbearer_scope: Annotated[str | None, Field(description="Scope to ask the provider for.")] = None
     sasl_oauthbearer_scope_claim_name: Annotated[str, Field(description="Claim of a token that has its scope.")] = (
-        "scope"
+        defaults.SCOPE_CLAIM_NAME
     )
     sasl_oauthbearer_sub_claim_name: Annotated[str, Field(description="Claim of a token that names its subject.")] = (
-        "sub"
+        defaults.SUB_CLAIM_NAME
     )
     sasl_oauthbearer_header_urlencode: Annotated[
         bool, Field(description="Encode id and secret as RFC 6749 has it before they are sent.")
     ] = False
     sasl_oauthbearer_assertion_algorithm: Annotated[
         str, Field(description="Algorithm that signs an assertion (KIP-1139): RS256 or ES256.")
-    ] = "RS256"
+    ] = defaults.ASSERTION_ALGORITHM
     sasl_oauthbearer_assertion_private_key_file: Annotated[
         Location, Field(description="PEM file of the key that signs assertions.")
     ] = None
@@ -120,10 +127,10 @@ class SaslOptionFields(BaseModel):
     sasl_oauthbearer_assertion_claim_sub: Annotated[str | None, Field(description="Claim sub of assertions.")] = None
     sasl_oauthbearer_assertion_claim_exp_seconds: Annotated[
         int, Field(ge=1, le=2**31 - 1, description="Seconds that an assertion is valid.")
-    ] = 300
+    ] = defaults.ASSERTION_EXP_SECONDS
     sasl_oauthbearer_assertion_claim_nbf_seconds: Annotated[
         int, Field(ge=0, le=2**31 - 1, description="Seconds before now from which an assertion is valid.")
-    ] = 60
+    ] = defaults.ASSERTION_NBF_SECONDS
     sasl_oauthbearer_assertion_claim_jti_include: Annotated[
         bool, Field(description="Give each assertion an id of its own.")
     ] = False
@@ -136,19 +143,39 @@ class SaslOptionFields(BaseModel):
     ] = None
     sasl_login_retry_backoff_ms: Annotated[
         int, Field(ge=0, le=2**63 - 1, description="Milliseconds before the provider is asked again.")
-    ] = 100
+    ] = defaults.RETRY_BACKOFF_MS
     sasl_login_retry_backoff_max_ms: Annotated[
         int, Field(ge=0, le=2**63 - 1, description="Milliseconds between attempts, at most; they double up to here.")
-    ] = 10_000
+    ] = defaults.RETRY_BACKOFF_MAX_MS
     sasl_login_refresh_window_factor: Annotated[
-        float, Field(ge=0.5, le=1.0, description="Part of a token's life after which the next one is asked for.")
-    ] = 0.8
+        float,
+        Field(
+            ge=defaults.REFRESH_WINDOW_FACTOR.low,
+            le=defaults.REFRESH_WINDOW_FACTOR.high,
+            description="Part of a token's life after which the next one is asked for.",
+        ),
+    ] = defaults.REFRESH_WINDOW_FACTOR.default
     sasl_login_refresh_window_jitter: Annotated[
-        float, Field(ge=0.0, le=0.25, description="Part of a token's life that is added at random.")
-    ] = 0.05
+        float,
+        Field(
+            ge=defaults.REFRESH_WINDOW_JITTER.low,
+            le=defaults.REFRESH_WINDOW_JITTER.high,
+            description="Part of a token's life that is added at random.",
+        ),
+    ] = defaults.REFRESH_WINDOW_JITTER.default
     sasl_login_refresh_min_period_seconds: Annotated[
-        int, Field(ge=0, le=900, description="Seconds between two tokens, at least.")
-    ] = 60
+        int,
+        Field(
+            ge=defaults.REFRESH_MIN_PERIOD_SECONDS.low,
+            le=defaults.REFRESH_MIN_PERIOD_SECONDS.high,
+            description="Seconds between two tokens, at least.",
+        ),
+    ] = defaults.REFRESH_MIN_PERIOD_SECONDS.default
     sasl_login_refresh_buffer_seconds: Annotated[
-        int, Field(ge=0, le=3600, description="Seconds before a token's end at which the next one is there.")
-    ] = 300
+        int,
+        Field(
+            ge=defaults.REFRESH_BUFFER_SECONDS.low,
+            le=defaults.REFRESH_BUFFER_SECONDS.high,
+            description="Seconds before a token's end at which the next one is there.",
+        ),
+    ] = defaults.REFRESH_BUFFER_SECONDS.default

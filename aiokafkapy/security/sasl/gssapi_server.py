@@ -22,8 +22,8 @@ from typing import Any, Final
 from ...errors import ConfigurationError, SaslAuthenticationFailedError
 from ...states import StateTable
 from .gssapi import GSSAPI, NO_SECURITY_LAYER, SecurityContext, check_kerberos
-from .wire import MAX_RECEIVE_BYTES
 from .kerberos_names import LocalNameRules
+from .wire import MAX_RECEIVE_BYTES
 
 __all__ = [
     "GSSAPI_SERVER_STATES",

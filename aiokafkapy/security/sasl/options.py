@@ -1,8 +1,7 @@
 """The options of SASL, with Kafka's names and defaults.
 
 Owns which options there are, and the grammar of those that are lists of pairs; they are checked by the mechanism that
-they are for. Kafka's counterpart is
-``SaslConfigs``.
+they are for. Kafka's counterpart is ``SaslConfigs``.
 
 Rule: an object with settings (a client's configuration, a listener) may lack attributes for mechanisms that it does not
 offer: ``SaslOptions.of`` takes the defaults for them. Secrets are put into holders that do not show them.
@@ -15,6 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Protocol
 
 from ...errors import ConfigurationError
+from . import defaults
 from .secret import Secret
 
 __all__ = ["SaslOptions", "SaslSettings", "parse_pairs"]
@@ -70,17 +70,17 @@ class SaslOptions:
     sasl_oauthbearer_config: str | None = None
     sasl_oauthbearer_extensions: str | None = None
     sasl_oauthbearer_scope: str | None = None
-    sasl_oauthbearer_scope_claim_name: str = "scope"
-    sasl_oauthbearer_sub_claim_name: str = "sub"
+    sasl_oauthbearer_scope_claim_name: str = defaults.SCOPE_CLAIM_NAME
+    sasl_oauthbearer_sub_claim_name: str = defaults.SUB_CLAIM_NAME
     sasl_oauthbearer_client_credentials_client_id: str | None = None
     sasl_oauthbearer_client_credentials_client_secret: Secret[str] | str | None = None
     sasl_oauthbearer_header_urlencode: bool = False
-    sasl_oauthbearer_assertion_algorithm: str = "RS256"
+    sasl_oauthbearer_assertion_algorithm: str = defaults.ASSERTION_ALGORITHM
     sasl_oauthbearer_assertion_claim_aud: str | None = None
-    sasl_oauthbearer_assertion_claim_exp_seconds: int = 300
+    sasl_oauthbearer_assertion_claim_exp_seconds: int = defaults.ASSERTION_EXP_SECONDS
     sasl_oauthbearer_assertion_claim_iss: str | None = None
     sasl_oauthbearer_assertion_claim_jti_include: bool = False
-    sasl_oauthbearer_assertion_claim_nbf_seconds: int = 60
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int = defaults.ASSERTION_NBF_SECONDS
     sasl_oauthbearer_assertion_claim_sub: str | None = None
     sasl_oauthbearer_assertion_file: str | None = None
     sasl_oauthbearer_assertion_private_key_file: str | None = None
@@ -89,12 +89,12 @@ class SaslOptions:
 
     sasl_login_connect_timeout_ms: int | None = None
     sasl_login_read_timeout_ms: int | None = None
-    sasl_login_retry_backoff_ms: int = 100
-    sasl_login_retry_backoff_max_ms: int = 10_000
-    sasl_login_refresh_window_factor: float = 0.8
-    sasl_login_refresh_window_jitter: float = 0.05
-    sasl_login_refresh_min_period_seconds: int = 60
-    sasl_login_refresh_buffer_seconds: int = 300
+    sasl_login_retry_backoff_ms: int = defaults.RETRY_BACKOFF_MS
+    sasl_login_retry_backoff_max_ms: int = defaults.RETRY_BACKOFF_MAX_MS
+    sasl_login_refresh_window_factor: float = defaults.REFRESH_WINDOW_FACTOR.default
+    sasl_login_refresh_window_jitter: float = defaults.REFRESH_WINDOW_JITTER.default
+    sasl_login_refresh_min_period_seconds: int = defaults.REFRESH_MIN_PERIOD_SECONDS.default
+    sasl_login_refresh_buffer_seconds: int = defaults.REFRESH_BUFFER_SECONDS.default
 
     sasl_aws_msk_iam_region: str | None = None
     """Not in Kafka; by default the region is in the broker's host name."""

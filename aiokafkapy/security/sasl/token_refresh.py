@@ -1,6 +1,6 @@
 """When a token is asked for again: before its end, and not before all the others of a fleet.
 
-Owns that decision and its options. Knows no token and no clock: times are milliseconds since the epoch. Kafka's
+Owns that decision. Knows no token and no clock: times are milliseconds since the epoch. Kafka's
 counterparts are ``ExpiringCredentialRefreshingLogin.refreshMs`` and ``ExpiringCredentialRefreshConfig``.
 """
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...errors import ConfigurationError
+from . import defaults
 from .options import SaslOptions
 
 __all__ = ["RETRY_AFTER_MS", "RefreshPolicy", "refresh_at_ms"]
@@ -22,17 +23,17 @@ RETRY_AFTER_MS: Final = 10_000
 class RefreshPolicy:
     """Kafka's ``sasl_login_refresh_*``; raises ConfigurationError for a value that Kafka does not take either."""
 
-    window_factor: float = 0.8
-    window_jitter: float = 0.05
-    min_period_seconds: int = 60
-    buffer_seconds: int = 300
+    window_factor: float
+    window_jitter: float
+    min_period_seconds: int
+    buffer_seconds: int
 
     def __post_init__(self) -> None:
-        for name, low, high in (
-            ("window_factor", 0.5, 1.0),
-            ("window_jitter", 0.0, 0.25),
-            ("min_period_seconds", 0, 900),
-            ("buffer_seconds", 0, 3_600),
+        for name, (_, low, high) in (
+            ("window_factor", defaults.REFRESH_WINDOW_FACTOR),
+            ("window_jitter", defaults.REFRESH_WINDOW_JITTER),
+            ("min_period_seconds", defaults.REFRESH_MIN_PERIOD_SECONDS),
+            ("buffer_seconds", defaults.REFRESH_BUFFER_SECONDS),
         ):
             value = getattr(self, name)
             if not low <= value <= high:
@@ -53,7 +54,8 @@ def refresh_at_ms(issued_at_ms: int, expires_at_ms: int, now_ms: int, random: fl
     """When to ask for the next token; ``random`` is from 0 to 1.
 
     At ``window_factor`` of its life, plus jitter, but no later than ``buffer_seconds`` before its end and no sooner
-    than ``min_period_seconds`` from now. A token too short-lived for both has them ignored.
+    than ``min_period_seconds`` from now. Both limits are ignored for a token that is too short-lived for
+    them.
     """
     share = min(policy.window_factor + policy.window_jitter * random, 1.0)
     if now_ms + 1_000 * (policy.min_period_seconds + policy.buffer_seconds) > expires_at_ms:

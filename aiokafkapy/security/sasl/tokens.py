@@ -107,14 +107,14 @@ class TokenKeeper:
     def __init__(
         self,
         provider: TokenProvider,
-        policy: RefreshPolicy | None = None,
+        policy: RefreshPolicy,
         *,
         extensions: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.time,
         random: Callable[[], float] = random_module.random,
     ) -> None:
         self._provider = provider
-        self._policy = policy or RefreshPolicy()
+        self._policy = policy
         self._extensions = extensions or {}
         self._clock = clock
         self._random = random

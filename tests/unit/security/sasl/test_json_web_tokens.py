@@ -14,7 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafkapy.errors import ConfigurationError
-from aiokafkapy.security.sasl.json_web_tokens import InvalidTokenError, TokenValidator, claims_of, end_of, unsecured_token
+from aiokafkapy.security.sasl.json_web_tokens import (
+    InvalidTokenError,
+    TokenValidator,
+    claims_of,
+    end_of,
+    unsecured_token,
+)
 from aiokafkapy.security.sasl.secret import Secret
 
 from .exchanges import everything_shown_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from aiokafkapy.security.sasl.token_refresh import RefreshPolicy, refresh_at_ms
 
 HOUR = 3_600_000
 MINUTE = 60_000
-DEFAULT = RefreshPolicy()
+DEFAULT = RefreshPolicy.of(SaslOptions())
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_it_is_never_in_the_past_nor_after_the_end(
 )
 def test_the_limits_are_kafkas(name: str, value: Any, limits: str) -> None:
     with pytest.raises(ConfigurationError, match=f"sasl_login_refresh_{name}={value} is out of range: write {limits}"):
-        RefreshPolicy(**{name: value})
+        replace(DEFAULT, **{name: value})
 
 
 def test_the_policy_is_that_of_the_options() -> None:
@@ -73,4 +73,4 @@ def test_the_policy_is_that_of_the_options() -> None:
     assert {field.name for field in fields(RefreshPolicy)} == set(values)
     options = SaslOptions(**{f"sasl_login_refresh_{name}": value for name, value in values.items()})
     assert RefreshPolicy.of(options) == RefreshPolicy(**values)
-    assert RefreshPolicy.of(SaslOptions()) == DEFAULT
+    assert RefreshPolicy(0.8, 0.05, 60, 300) == DEFAULT

@@ -14,12 +14,14 @@ from aiokafkapy.security.sasl import SaslOptions, TokenValidator, mechanism_for
 from aiokafkapy.security.sasl.json_web_tokens import claims_of, unsecured_token
 from aiokafkapy.security.sasl.oauthbearer import OAuthBearerServerExchange, OAuthBearerToken
 from aiokafkapy.security.sasl.secret import Secret
+from aiokafkapy.security.sasl.token_refresh import RefreshPolicy
 from aiokafkapy.security.sasl.tokens import OAuthBearerMechanism, TokenKeeper, UnsecuredTokens, provider_of
 from tests.unit.virtual_time import elapsed, epoch_seconds, in_virtual_time
 
 from .exchanges import authenticate, everything_shown_of
 
 LIFE = 600.0
+POLICY = RefreshPolicy.of(SaslOptions())
 """Seconds of each token: it is asked for again after 300, which are 300 before its end."""
 
 
@@ -50,7 +52,7 @@ class Provider:
 
 
 def keeper_of(provider: Callable[[], Awaitable[Any]], **options: Any) -> TokenKeeper:
-    return TokenKeeper(provider, clock=epoch_seconds, random=lambda: 0.0, **options)
+    return TokenKeeper(provider, POLICY, clock=epoch_seconds, random=lambda: 0.0, **options)
 
 
 def value_of(keeper: TokenKeeper) -> str | None:

@@ -1,0 +1,57 @@
+"""Kafka's defaults of SASL's options (``SaslConfigs``), and its limits for when a token is asked for again.
+
+They are here, and not with the options, because a client's configuration has them too, and is imported without SASL.
+Options that are not named here have no default.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = [
+    "ASSERTION_ALGORITHM",
+    "ASSERTION_EXP_SECONDS",
+    "ASSERTION_NBF_SECONDS",
+    "REFRESH_BUFFER_SECONDS",
+    "REFRESH_MIN_PERIOD_SECONDS",
+    "REFRESH_WINDOW_FACTOR",
+    "REFRESH_WINDOW_JITTER",
+    "RETRY_BACKOFF_MAX_MS",
+    "RETRY_BACKOFF_MS",
+    "SCOPE_CLAIM_NAME",
+    "SUB_CLAIM_NAME",
+    "Limited",
+    "LimitedInt",
+]
+
+
+class Limited(NamedTuple):
+    """The default of a number, and its limits."""
+
+    default: float
+    low: float
+    high: float
+
+
+class LimitedInt(NamedTuple):
+    """The same of an integer."""
+
+    default: int
+    low: int
+    high: int
+
+
+REFRESH_WINDOW_FACTOR: Final = Limited(0.8, 0.5, 1.0)
+REFRESH_WINDOW_JITTER: Final = Limited(0.05, 0.0, 0.25)
+REFRESH_MIN_PERIOD_SECONDS: Final = LimitedInt(60, 0, 900)
+REFRESH_BUFFER_SECONDS: Final = LimitedInt(300, 0, 3_600)
+
+RETRY_BACKOFF_MS: Final = 100
+RETRY_BACKOFF_MAX_MS: Final = 10_000
+
+SCOPE_CLAIM_NAME: Final = "scope"
+SUB_CLAIM_NAME: Final = "sub"
+
+ASSERTION_ALGORITHM: Final = "RS256"
+ASSERTION_EXP_SECONDS: Final = 300
+ASSERTION_NBF_SECONDS: Final = 60
