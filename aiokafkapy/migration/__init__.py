@@ -7,6 +7,6 @@ reads and never runs. The names of options are not here: they are ``client.optio
 from __future__ import annotations
 
 from .libraries import LIBRARIES, Library
-from .programs import Change, changes_by_file, changes_in, changes_in_folder
+from .programs import Change, changes_by_file, changes_in
 
-__all__ = ["LIBRARIES", "Change", "Library", "changes_by_file", "changes_in", "changes_in_folder"]
+__all__ = ["LIBRARIES", "Change", "Library", "changes_by_file", "changes_in"]

@@ -17,7 +17,7 @@ from ..client.options.foreign_options import IGNORED_OF_LIBRDKAFKA, LIBRDKAFKA_N
 from ..client.options.translation import plain_name
 from ..producer.config import ProducerConfig
 
-__all__ = ["LIBRARIES", "Library", "option_advice", "translated_properties"]
+__all__ = ["LIBRARIES", "Library", "option_advice"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,6 @@ class Library:
     """Arguments of its send, by name, that differ here."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Options that have our name and another meaning."""
-    changed: tuple[str, ...] = ()
-    """Its options that have another name here, or none."""
     takes_properties: bool = False
     """Its options are a dictionary with Kafka's names."""
 
@@ -46,20 +44,6 @@ _PARTITIONER: Final = (
 _CALLBACK: Final = "await send(), or add_done_callback(f) on the delivery from enqueue()"
 _SERVED: Final = "leave it out: outcomes come by themselves, on the event loop"
 _PARTITIONS_FOR: Final = "await producer.partitions_for(topic): PartitionInfo, not numbers"
-
-_LIBRDKAFKA_CHANGED: Final = """
-partitioner queuing.strategy topic.blacklist plugin.library.paths enable.ssl.certificate.verification
-ssl.keystore.password ssl.sigalgs.list ssl.curves.list ssl.ca.certificate.stores ssl.providers ssl.engine.location
-https.ca.location https.ca.pem sasl.kerberos.principal sasl.kerberos.keytab sasl.kerberos.kinit.cmd
-sasl.oauthbearer.assertion.private.key.pem error_cb dr_cb dr_msg_cb on_delivery oauth_cb connect_cb
-"""
-
-_KAFKA_PYTHON_CHANGED: Final = """
-api_version bootstrap_timeout_ms kafka_client metric_reporters metrics_enabled metrics_num_samples
-metrics_sample_window_ms partitioner sasl_kerberos_domain_name sasl_kerberos_name
-sasl_oauth_token_provider sasl_plain_password sasl_plain_username selector socks5_proxy ssl_cafile ssl_certfile
-ssl_check_hostname ssl_ciphers ssl_crlfile ssl_keyfile ssl_password
-"""
 
 AIOKAFKA: Final = Library(
     "aiokafka",
@@ -75,17 +59,6 @@ AIOKAFKA: Final = Library(
         "partitions_for": _PARTITIONS_FOR,
     },
     options={"partitioner": _PARTITIONER},
-    changed=(
-        *(
-            "api_version",
-            "loop",
-            "max_batch_size",
-            "partitioner",
-            "sasl_kerberos_domain_name",
-            "sasl_oauth_token_provider",
-        ),
-        *("sasl_plain_password", "sasl_plain_username"),
-    ),
 )
 CONFLUENT: Final = Library(
     "confluent-kafka",
@@ -122,7 +95,6 @@ CONFLUENT: Final = Library(
         "timestamp": "timestamp_ms, in milliseconds",
     },
     options={"partitioner": "consistent_random (its default), murmur2_random and fnv1a_random are taken by name"},
-    changed=tuple(_LIBRDKAFKA_CHANGED.split()),
     takes_properties=True,
 )
 KAFKA_PYTHON: Final = Library(
@@ -145,7 +117,6 @@ KAFKA_PYTHON: Final = Library(
         "send_offsets_to_transaction": "await producer.send_offsets_to_transaction(offsets, group_metadata)",
     },
     options={"partitioner": _PARTITIONER},
-    changed=tuple(_KAFKA_PYTHON_CHANGED.split()),
 )
 LIBRARIES: Final = (AIOKAFKA, CONFLUENT, KAFKA_PYTHON)
 
@@ -155,23 +126,14 @@ def option_advice(library: Library, name: str) -> str | None:
     plain = plain_name(name)
     if plain in library.options:
         return library.options[plain]
-    if plain in ProducerConfig.model_fields or (library.takes_properties and plain in _NOTES):
+    if plain in ProducerConfig.model_fields or (library.takes_properties and plain in _TAKEN):
         return None
     return (
         advice_for(plain, ProducerConfig.model_fields) or "no option is called like that here: aiokafkapy explain --all"
     )
 
 
-def translated_properties() -> dict[str, str]:
-    """librdkafka's options that need not be changed, and what ``from_properties`` makes of each."""
-    return {name.replace("_", ".") if name not in _WITH_UNDERSCORES else name: text for name, text in _NOTES.items()}
-
-
-_WITH_UNDERSCORES: Final = ("stats_cb", "throttle_cb", "log_cb", "log_level", "enabled_events")
-"""Names that librdkafka does not write with dots."""
-_NOTES: Final[Mapping[str, str]] = {
-    **{name: f"taken, as {ours}" for name, ours in LIBRDKAFKA_NAMES.items()},
-    "queue_buffering_max_kbytes": "taken, as buffer_memory, 1,024 times as much",
-    "compression_level": "taken, as the level of the codec",
-    **{name: f"ignored, with one warning: {reason}" for name, reason in IGNORED_OF_LIBRDKAFKA.items()},
-}
+_TAKEN: Final = frozenset(
+    {*LIBRDKAFKA_NAMES, *IGNORED_OF_LIBRDKAFKA, "queue_buffering_max_kbytes", "compression_level"}
+)
+"""librdkafka's options that ``from_properties`` takes as they are, or ignores with a warning."""

@@ -32,7 +32,7 @@ from ..spark.sink.sink_options import REFUSED as REFUSED_TO_WRITE
 from ..spark.source.source_options import REFUSED as REFUSED_TO_READ
 from .libraries import LIBRARIES, Library, option_advice
 
-__all__ = ["Change", "changes_by_file", "changes_in", "changes_in_folder"]
+__all__ = ["Change", "changes_by_file", "changes_in"]
 
 _PASSED_OVER: Final = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist"})
 _CONNECTOR: Final = re.compile(r"spark-(sql|streaming)-kafka-0-10")
@@ -50,16 +50,11 @@ class Change(NamedTuple):
     advice: str
 
 
-def changes_in_folder(paths: Iterable[Path]) -> Iterator[Change]:
-    """The changes in these files, and in the ``.py`` files below these folders, in order. Environments, caches and
-    hidden folders are passed over, and so are things that are no file, such as a link to nothing.
-    """
-    for found in changes_by_file(paths):
-        yield from found
-
-
 def changes_by_file(paths: Iterable[Path]) -> Iterator[list[Change]]:
-    """``changes_in_folder``, file by file, also of those without a change."""
+    """The changes in each of these files, and in each ``.py`` file below these folders, in order; an empty list for a
+    file without one. Environments, caches and hidden folders are passed over, and so are things that are no file, such
+    as a link to nothing.
+    """
     for path in paths:
         for file in _files(path):
             try:

@@ -27,7 +27,7 @@ from aiokafkapy.broker.network.client_connection import MUTE_STATES
 from aiokafkapy.client.network_client_state import NETWORK_CLIENT_STATES
 from aiokafkapy.client.nodes.connection_states import CONNECTION_STATES
 from aiokafkapy.errors.remedies import REMEDIES
-from aiokafkapy.migration.libraries import LIBRARIES, Library, option_advice, translated_properties
+from aiokafkapy.migration.libraries import LIBRARIES, Library, option_advice
 from aiokafkapy.producer.accumulator.producer_batch import BATCH_STATES
 from aiokafkapy.producer.circuits.circuits import CIRCUIT_STATES
 from aiokafkapy.producer.config import ProducerConfig
@@ -39,6 +39,8 @@ from aiokafkapy.spark.sink.sink_options import REFUSED as REFUSED_TO_WRITE
 from aiokafkapy.spark.source.source_options import REFUSED as REFUSED_TO_READ
 from aiokafkapy.states import StateTable
 from benchmarks.report import put_into_page
+
+from .changed_options import CHANGED, translated_properties
 
 __all__ = ["ROOT", "Snippet", "generated", "option_table", "pages", "snippets", "write"]
 
@@ -172,7 +174,7 @@ def _calls(library: Library) -> str:
 
 
 def _changed_options(library: Library) -> str:
-    rows = [(f"`{name}`", option_advice(library, name) or "") for name in library.changed]
+    rows = [(f"`{name}`", option_advice(library, name) or "") for name in CHANGED[library.name]]
     if library.takes_properties:
         rows += [(f"`{name}`", text) for name, text in translated_properties().items()]
     return _table("option", rows)

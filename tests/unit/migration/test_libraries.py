@@ -18,10 +18,10 @@ from aiokafkapy.migration.libraries import (
     LIBRARIES,
     Library,
     option_advice,
-    translated_properties,
 )
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.options.keywords import SaslKeywords
+from tests.documents.changed_options import CHANGED, translated_properties
 
 OURS = {name for name in dir(KafkaProducer) if not name.startswith("_")}
 CALL = re.compile(r"(await )?\bproducer\.(\w+)(?:(\()([^)]*)\))?")
@@ -55,12 +55,12 @@ def test_every_option_of_a_constructor_is_ours_or_has_advice() -> None:
 
     own = set(inspect.signature(aiokafka.AIOKafkaProducer.__init__).parameters) - {"self"}
     for library, names in ((AIOKAFKA, own), (KAFKA_PYTHON, set(kafka.KafkaProducer.DEFAULT_CONFIG))):
-        assert {name for name in names if option_advice(library, name) is not None} <= set(library.changed)
+        assert {name for name in names if option_advice(library, name) is not None} <= set(CHANGED[library.name])
 
 
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda one: one.name)
 def test_an_option_that_changes_has_its_new_name(library: Library) -> None:
-    advice = {name: option_advice(library, name) for name in library.changed}
+    advice = {name: option_advice(library, name) for name in CHANGED[library.name]}
     assert {name for name, text in advice.items() if text is None or "no option is called like that" in text} == set()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aiokafkapy.migration import changes_in, changes_in_folder
+from aiokafkapy.migration import Change, changes_by_file, changes_in
 
 
 def found(source: str) -> dict[str, str]:
@@ -145,16 +145,20 @@ def test_expressions_that_are_too_deep_are_a_finding(source: str) -> None:
     assert (line, what) == (1, "no Python that this version reads")
 
 
+def changes_below(paths: list[Path]) -> list[Change]:
+    return [change for found in changes_by_file(paths) for change in found]
+
+
 def test_an_unreadable_file_keeps_no_other_from_being_looked_at(tmp_path: Path) -> None:
     (tmp_path / "b.py").write_text("from kafka import KafkaProducer\n")
     (tmp_path / ".#a.py").symlink_to("nowhere")
     (tmp_path / "loop").symlink_to(".")
     os.mkfifo(tmp_path / "pipe.py")
-    assert [Path(change.path).name for change in changes_in_folder([tmp_path])] == ["b.py"]
-    (change,) = changes_in_folder([tmp_path / "pipe.py"])
+    assert [Path(change.path).name for change in changes_below([tmp_path])] == ["b.py"]
+    (change,) = changes_below([tmp_path / "pipe.py"])
     assert (change.found, change.advice) == ("it cannot be read", "look at it by hand (it is not a regular file)")
     gone = tmp_path / "gone.py"
-    assert [change.found for change in changes_in_folder([gone, tmp_path / "b.py"])] == [
+    assert [change.found for change in changes_below([gone, tmp_path / "b.py"])] == [
         "it cannot be read",
         "from kafka import KafkaProducer",
     ]
@@ -165,9 +169,9 @@ def test_folders_are_walked_but_for_environments_and_caches(tmp_path: Path) -> N
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("from kafka import KafkaProducer\n")
     (tmp_path / "env" / "pyvenv.cfg").write_text("")
-    paths = [Path(change.path).relative_to(tmp_path).as_posix() for change in changes_in_folder([tmp_path])]
+    paths = [Path(change.path).relative_to(tmp_path).as_posix() for change in changes_below([tmp_path])]
     assert paths == ["a.py", "sub/b.py"]
-    assert [change.line for change in changes_in_folder([tmp_path / "notes.txt"])] == [1]
+    assert [change.line for change in changes_below([tmp_path / "notes.txt"])] == [1]
 
 
 @pytest.mark.parametrize("text", ['"the broker is {}"', 'f"{name} is {{}}"'])
