@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -48,10 +49,11 @@ _PIECE: Final = 64 * 1024
 
 async def connect_tls(
     loop: asyncio.AbstractEventLoop,
-    sock: Any,
+    sock: socket.socket,
+    connection_factory: Callable[[], asyncio.Protocol],
+    *,
     context: ssl.SSLContext,
     server_hostname: str,
-    connection_factory: Callable[[], asyncio.Protocol],
     handshake_timeout: float,
 ) -> None:
     """Make a connected socket a connection over TLS, as its client; the connection was made when this returns.
@@ -163,17 +165,11 @@ class TlsTransport:
     # a transport, to the connection
 
     def get_extra_info(self, name: str, default: object = None) -> Any:
-        """The values of asyncio's TLS transports: ``peercert``, ``ssl_object``… and all of the socket's transport."""
+        """``peercert`` and ``ssl_object``, as asyncio's TLS transports have them, and all of the socket's transport."""
         if name == "peercert":
             return self._tls.getpeercert()
         if name == "ssl_object":
             return self._tls
-        if name == "sslcontext":
-            return self._tls.context
-        if name == "cipher":
-            return self._tls.cipher()
-        if name == "compression":
-            return self._tls.compression()
         return default if self._transport is None else self._transport.get_extra_info(name, default)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:

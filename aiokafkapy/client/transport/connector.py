@@ -195,7 +195,14 @@ class Connector:
 
         # The set-up time-out bounds the whole attempt; the handshake's only must not come before it.
         timeout = max(1.0, state.setup_timeout)
-        await connect_tls(self._loop, sock, context, state.peer_name, protocol_factory, timeout)
+        await connect_tls(
+            self._loop,
+            sock,
+            protocol_factory,
+            context=context,
+            server_hostname=state.peer_name,
+            handshake_timeout=timeout,
+        )
 
     async def _context(
         self, tls: TlsContexts, state: NodeConnectionState, on_address_failure: AddressFailure

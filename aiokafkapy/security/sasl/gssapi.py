@@ -85,14 +85,14 @@ class GssapiMechanism:
 
 
 class GssError(Protocol):
-    """What is used of the library's ``GSSError``."""
+    """The part of the library's ``GSSError`` that is used here."""
 
     def gen_message(self) -> str:
         """Its words, and those of the mechanism."""
 
 
 class Sealed(Protocol):
-    """What ``wrap`` and ``unwrap`` give."""
+    """The result of ``wrap`` and ``unwrap``."""
 
     @property
     def message(self) -> bytes:
@@ -100,7 +100,7 @@ class Sealed(Protocol):
 
 
 class SecurityContext(Protocol):
-    """What a broker uses of the library's ``SecurityContext``, which has no types. Each may raise its GSSError."""
+    """The part of the library's ``SecurityContext`` that a broker uses. Each may raise its GSSError."""
 
     @property
     def complete(self) -> bool:

@@ -181,7 +181,6 @@ class OAuthBearerServerExchange:
     def __init__(self, validator: TokenValidator, now_ms: int) -> None:
         self.principal = ""
         self.expires_at_ms: int | None = None
-        self.extensions: Mapping[str, str] = {}
         self._validator = validator
         self._now_ms = now_ms
         self._state = OAUTHBEARER_SERVER_STATES.initial
@@ -222,7 +221,6 @@ class OAuthBearerServerExchange:
             )
         self.principal = f"User:{valid.principal}"
         self.expires_at_ms = valid.expires_at_ms
-        self.extensions = found.extensions
         self._change(_S.COMPLETE)
         return b""
 
@@ -238,7 +236,6 @@ _SHOWN_OF_A_REFUSAL: Final = 500
 class _InitialResponse:
     authorization_id: str
     token: Secret[str]
-    extensions: Mapping[str, str] = field(repr=False)
 
 
 def _read(response: bytes) -> _InitialResponse | None:
@@ -251,7 +248,7 @@ def _read(response: bytes) -> _InitialResponse | None:
     if bearer is None or len(extensions) != len(pairs) - 1:  # no token, no pair, or one twice
         return None
     authorization_id = decode_saslname(found["authzid"] or b"")
-    return _InitialResponse(authorization_id, Secret(bearer["token"].decode("ascii")), extensions)
+    return _InitialResponse(authorization_id, Secret(bearer["token"].decode("ascii")))
 
 
 def _words(refusal: bytes) -> str:

@@ -21,35 +21,37 @@ from .scram_credential import SCRAM_SHA_256, SCRAM_SHA_512, DelegationToken, Scr
 
 __all__ = ["SERVER_MECHANISMS", "server_mechanism"]
 
+ServerCredentials = PlainCredentialStore | ScramCredentialStore | TokenValidator | KerberosService
+
 SERVER_MECHANISMS: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER, GSSAPI)
 
 
 def server_mechanism(
     name: str,
-    users: object,
+    credentials: ServerCredentials,
     *,
     tokens: Mapping[str, DelegationToken] | None = None,
     now_ms: Callable[[], int] | None = None,
 ) -> Callable[[], SaslServerExchange]:
     """Makes the broker's half for each authentication.
 
-    ``users`` is a ``PlainCredentialStore`` for PLAIN and a ``ScramCredentialStore`` for SCRAM, which may change while
-    the broker runs; ``tokens`` are delegation tokens by id, for SCRAM. For OAUTHBEARER it is a ``TokenValidator``, and
-    ``now_ms`` gives milliseconds since the epoch; for GSSAPI it is a ``KerberosService``. Raises ConfigurationError
-    when they do not fit.
+    ``credentials`` is a ``PlainCredentialStore`` for PLAIN and a ``ScramCredentialStore`` for SCRAM, which may change
+    while the broker runs; ``tokens`` are delegation tokens by id, for SCRAM. For OAUTHBEARER it is a
+    ``TokenValidator``, and ``now_ms`` gives milliseconds since the epoch; for GSSAPI it is a ``KerberosService``.
+    Raises ConfigurationError when they do not fit.
     """
-    if name == PLAIN and isinstance(users, PlainCredentialStore):
-        return lambda: PlainServerExchange(users)
-    if name in (SCRAM_SHA_256, SCRAM_SHA_512) and isinstance(users, ScramCredentialStore):
-        return lambda: ScramServerExchange(name, users, tokens=tokens)
-    if name == OAUTHBEARER and isinstance(users, TokenValidator) and now_ms is not None:
-        return lambda: OAuthBearerServerExchange(users, now_ms())
-    if name == GSSAPI and isinstance(users, KerberosService):
-        return users.exchange
+    if name == PLAIN and isinstance(credentials, PlainCredentialStore):
+        return lambda: PlainServerExchange(credentials)
+    if name in (SCRAM_SHA_256, SCRAM_SHA_512) and isinstance(credentials, ScramCredentialStore):
+        return lambda: ScramServerExchange(name, credentials, tokens=tokens)
+    if name == OAUTHBEARER and isinstance(credentials, TokenValidator) and now_ms is not None:
+        return lambda: OAuthBearerServerExchange(credentials, now_ms())
+    if name == GSSAPI and isinstance(credentials, KerberosService):
+        return credentials.exchange
     if name in SERVER_MECHANISMS:
         raise ConfigurationError(
-            f"{name} has no use for a {type(users).__name__}"
-            + (" without now_ms" if isinstance(users, TokenValidator) else "")
+            f"{name} has no use for a {type(credentials).__name__}"
+            + (" without now_ms" if isinstance(credentials, TokenValidator) else "")
             + ": see server_mechanism"
         )
     raise ConfigurationError(f"{name!r} is not a mechanism of a broker: write one of {', '.join(SERVER_MECHANISMS)}")

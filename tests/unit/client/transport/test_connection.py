@@ -208,7 +208,14 @@ async def test_a_connection_with_tls_is_writable_when_everything_has_left() -> N
             connection = BrokerConnection(1, Waking(), now=0.0)
             sock = socket.create_connection(address)
             sock.setblocking(False)
-            await connect_tls(loop, sock, trusting, "localhost", lambda: connection.protocol, handshake_timeout=10)
+            await connect_tls(
+                loop,
+                sock,
+                lambda: connection.protocol,
+                context=trusting,
+                server_hostname="localhost",
+                handshake_timeout=10,
+            )
             frame = (100).to_bytes(4, "big") + bytes(100)
             for _ in range(9):
                 assert connection.is_writable
