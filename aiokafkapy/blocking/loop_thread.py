@@ -23,6 +23,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Generic, TypeVar, cast
 
+from ..event_loops import new_event_loop
+
 __all__ = ["ENDING_SECONDS", "Job", "LoopEndedError", "LoopThread"]
 
 ENDING_SECONDS: Final = 30.0
@@ -45,7 +47,7 @@ class LoopThread:
     """The loop, uvloop's where it is installed, runs from here on until ``stop``."""
 
     def __init__(self, name: str = "aiokafkapy") -> None:
-        self.loop = _new_loop()
+        self.loop = new_event_loop()
         self.is_cutting_off = False
         # Jobs without an outcome. One that is in here before the loop is closed gets it.
         self.jobs: set[Job[Any]] = set()
@@ -190,11 +192,3 @@ class Job(Generic[T]):
 
 def _other_tasks() -> set[asyncio.Task[Any]]:
     return {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()

@@ -27,6 +27,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from ..errors import ConfigurationError, KafkaConnectionError, KafkaError
+from ..event_loops import new_event_loop
 from .reporting import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, CommandError, say
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Stop:
 
 def run(command: Callable[[Stop], Awaitable[int]]) -> NoReturn:
     """Run a command to its end and exit with the code it returns; errors become one line on stderr."""
-    with _errors_as_lines(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with _errors_as_lines(), asyncio.Runner(loop_factory=new_event_loop) as runner:
         code = runner.run(_with_signals(command))
         # Flushed here and not at exit, where a broken pipe could not be handled any more.
         sys.stdout.flush()
@@ -90,14 +91,6 @@ def run(command: Callable[[Stop], Awaitable[int]]) -> NoReturn:
 
 
 # internals
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
 
 
 async def _with_signals(command: Callable[[Stop], Awaitable[int]]) -> int:

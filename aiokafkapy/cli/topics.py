@@ -327,5 +327,4 @@ def _ids(nodes: list[int]) -> str:
 
 
 def _replicas(summary: dict[str, Any]) -> str:
-    count = summary["replication_factor"]
-    return f"{count} replica{'' if count == 1 else 's'} each"
+    return f"{counted(summary['replication_factor'], 'replica')} each"

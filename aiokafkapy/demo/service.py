@@ -105,9 +105,7 @@ def serve(bootstrap_servers: str, topic: str) -> None:
     """Run the service until SIGTERM or the end of stdin; prints ``{"port": N}`` before it starts."""
     configure_logging(level=LogLevel.WARNING)
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(
-        create_app(bootstrap_servers, topic), loop=_loop(), log_level="warning", access_log=False, lifespan="on"
-    )
+    config = uvicorn.Config(create_app(bootstrap_servers, topic), log_level="warning", access_log=False, lifespan="on")
     server = uvicorn.Server(config)
 
     def end_with_parent() -> None:
@@ -118,14 +116,6 @@ def serve(bootstrap_servers: str, topic: str) -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
     print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
     server.run(sockets=[listener])
-
-
-def _loop() -> str:
-    try:
-        import uvloop
-    except ImportError:
-        return "asyncio"
-    return uvloop.__name__
 
 
 if __name__ == "__main__":

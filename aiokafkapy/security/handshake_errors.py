@@ -13,6 +13,7 @@ from __future__ import annotations
 import ssl
 from typing import Final
 
+from ..common import format_address
 from ..errors import KafkaConnectionError, KafkaError, SslAuthenticationFailedError
 
 __all__ = ["explain_failure", "is_silent_end"]
@@ -24,7 +25,7 @@ def is_silent_end(error: BaseException) -> bool:
 
 
 def explain_failure(error: BaseException, host: str, port: int, *, is_plaintext: bool = False) -> KafkaError:
-    """The error of ours for one that ended a TLS handshake with ``host``, its cause being the one given.
+    """Our error for ``error``, which ended a TLS handshake with ``host`` and becomes its cause.
 
     ``is_plaintext``: a listener without TLS was found there.
     """
@@ -32,7 +33,7 @@ def explain_failure(error: BaseException, host: str, port: int, *, is_plaintext:
         return error
     words, is_final = _meaning(error, host, is_plaintext=is_plaintext)
     kind = SslAuthenticationFailedError if is_final else KafkaConnectionError
-    explained = kind(f"TLS handshake with {host}:{port} failed: {words}")
+    explained = kind(f"TLS handshake with {format_address(host, port)} failed: {words}")
     explained.__cause__ = error
     return explained
 
@@ -135,7 +136,7 @@ _ALERTS: Final = {
     "ssl_enabled_protocols and ssl_cipher_suites with the broker's, and see whether it wants ssl_keystore_location",
     "PROTOCOL_VERSION": _NO_VERSION,
     "INSUFFICIENT_SECURITY": _NO_SUITE,
-    "INTERNAL_ERROR": "the other side failed in itself; its log says why",
+    "INTERNAL_ERROR": "the other side had an internal error; its log says why",
     "BAD_RECORD_MAC": "bytes were changed on their way",
     "UNEXPECTED_MESSAGE": "the other side did not understand us",
 }
@@ -170,7 +171,7 @@ _REASONS: Final = {
     "DECRYPTION_FAILED_OR_BAD_RECORD_MAC": "bytes were changed on their way",
 }
 _OTHER_ALERT: Final = "the other side ended it with an alert"
-_OTHER_REASON: Final = "TLS does not get further"
+_OTHER_REASON: Final = "this side ended it"
 # Alerts and reasons that the next attempt may not see.
 _PASSING: Final = frozenset(
     {"BAD_RECORD_MAC", "DECRYPTION_FAILED_OR_BAD_RECORD_MAC", "INTERNAL_ERROR", "USER_CANCELLED"}

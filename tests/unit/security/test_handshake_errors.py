@@ -49,6 +49,10 @@ def _said(error: BaseException | None, host: str = "localhost") -> str:
     return str(explained).removeprefix(start)
 
 
+def test_an_address_of_ipv6_is_in_brackets() -> None:
+    assert "TLS handshake with [::1]:9093 failed: " in str(explain_failure(TimeoutError("late"), "::1", 9093))
+
+
 # the broker's certificate
 
 
@@ -234,10 +238,10 @@ def test_the_certificates_errors_come_from_a_loop_as_from_ssl(
         ("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "refused our certificate: it has expired or is not of a CA", True),
         ("SSL/TLS_ALERT_UNKNOWN_CA", "not of a CA that the broker trusts", True),  # as newer OpenSSL writes it
         ("TLSV1_UNRECOGNIZED_NAME", "does not go by the name 'kafka'", True),
-        ("TLSV1_ALERT_INTERNAL_ERROR", "failed in itself; its log says why", False),
+        ("TLSV1_ALERT_INTERNAL_ERROR", "had an internal error; its log says why", False),
         ("DECRYPTION_FAILED_OR_BAD_RECORD_MAC", "bytes were changed on their way", False),
         ("SSLV3_ALERT_ILLEGAL_PARAMETER", "ended it with an alert (SSLV3_ALERT_ILLEGAL_PARAMETER)", True),
-        ("BAD_ECPOINT", "TLS does not get further (BAD_ECPOINT)", True),
+        ("BAD_ECPOINT", "this side ended it (BAD_ECPOINT)", True),
     ],
 )
 def test_reasons_that_openssl_may_give(reason: str, words: str, is_final: bool) -> None:
