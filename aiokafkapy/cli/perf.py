@@ -144,7 +144,16 @@ def perf(
             before = producer.statistics()
             begun = time.perf_counter()
             with progress("sending", num_records) as bar:
-                load = _Load(producer, topic, values, num_records, Pace(throughput, begun), figures, stop, bar)
+                load = _Load(
+                    producer=producer,
+                    topic=topic,
+                    values=values,
+                    count=num_records,
+                    pace=Pace(throughput, begun),
+                    figures=figures,
+                    stop=stop,
+                    bar=bar,
+                )
                 await (load.send_with_tasks(tasks) if tasks else load.send())
                 await producer.flush()
             figures.seconds = time.perf_counter() - begun
@@ -183,7 +192,7 @@ async def _make_topic(topic: str, partitions: int, options: Mapping[str, object]
         say(f"made topic {topic} with {partitions} partitions")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Load:
     """The records to send, their rate, and the report."""
 

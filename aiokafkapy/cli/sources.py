@@ -27,18 +27,24 @@ from .options import parse_timestamp
 if TYPE_CHECKING:
     from _csv import Reader
 
-__all__ = ["FORMATS", "InputRecord", "RecordShape", "RejectedLine", "format_of", "read_records"]
+__all__ = ["FORMATS", "InputRecord", "RecordShape", "RejectedLine", "SourceLine", "format_of", "read_records"]
 
 FORMATS: Final = ("lines", "csv", "jsonl")
 _FORMAT_BY_SUFFIX: Final = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
 
 
+class SourceLine(NamedTuple):
+    """Where in the input something is, and its text: of several lines where a quoted field runs over them."""
+
+    source: str
+    number: int
+    text: bytes
+
+
 class InputRecord(NamedTuple):
     """A record to send, and where it came from."""
 
-    source: str
-    line: int
-    text: bytes
+    place: SourceLine
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
@@ -54,9 +60,7 @@ NESTED_TOO_DEEPLY: Final = "nested too deeply to be read"
 class RejectedLine(NamedTuple):
     """A line that is not sent, and why."""
 
-    source: str
-    line: int
-    text: bytes
+    place: SourceLine
     reason: str
 
 
@@ -118,19 +122,20 @@ def _read_lines(lines: Iterable[bytes], source: str, shape: RecordShape) -> Iter
     null = None if shape.null_text is None else os.fsencode(shape.null_text)
     for number, line in enumerate(lines, 1):
         text = line.rstrip(b"\r\n")
+        place = SourceLine(source, number, text)
         key: bytes | None = None
         value: bytes | None = text
         if separator:
             before, found, after = text.partition(separator)
             if not found:
                 reason = f"there is no key separator {separator.decode(errors='replace')!r} in the line"
-                yield RejectedLine(source, number, text, reason)
+                yield RejectedLine(place, reason)
                 continue
             key, value = before, after
         if null is not None:
             key = None if key == null else key
             value = None if value == null else value
-        yield InputRecord(source, number, text, key, value, shape.headers, shape.partition, None)
+        yield InputRecord(place, key, value, headers=shape.headers, partition=shape.partition, timestamp_ms=None)
 
 
 def _read_csv(lines: Iterable[bytes], source: str, shape: RecordShape) -> Iterator[Item]:
@@ -155,19 +160,19 @@ def _read_csv(lines: Iterable[bytes], source: str, shape: RecordShape) -> Iterat
         except StopIteration:
             return
         except csv.Error as error:
-            yield RejectedLine(source, number, _text(kept), f"not CSV: {error}")
+            yield RejectedLine(SourceLine(source, number, _text(kept)), f"not CSV: {error}")
             continue
-        text = _text(kept)
-        if not _is_utf8(text):
-            yield RejectedLine(source, number, text, "not UTF-8")
+        place = SourceLine(source, number, _text(kept))
+        if not _is_utf8(place.text):
+            yield RejectedLine(place, "not UTF-8")
             continue
         if not row:
             continue
         if len(row) != len(columns):
-            yield RejectedLine(source, number, text, f"{len(row)} columns where {len(columns)} are expected")
+            yield RejectedLine(place, f"{len(row)} columns where {len(columns)} are expected")
             continue
         fields = dict(zip(columns, row, strict=True))
-        yield _record_of(source, number, text, fields, _as_json(_without_nulls(fields, shape.null_text)), shape)
+        yield _record_of(place, fields, _as_json(_without_nulls(fields, shape.null_text)), shape)
 
 
 def _header(reader: Reader, kept: list[bytes], source: str) -> list[str] | None:
@@ -183,28 +188,26 @@ def _header(reader: Reader, kept: list[bytes], source: str) -> list[str] | None:
 
 def _read_json_lines(lines: Iterable[bytes], source: str, shape: RecordShape) -> Iterator[Item]:
     for number, line in enumerate(lines, 1):
-        text = line.strip()
-        if not text:
+        place = SourceLine(source, number, line.strip())
+        if not place.text:
             continue
         try:
-            fields = json.loads(text)
+            fields = json.loads(place.text)
         except ValueError as error:
-            yield RejectedLine(source, number, text, f"not JSON: {error}")
+            yield RejectedLine(place, f"not JSON: {error}")
             continue
         except RecursionError:
-            yield RejectedLine(source, number, text, NESTED_TOO_DEEPLY)
+            yield RejectedLine(place, NESTED_TOO_DEEPLY)
             continue
         if not isinstance(fields, dict):
             if shape.fields:
-                yield RejectedLine(source, number, text, "not a JSON object, so it has no fields")
+                yield RejectedLine(place, "not a JSON object, so it has no fields")
                 continue
             fields = {}
-        yield _record_of(source, number, text, fields, text, shape)
+        yield _record_of(place, fields, place.text, shape)
 
 
-def _record_of(
-    source: str, number: int, text: bytes, fields: Mapping[str, object], whole: bytes, shape: RecordShape
-) -> Item:
+def _record_of(place: SourceLine, fields: Mapping[str, object], whole: bytes, shape: RecordShape) -> Item:
     try:
         key = _field(fields, shape.key_field, shape)
         value = whole if shape.value_field is None else _field(fields, shape.value_field, shape)
@@ -217,10 +220,10 @@ def _record_of(
         timestamp_ms = None if shape.timestamp_field is None else _timestamp(fields.get(shape.timestamp_field))
     except (KeyError, ValueError) as error:
         # A KeyError's own text is its argument in quotes.
-        return RejectedLine(source, number, text, str(error.args[0] if isinstance(error, KeyError) else error))
+        return RejectedLine(place, str(error.args[0] if isinstance(error, KeyError) else error))
     except RecursionError:
-        return RejectedLine(source, number, text, NESTED_TOO_DEEPLY)
-    return InputRecord(source, number, text, key, value, headers, partition, timestamp_ms)
+        return RejectedLine(place, NESTED_TOO_DEEPLY)
+    return InputRecord(place, key, value, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
 
 
 def _headers_of(

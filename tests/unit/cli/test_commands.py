@@ -18,7 +18,7 @@ from aiokafkapy.cli.perf import Figures, Pace, percentile
 from aiokafkapy.cli.produce import Outcome
 from aiokafkapy.cli.producing import FIRST_FEW
 from aiokafkapy.cli.read import ReadPlan, as_json_line
-from aiokafkapy.cli.sources import InputRecord
+from aiokafkapy.cli.sources import InputRecord, SourceLine
 from aiokafkapy.common import ConsumedRecord, TopicPartition
 from aiokafkapy.producer.records import RecordMetadata
 from tests.command_line import invoked
@@ -82,8 +82,8 @@ def test_a_record_is_a_line_of_json_with_text_base64_and_null() -> None:
 # produce
 
 
-def given(line: int) -> InputRecord:
-    return InputRecord("a.txt", line, b"text", b"k", b"vv", (), None, None)
+def given(line: int, text: bytes = b"text") -> InputRecord:
+    return InputRecord(SourceLine("a.txt", line, text), b"k", b"vv", (), None, None)
 
 
 def test_the_summary_has_counts_and_offsets_per_partition() -> None:
@@ -102,7 +102,7 @@ def test_the_summary_has_counts_and_offsets_per_partition() -> None:
 
 def test_a_failed_line_is_kept_with_its_place_reason_and_text() -> None:
     kept = io.StringIO()
-    Outcome(kept).note_failed(given(3)._replace(text=b"a\xffb"), "too large")
+    Outcome(kept).note_failed(given(3, b"a\xffb"), "too large")
     assert json.loads(kept.getvalue()) == {
         "source": "a.txt",
         "line": 3,

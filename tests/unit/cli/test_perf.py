@@ -47,7 +47,16 @@ async def load(producer: Producer, count: int, rate: float, stop: Stop, tasks: i
     pace = Pace(rate, asyncio.get_running_loop().time())
     given: Any = producer
     with progress("sending", None, is_shown=False) as bar:
-        one = perf._Load(given, "t", [b"a", b"b"], count, pace, figures, stop, bar)
+        one = perf._Load(
+            producer=given,
+            topic="t",
+            values=[b"a", b"b"],
+            count=count,
+            pace=pace,
+            figures=figures,
+            stop=stop,
+            bar=bar,
+        )
         await (one.send_with_tasks(tasks) if tasks else one.send())
     await asyncio.sleep(0)
     return figures

@@ -15,7 +15,7 @@ import pytest
 
 from aiokafkapy.cli.produce import Block, Outcome, open_for_failed, send_blocks
 from aiokafkapy.cli.progress import progress
-from aiokafkapy.cli.sources import InputRecord
+from aiokafkapy.cli.sources import InputRecord, SourceLine
 from aiokafkapy.errors import RecordTooLargeError
 from aiokafkapy.producer.records import RecordMetadata
 
@@ -37,7 +37,7 @@ class Producer:
 
 async def blocks_of(*values: bytes) -> AsyncIterator[Block]:
     for line, value in enumerate(values, 1):
-        yield [InputRecord("a.jsonl", line, value, None, value, (), None, None)]
+        yield [InputRecord(SourceLine("a.jsonl", line, value), None, value, (), None, None)]
 
 
 @pytest.mark.parametrize("error", [RecordTooLargeError("no"), ValueError("no"), TypeError("no")])
@@ -55,5 +55,5 @@ async def test_a_line_that_the_producer_refuses_is_kept_and_the_later_ones_are_s
 def test_a_failed_line_of_a_file_whose_name_is_no_utf8_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "failed.jsonl"
     with open_for_failed(path) as kept:
-        Outcome(kept).note_failed(InputRecord("\udcff.csv", 1, b"text", None, None, (), None, None), "no")
+        Outcome(kept).note_failed(InputRecord(SourceLine("\udcff.csv", 1, b"text"), None, None, (), None, None), "no")
     assert json.loads(path.read_text())["source"] == "\udcff.csv"

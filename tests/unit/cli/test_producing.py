@@ -7,7 +7,7 @@ import contextlib
 from typing import Any
 
 from aiokafkapy.cli.producing import Sending
-from aiokafkapy.cli.sources import InputRecord
+from aiokafkapy.cli.sources import InputRecord, SourceLine
 from aiokafkapy.errors import RecordTooLargeError
 from aiokafkapy.producer.records import RecordMetadata
 
@@ -34,11 +34,11 @@ async def sending_of(count: int) -> tuple[Producer, Sending[InputRecord], list[t
     told: list[tuple[int, object]] = []
     sending: Sending[InputRecord] = Sending(
         producer,
-        lambda line, metadata: told.append((line.line, metadata.offset)),
-        lambda line, reason: told.append((line.line, reason)),
+        lambda line, metadata: told.append((line.place.number, metadata.offset)),
+        lambda line, reason: told.append((line.place.number, reason)),
     )
     for number in range(count):
-        await sending.send("t", InputRecord("a", number, b"x", None, b"x", (), None, None))
+        await sending.send("t", InputRecord(SourceLine("a", number, b"x"), None, b"x", (), None, None))
     return producer, sending, told
 
 
@@ -47,7 +47,7 @@ async def test_known_outcomes_are_told_in_order_up_to_the_first_open_one() -> No
     producer.deliver(0, 2)
     await sending.confirm(3)
     assert told == [(0, 0)]
-    assert [line.line for line in sending.delivered()] == [2]
+    assert [line.place.number for line in sending.delivered()] == [2]
     producer.deliveries[1].set_exception(RecordTooLargeError("no"))
     await sending.confirm(3)
     assert told == [(0, 0), (1, "no"), (2, 2)]
