@@ -4,7 +4,7 @@
 #   CC=/bin/false make test         without a compiler: the core runs interpreted
 #   PYTEST_ARGS='-k close' make test
 #   PYTEST_ARGS=--times make test   where the time goes: wall, CPU and waiting, by folder, file and test
-#   WORKERS=2 make test             so many tests at a time; two for each processor and two unless said, test-quick one
+#   WORKERS=2 make test             parallel test processes: by default 2 per processor and 2 more, at most 8; in test-quick 1 per processor
 #   LEG=uvloop make test-leg        another leg than today's: interpreted, uvloop, uvloop-interpreted, debug, spark
 #   CHAOS_ARGS='--minutes 30 --seed 7' make chaos
 #   CHAOS_ARGS=--transactions make chaos    copies a topic meanwhile, each record once
@@ -96,7 +96,7 @@ bench: $(BENCH) ## against aiokafka, confluent-kafka, kafka-python and Kafka's o
 bench-check: $(BENCH) ## whether a record costs the client more instructions than were recorded (needs valgrind)
 	@$(BIN)/python -m benchmarks instructions $(BENCH_ARGS)
 
-soak: $(SET_UP) ## 30 minutes of simulated clusters, users and faults, each seed another; finds what breaks a promise
+soak: $(SET_UP) ## 30 minutes of simulated clusters, users and faults, a new seed each time; finds what breaks a promise
 	@$(BIN)/python -m tests.simulation $(SOAK_ARGS)
 
 docs: $(SET_UP) ## the documentation as a site, to be read from the disk: site/index.html

@@ -14,7 +14,7 @@ Rule: all or nothing, for the modules cimport one another. When one does not com
 beside the sources of an editable install. `AIOKAFKAPY_NO_EXTENSIONS=1` leaves the core uncompiled on purpose.
 
 Beside it one module of the package is installed once more, at the top level, where Spark looks for data sources. An
-editable install gets a copy too: it is found by its file, which the import hook for a package mapped elsewhere has not.
+editable install gets a copy too: Spark finds it by its file, and an editable install's import hook provides none.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ Owns the words of such a declaration (``Field``, ``BeforeValidator``, ``AfterVal
 and the commonest options are a few numbers and words.
 
 Rules: the declaration is the only place that says what an option takes; ``checked`` says of a value that it is right,
-or that pydantic has to be asked, and never that it is wrong: every message is by pydantic's error. What it takes,
-pydantic takes too, and for the same value; a test holds it for all options.
+or that pydantic has to be asked, but never that it is wrong, so every message comes from pydantic. A value that it
+accepts, pydantic accepts with the same result; a test checks all options.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ loop another one, as ``aiokafkapy.testing`` does for connections in memory. It k
 Rules:
 
 - A file descriptor is closed by one owner. uvloop closes it and detaches the socket object, unless the transport ends
-  before the call that creates it returns: the object would then close the number again, by then perhaps another file's.
+  before the call that creates it returns: the object would then close the number again, perhaps another file's by then.
   Before 0.23 a cancelled call was such a case, so that call is never cancelled.
 - A loop with a network of its own makes no socket of the system for our connections and listeners. Other loops of the
   process are not touched by it.

@@ -1,7 +1,7 @@
 """``LoopThread`` and ``Job``: an event loop in a daemon thread, and a coroutine on it as another thread sees it.
 
-It knows nothing of Kafka. asyncio's counterpart is ``run_coroutine_threadsafe``, from whose caller a coroutine that is
-being cancelled goes on unseen.
+It knows nothing of Kafka. asyncio's counterpart is ``run_coroutine_threadsafe``, whose caller cannot see when a
+cancelled coroutine has ended.
 
 Rules:
 

@@ -7,8 +7,8 @@ Rules:
 
 - The first signal asks the command to stop (``Stop``) and to report its work so far; the second ends it at once, as
   does the first while the command still looks for a broker (``Stop.ends_at_once``). Where the loop is held, as by a
-  write to a pipe that nobody reads, the process ends without a word: a word might be held as well. It is so with the
-  second signal, and with the first a few seconds later if it is the output that nobody reads.
+  write to a pipe that nobody reads, the process ends without a word: a word might be held as well. That happens at the
+  second signal, or a few seconds after the first if nobody reads the output.
 - An error that a user, a file or a broker can cause is one line on stderr; a traceback means a bug of ours.
 - A closed stdout (``| head``) is not an error.
 """
@@ -159,7 +159,7 @@ class _Signals:
             os._exit(EXIT_INTERRUPTED)
 
     def _begin_alarms(self) -> None:
-        """Now and again from here on, by the system's timer, for that interrupts a write. Windows has none."""
+        """From now on check regularly, by the system's timer: it interrupts a blocked write. Windows has none."""
         if hasattr(signal, "setitimer") and not self._has_alarm:
             self._has_alarm = True
             self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._on_alarm)

@@ -6,7 +6,7 @@ report their events. Kafka's counterparts are its sensors and ``MetricsReporter`
 Rules:
 
 - An observer's exception ends here: it is logged, rate-limited, and counted. Only KeyboardInterrupt and SystemExit
-  pass, by way of the loop: what the client is in the middle of comes to its end.
+  pass, by way of the loop: the client first finishes its current step.
 - Methods are ordinary functions, called on the client's event loop in the middle of its work: they must be quick.
 - A method that no observer overrides costs nothing, and without observers a request and a batch pay for one test each;
   there are no events of single records.

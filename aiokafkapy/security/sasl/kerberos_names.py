@@ -1,4 +1,4 @@
-"""Whose ticket it is: a Kerberos principal, and the rules that make a user's name of it.
+"""Maps a Kerberos principal to a user's name, by Kafka's rules.
 
 Owns the principal's form and ``sasl.kerberos.principal.to.local.rules``. Knows no Kerberos library and no SASL. Kafka's
 counterparts are ``KerberosName``, ``KerberosShortNamer`` and ``KerberosRule``.

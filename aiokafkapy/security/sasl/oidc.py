@@ -44,7 +44,7 @@ _REFUSALS: Final = frozenset({400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 
 """Statuses that the same request gets again; Kafka's list."""
 _SHOWN_OF_A_REFUSAL: Final = 300
 _DEFAULT_TIMEOUT: Final = 10.0
-"""Seconds; Kafka has no time-outs unless they are set, and then waits for ever."""
+"""Seconds; Kafka has no time-outs unless they are set, and then waits forever."""
 _ALGORITHMS: Final = ("RS256", "ES256")
 _ASSERTION_FILES: Final = (
     "sasl_oauthbearer_assertion_file",

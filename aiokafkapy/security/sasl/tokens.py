@@ -35,7 +35,7 @@ __all__ = ["OAuthBearerMechanism", "TokenKeeper", "TokenProvider", "UnsecuredTok
 TokenProvider = Callable[[], Awaitable["OAuthBearerToken | str"]]
 
 FETCH_TIMEOUT: Final = 60.0
-"""Seconds: a call that hangs for ever must not be the one that everybody waits for."""
+"""Seconds: a call that hangs forever must not be the one that everybody waits for."""
 _LONGEST_TIMER_MS: Final = 24 * 3_600_000
 """A token may be good for years; a loop's timer may not."""
 

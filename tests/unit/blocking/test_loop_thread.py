@@ -30,7 +30,7 @@ async def doubled(number: int) -> int:
 
 
 def error_of(job: Job[None]) -> BaseException:
-    """What ``result`` raises, in another thread, for it may wait for ever."""
+    """What ``result`` raises, in another thread, for it may wait forever."""
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
         error = executor.submit(job.result).exception(30)
     assert error is not None

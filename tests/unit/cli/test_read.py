@@ -23,7 +23,7 @@ PLACE = TopicPartition("t", 0)
 
 
 class Reader:
-    """Has nothing but those records, and then nothing for ever."""
+    """Has nothing but those records, and then nothing forever."""
 
     def __init__(self, *records: ConsumedRecord) -> None:
         self.fetches = 0

@@ -39,7 +39,7 @@ Handler = Callable[[httpx.Request], httpx.Response]
 
 
 class Server:
-    """Answers with each of ``answers`` in turn, and with the last for ever; keeps its requests."""
+    """Answers with each of ``answers`` in turn, and with the last forever; keeps its requests."""
 
     def __init__(self, *answers: httpx.Response | Exception) -> None:
         self._answers = list(answers)
