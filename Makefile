@@ -4,7 +4,7 @@
 #   CC=/bin/false make test         without a compiler: the core runs interpreted
 #   PYTEST_ARGS='-k close' make test
 #   PYTEST_ARGS=--times make test   where the time goes: wall, CPU and waiting, by folder, file and test
-#   WORKERS=2 make test             parallel test processes: by default 2 per processor and 2 more, at most 8; in test-quick 1 per processor
+#   WORKERS=2 make test             parallel test processes; default: 2 per processor and 2 more, at most 8 (test-quick: 1 per processor)
 #   LEG=uvloop make test-leg        another leg than today's: interpreted, uvloop, uvloop-interpreted, debug, spark
 #   CHAOS_ARGS='--minutes 30 --seed 7' make chaos
 #   CHAOS_ARGS=--transactions make chaos    copies a topic meanwhile, each record once

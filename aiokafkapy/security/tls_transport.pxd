@@ -2,16 +2,16 @@
 
 cimport cython
 
-cdef int _SHAKING_HANDS
-cdef int _OPEN
-cdef int _CLOSED
+cdef object _SHAKING_HANDS
+cdef object _OPEN
+cdef object _CLOSED
 cdef Py_ssize_t _RECORD
 cdef Py_ssize_t _PIECE
 
 
 @cython.final
 cdef class TlsTransport:
-    cdef int _state
+    cdef object _state
     cdef bint _is_connected
     cdef object _connection
     cdef object _on_done
@@ -39,7 +39,8 @@ cdef class TlsTransport:
     cpdef data_received(self, data)
     cdef _shake_hands(self)
     cdef _fail(self, error)
-    cdef _end_handshake(self, int state)
+    cdef _end_handshake(self, new)
+    cdef _change(self, new)
     cdef _receive(self, data, Py_ssize_t size)
     @cython.locals(wanted=Py_ssize_t, left=Py_ssize_t)
     cdef _decrypt(self, Py_ssize_t size)

@@ -18,6 +18,7 @@ Rules:
 - Only as much is encrypted as the socket takes, plus at most one piece; the rest of a write waits unencrypted, not
   copied. So the limits of the write buffer are those of the socket's transport, and a connection is paused while it
   is, or anything waits.
+- A state changes only through ``TLS_STATES.transition``.
 - The end of TLS is never waited for: bytes that the socket does not take at once are dropped then.
 - Our contexts do not negotiate again, as Kafka. With a context of the user's that does, writes wait meanwhile.
 """
@@ -30,21 +31,43 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any, Final, cast
 
 from ..common import Buffer
 from ..sockets import hand_over
+from ..states import StateTable
 
-__all__ = ["TlsTransport", "connect_tls"]
-
-_SHAKING_HANDS: Final = 0
-_OPEN: Final = 1
-_CLOSED: Final = 2
+__all__ = ["TLS_STATES", "TlsState", "TlsTransport", "connect_tls"]
 
 _RECORD: Final = 16 * 1024
 """The most that a record holds, and so the most that OpenSSL reads at once."""
 _PIECE: Final = 64 * 1024
 """The most that is encrypted or decrypted in one go: OpenSSL's memory keeps the size it had once."""
+
+
+class TlsState(Enum):
+    """Where a connection with TLS stands."""
+
+    SHAKING_HANDS = "shaking_hands"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+# Looked up once: reading a member off its class costs more than what is done with it for each record.
+_SHAKING_HANDS: Final = TlsState.SHAKING_HANDS
+_OPEN: Final = TlsState.OPEN
+_CLOSED: Final = TlsState.CLOSED
+
+TLS_STATES: Final = StateTable(
+    "TLS",
+    _SHAKING_HANDS,
+    {
+        _SHAKING_HANDS: {_OPEN, _CLOSED},
+        _OPEN: {_CLOSED},
+        _CLOSED: (),
+    },
+)
 
 
 async def connect_tls(
@@ -122,7 +145,7 @@ class TlsTransport:
         or was too slow. Raises ValueError for a name that no certificate can have, and SSLError for a context that
         cannot begin: not in ``connection_made``, since uvloop forgets a transport that is closed there.
         """
-        self._state = _SHAKING_HANDS
+        self._state = TLS_STATES.initial
         self._is_connected = False  # connection_made was called, so connection_lost will be
         self._connection = connection
         self._on_done = on_done
@@ -188,7 +211,7 @@ class TlsTransport:
 
     def writelines(self, buffers: Sequence[Buffer]) -> None:
         """Encrypt and hand on; the buffers must not change until all is written. Raises TypeError for other objects."""
-        if self._state != _OPEN or self._is_closing:
+        if self._state is not _OPEN or self._is_closing:
             return
         size = 0
         for data in buffers:
@@ -216,12 +239,12 @@ class TlsTransport:
     def is_closing(self) -> bool:
         """Whether it is closed or about to be."""
         return (
-            self._is_closing or self._state == _CLOSED or (self._transport is not None and self._transport.is_closing())
+            self._is_closing or self._state is _CLOSED or (self._transport is not None and self._transport.is_closing())
         )
 
     def close(self) -> None:
         """Write the waiting bytes, then the end of TLS, and close."""
-        if self._state == _OPEN:
+        if self._state is _OPEN:
             self._is_closing = True
             self._write()
         else:
@@ -241,7 +264,7 @@ class TlsTransport:
         # A cast, not a check: uvloop's transports are no asyncio.Transport.
         self._transport = cast(asyncio.Transport, transport)
         loop = asyncio.get_running_loop()
-        if self._state == _SHAKING_HANDS:
+        if self._state is _SHAKING_HANDS:
             self._timer = loop.call_later(self._handshake_timeout, self._on_timeout)
             self._flush()
         else:
@@ -267,17 +290,17 @@ class TlsTransport:
     def resume_writing(self) -> None:
         """All has left that was encrypted."""
         self._is_paused = False
-        if self._state == _OPEN:
+        if self._state is _OPEN:
             self._write()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The end of the connection, or of its handshake."""
-        if self._state == _SHAKING_HANDS:
+        if self._state is _SHAKING_HANDS:
             self._fail(
                 exc if isinstance(exc, OSError) else ConnectionResetError("the other side closed the connection")
             )
             return
-        self._state = _CLOSED
+        self._change(_CLOSED)
         self._backlog.clear()
         if self._is_connected:
             self._is_connected = False
@@ -299,7 +322,7 @@ class TlsTransport:
             self._is_connected = True
             self._connection.connection_made(cast(asyncio.BaseTransport, self))
             self._on_done(None)
-            if self._state == _OPEN:
+            if self._state is _OPEN:
                 self._write()  # pauses the connection if the socket is already full
 
     def _on_timeout(self) -> None:
@@ -311,19 +334,23 @@ class TlsTransport:
         self._end_handshake(_CLOSED)
         self._on_done(error)
 
-    def _end_handshake(self, state: int) -> None:
-        self._state = state
+    def _end_handshake(self, new: TlsState) -> None:
+        self._change(new)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _change(self, new: TlsState) -> None:
+        if self._state is not new:
+            self._state = TLS_STATES.transition(self._state, new)
 
     # internals: records
 
     def _receive(self, data: Buffer, size: int) -> None:
         self._feed(data)
-        if self._state == _SHAKING_HANDS:
+        if self._state is _SHAKING_HANDS:
             self._shake_hands()
-        if self._state == _OPEN:
+        if self._state is _OPEN:
             self._decrypt(size)
 
     def _decrypt(self, size: int) -> None:
@@ -336,7 +363,7 @@ class TlsTransport:
                     self._end()  # the other side's close_notify, answered
                     return
                 self._connection.data_received(chunk)
-                if self._state != _OPEN:
+                if self._state is not _OPEN:
                     return
                 # Asked for more, OpenSSL would say so by an exception: look whether there is any.
                 left = self._tls.pending() if len(chunk) == wanted else 0
@@ -349,7 +376,7 @@ class TlsTransport:
             pass
         except ssl.SSLError as error:
             self._error = error  # an alert of the other side, or bytes that are not TLS, for which we send one
-            self._state = _CLOSED
+            self._change(_CLOSED)
             self._end()
             return
         if self._outgoing.pending:
@@ -391,8 +418,8 @@ class TlsTransport:
         transport = self._transport
         if transport is None:
             return
-        if self._state == _OPEN:
-            self._state = _CLOSED
+        if self._state is _OPEN:
+            self._change(_CLOSED)
             try:
                 self._tls.unwrap()
             except ssl.SSLError:

@@ -34,6 +34,7 @@ from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.identity.transaction import TRANSACTION_STATES
 from aiokafkapy.producer.identity.transaction_manager import TRANSACTION_MANAGER_STATES
 from aiokafkapy.producer.state import PRODUCER_STATES
+from aiokafkapy.security.tls_transport import TLS_STATES
 from aiokafkapy.spark.options import JAVA_ONLY
 from aiokafkapy.spark.sink.sink_options import REFUSED as REFUSED_TO_WRITE
 from aiokafkapy.spark.source.source_options import REFUSED as REFUSED_TO_READ
@@ -53,6 +54,7 @@ STATE_MACHINES: Final[tuple[StateTable[Any], ...]] = (
     PRODUCER_STATES,
     NETWORK_CLIENT_STATES,
     CONNECTION_STATES,
+    TLS_STATES,
     BATCH_STATES,
     TRANSACTION_MANAGER_STATES,
     TRANSACTION_STATES,

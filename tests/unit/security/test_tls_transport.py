@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pytest
 
 from aiokafkapy.common import Buffer
-from aiokafkapy.security.tls_transport import TlsTransport, connect_tls
+from aiokafkapy.security.tls_transport import TLS_STATES, TlsState, TlsTransport, connect_tls
 from aiokafkapy.testing import TestCertificates
 from tests.tcp_servers import tcp_server
 
@@ -711,6 +711,14 @@ async def test_extra_info_is_that_of_tls_and_of_the_socket(certificates: TestCer
     assert info("peername") == ("10.0.0.1", 9093)
     pair.transport.set_write_buffer_limits(high=7, low=3)
     assert pair.socket.limits == (7, 3)
+
+
+def test_a_connection_opens_once_and_closes_from_anywhere() -> None:
+    assert set(TLS_STATES.successors) == set(TlsState)
+    assert TLS_STATES.initial is TlsState.SHAKING_HANDS
+    assert TLS_STATES.is_final(TlsState.CLOSED)
+    assert TLS_STATES.can_follow(TlsState.SHAKING_HANDS, TlsState.OPEN)
+    assert not TLS_STATES.can_follow(TlsState.OPEN, TlsState.SHAKING_HANDS)
 
 
 # A client on a real socket.
