@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from aiokafkapy.testing import ApacheKafka
 
-from ..kafka.oracle import read_back
+from ..oracle import read_back
 from ..promises.judging import NO_OFFSET
 from ..promises.observing import client_sockets, client_tasks, next_timer
 from .accounts import check_log

@@ -25,7 +25,7 @@ from aiokafkapy.security.tls import TlsContexts
 from aiokafkapy.testing import TestCertificates
 from tests.tcp_servers import tcp_server
 
-from ..system.raw_client import RawClient
+from ..raw_client import RawClient
 from .messages import request, response
 from .target import MEBIBYTE, Target
 

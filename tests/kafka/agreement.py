@@ -19,7 +19,7 @@ from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.batch import iter_batches
 from aiokafkapy.record.builder import RecordBatchBuilder
 from aiokafkapy.testing import ApacheKafka
-from tests.system.raw_client import RawClient
+from tests.raw_client import RawClient
 
 __all__ = [
     "COORDINATOR_ERRORS",

@@ -34,7 +34,7 @@ from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.batch import RecordBatch, iter_batches
 from aiokafkapy.testing import ApacheKafka
 from tests.kafka import agreement
-from tests.system.raw_client import RawClient
+from tests.raw_client import RawClient
 
 T = TypeVar("T")
 

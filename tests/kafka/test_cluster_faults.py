@@ -10,8 +10,7 @@ import pytest
 
 from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.testing import ApacheKafka
-
-from .oracle import read_back
+from tests.oracle import read_back
 
 pytestmark = pytest.mark.kafka
 

@@ -25,7 +25,7 @@ from tests.kafka.agreement import (
     patiently,
     produce,
 )
-from tests.system.raw_client import RawClient
+from tests.raw_client import RawClient
 
 
 async def batches_that_are_wrong(client: RawClient, topic: str) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import ApacheKafka
 from tests.kafka.agreement import Scenario, all_is_heard, answers_of_both, batch, create, produce
-from tests.system.raw_client import RawClient
+from tests.raw_client import RawClient
 
 SET, DELETE, APPEND = 0, 1, 2
 TOPIC, CLIENT_METRICS, GROUP = 2, 16, 32

@@ -10,7 +10,7 @@ import pytest
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import ApacheKafka
 from tests.kafka.agreement import Scenario, answers_of_both, create, describe, join_fields, joined, patiently
-from tests.system.raw_client import RawClient
+from tests.raw_client import RawClient
 
 
 async def beat(client: RawClient, group: str, member_id: str, epoch: int, *, version: int = 1, **fields: Any) -> Any:

@@ -18,7 +18,7 @@ from tests.kafka.test_dev_broker_agrees_consumer_groups import (
     listed,
     topic_ids,
 )
-from tests.system.raw_client import RawClient
+from tests.raw_client import RawClient
 
 
 class Classic:

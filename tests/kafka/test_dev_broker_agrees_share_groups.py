@@ -38,8 +38,8 @@ from tests.kafka.agreement import (
     produce,
     when_ready,
 )
+from tests.raw_client import RawClient
 from tests.shared import SHARED
-from tests.system.raw_client import RawClient
 
 ACCEPT, RELEASE, REJECT = 1, 2, 3
 CONCURRENT_TRANSACTIONS = 51

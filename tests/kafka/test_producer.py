@@ -12,8 +12,7 @@ import pytest
 from aiokafkapy import KafkaProducer, RecordMetadata, errors
 from aiokafkapy.producer.options.keywords import CompressionName
 from aiokafkapy.testing import ApacheKafka
-
-from .oracle import read_back
+from tests.oracle import read_back
 
 pytestmark = pytest.mark.kafka
 

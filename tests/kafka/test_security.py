@@ -18,9 +18,8 @@ from aiokafkapy.errors import (
     UnsupportedSaslMechanismError,
 )
 from aiokafkapy.testing import ApacheKafka, KafkaSecurity, TestCertificates
+from tests.oracle import read_back
 from tests.sessions import send_over_sessions
-
-from .oracle import read_back
 
 WAYS = [
     ("SSL", None, None),

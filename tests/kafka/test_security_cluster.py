@@ -22,9 +22,8 @@ import pytest
 from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.security.tls import TlsContexts, check_settings
 from aiokafkapy.testing import Acl, ApacheKafka, KafkaSecurity, TestCertificates
+from tests.oracle import read_back
 from tests.unit.security.handshakes import Options
-
-from .oracle import read_back
 
 CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 

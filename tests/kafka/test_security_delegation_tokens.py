@@ -13,8 +13,7 @@ import pytest
 from aiokafkapy import KafkaProducer
 from aiokafkapy.errors import SaslAuthenticationFailedError
 from aiokafkapy.testing import ApacheKafka, KafkaSecurity
-
-from .oracle import read_back
+from tests.oracle import read_back
 
 DELEGATION_TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

@@ -18,9 +18,8 @@ from aiokafkapy.errors import (
 from aiokafkapy.testing import Acl, ApacheKafka, KafkaSecurity, KerberosSettings, Listener, TestCertificates
 from aiokafkapy.testing.servers.kdc import Kdc
 from tests.clusters import started
+from tests.oracle import read_back
 from tests.sessions import send_over_sessions
-
-from .oracle import read_back
 
 VERSION = "3.9.1"
 """Which .ci/tests fetches, too."""

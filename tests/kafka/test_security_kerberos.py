@@ -11,8 +11,7 @@ from aiokafkapy.errors import SaslAuthenticationFailedError
 from aiokafkapy.testing import Acl, ApacheKafka, KafkaSecurity, KerberosSettings, Listener
 from aiokafkapy.testing.servers.kdc import Kdc
 from tests.clusters import started
-
-from .oracle import read_back
+from tests.oracle import read_back
 
 
 async def test_a_client_with_a_ticket_gets_in_and_nobody_else(kdc: Kdc, topic: str) -> None:

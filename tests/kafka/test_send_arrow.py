@@ -14,8 +14,7 @@ from confluent_kafka import Producer
 from aiokafkapy import KafkaProducer
 from aiokafkapy.producer.options.keywords import CompressionName
 from aiokafkapy.testing import ApacheKafka
-
-from .oracle import read_back
+from tests.oracle import read_back
 
 pytestmark = pytest.mark.kafka
 

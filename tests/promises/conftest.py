@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from .clusters import Cluster, DevCluster, open_dev, open_kafka
+from .proxied_clusters import Cluster, DevCluster, open_dev, open_kafka
 
 SECONDS = 90
 """Seconds per test: a broken promise often shows as a hang."""

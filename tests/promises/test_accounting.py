@@ -19,8 +19,8 @@ from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata, errors
 from aiokafkapy.protocol.api import ApiKey
 from tests.inside import runtime_of
 
-from .clusters import Cluster
 from .observing import assert_accounts_balance, assert_nothing_is_left, outcomes, sender_task
+from .proxied_clusters import Cluster
 
 SMALL: dict[str, Any] = {"buffer_memory": 60_000, "max_request_size": 60_000, "batch_size": 5_000}
 

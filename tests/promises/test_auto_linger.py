@@ -6,8 +6,8 @@ import asyncio
 
 from aiokafkapy.protocol.api import ApiKey
 
-from .clusters import Cluster, DevCluster
 from .observing import assert_accounts_balance
+from .proxied_clusters import Cluster, DevCluster
 
 
 async def test_a_flood_is_written_in_order_in_few_requests(cluster: Cluster) -> None:

@@ -16,8 +16,8 @@ from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.protocol.api import ApiKey
 from tests.inside import runtime_of
 
-from .clusters import Cluster
 from .observing import assert_accounts_balance, assert_nothing_is_left, client_tasks, outcomes, sender_task
+from .proxied_clusters import Cluster
 
 SMALL: dict[str, Any] = {"buffer_memory": 20_000, "max_request_size": 20_000, "batch_size": 4_000}
 

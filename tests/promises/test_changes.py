@@ -20,8 +20,8 @@ from aiokafkapy.protocol.codec import encode_response
 from aiokafkapy.testing.fault_proxy import Answer, FaultProxy, Request
 from tests.loops import is_on_uvloop
 
-from .clusters import Cluster, new_name
 from .observing import assert_accounts_balance
+from .proxied_clusters import Cluster, new_name
 
 QUICK: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 20, "reconnect_backoff_ms": 10}
 NAME = "kafka.promise.test"

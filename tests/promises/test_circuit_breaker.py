@@ -23,8 +23,8 @@ from aiokafkapy.errors import (
 from aiokafkapy.integrations.service import readiness
 from aiokafkapy.protocol.api import ApiKey
 
-from .clusters import Cluster, DevCluster
 from .observing import assert_accounts_balance
+from .proxied_clusters import Cluster, DevCluster
 
 QUICK: dict[str, Any] = {"request_timeout_ms": 400, "delivery_timeout_ms": 600, "linger_ms": 0}
 

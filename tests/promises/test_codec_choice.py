@@ -13,8 +13,8 @@ import pytest
 from aiokafkapy import KafkaProducer, TopicOptions, errors
 from aiokafkapy.protocol.api import ApiKey
 
-from .clusters import Cluster, DevCluster
 from .observing import assert_accounts_balance, assert_nothing_is_left
+from .proxied_clusters import Cluster, DevCluster
 
 
 def order(number: int) -> bytes:

@@ -16,8 +16,8 @@ from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata, deadline, 
 from aiokafkapy.integrations.asgi import DeadlineMiddleware
 from tests.outboxes import eventually
 
-from .clusters import Cluster
 from .observing import assert_accounts_balance
+from .proxied_clusters import Cluster
 
 HELD: dict[str, Any] = {"linger_ms": 9_000}
 """Nothing leaves by itself."""

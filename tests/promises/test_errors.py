@@ -15,8 +15,8 @@ from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing.fault_proxy import Answer, Hold, Request
 from aiokafkapy.testing.servers.ports import free_port
 
-from .clusters import Cluster
 from .observing import outcomes
+from .proxied_clusters import Cluster
 
 SHORT: dict[str, Any] = {
     "request_timeout_ms": 1_000,

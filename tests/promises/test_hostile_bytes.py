@@ -18,8 +18,8 @@ from tests.tcp_servers import Serve, tcp_server
 
 from ..fuzz.mutator import mutate
 from ..fuzz.targets import Requests
-from .clusters import Cluster, DevCluster
 from .observing import assert_accounts_balance, assert_nothing_is_left, frugal, outcomes
+from .proxied_clusters import Cluster, DevCluster
 
 MEBIBYTE = 1 << 20
 QUICK: dict[str, Any] = {"reconnect_backoff_ms": 10, "reconnect_backoff_max_ms": 50, "retry_backoff_ms": 10}

@@ -26,8 +26,8 @@ import aiokafkapy
 from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.protocol.api import ApiKey
 
-from .clusters import Cluster
 from .observing import assert_accounts_balance, assert_nothing_is_left, client_sockets, client_tasks
+from .proxied_clusters import Cluster
 
 ROOT = Path(aiokafkapy.__file__).parent.parent
 

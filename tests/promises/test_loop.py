@@ -39,9 +39,9 @@ from aiokafkapy.testing import ApacheKafka
 from aiokafkapy.testing.servers.processes import stop_process
 from tests.loops import is_on_uvloop
 
-from .clusters import Cluster
 from .conftest import BOTH, SECONDS
 from .observing import CallbackLog, callbacks
+from .proxied_clusters import Cluster
 
 # Three times the promise: a busy sibling of a hyperthread alone doubles a callback's CPU time. Work that is not spread
 # over the loop's turns takes 33 ms and more here. Interpreted, each step of a slice takes two to three times as long.

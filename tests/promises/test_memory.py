@@ -20,8 +20,8 @@ from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing.fault_proxy import Answer, Request
 from tests.loops import is_on_uvloop
 
-from .clusters import Cluster
 from .observing import assert_accounts_balance, callbacks, resident_bytes
+from .proxied_clusters import Cluster
 
 MEBIBYTE = 1 << 20
 

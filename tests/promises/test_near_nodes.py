@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiokafkapy.protocol.api import ApiKey
 
-from .clusters import Cluster
+from .proxied_clusters import Cluster
 
 
 async def test_metadata_is_asked_of_near_nodes_and_a_distant_one_still_gets_its_records(cluster3: Cluster) -> None:

@@ -15,8 +15,8 @@ from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import decode_request_header, decode_response
 from aiokafkapy.testing.fault_proxy import Answer, Hold, Request
 
-from .clusters import Cluster
 from .observing import assert_accounts_balance, outcomes
+from .proxied_clusters import Cluster
 
 QUICK: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 20, "reconnect_backoff_ms": 20}
 SHORT: dict[str, Any] = QUICK | {"request_timeout_ms": 1_500, "delivery_timeout_ms": 3_000}

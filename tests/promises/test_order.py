@@ -16,7 +16,7 @@ from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import FaultProxy
 from aiokafkapy.testing.fault_proxy import Answer, Hold
 
-from .clusters import Cluster, DevCluster, KafkaCluster
+from .proxied_clusters import ApacheCluster, Cluster, DevCluster
 
 SMALL: dict[str, Any] = {"buffer_memory": 60_000, "max_request_size": 60_000, "batch_size": 6_000}
 
@@ -267,7 +267,7 @@ async def _move_leaders(cluster: Cluster, topic: str) -> None:
             mark = cluster.net.mark()
             await cluster.net.seen(ApiKey.PRODUCE, 3, since=mark)
     else:
-        assert isinstance(cluster, KafkaCluster)
+        assert isinstance(cluster, ApacheCluster)
         # An orderly stop moves the leaders away, under the producer's eyes.
         victim = await cluster.leader_of(topic, 0)
         await cluster.kafka.stop(victim)

@@ -25,8 +25,8 @@ from aiokafkapy.reader.group_offsets import GroupOffsets
 from aiokafkapy.testing.fault_proxy import Answer, Request
 from tests.inside import runtime_of
 
-from .clusters import Cluster, DevCluster, KafkaCluster
 from .observing import assert_accounts_balance
+from .proxied_clusters import ApacheCluster, Cluster, DevCluster
 
 BACKOFF = 0.1
 """retry_backoff_ms, and its default."""
@@ -183,7 +183,7 @@ async def test_a_leader_hint_is_used_without_asking_for_metadata(cluster3: Clust
 
 async def _prepare_to_move_the_leader(cluster: Cluster, topic: str) -> None:
     """On Apache Kafka: let a node lead that is not the preferred one, so that an election changes it."""
-    if isinstance(cluster, KafkaCluster):
+    if isinstance(cluster, ApacheCluster):
         preferred = await cluster.leader_of(topic)
         await cluster.kafka.stop(preferred)
         await cluster.kafka.start(preferred)
@@ -199,7 +199,7 @@ async def _move_the_leader(cluster: Cluster, topic: str) -> None:
         leader = await cluster.leader_of(topic)
         cluster.broker.controls.set_leader(topic, 0, 1 + leader % 3)
         return
-    assert isinstance(cluster, KafkaCluster)
+    assert isinstance(cluster, ApacheCluster)
     assert await cluster.kafka.elect_leaders(topic) == [0]
     await cluster.log(topic)  # it answers as the leader
 

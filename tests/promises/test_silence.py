@@ -13,8 +13,8 @@ import pytest
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing.fault_proxy import Answer, Hold, Request
 
-from .clusters import Cluster
 from .observing import assert_accounts_balance
+from .proxied_clusters import Cluster
 
 QUICK: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 20, "reconnect_backoff_ms": 10}
 # Longer than a healthy broker takes for an answer on a busy machine: only a silent broker may be timed out.

@@ -14,7 +14,6 @@ import pytest
 from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.protocol.api import ApiKey
 
-from .clusters import Cluster, DevCluster
 from .observing import (
     assert_accounts_balance,
     assert_nothing_is_left,
@@ -23,6 +22,7 @@ from .observing import (
     next_timer,
     outcomes,
 )
+from .proxied_clusters import Cluster, DevCluster
 
 SLACK = 10.0
 """Seconds that a machine may add that stands still now and then. A defect here takes a minute, or for ever: linger and

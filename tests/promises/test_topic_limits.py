@@ -16,8 +16,8 @@ from aiokafkapy import KafkaProducer
 from aiokafkapy.errors import InvalidTimestampError, RecordTooLargeError, TopicAuthorizationFailedError
 from aiokafkapy.protocol.api import ApiKey
 
-from .clusters import Cluster, DevCluster
 from .observing import assert_accounts_balance
+from .proxied_clusters import Cluster, DevCluster
 
 LIMIT = 2_000
 TOPIC_RESOURCE, SET = 2, 0

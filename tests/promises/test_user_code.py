@@ -14,7 +14,7 @@ import pytest
 from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata, RoundRobinPartitioner
 from aiokafkapy.errors import KafkaError, SerializationError
 
-from .clusters import Cluster, DevCluster
+from .proxied_clusters import Cluster, DevCluster
 
 Send = Callable[[KafkaProducer[Any, Any], str, Any], Awaitable[object]]
 

@@ -28,8 +28,7 @@ from aiokafkapy.common import Node, TopicPartition
 from aiokafkapy.errors import IllegalStateError, KafkaStorageError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.builder import RecordBatchBuilder
-
-from .raw_client import RawClient
+from tests.raw_client import RawClient
 
 SERVE = """
 import asyncio, sys

@@ -24,7 +24,7 @@ from aiokafkapy.console.registry import RegistryDecoder
 from aiokafkapy.integrations.schema_registry import AvroSerializer, SchemaRegistryClient
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing.schema_registry import SchemaRegistry
-from tests.system.raw_client import RawClient
+from tests.raw_client import RawClient
 
 TOKEN = "a-token-of-24-characters"
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "item", "type": "string"}]}

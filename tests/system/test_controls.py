@@ -17,8 +17,7 @@ from aiokafkapy.errors import (
     TopicAuthorizationFailedError,
 )
 from aiokafkapy.protocol.api import ApiKey
-
-from .raw_client import RawClient
+from tests.raw_client import RawClient
 
 NEW_TOPIC: dict[str, Any] = {"num_partitions": 1, "replication_factor": 1}
 

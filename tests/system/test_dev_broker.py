@@ -25,8 +25,7 @@ from aiokafkapy.errors import (
     UnknownTopicOrPartitionError,
 )
 from aiokafkapy.protocol.api import ApiKey
-
-from .raw_client import RawClient, connected, write_while_served
+from tests.raw_client import RawClient, connected, write_while_served
 
 
 async def until(condition: Any, timeout: float = 5.0) -> None:

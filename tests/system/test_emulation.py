@@ -19,10 +19,10 @@ from aiokafkapy.protocol.api import ApiKey, client_versions
 from aiokafkapy.protocol.api_versions import ApiVersionsResponse
 from aiokafkapy.protocol.codec import encode_response
 from tests.clusters import kafka_tools
+from tests.raw_client import RawClient
 from tests.reading import committed_values
 from tests.tool_server import ToolServer
 
-from .raw_client import RawClient
 from .test_stock_clients import check_produced, in_log, run
 
 TRANSACTIONAL = [version for version in known_versions() if ApiKey.END_TXN in emulation_of(version).apis]

@@ -14,9 +14,9 @@ import pytest
 from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
+from tests.raw_client import RawClient, connected, write_while_served
 
 from ..promises.observing import frugal
-from .raw_client import RawClient, connected, write_while_served
 from .test_dev_broker import until
 
 KIBIBYTE = 1 << 10

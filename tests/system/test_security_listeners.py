@@ -29,8 +29,7 @@ from aiokafkapy.security.sasl.scram import ScramMechanism
 from aiokafkapy.security.sasl.secret import Secret
 from aiokafkapy.security.tls import TlsContexts
 from aiokafkapy.testing import TestCertificates
-
-from .raw_client import RawClient
+from tests.raw_client import RawClient
 
 TWO: Listeners = {"PLAINTEXT": "127.0.0.1:0", "INSIDE": Listener("PLAINTEXT", advertised_host="localhost")}
 

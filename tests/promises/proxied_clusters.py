@@ -1,6 +1,6 @@
 """The two kinds of cluster on which each promise is tested, behind one interface.
 
-``DevCluster`` is the dev broker, in this process; ``KafkaCluster`` is Apache Kafka. In front of both is a
+``DevCluster`` is the dev broker, in this process; ``ApacheCluster`` is Apache Kafka. In front of both is a
 ``FaultProxy``, ``net``, which injects network faults.
 """
 
@@ -17,9 +17,9 @@ from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.testing import ApacheKafka, FaultProxy
 
-from ..kafka.oracle import read_back
+from ..oracle import read_back
 
-__all__ = ["Cluster", "DevCluster", "KafkaCluster", "Net", "open_dev", "open_kafka"]
+__all__ = ["ApacheCluster", "Cluster", "DevCluster", "Net", "open_dev", "open_kafka"]
 
 
 class Net(FaultProxy):
@@ -132,7 +132,7 @@ class DevCluster(Cluster):
         self.broker.controls.start_node(node_id)
 
 
-class KafkaCluster(Cluster):
+class ApacheCluster(Cluster):
     """Apache Kafka."""
 
     kind = "kafka"
@@ -177,10 +177,10 @@ async def open_dev(nodes: int, **config: Any) -> AsyncIterator[DevCluster]:
 
 
 @asynccontextmanager
-async def open_kafka(kafka: ApacheKafka) -> AsyncIterator[KafkaCluster]:
+async def open_kafka(kafka: ApacheKafka) -> AsyncIterator[ApacheCluster]:
     """A running Apache Kafka with a proxy."""
     async with Net(kafka.bootstrap_servers) as net:
-        yield KafkaCluster(kafka, net)
+        yield ApacheCluster(kafka, net)
 
 
 def new_name() -> str:
