@@ -1,11 +1,9 @@
-"""Outboxes for tests: a table in a file of SQLite or a real PostgreSQL, a relay that is quick to try again, waiting."""
+"""Outboxes for tests: a table in a file of SQLite or a real PostgreSQL, and a relay that is quick to try again."""
 
 from __future__ import annotations
 
-import asyncio
-import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from aiokafkapy.integrations.outbox import Outbox, OutboxRelay, outbox_table
 from aiokafkapy.testing.servers.postgresql import PostgreSQL
 
-__all__ = ["QUICK", "TestOutbox", "eventually", "opened_outbox"]
+__all__ = ["QUICK", "TestOutbox", "opened_outbox"]
 
 QUICK: dict[str, Any] = {
     "max_block_ms": 1_000,
@@ -92,14 +90,3 @@ def _url(where: PostgreSQL | Path) -> str:
         return where.url("asyncpg")
     # SQLite's lock knows no order: of many writers on a slow disk one may wait for more than Python's five seconds.
     return f"sqlite+aiosqlite:///{where}/service.db?timeout=30"
-
-
-async def eventually(condition: Callable[[], Any | Awaitable[Any]], seconds: float = 30.0) -> None:
-    """Return once the condition holds."""
-    deadline = time.monotonic() + seconds
-    while True:
-        found = condition()
-        if await found if isinstance(found, Awaitable) else found:
-            return
-        assert time.monotonic() < deadline, "the condition did not come true"
-        await asyncio.sleep(0.005)

@@ -9,8 +9,9 @@ import pytest
 
 from aiokafkapy.integrations.outbox.database import RelayDatabase
 from aiokafkapy.testing import ApacheKafka
-from tests.outboxes import eventually, opened_outbox
+from tests.outboxes import opened_outbox
 from tests.reading import committed_values
+from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -38,12 +39,12 @@ async def test_rows_are_published_in_order_and_the_next_relay_knows_of_them(
             await outbox.add(number, topic=topic, key=b"%d" % (int(number) % 5))
         monkeypatch.setattr(RelayDatabase, "mark", failing)
         async with outbox.relay(kafka.bootstrap_servers, batch_rows=20, **mode, **patience) as relay:
-            await eventually(lambda: untold, 60)
+            await until(lambda: untold, 60)
             await relay.stop(0)
         monkeypatch.setattr(RelayDatabase, "mark", mark)
         assert len(await outbox.rows()) == len(NUMBERS), "the database knows of nothing"
         async with outbox.relay(kafka.bootstrap_servers, batch_rows=20, **mode, **patience) as relay:
-            await eventually(outbox.is_empty, 60)
+            await until(outbox.is_empty, 60)
             assert relay.statistics().found_published == (untold[0] if is_exactly_once else 0)
     seen = [value for value in await committed_values(kafka.bootstrap_servers, topic) if value is not None]
     assert len(seen) == len(NUMBERS) + (0 if is_exactly_once else untold[0])

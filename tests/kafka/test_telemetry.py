@@ -23,7 +23,7 @@ from aiokafkapy.testing import ApacheKafka, KafkaTools
 from aiokafkapy.testing.kafka.jars import DEFAULT_VERSION, KafkaUnavailableError, fetch_jars
 from tests.clusters import started
 from tests.java_sources import compiled
-from tests.outboxes import eventually
+from tests.waiting import until
 
 PLUG_IN = Path(__file__).with_name("FileTelemetry.java")
 CLIENT_METRICS = "org.apache.kafka.tools.ClientMetricsCommand"
@@ -65,7 +65,7 @@ class Receiver:
 
     async def until(self, client_id: str, count: int) -> list[Push]:
         """The pushes of a client once there are so many."""
-        await eventually(lambda: len(self.pushes(client_id)) >= count)
+        await until(lambda: len(self.pushes(client_id)) >= count)
         return self.pushes(client_id)
 
 
@@ -137,7 +137,7 @@ async def test_an_application_s_metrics_and_the_id_are_those_of_the_producer(rec
         tool, servers = receiver.kafka.tool, receiver.kafka.bootstrap_servers
         options = ("--name", "shop", "--metrics", "shop.", "--interval", INTERVAL_MS, "--match", f"client_id={topic}")
         await tool(CLIENT_METRICS, "--bootstrap-server", servers, "--alter", *options)
-        await eventually(
+        await until(
             lambda: any(metric.name == "shop.orders" for push in receiver.pushes(topic) for metric in push.metrics)
         )
         instance_id = await producer.client_instance_id()
@@ -183,7 +183,7 @@ async def test_another_subscription_is_followed(receiver: Receiver, topic: str) 
         assert not any(metric.name.startswith(buffer) for metric in before[-1].metrics)
         options = ("--name", "more", "--metrics", buffer, "--interval", INTERVAL_MS, "--match", f"client_id={topic}")
         await kafka.tool(CLIENT_METRICS, "--bootstrap-server", kafka.bootstrap_servers, "--alter", *options)
-        await eventually(lambda: any(metric.name.startswith(buffer) for metric in receiver.pushes(topic)[-1].metrics))
+        await until(lambda: any(metric.name.startswith(buffer) for metric in receiver.pushes(topic)[-1].metrics))
     pushes = receiver.pushes(topic)
     assert pushes[-1].terminating
     assert len({push.client_instance_id for push in pushes}) == 1, "it keeps its id"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from aiokafkapy import KafkaProducer, TopicOptions, errors
 from aiokafkapy.protocol.api import ApiKey
+from tests.waiting import until
 
 from .observing import assert_accounts_balance, assert_nothing_is_left
 from .proxied_clusters import Cluster, DevCluster
@@ -21,12 +21,6 @@ def order(number: int) -> bytes:
     return json.dumps(
         {"order": number, "customer": f"customer {number % 100}", "items": ["tea", "coffee"] * 5}
     ).encode()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110  # nobody tells of it
-            await asyncio.sleep(0.01)
 
 
 async def sampled(producer: KafkaProducer[Any, Any], topic: str) -> str:

@@ -14,7 +14,7 @@ import pytest
 
 from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata, deadline, errors
 from aiokafkapy.integrations.asgi import DeadlineMiddleware
-from tests.outboxes import eventually
+from tests.waiting import until
 
 from .observing import assert_accounts_balance
 from .proxied_clusters import Cluster
@@ -65,7 +65,7 @@ async def test_records_of_a_request_that_was_answered_in_time_are_not_lost_with_
             await producer.enqueue(topic, b"enqueue", partition=0)
             producer.send_nowait(topic, b"nowait", partition=0)
             await asyncio.to_thread(producer.send_from_thread, topic, b"thread", partition=0)
-            await eventually(lambda: producer.statistics().pending == 3)  # it has crossed
+            await until(lambda: producer.statistics().pending == 3)  # it has crossed
             await send({"type": "http.response.start", "status": 202, "headers": []})
             await producer.enqueue(topic, b"after the answer", partition=0)
 

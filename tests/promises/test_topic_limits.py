@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,18 +14,13 @@ import pytest
 from aiokafkapy import KafkaProducer
 from aiokafkapy.errors import InvalidTimestampError, RecordTooLargeError, TopicAuthorizationFailedError
 from aiokafkapy.protocol.api import ApiKey
+from tests.waiting import until
 
 from .observing import assert_accounts_balance
 from .proxied_clusters import Cluster, DevCluster
 
 LIMIT = 2_000
 TOPIC_RESOURCE, SET = 2, 0
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110  # nobody tells of it
-            await asyncio.sleep(0.01)
 
 
 def limit_of(producer: KafkaProducer[Any, Any], topic: str) -> int | None:

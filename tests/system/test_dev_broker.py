@@ -26,14 +26,7 @@ from aiokafkapy.errors import (
 )
 from aiokafkapy.protocol.api import ApiKey
 from tests.raw_client import RawClient, connected, write_while_served
-
-
-async def until(condition: Any, timeout: float = 5.0) -> None:
-    """Let the loop turn until the condition holds."""
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.001)
+from tests.waiting import until
 
 
 def open_sockets() -> set[str]:

@@ -15,9 +15,9 @@ from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from tests.raw_client import RawClient, connected, write_while_served
+from tests.waiting import until
 
 from ..promises.observing import frugal
-from .test_dev_broker import until
 
 KIBIBYTE = 1 << 10
 MEBIBYTE = 1 << 20

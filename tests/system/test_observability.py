@@ -7,7 +7,7 @@ import base64
 import json
 import struct
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import decode_request
 from tests.loops import is_on_uvloop
 from tests.unit.client.captures import streams
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -35,14 +36,6 @@ async def broker() -> AsyncIterator[DevBroker]:
     async with DevBroker(nodes=2) as broker:
         broker.create_topic("t", partitions=1)
         yield broker
-
-
-async def until(condition: Callable[[], Any], timeout: float = 20.0) -> None:
-    """Let the loop turn until the condition holds."""
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        await asyncio.sleep(0.002)
 
 
 def least_time() -> float:

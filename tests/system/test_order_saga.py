@@ -19,7 +19,7 @@ from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from tests.example_services import load_example, service_of
-from tests.outboxes import eventually
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ async def reaches(client: httpx.AsyncClient, states: dict[int, str]) -> None:
     async def have() -> bool:
         return {order: (await client.get(f"/orders/{order}")).json()["state"] for order in states} == states
 
-    await eventually(have)
+    await until(have)
 
 
 def told(broker: DevBroker, topic: str) -> Counter[tuple[int, str]]:
@@ -89,7 +89,7 @@ async def test_orders_are_taken_while_payments_are_away_and_go_on_when_they_are_
 ) -> None:
     async with service_of(saga) as client:
         order = await place(client, "tea")
-        await eventually(lambda: told(kafka_broker, "orders")[order, "placed"] == 1)
+        await until(lambda: told(kafka_broker, "orders")[order, "placed"] == 1)
         assert (await client.get(f"/orders/{order}")).json() == {"state": "placed"}
         async with payments_of(saga):
             await reaches(client, {order: "confirmed"})
@@ -103,7 +103,7 @@ async def test_a_payment_is_made_once_though_its_service_ends_before_its_transac
         kafka_broker.controls.fail_next(ApiKey.TXN_OFFSET_COMMIT, 15, times=None, name="no offsets")
         async with payments_of(saga):
             order = await place(client, "tea")
-            await eventually(lambda: kafka_broker.controls.request_count(ApiKey.TXN_OFFSET_COMMIT) > 0)
+            await until(lambda: kafka_broker.controls.request_count(ApiKey.TXN_OFFSET_COMMIT) > 0)
         kafka_broker.controls.end_fault("no offsets")
         async with payments_of(saga):
             await reaches(client, {order: "confirmed"})

@@ -28,8 +28,9 @@ from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.protocol.api import ApiKey
 from tests.inside import database_of, leave_unmarked, producers_of, task_of
-from tests.outboxes import QUICK, TestOutbox, eventually, opened_outbox
+from tests.outboxes import QUICK, TestOutbox, opened_outbox
 from tests.reading import committed_values
+from tests.waiting import until
 
 MODES = pytest.mark.parametrize("mode", [{}, {"transactional_id": "service"}], ids=["at least once", "exactly once"])
 
@@ -63,7 +64,7 @@ class TestWriting:
                 await outbox.outbox.add(session, "t", b"never")
                 await session.rollback()
             await outbox.add(b"last")
-            await eventually(outbox.is_empty)
+            await until(outbox.is_empty)
         # Rows of different keys have no order; and a transaction's marker may lie between.
         first, last = (next(one for one in broker.records("t") if one.value == value) for value in (b"value", b"last"))
         assert (first.key, first.value, first.timestamp_ms) == (b"key", b"value", 5_000)
@@ -90,7 +91,7 @@ class TestWriting:
         async with outbox.engine.begin() as connection:
             await connection.run_sync(in_a_thread)
         async with outbox.relay(broker.bootstrap_servers):
-            await eventually(outbox.is_empty)
+            await until(outbox.is_empty)
         assert values(broker) == [b"0", b"1", b"2", b"3"]
 
     async def test_serializers_are_those_of_the_producer(self, outbox: TestOutbox) -> None:
@@ -138,7 +139,7 @@ class TestOrder:
             for relay in relays:
                 await stack.enter_async_context(relay)
             await asyncio.gather(*(write(b"key %d" % number) for number in range(6)))
-            await eventually(outbox.is_empty)
+            await until(outbox.is_empty)
         seen = await committed_values(broker.bootstrap_servers, "t")
         for key, its_values in written.items():
             assert [value for value in seen if value is not None and value.startswith(key)] == its_values
@@ -155,10 +156,10 @@ class TestOrder:
                 await outbox.outbox.add(first, "t", b"first", key=b"k")
                 second = asyncio.create_task(outbox.add(b"second", key=b"k"))
                 await outbox.add(b"another", key=b"l")
-                await eventually(lambda: values(broker) == [b"another"])
+                await until(lambda: values(broker) == [b"another"])
                 assert not second.done()
             await second
-            await eventually(outbox.is_empty)
+            await until(outbox.is_empty)
         assert values(broker) == [b"another", b"first", b"second"]
 
     async def test_a_lower_id_that_is_committed_later_is_published_too(
@@ -172,8 +173,8 @@ class TestOrder:
                 await free.add(first, "t", b"lower", key=b"k")
                 await free.add(second, "t", b"higher", key=b"k")
                 await second.commit()
-                await eventually(lambda: values(broker) == [b"higher"])
-            await eventually(outbox.is_empty)
+                await until(lambda: values(broker) == [b"higher"])
+            await until(outbox.is_empty)
         assert values(broker) == [b"higher", b"lower"], "in the order of commits"
 
     async def test_rows_without_a_key_keep_the_order_of_their_topic_or_partition(
@@ -186,7 +187,7 @@ class TestOrder:
             await outbox.add(number, topic="one")
             await outbox.add(number, topic="two", partition=1, key=b"%d" % (int(number) % 7))
         async with outbox.relay(kafka_broker.bootstrap_servers, batch_rows=11):
-            await eventually(outbox.is_empty)
+            await until(outbox.is_empty)
         assert [record.value for record in kafka_broker.records("one", 0)] == numbers
         assert [record.value for record in kafka_broker.records("two", 1)] == numbers
 
@@ -203,7 +204,7 @@ class TestRefused:
         await outbox.add(b"parked", key=b"bad")
         await outbox.add(b"sent", key=b"good")
         async with outbox.relay(broker.bootstrap_servers, partitioner=place) as relay:
-            await eventually(lambda: relay.statistics().published == relay.statistics().refused == 1)
+            await until(lambda: relay.statistics().published == relay.statistics().refused == 1)
             assert "no place for it" in str(relay.statistics().last_error)
         assert values(broker) == [b"sent"]
 
@@ -221,8 +222,8 @@ class TestRefused:
         await outbox.add(b"beside", key=b"l")
         wanted = [b"before", b"beside"] if on_error == "stop" else [b"before", b"behind", b"beside"]
         async with outbox.relay(kafka_broker.bootstrap_servers, on_error=on_error, **options) as relay:
-            await eventually(lambda: relay.statistics().published == len(wanted))
-            await eventually(lambda: relay.statistics().refused == 1 and relay.statistics().unmarked == 0)
+            await until(lambda: relay.statistics().published == len(wanted))
+            await until(lambda: relay.statistics().refused == 1 and relay.statistics().unmarked == 0)
             assert "TooLarge" in str(relay.statistics().last_error)
             backlog = await relay.backlog()
         assert sorted(await committed_values(kafka_broker.bootstrap_servers, "t"), key=str) == wanted
@@ -237,7 +238,7 @@ class TestRefused:
     ) -> None:
         await outbox.add(b"x" * 3_000, b"behind", key=b"k")
         async with outbox.relay(broker.bootstrap_servers, max_request_size=2_000) as relay:
-            await eventually(lambda: relay.statistics().refused == 1)
+            await until(lambda: relay.statistics().refused == 1)
         async with outbox.relay(broker.bootstrap_servers) as relay:
             async with AsyncSession(outbox.engine) as session, session.begin():
                 assert await outbox.outbox.retry_refused(session, [-1]) == 0
@@ -245,7 +246,7 @@ class TestRefused:
                     assert await session.run_sync(outbox.outbox.retry_refused_blocking) == 1
                 else:
                     assert await outbox.outbox.retry_refused(session) == 1
-            await eventually(outbox.is_empty)
+            await until(outbox.is_empty)
         assert values(broker) == [b"x" * 3_000, b"behind"]
 
     async def test_a_row_that_was_damaged_is_one_too(self, outbox: TestOutbox, broker: DevBroker) -> None:
@@ -253,7 +254,7 @@ class TestRefused:
         async with outbox.engine.begin() as connection:
             await connection.execute(sa.update(outbox.table).where(outbox.table.c.id == 1).values(headers="{"))
         async with outbox.relay(broker.bootstrap_servers, on_error="skip") as relay:
-            await eventually(lambda: relay.statistics().refused == relay.statistics().published == 1)
+            await until(lambda: relay.statistics().refused == relay.statistics().published == 1)
         assert values(broker) == [b"behind"]
 
     @MODES
@@ -273,7 +274,7 @@ class TestRefused:
         await outbox.add(*numbers, key=b"k")
         options = {**mode, "linger_ms": linger_ms}
         async with outbox.relay(broker.bootstrap_servers, on_error="skip", **options) as relay:
-            await eventually(lambda: relay.statistics().published == 9 and relay.statistics().refused == 1)
+            await until(lambda: relay.statistics().published == 9 and relay.statistics().refused == 1)
         assert await committed_values(broker.bootstrap_servers, "t") == numbers[1:], "the first was refused alone"
 
     @pytest.mark.kafka_broker(auto_create_topics_enable=False)
@@ -287,10 +288,10 @@ class TestRefused:
         if mode:
             broker.create_topic("aiokafkapy-outbox", 1, config={"cleanup.policy": "compact"})
         async with outbox.relay(broker.bootstrap_servers, **mode) as relay:
-            await eventually(lambda: values(broker) != [])
-            await eventually(lambda: any("missing" in held for held in relay.statistics().held))
+            await until(lambda: values(broker) != [])
+            await until(lambda: any("missing" in held for held in relay.statistics().held))
             broker.create_topic("missing", 1)
-            await eventually(lambda: relay.statistics().published == 2)
+            await until(lambda: relay.statistics().published == 2)
             assert relay.statistics().refused == 0
         assert await committed_values(broker.bootstrap_servers, "missing") == [b"early"]
         assert await committed_values(broker.bootstrap_servers, "t") == [b"beside"]
@@ -309,14 +310,14 @@ class TestOutages:
         await outbox.add(*numbers[:10], key=b"k")
         options = {**mode, "max_block_ms": 300, "delivery_timeout_ms": 600, "request_timeout_ms": 300}
         async with outbox.relay(broker.bootstrap_servers, **options) as relay:
-            await eventually(lambda: relay.statistics().held)
+            await until(lambda: relay.statistics().held)
             broker.controls.start_node(1)
-            await eventually(lambda: relay.statistics().published == 10)
+            await until(lambda: relay.statistics().published == 10)
             broker.controls.stop_node(1)
             await outbox.add(*numbers[10:], key=b"k")
-            await eventually(lambda: relay.statistics().held)
+            await until(lambda: relay.statistics().held)
             broker.controls.start_node(1)
-            await eventually(outbox.is_empty)
+            await until(outbox.is_empty)
         assert await committed_values(broker.bootstrap_servers, "t") == numbers
 
     @MODES
@@ -328,9 +329,9 @@ class TestOutages:
         options = {**mode, "request_timeout_ms": 200, "delivery_timeout_ms": 300, "batch_size": 200}
         async with outbox.relay(broker.bootstrap_servers, **options) as relay:
             await outbox.add(*numbers, key=b"k")
-            await eventually(lambda: relay.statistics().held == ("topic t",))
+            await until(lambda: relay.statistics().held == ("topic t",))
             broker.controls.clear()
-            await eventually(outbox.is_empty)
+            await until(outbox.is_empty)
         assert await committed_values(broker.bootstrap_servers, "t") == numbers
 
     @MODES
@@ -350,9 +351,9 @@ class TestOutages:
         monkeypatch.setattr(RelayDatabase, "mark", failing)
         await outbox.add(*[b"%d" % number for number in range(10)], key=b"k")
         async with outbox.relay(broker.bootstrap_servers, **mode) as relay:
-            await eventually(outbox.is_empty)
+            await until(outbox.is_empty)
             assert relay.statistics().database_failures == 2
-            await eventually(lambda: relay.statistics().unmarked == 0)
+            await until(lambda: relay.statistics().unmarked == 0)
         assert await committed_values(broker.bootstrap_servers, "t") == [b"%d" % number for number in range(10)]
 
     @pytest.mark.parametrize("kept", [None, 60.0, 0.0])
@@ -361,17 +362,17 @@ class TestOutages:
     ) -> None:
         await outbox.add(b"one", b"two", key=b"k")
         async with outbox.relay(broker.bootstrap_servers, keep_published=kept) as relay:
-            await eventually(lambda: relay.statistics().published == 2)
+            await until(lambda: relay.statistics().published == 2)
             if kept == 60.0:
-                await eventually(lambda: relay.statistics().unmarked == 0)
+                await until(lambda: relay.statistics().unmarked == 0)
             else:
-                await eventually(outbox.is_empty)
+                await until(outbox.is_empty)
             assert (await relay.backlog()).pending == 0
         rows = await outbox.rows()
         assert [row.value for row in rows if row.published_at is not None] == ([b"one", b"two"] if kept else [])
         async with outbox.relay(broker.bootstrap_servers, keep_published=60.0) as relay:
             await outbox.add(b"three", key=b"k")
-            await eventually(lambda: relay.statistics().published == 1)
+            await until(lambda: relay.statistics().published == 1)
         assert values(broker) == [b"one", b"two", b"three"]
 
     async def test_published_rows_are_deleted_under_load_too_some_at_a_time(
@@ -380,7 +381,7 @@ class TestOutages:
         monkeypatch.setattr(database, "PURGED_AT_ONCE", 3)
         await outbox.add(*[b"%d" % number for number in range(20)], key=b"k")
         async with outbox.relay(broker.bootstrap_servers, keep_published=0.0, batch_rows=4):
-            await eventually(outbox.is_empty)
+            await until(outbox.is_empty)
         assert values(broker) == [b"%d" % number for number in range(20)]
 
     @MODES
@@ -391,12 +392,12 @@ class TestOutages:
         async with second:
             async with first:
                 await outbox.add(*[b"%d" % number for number in range(10)])
-                await eventually(outbox.is_empty)
+                await until(outbox.is_empty)
                 owned = [*first.statistics().shards, *second.statistics().shards]
                 assert len(owned) == len(set(owned))
             await outbox.add(b"ten")
-            await eventually(outbox.is_empty)
-            await eventually(lambda: len(second.statistics().shards) == 3)
+            await until(outbox.is_empty)
+            await until(lambda: len(second.statistics().shards) == 3)
         assert await committed_values(broker.bootstrap_servers, "t") == [*(b"%d" % n for n in range(10)), b"ten"]
 
     async def test_a_fenced_relay_publishes_nothing(self, outbox: TestOutbox, broker: DevBroker) -> None:
@@ -404,7 +405,7 @@ class TestOutages:
         config = ProducerConfig(bootstrap_servers=broker.bootstrap_servers, **QUICK)
         late, owner = (TransactionalPublisher(config, "service", "markers", "stop") for _ in range(2))
         async with outbox.relay(broker.bootstrap_servers) as relay:
-            await eventually(lambda: len(relay.statistics().shards) == 3)
+            await until(lambda: len(relay.statistics().shards) == 3)
             database = database_of(relay)
             broker.controls.stop_node(1)  # so that the relay itself publishes nothing
             await outbox.add(b"row")
@@ -446,11 +447,11 @@ async def test_partitions_that_a_transaction_may_not_have_hold_their_topic(
         await outbox.add(b"row")
         await outbox.add(b"beside", topic="other")
         async with outbox.relay(broker.bootstrap_servers, transactional_id="service") as relay:
-            await eventually(lambda: held in relay.statistics().held)
+            await until(lambda: held in relay.statistics().held)
             assert (relay.statistics().last_error or "").startswith(error.__name__)
-            await eventually(is_beside)
+            await until(is_beside)
             broker.controls.end_fault(fault)
-            await eventually(outbox.is_empty)
+            await until(outbox.is_empty)
             assert relay.statistics().refused == 0
     assert await committed_values(broker.bootstrap_servers, "t") == [b"row"]
     assert await committed_values(broker.bootstrap_servers, "other") == [b"beside"]
@@ -504,7 +505,7 @@ async def test_a_batch_whose_marker_is_too_large_is_halved(tmp_path: Path, broke
     async with opened_outbox(tmp_path) as outbox:
         await outbox.add(*numbers, key=b"k")
         async with outbox.relay(broker.bootstrap_servers, transactional_id="service", **options) as relay:
-            await eventually(outbox.is_empty)
+            await until(outbox.is_empty)
             assert relay.statistics().refused == 0
     assert await committed_values(broker.bootstrap_servers, "t") == numbers
 
@@ -532,12 +533,12 @@ class TestLife:
         async with outbox.engine.begin() as connection:
             await connection.run_sync(outbox.metadata.drop_all)
         async with outbox.relay(broker.bootstrap_servers) as relay:
-            await eventually(lambda: relay.statistics().database_failures > 0)
+            await until(lambda: relay.statistics().database_failures > 0)
             assert not relay.statistics().is_connected
             async with outbox.engine.begin() as connection:
                 await connection.run_sync(outbox.metadata.create_all)
             await outbox.add(b"row")
-            await eventually(outbox.is_empty)
+            await until(outbox.is_empty)
             assert relay.statistics().is_connected
         assert values(broker) == [b"row"]
 
@@ -546,7 +547,7 @@ class TestLife:
         await outbox.add(*[b"%d" % number for number in range(10)], key=b"k")
         relay = outbox.relay(broker.bootstrap_servers)
         await relay.start()
-        await eventually(lambda: broker.controls.request_count(ApiKey.PRODUCE))
+        await until(lambda: broker.controls.request_count(ApiKey.PRODUCE))
         await relay.stop()
         await relay.stop()
         assert await outbox.is_empty()
@@ -560,7 +561,7 @@ class TestLife:
         await outbox.add(b"row")
         relay = outbox.relay(broker.bootstrap_servers, max_block_ms=60_000)
         task = asyncio.create_task(relay.run(signals=()))
-        await eventually(lambda: relay.statistics().shards)
+        await until(lambda: relay.statistics().shards)
         async with asyncio.timeout(5):
             if how == "a time-out":
                 await relay.stop(0.05)
@@ -571,20 +572,20 @@ class TestLife:
                     await task
         broker.controls.stall_connections(False)
         async with outbox.relay(broker.bootstrap_servers):
-            await eventually(outbox.is_empty)
+            await until(outbox.is_empty)
         assert values(broker)[-1:] == [b"row"]
 
     async def test_it_leaves_no_task_behind_when_it_ends_at_once(self, outbox: TestOutbox) -> None:
         async def live() -> None:
             relay = outbox.relay("localhost:1")
             await relay.start()
-            await eventually(lambda: relay.statistics().is_connected)
+            await until(lambda: relay.statistics().is_connected)
             await relay.stop(0)
 
         before = asyncio.all_tasks()
         for _ in range(5):
             await live()
-        await eventually(lambda: asyncio.all_tasks() <= before)
+        await until(lambda: asyncio.all_tasks() <= before)
 
     @MODES
     async def test_a_batch_does_not_wait_for_records_that_would_join_it(
@@ -592,7 +593,7 @@ class TestLife:
     ) -> None:
         await outbox.add(b"row")
         async with outbox.relay(broker.bootstrap_servers, linger_ms=60_000, delivery_timeout_ms=70_000, **mode):
-            await eventually(outbox.is_empty)
+            await until(outbox.is_empty)
         assert await committed_values(broker.bootstrap_servers, "t") == [b"row"]
 
     async def test_a_bug_ends_it_loudly(
@@ -666,9 +667,9 @@ class TestSqlite:
         await outbox.add(b"row")
         with writing(str(outbox.engine.url.database)):
             async with outbox.relay(broker.bootstrap_servers, database_timeout=0.2) as relay:
-                await eventually(lambda: relay.statistics().database_failures > 0)
+                await until(lambda: relay.statistics().database_failures > 0)
         async with outbox.relay(broker.bootstrap_servers):
-            await eventually(outbox.is_empty)
+            await until(outbox.is_empty)
         assert set(values(broker)) == {b"row"}
 
     async def test_no_relay_that_stands_by_publishes_a_batch_again_while_the_service_writes(
@@ -691,14 +692,14 @@ class TestSqlite:
 
             stack.push_async_callback(engine.dispose)
             await stack.enter_async_context(first)
-            await eventually(lambda: first.statistics().shards)
+            await until(lambda: first.statistics().shards)
             for each in others:
                 await stack.enter_async_context(each)
             monkeypatch.setattr(RelayDatabase, "mark", mark_while_the_service_writes)
             await outbox.add(b"row")
-            await eventually(lambda: first.statistics().database_failures > 5)  # others ask for shards every second
+            await until(lambda: first.statistics().database_failures > 5)  # others ask for shards every second
             service.close()
-            await eventually(outbox.is_empty)
+            await until(outbox.is_empty)
         assert values(broker) == [b"row"]
 
     async def test_the_markers_of_many_shards_are_told_some_rows_at_a_time(
@@ -717,8 +718,8 @@ class TestSqlite:
             relay = outbox.relay(broker.bootstrap_servers)
             leave_unmarked(relay, {number: UUID(int=number) for number in range(1_000, 25_000)})
             async with relay:
-                await eventually(outbox.is_empty)
-                await eventually(lambda: relay.statistics().unmarked == 0)
+                await until(outbox.is_empty)
+                await until(lambda: relay.statistics().unmarked == 0)
             assert relay.statistics().database_failures == 0
         assert values(broker) == [b"row"]
 

@@ -21,8 +21,9 @@ import pytest
 import sqlalchemy as sa
 
 from aiokafkapy.broker import DevBroker
-from tests.outboxes import TestOutbox, eventually, opened_outbox
+from tests.outboxes import TestOutbox, opened_outbox
 from tests.reading import committed_values
+from tests.waiting import until
 
 from .outbox_program import RELAY_STEPS, SERVICE_STEPS
 
@@ -154,7 +155,7 @@ async def test_a_service_that_is_killed_publishes_its_commits_and_no_more(
     assert await service.says() == "halted"
     service.kill()
     async with shop.relay(broker.bootstrap_servers):
-        await eventually(shop.is_empty)
+        await until(shop.is_empty)
     seen = [record.value for record in broker.records("t")]
     assert seen == await orders_of(shop) == [b"000000", b"000001"][: 1 + (step == "committed")]
 
@@ -174,7 +175,7 @@ async def test_a_relay_that_is_killed_at_any_step_loses_nothing(
     left = len(await shop.rows())
     relay.kill()
     async with shop.relay(broker.bootstrap_servers, **mode) as next_one:
-        await eventually(shop.is_empty)
+        await until(shop.is_empty)
         found = next_one.statistics().found_published
     seen = await committed_values(broker.bootstrap_servers, "t")
     assert set(seen) == set(written), "nothing is lost"
@@ -203,13 +204,13 @@ async def test_killed_anywhere_again_and_again(
         relay = programs.start(shop, "relay", **order)
         assert await relay.says() == "ready"
         before = len(broker.records("t"))
-        await eventually(lambda: len(broker.records("t")) > before + 15)  # noqa: B023
+        await until(lambda: len(broker.records("t")) > before + 15)  # noqa: B023
         await asyncio.sleep(chance.uniform(0, 0.05))
         for child in chance.sample([service, relay], 2):
             child.kill()
         first = int((await orders_of(shop))[-1]) + 10
     async with shop.relay(broker.bootstrap_servers, **mode):
-        await eventually(shop.is_empty)
+        await until(shop.is_empty)
     seen = await committed_values(broker.bootstrap_servers, "t")
     orders = await orders_of(shop)
     assert sorted(set(seen), key=str) == orders, "0 lost, and none that was not committed"

@@ -11,7 +11,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.integrations.outbox import Outbox, OutboxRelay, outbox_table, relay
 from aiokafkapy.testing.servers.postgresql import PostgreSQL
-from tests.outboxes import QUICK, eventually, opened_outbox
+from tests.outboxes import QUICK, opened_outbox
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -29,10 +30,10 @@ async def test_a_commit_wakes_the_relay_at_once(
         opened_outbox(postgresql) as outbox,
         outbox.relay(broker.bootstrap_servers, poll_interval=600.0) as woken,
     ):
-        await eventually(lambda: woken.statistics().is_connected)
+        await until(lambda: woken.statistics().is_connected)
         for number in range(3):
             await outbox.add(b"%d" % number)
-            await eventually(outbox.is_empty, 10)
+            await until(outbox.is_empty, 10)
 
 
 async def test_the_server_notices_within_a_minute_that_a_relays_host_is_gone(
@@ -40,7 +41,7 @@ async def test_the_server_notices_within_a_minute_that_a_relays_host_is_gone(
 ) -> None:
     """It kept the session, and with it the locks, by the system's keep-alive of two hours."""
     async with opened_outbox(postgresql) as outbox, outbox.relay(broker.bootstrap_servers) as running:
-        await eventually(lambda: running.statistics().is_connected)
+        await until(lambda: running.statistics().is_connected)
         found = {}
         for name in ("tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout"):
             shown = await running._database._execute(sa.text(f"SHOW {name}"))
@@ -61,23 +62,23 @@ async def test_relays_share_the_shards_as_they_come_and_go(postgresql: PostgreSQ
             owned = [shard for each in relays for shard in each.statistics().shards]
             return sorted(len(each.statistics().shards) for each in relays) if len(owned) == len(set(owned)) else []
 
-        await eventually(lambda: shares() == [2, 3, 3])
+        await until(lambda: shares() == [2, 3, 3])
         await relays.pop().stop()
-        await eventually(lambda: shares() == [4, 4])
+        await until(lambda: shares() == [4, 4])
 
 
 async def test_a_server_that_is_killed_costs_nothing(postgresql: PostgreSQL, broker: DevBroker) -> None:
     async with opened_outbox(postgresql) as outbox:
         async with outbox.relay(broker.bootstrap_servers) as running:
             await outbox.add(*[b"%d" % number for number in range(10)], key=b"k")
-            await eventually(lambda: running.statistics().published == 10)
+            await until(lambda: running.statistics().published == 10)
             postgresql.stop(kill=True)
-            await eventually(lambda: running.statistics().database_failures > 0)
+            await until(lambda: running.statistics().database_failures > 0)
             assert not running.statistics().is_connected
             postgresql.start()
             await outbox.engine.dispose()
             await outbox.add(*[b"%d" % number for number in range(10, 20)], key=b"k")
-            await eventually(outbox.is_empty)
+            await until(outbox.is_empty)
         assert [record.value for record in broker.records("t")] == [b"%d" % number for number in range(20)]
 
 
@@ -91,6 +92,6 @@ async def test_a_table_may_be_in_a_schema_and_need_quotes(postgresql: PostgreSQL
     async with OutboxRelay(engine, table, broker.bootstrap_servers, **QUICK) as running:
         async with engine.begin() as connection:
             await Outbox(table).add(connection, "t", b"row", key=b"k")
-        await eventually(lambda: running.statistics().published == 1)
+        await until(lambda: running.statistics().published == 1)
     await engine.dispose()
     assert [record.value for record in broker.records("t")] == [b"row"]

@@ -13,7 +13,7 @@ import pytest
 
 from aiokafkapy.broker import DevBroker
 from tests.example_services import EXAMPLES, load_example, service_of
-from tests.outboxes import eventually
+from tests.waiting import until
 
 EXAMPLE = EXAMPLES / "outbox_service.py"
 ORDER = {"customer": "ann", "item": "tea"}
@@ -35,7 +35,7 @@ async def test_orders_are_taken_while_kafka_is_away_and_published_later(
             assert (await client.post("/orders", json=ORDER)).status_code == 201
         assert (await client.get("/outbox")).json() == {"pending": 3, "refused": 0}
         kafka_broker.controls.start_node(1)
-        await eventually(lambda: len(kafka_broker.records("orders")) == 3)
+        await until(lambda: len(kafka_broker.records("orders")) == 3)
     assert [(record.key, record.value) for record in kafka_broker.records("orders")] == [
         (b"ann", b'{"customer":"ann","item":"tea"}')
     ] * 3
@@ -52,7 +52,7 @@ async def test_the_relay_is_a_process_of_its_own_which_ends_at_sigterm(
         sys.executable, str(EXAMPLE), env={**os.environ, "LOG_LEVEL": "error"}
     )
     try:
-        await eventually(lambda: kafka_broker.records("orders"))
+        await until(lambda: kafka_broker.records("orders"))
         process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(30):
             assert await process.wait() == 0

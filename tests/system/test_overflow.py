@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from aiokafkapy.errors import (
 )
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import MockProducer
+from tests.waiting import until
 
 from .producer.observing import assert_accounts, values
 
@@ -34,13 +35,6 @@ async def broker() -> AsyncIterator[DevBroker]:
         broker.create_topic("clicks", partitions=2)
         broker.create_topic("orders", partitions=1)
         yield broker
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop turn until the condition holds."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  # nobody tells of it
-            await asyncio.sleep(0)
 
 
 def held(broker: DevBroker, **options: Any) -> KafkaProducer[Any, Any]:

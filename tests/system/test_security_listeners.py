@@ -11,7 +11,7 @@ import json
 import ssl
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from aiokafkapy.security.sasl.secret import Secret
 from aiokafkapy.security.tls import TlsContexts
 from aiokafkapy.testing import TestCertificates
 from tests.raw_client import RawClient
+from tests.waiting import until
 
 TWO: Listeners = {"PLAINTEXT": "127.0.0.1:0", "INSIDE": Listener("PLAINTEXT", advertised_host="localhost")}
 
@@ -227,13 +228,6 @@ async def test_a_listener_may_want_a_clients_certificate(certificates: TestCerti
 async def test_a_server_certificate_that_cannot_be_read_is_said_at_the_start(certificates: TestCertificates) -> None:
     with pytest.raises(ConfigurationError, match="ssl_keystore_location"):
         await DevBroker(listeners=tls_only(certificates, ssl_keystore_location="/no/such/file.pem")).start()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait until something that others bring about is so."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - counters have no event
-            await asyncio.sleep(0.01)
 
 
 async def no_connections(broker: DevBroker) -> None:

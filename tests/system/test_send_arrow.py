@@ -30,8 +30,9 @@ from aiokafkapy.producer.options.keywords import CompressionName
 from aiokafkapy.producer.tables.arrow_send import ArrowSend
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.murmur2 import partition_for_key
+from tests.waiting import until
 
-from .producer.observing import assert_accounts, until, values
+from .producer.observing import assert_accounts, values
 
 SHORT: dict[str, Any] = {
     "request_timeout_ms": 500,

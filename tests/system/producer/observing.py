@@ -7,8 +7,6 @@ They are its ten promises, each against the dev broker over real sockets. The sa
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
 from typing import Any
 
 from aiokafkapy import KafkaProducer
@@ -20,14 +18,6 @@ SHORT: dict[str, Any] = {
     "max_block_ms": 1000,
     "retry_backoff_ms": 20,
 }
-
-
-async def until(condition: Callable[[], Any], timeout: float = 10.0) -> None:
-    """Let the loop turn until the condition holds."""
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        await asyncio.sleep(0.002)
 
 
 def assert_accounts(producer: KafkaProducer[Any, Any]) -> None:

@@ -12,7 +12,8 @@ from aiokafkapy import KafkaProducer, RecordMetadata, errors
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing.servers.ports import free_port
-from tests.system.producer.observing import assert_accounts, numbered, our_tasks, until, values
+from tests.system.producer.observing import assert_accounts, numbered, our_tasks, values
+from tests.waiting import until
 
 
 class TestCancellation:

@@ -9,7 +9,7 @@ import pytest
 
 from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.broker import DevBroker
-from tests.system.producer.observing import until
+from tests.waiting import until
 
 
 class TestMemory:

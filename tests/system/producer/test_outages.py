@@ -11,7 +11,8 @@ import pytest
 from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
-from tests.system.producer.observing import SHORT, numbered, until, values
+from tests.system.producer.observing import SHORT, numbered, values
+from tests.waiting import until
 
 
 class TestOutages:

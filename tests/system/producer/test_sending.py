@@ -9,7 +9,8 @@ import pytest
 
 from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata, errors
 from aiokafkapy.broker import DevBroker
-from tests.system.producer.observing import numbered, until, values
+from tests.system.producer.observing import numbered, values
+from tests.waiting import until
 
 
 class TestSending:
