@@ -43,10 +43,12 @@ from benchmarks.report import put_into_page
 
 from .changed_options import CHANGED, translated_properties
 
-__all__ = ["ROOT", "Snippet", "generated", "option_table", "pages", "snippets", "write"]
+__all__ = ["ADDRESS", "ROOT", "Snippet", "generated", "option_table", "pages", "snippets", "write"]
 
 ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
+ADDRESS: Final = "localhost:9092"
+"""The broker's, in snippets."""
 INSTRUCTIONS: Final = ROOT / "benchmarks" / "results" / "instructions.json"
 MOVING: Final = "moving-over.md"
 

@@ -16,9 +16,8 @@ import pytest
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.testing import SchemaRegistry
 
-from .pages import Snippet, snippets
+from .pages import ADDRESS, Snippet, snippets
 
-ADDRESS: Final = "localhost:9092"
 REGISTRY: Final = "http://localhost:8081"
 LONGEST: Final = 120
 """Seconds after which a snippet hangs."""

@@ -10,7 +10,7 @@ from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import ApacheKafka
 from tests.embedded_protocol import assignment, assignment_of, subscription
 from tests.kafka.agreement import Scenario, answers_of_both, describe, join_fields, patiently
-from tests.kafka.test_dev_broker_agrees_consumer_groups import (
+from tests.kafka.group_calls import (
     beat,
     create_for_groups,
     described,

@@ -23,7 +23,7 @@ from tests.java_sources import compiled
 
 from .agreement import Scenario, answers_of_both
 from .releases import SOURCE, advertised_by, minor_release
-from .test_dev_broker_agrees import SCENARIOS
+from .scenarios import SCENARIOS
 
 OLDER = "3.9.1"
 WITHOUT_A_RECEIVER = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}

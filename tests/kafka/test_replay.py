@@ -9,7 +9,7 @@ import pytest
 
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import ApacheKafka, FaultProxy, KafkaTools, Recording, ReplayBroker
-from tests.system.test_stock_clients import CONSOLE_PRODUCER, run
+from tests.stock_clients import CONSOLE_PRODUCER, run
 
 COUNT = 5
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.documents.pages import Snippet, snippets
-from tests.documents.test_snippets import ADDRESS
+from tests.documents.pages import ADDRESS, Snippet, snippets
 
 from .conftest import Broker
 

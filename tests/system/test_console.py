@@ -6,8 +6,7 @@ import asyncio
 import base64
 import json
 import struct
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +18,15 @@ from aiokafkapy.broker import DevBroker, FaultSchedule
 from aiokafkapy.console import Console
 from aiokafkapy.console.broker_source import BrokerSource
 from aiokafkapy.console.cluster_source import ClusterSource
-from aiokafkapy.console.guard import HEADER
 from aiokafkapy.console.registry import RegistryDecoder
 from aiokafkapy.integrations.schema_registry import AvroSerializer, SchemaRegistryClient
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing.schema_registry import SchemaRegistry
 from tests.raw_client import RawClient
+from tests.system.console_pages import events, page_of
 
 TOKEN = "a-token-of-24-characters"
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "item", "type": "string"}]}
-
-
-@asynccontextmanager
-async def page_of(url: str, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """A client that does as our page does."""
-    headers = {HEADER: "1", **options.pop("headers", {})}
-    async with httpx.AsyncClient(base_url=url.partition("?")[0], headers=headers, trust_env=False, **options) as page:
-        yield page
 
 
 @pytest.fixture
@@ -49,16 +40,6 @@ async def broker() -> AsyncIterator[DevBroker]:
 async def page(broker: DevBroker) -> AsyncIterator[httpx.AsyncClient]:
     async with page_of(broker.console.url) as page:
         yield page
-
-
-async def events(page: httpx.AsyncClient, path: str, **parameters: Any) -> AsyncGenerator[dict[str, Any], None]:
-    """The messages of a stream; the last is that of its end."""
-    async with page.stream("GET", path, params=parameters, timeout=10) as answer:
-        assert answer.status_code == 200, await answer.aread()
-        assert answer.headers["content-type"].startswith("text/event-stream")
-        async for line in answer.aiter_lines():
-            if line.startswith("data: "):
-                yield json.loads(line.removeprefix("data: "))
 
 
 async def message(page: httpx.AsyncClient, view: str) -> dict[str, Any]:

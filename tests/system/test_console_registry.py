@@ -20,7 +20,7 @@ from aiokafkapy.integrations.schema_registry import (
     SchemaRegistryClient,
 )
 from aiokafkapy.testing.schema_registry import SchemaRegistry
-from tests.system.test_schema_registry import message_types
+from tests.system.protobuf_messages import message_types
 
 AVRO = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
 JSON = json.dumps({"title": "Order", "type": "object", "properties": {"id": {"type": "integer"}}})

@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.record.crc import crc32c
-from tests.system.test_console import events, page_of
+from tests.system.console_pages import events, page_of
 
 NOW_MS = 1_700_000_000_000
 

@@ -385,7 +385,8 @@ async def test_pipelined_requests_are_answered_in_order_one_at_a_time() -> None:
             assert broker.controls.request_count(ApiKey.API_VERSIONS) == 0
             in_progress[turn].set_exception(KafkaError("never mind"))
             await client.receive(ApiKey.METADATA, 1)
-            await until(lambda turn=turn: len(in_progress) == min(3, turn + 2))
+            expected = min(3, turn + 2)
+            await until(lambda: len(in_progress) == expected)  # noqa: B023
         assert (await client.receive(ApiKey.API_VERSIONS, 0)).error_code == 0
 
 

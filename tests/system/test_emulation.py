@@ -21,9 +21,8 @@ from aiokafkapy.protocol.codec import encode_response
 from tests.clusters import kafka_tools
 from tests.raw_client import RawClient
 from tests.reading import committed_values
+from tests.stock_clients import check_produced, in_log, run
 from tests.tool_server import ToolServer
-
-from .test_stock_clients import check_produced, in_log, run
 
 TRANSACTIONAL = [version for version in known_versions() if ApiKey.END_TXN in emulation_of(version).apis]
 VALUES = [b"%d" % number for number in range(20)]

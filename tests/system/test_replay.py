@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
@@ -16,6 +13,7 @@ from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import FaultProxy, Recording, ReplayBroker, ReplayMismatchError
+from tests.system.recorded_secrets import encodings, file_contents
 
 TOPIC = "orders"
 PASSWORD = "correct horse battery staple"
@@ -153,23 +151,6 @@ async def test_no_encoding_of_a_password_is_in_a_recording_and_it_is_played_with
             async with KafkaProducer(replay.bootstrap_servers, **given) as producer:
                 assert (await producer.send(TOPIC, b"order")).offset == 0
             replay.check()
-
-
-def file_contents(file: Path) -> bytes:
-    """A recording as it is, and all bytes in it."""
-    data = file.read_bytes()
-    wires = [json.loads(line).get("wire", "") for line in data.splitlines()]
-    return b"\n".join([data, *map(base64.b64decode, wires)])
-
-
-def encodings(secret: str) -> set[bytes]:
-    raw = secret.encode()
-    found = {raw, raw.hex().encode(), raw.hex().upper().encode(), quote(secret).encode(), raw[::-1]}
-    found |= {json.dumps(secret).encode()[1:-1], secret.encode("utf-16-le"), secret.encode("utf-16-be")}
-    for shift in range(3):  # where the secret may begin within three bytes of base64
-        whole = base64.b64encode(b"\0" * shift + raw)
-        found.add(whole[4 if shift else 0 : len(whole) // 4 * 4 - 4])
-    return found
 
 
 async def test_a_recording_with_other_names_is_played_to_a_client_that_uses_those(tmp_path: Path) -> None:

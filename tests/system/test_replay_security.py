@@ -15,7 +15,7 @@ from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import FaultProxy, Recording, ReplayBroker, ReplayMismatchError, TestCertificates
-from tests.system.test_replay import encodings, file_contents
+from tests.system.recorded_secrets import encodings, file_contents
 
 TOPIC = "orders"
 PASSWORD = "correct horse battery staple"

@@ -18,8 +18,7 @@ from confluent_kafka.schema_registry import avro as confluent_avro
 from confluent_kafka.schema_registry import json_schema as confluent_json
 from confluent_kafka.schema_registry import protobuf as confluent_protobuf
 from confluent_kafka.serialization import MessageField, SerializationContext
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from google.protobuf.message import Message
+from google.protobuf import descriptor_pool, message_factory
 from pydantic import BaseModel, ConfigDict, Field
 
 from aiokafkapy import KafkaProducer, TopicPartition
@@ -43,6 +42,7 @@ from aiokafkapy.integrations.schema_registry import (
 )
 from aiokafkapy.reader import PartitionReader
 from aiokafkapy.testing import SchemaRegistry
+from tests.system.protobuf_messages import file_of, message_of, message_types
 
 TOPIC = "orders"
 IN_HEADERS = "headers"
@@ -101,40 +101,6 @@ def client(server: SchemaRegistry) -> Iterator[confluent.SchemaRegistryClient]:
 async def theirs(call: Callable[[], Any]) -> Any:
     """The result of their code, which blocks its thread."""
     return await asyncio.to_thread(call)
-
-
-def file_of(name: str, package: str, *messages: descriptor_pb2.DescriptorProto, uses: str = "") -> Any:
-    file = descriptor_pb2.FileDescriptorProto(name=name, package=package, syntax="proto3", message_type=messages)
-    if uses:
-        file.dependency.append(uses)
-    return file
-
-
-def message_of(name: str, /, **fields: Any) -> descriptor_pb2.DescriptorProto:
-    message = descriptor_pb2.DescriptorProto(name=name)
-    for number, (field, kind) in enumerate(fields.items(), 1):
-        if isinstance(kind, str):
-            message.field.add(name=field, number=number, type=11, type_name=kind, label=1)
-        else:
-            message.field.add(name=field, number=number, type=kind, label=1)
-    return message
-
-
-def message_types() -> tuple[type[Message], type[Message]]:
-    """An order, with its customer in a file of its own, and a message inside another, second in its file."""
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file_of("customer.proto", "shop", message_of("Customer", name=9)))
-    outer = message_of("Parcel", weight=3)
-    outer.nested_type.append(message_of("Empty"))
-    outer.nested_type.append(message_of("Label", text=9))
-    order = message_of("Order", id=3, customer=".shop.Customer")
-    pool.Add(file_of("order.proto", "shop", order, outer, uses="customer.proto"))
-    found: Any = pool.FindFileByName("order.proto")
-    parcel = found.message_types_by_name["Parcel"]
-    return (
-        message_factory.GetMessageClass(found.message_types_by_name["Order"]),
-        message_factory.GetMessageClass(parcel.nested_types_by_name["Label"]),
-    )
 
 
 async def written(broker: DevBroker, serializer: Any, *values: Any, **options: Any) -> list[Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .test_cli import Cluster, start_broker, stop
+from .command_processes import Cluster, start_broker, stop
 
 USERS = {"alice": "correct horse = battery\\staple", "bob": "hunter2"}
 """alice may do everything, bob nothing. Of the password, a properties file needs an escape."""

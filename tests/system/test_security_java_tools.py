@@ -13,7 +13,7 @@ from aiokafkapy.errors import SaslAuthenticationFailedError, TopicAuthorizationF
 from aiokafkapy.testing import KafkaToolError, TestCertificates
 from tests.tool_server import ToolServer
 
-from .test_security_listeners import USERS, secured
+from .secure_clients import USERS, secured
 
 pytestmark = pytest.mark.java
 

@@ -17,7 +17,7 @@ from aiokafkapy.testing import KafkaTools, TestCertificates
 from aiokafkapy.testing.servers.kdc import Kdc
 from tests.realms import Realm, opened_realm
 
-from .test_security_listeners import run
+from .secure_clients import run
 
 COUNT = 100
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import json
 import ssl
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +28,7 @@ from aiokafkapy.security.sasl.secret import Secret
 from aiokafkapy.security.tls import TlsContexts
 from aiokafkapy.testing import TestCertificates
 from tests.raw_client import RawClient
+from tests.system.secure_clients import SASL, USERS, run, secured
 from tests.waiting import until
 
 TWO: Listeners = {"PLAINTEXT": "127.0.0.1:0", "INSIDE": Listener("PLAINTEXT", advertised_host="localhost")}
@@ -239,9 +238,6 @@ async def no_connections(broker: DevBroker) -> None:
 
 
 # SASL
-
-USERS = {"alice": "alice-secret", "bob": "bob-secret", "a=b,c": "odd"}
-SASL: Listeners = {"SASL_PLAINTEXT": "127.0.0.1:0"}
 
 
 async def log_in(client: RawClient, user: str, password: str, mechanism: str = "PLAIN", version: int = 2) -> Any:
@@ -466,7 +462,6 @@ async def scram(broker: DevBroker, user: str, password: bytes) -> bool:
 
 # Other people's clients
 
-PROGRAMS = Path(__file__).with_name("secure_client_programs.py")
 CLIENTS = ["confluent", "kafka_python", "aiokafka"]
 WAYS_IN = [
     ("SSL", None),
@@ -477,33 +472,6 @@ WAYS_IN = [
     ("SASL_SSL", "PLAIN"),
     ("SASL_SSL", "OAUTHBEARER"),
 ]
-
-
-async def run(program: str, settings: dict[str, Any]) -> Any:
-    """Run one of the programs to its end and return its output."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(PROGRAMS), program, json.dumps(settings), stdout=-1, stderr=-1
-    )
-    try:
-        output, errors = await asyncio.wait_for(process.communicate(), 90)
-    finally:
-        if process.returncode is None:
-            process.kill()
-    assert process.returncode == 0, errors.decode()
-    return json.loads(output)
-
-
-def secured(certificates: TestCertificates, **options: Any) -> DevBroker:
-    """A broker that has every protocol."""
-    server = certificates.server_options()
-    del server["security_protocol"]
-    listeners: Listeners = {
-        "SSL": Listener("SSL", ssl_client_auth="requested", **server),
-        "SASL_SSL": Listener("SASL_SSL", **server),
-        **SASL,
-    }
-    mechanisms = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
-    return DevBroker(2, listeners=listeners, sasl_users=USERS, sasl_enabled_mechanisms=mechanisms, **options)
 
 
 def settings_of(broker: DevBroker, certificates: TestCertificates, protocol: str, way: str | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import TestCertificates
 from tests.sessions import SESSION_MS, send_over_sessions
 
-from .test_security import secured, settings, values
+from .secured_broker import secured, settings, values
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 SECONDS = 60

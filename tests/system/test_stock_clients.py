@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-import signal
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,17 +14,14 @@ from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import FaultProxy, KafkaTools
+from tests.stock_clients import CONSOLE_PRODUCER, LONGEST_RUN, check_produced, in_log, run
 from tests.tool_server import ToolServer
 
-PROGRAMS = Path(__file__).with_name("stock_client_programs.py")
 PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
-CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-LONGEST_RUN = 120
-"""Seconds: the clients' own ways out of a request (30) or a member (45) that got lost come first."""
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
@@ -37,39 +30,6 @@ async def broker() -> AsyncIterator[DevBroker]:
     """Three nodes, topics of three partitions."""
     async with DevBroker(nodes=3, num_partitions=3) as broker:
         yield broker
-
-
-async def run(*arguments: object) -> Any:
-    """Run one of the programs to its end and return its output; one that hangs is made to say where."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-X", "faulthandler", str(PROGRAMS), *map(str, arguments)), stdout=-1, stderr=-1
-    )
-    saying = asyncio.create_task(process.communicate())
-    try:
-        await asyncio.wait([saying], timeout=LONGEST_RUN)
-    finally:
-        if process.returncode is None:
-            process.send_signal(signal.SIGABRT)
-        output, errors = await saying
-    assert process.returncode == 0, errors.decode()
-    return json.loads(output)
-
-
-def in_log(broker: DevBroker, topic: str) -> list[tuple[int, int, str]]:
-    """Partition, offset and value of every record of a topic."""
-    return [(r.partition, r.offset, (r.value or b"").decode()) for r in broker.records(topic)]
-
-
-def check_produced(broker: DevBroker, topic: str, count: int) -> None:
-    """Every value once, each key in one partition and in order, with its header."""
-    records = broker.records(topic)
-    assert Counter(record.value for record in records) == Counter(str(n).encode() for n in range(count))
-    assert {tuple(record.headers) for record in records} == {(("n", b"1"),)}
-    for key in {record.key for record in records}:
-        of_key = [record for record in records if record.key == key]
-        assert len({record.partition for record in of_key}) == 1
-        numbers = [int(record.value or b"") for record in of_key]
-        assert numbers == sorted(numbers)
 
 
 async def members_of(broker: DevBroker, group_id: str, number: int) -> None:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from tests.system.stock_client_programs import TIMEOUT, AiokafkaGroup
+from tests.stock_client_programs import TIMEOUT, AiokafkaGroup
 
 TOPIC, PARTITIONS, BATCH, MORE = "t", 12, 600, 24
 RETENTION = {"retention.ms": "1234567"}

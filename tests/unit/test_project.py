@@ -320,6 +320,27 @@ def test_a_boolean_after_other_arguments_is_given_by_name() -> None:
     assert found == []
 
 
+def test_no_test_module_is_a_library_of_another() -> None:
+    """What several of them need lies in a module of its own, which is no test."""
+    imports = [
+        f"{name}: {module}"
+        for name, tree in _sources("tests")
+        for node in ast.walk(tree)
+        for module in _imported_modules(node)
+        if module.rpartition(".")[2].startswith("test_") and module != "aiohttp.test_utils"
+    ]
+    assert imports == []
+
+
+def _imported_modules(node: ast.AST) -> list[str]:
+    """Modules, and names that may be modules."""
+    if isinstance(node, ast.Import):
+        return [each.name for each in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or "", *(f"{node.module or ''}.{each.name}" for each in node.names)]
+    return []
+
+
 def test_no_unit_test_waits_by_sleeping() -> None:
     sleeping = [
         f"{name}:{call.lineno}"

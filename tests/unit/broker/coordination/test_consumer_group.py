@@ -13,7 +13,7 @@ from aiokafkapy.broker.coordination.assignors import Assignment
 from aiokafkapy.broker.coordination.consumer_group_manager import HeartbeatResult
 from aiokafkapy.errors import FencedMemberEpochError, UnknownMemberIdError, UnreleasedInstanceIdError
 
-from .test_consumer_group_manager import NOTHING, ConsumerGroups
+from .consumer_groups import NOTHING, ConsumerGroups
 
 TOPICS = ["t", "orders", "orders-eu"]
 SUBSCRIPTIONS = st.sampled_from([["t"], ["t", "orders"], ["orders"], []])

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy.broker.coordination.assignors import Assignment, TopicIdPartition
 from aiokafkapy.broker.coordination.classic_group import MemberIdentity
-from aiokafkapy.broker.coordination.consumer_group import ConsumerGroup, MemberState
-from aiokafkapy.broker.coordination.consumer_group_manager import ConsumerGroupHeartbeat, HeartbeatResult
+from aiokafkapy.broker.coordination.consumer_group import MemberState
+from aiokafkapy.broker.coordination.consumer_group_manager import HeartbeatResult
 from aiokafkapy.broker.coordination.group_offsets import CommittedOffset
 from aiokafkapy.errors import (
     FencedInstanceIdError,
@@ -29,41 +28,9 @@ from aiokafkapy.errors import (
     UnsupportedAssignorError,
     UnsupportedVersionError,
 )
+from tests.unit.broker.coordination.consumer_groups import NOTHING, ConsumerGroups
 
 from .callers import A, Groups, error
-
-NOTHING: Assignment = frozenset()
-
-
-class ConsumerGroups(Groups):
-    """With members that do as they are told, unless a test says otherwise."""
-
-    def __init__(self, partitions: int = 6, **config: Any) -> None:
-        super().__init__(**config)
-        if "t" not in self.topics:
-            self.topics.create("t", partitions)
-
-    @property
-    def group(self) -> ConsumerGroup:
-        found = self.coordinator.get("g")
-        assert isinstance(found, ConsumerGroup)
-        return found
-
-    def beat(self, member_id: str, epoch: int, **fields: Any) -> HeartbeatResult:
-        request = {"group_id": "g", "member_id": member_id, "member_epoch": epoch, "may_describe": lambda name: True}
-        return self.coordinator.consumer_groups.heartbeat(ConsumerGroupHeartbeat(**{**request, **fields}))
-
-    def join_new(self, member_id: str, *topics: str, **fields: Any) -> HeartbeatResult:
-        wanted = {"rebalance_timeout": 60.0, "subscribed_topic_names": topics or ("t",), "owned": NOTHING}
-        return self.beat(member_id, 0, **{**wanted, **fields})
-
-    def of(self, *partitions: int, topic: str = "t") -> Assignment:
-        found = self.topics.get(topic)
-        assert found is not None
-        return frozenset(TopicIdPartition(found.topic_id, each) for each in partitions)
-
-    def owned_by(self, member_id: str) -> int:
-        return len(self.group.members[member_id].assigned)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.coordination.group_configs import GroupConfigs
 from aiokafkapy.errors import InvalidConfigError, InvalidRequestError
 
-from .test_consumer_group_manager import ConsumerGroups
+from .consumer_groups import ConsumerGroups
 
 SESSION, INTERVAL = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 

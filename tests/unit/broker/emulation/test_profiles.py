@@ -12,7 +12,7 @@ from aiokafkapy.record.compression import Compression
 
 from ..socketless import socketless_node
 from ..support import make_batch
-from .test_releases import SOFTWARE, ask_with, is_closed, produce
+from .requests import SOFTWARE, ask_with, is_closed, produce
 
 UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
 

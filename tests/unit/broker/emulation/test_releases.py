@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import struct
-from typing import Any
-
 import pytest
 
 from aiokafkapy.broker.emulation import UnknownApiVersions, emulation_of, known_versions
 from aiokafkapy.broker.emulation.releases import release, release_names
 from aiokafkapy.broker.handlers import dispatch_table, served
-from aiokafkapy.broker.network.request_channel import ResponseAction
 from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.protocol.codec import decode_response, encode_request
-from aiokafkapy.protocol.messages import build_request
 from aiokafkapy.record.compression import Compression
+from tests.unit.broker.emulation.requests import SOFTWARE, ask_with, is_closed, produce
 
-from ..socketless import SocketlessNode, socketless_node
+from ..socketless import socketless_node
 from ..support import log_of, make_batch
 
-SOFTWARE = {"client_software_name": "a", "client_software_version": "1"}
 UNKNOWN, CORRUPT, UNSUPPORTED, OUT_OF_ORDER, UNKNOWN_PRODUCER, INVALID_RECORD = -1, 2, 35, 45, 59, 87
 INVALID_TXN_STATE = 48
 
@@ -28,29 +22,6 @@ INVALID_TXN_STATE = 48
 def highest(version: str, api: ApiKey) -> int:
     """The highest version that a release has of an API, -1 for none."""
     return emulation_of(version).apis.get(api, (0, -1))[1]
-
-
-def ask_with(node: SocketlessNode, version: int) -> Any:
-    """The answer to an ApiVersions request of a version that is unknown, None where the connection is closed."""
-    node.handle(struct.pack(">hhih", ApiKey.API_VERSIONS, version, 7, -1) + b"\0rubbish")
-    response = node.responses[-1]
-    if response.action is ResponseAction.CLOSE:
-        return None
-    return decode_response(ApiKey.API_VERSIONS, 0, response.buffer[4:])[1]
-
-
-def is_closed(node: SocketlessNode, api: ApiKey, version: int) -> bool:
-    """Whether a request of this version closes the connection."""
-    node.handle(encode_request(build_request(api, version), 7, "me")[4:])
-    return node.responses[-1].action is ResponseAction.CLOSE
-
-
-def produce(node: SocketlessNode, version: int, records: bytes, transactional_id: str | None = None) -> int:
-    """The error code of a batch for the topic ``t``."""
-    data = [{"name": "t", "partition_data": [{"index": 0, "records": records}]}]
-    fields = {"acks": 1, "timeout": 1_000, "transactional_id": transactional_id}
-    body = node.call(ApiKey.PRODUCE, version, topic_data=data, **fields)
-    return int(body.responses[0].partition_responses[0].error_code)
 
 
 @pytest.mark.parametrize(

@@ -12,20 +12,10 @@ from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import decode_request, decode_response, encode_request, encode_response
 from aiokafkapy.protocol.messages import build_request, build_response
 from aiokafkapy.record.batch import iter_batches
-from aiokafkapy.record.builder import RecordBatchBuilder
-from aiokafkapy.record.compression import Compression, compress
+from aiokafkapy.record.compression import Compression
+from tests.unit.client.tap.secret_batches import SECRET, batch
 
 MOST = 1_000_000
-SECRET = b"a secret payload"
-
-
-def batch(codec: Compression = Compression.NONE, value: bytes = SECRET) -> bytes:
-    builder = RecordBatchBuilder(1 << 20)
-    builder.try_append(1_700_000_000_000, b"a key", value, [("a header", b"its value"), ("none", None)])
-    builder.try_append(1_700_000_000_005, None, None, None)
-    builder.seal(codec, compress(codec, builder.records_view()) if codec else None)
-    builder.stamp(5, 1, 10)
-    return b"".join(builder.buffers())
 
 
 def produce(records: bytes, version: int = 9) -> bytes:

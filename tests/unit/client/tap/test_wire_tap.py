@@ -24,7 +24,7 @@ from aiokafkapy.protocol.messages import build_request, build_response
 from aiokafkapy.record.compression import Compression
 from tests.unit.client.captures import packets, streams
 from tests.unit.client.fakes import ClientUnderTest, FakeCluster
-from tests.unit.client.tap.test_redaction import batch
+from tests.unit.client.tap.secret_batches import batch
 
 Lines = list[dict[str, Any]]
 

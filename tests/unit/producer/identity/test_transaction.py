@@ -24,7 +24,7 @@ from aiokafkapy.errors.broker import make
 from aiokafkapy.producer.identity.transaction import Transaction, TransactionState
 from aiokafkapy.producer.identity.transaction_manager import TransactionManager
 
-from .test_transaction_manager import A, B, Batch
+from .bare_batches import A, B, Batch
 
 S = TransactionState
 

@@ -13,7 +13,6 @@ from aiokafkapy.errors import (
     TopicAuthorizationFailedError,
     UnknownProducerIdError,
 )
-from aiokafkapy.producer.identity.sequenced_batch import SequencedBatch
 from aiokafkapy.producer.identity.transaction import Transaction
 from aiokafkapy.producer.identity.transaction_manager import (
     MAX_EPOCH,
@@ -25,22 +24,11 @@ from aiokafkapy.producer.identity.transaction_manager import (
     is_before,
     last_sequence_of,
 )
+from tests.unit.producer.identity.bare_batches import A, B, Batch
 
-A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 OUT_OF_ORDER = OutOfOrderSequenceNumberError.code or 0
 UNKNOWN_ID = UnknownProducerIdError.code or 0
 MAX = 2**31 - 1
-
-
-class Batch(SequencedBatch):
-    """A batch without bytes."""
-
-    def __init__(self, topic_partition: TopicPartition = A, record_count: int = 10) -> None:
-        super().__init__(record_count=record_count)
-        self.topic_partition = topic_partition
-
-    def place(self) -> TopicPartition:
-        return self.topic_partition
 
 
 def nothing_on_the_wire(_: TopicPartition) -> bool:

@@ -26,7 +26,7 @@ from aiokafkapy.producer.transactional.transactions import Transactions
 from tests.unit.virtual_time import on_virtual_time
 
 from .harness import NO_JITTER, A, B
-from .test_attempts import Scripted
+from .scripted import Scripted
 
 
 class Record(NamedTuple):

@@ -23,7 +23,7 @@ from aiokafkapy.security.sasl.tokens import OAuthBearerMechanism
 from tests.unit.virtual_time import in_virtual_time
 
 from .exchanges import everything_shown_of
-from .test_oidc import Server, answer
+from .oauth_server import Server, answer
 
 QUERY = "api-version=2018-02-01&resource=api://orders"
 

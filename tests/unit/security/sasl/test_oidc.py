@@ -6,7 +6,6 @@ import asyncio
 import base64
 import importlib.util
 import json
-import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,10 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from aiokafkapy.errors import ConfigurationError, KafkaConnectionError, SaslAuthenticationFailedError
 from aiokafkapy.security.sasl import SaslOptions, mechanism_for
 from aiokafkapy.security.sasl.oauthbearer import OAuthBearerToken
-from aiokafkapy.security.sasl.oidc import ClientCredentials, FileToken, JwtBearer, TokenEndpoint, provider_for
+from aiokafkapy.security.sasl.oidc import ClientCredentials, FileToken, JwtBearer, provider_for
 from tests.blocked_threads import blocked_default_executor
-from tests.unit.virtual_time import elapsed, in_virtual_time
+from tests.unit.security.sasl.oauth_server import Server, answer
+from tests.unit.virtual_time import in_virtual_time
 
 from .exchanges import everything_shown_of
 
@@ -36,38 +36,6 @@ CLIENT: dict[str, Any] = {
 RSA_KEY = rsa.generate_private_key(65_537, 2_048)
 EC_KEY = ec.generate_private_key(ec.SECP256R1())
 Handler = Callable[[httpx.Request], httpx.Response]
-
-
-class Server:
-    """Answers with each of ``answers`` in turn, and with the last forever; keeps its requests."""
-
-    def __init__(self, *answers: httpx.Response | Exception) -> None:
-        self._answers = list(answers)
-        self.requests: list[httpx.Request] = []
-
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        self.requests.append(request)
-        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return httpx.Response(answer.status_code, content=answer.content)
-
-    @property
-    def form(self) -> dict[str, str]:
-        return dict(urllib.parse.parse_qsl(self.requests[-1].content.decode()))
-
-    def endpoint(self, options: SaslOptions) -> TokenEndpoint:
-        """In the time of the running loop."""
-        return TokenEndpoint(
-            options,
-            transport=httpx.MockTransport(self),
-            sleep=elapsed,
-            monotonic=asyncio.get_running_loop().time,
-        )
-
-
-def answer(**fields: Any) -> httpx.Response:
-    return httpx.Response(200, json={"access_token": "abc", "token_type": "Bearer", "expires_in": 300} | fields)
 
 
 async def token_of(server: Server, **options: Any) -> OAuthBearerToken:
