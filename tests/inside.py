@@ -8,18 +8,61 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from aiokafkapy.producer.producer import KafkaProducer
+from aiokafkapy.producer.tables.arrow_send import ArrowSend
 
 if TYPE_CHECKING:
+    import pytest
+
+    from aiokafkapy.blocking.blocking_producer import BlockingProducer
     from aiokafkapy.integrations.outbox.database import RelayDatabase
     from aiokafkapy.integrations.outbox.relay import OutboxRelay
     from aiokafkapy.integrations.outbox.transactional_publisher import TransactionalPublisher
 
-__all__ = ["database_of", "leave_unmarked", "producers_of", "runtime_of", "task_of"]
+__all__ = [
+    "database_of",
+    "is_starting",
+    "leave_unmarked",
+    "producers_of",
+    "runtime_of",
+    "slices_of_tables",
+    "task_of",
+    "thread_sender_of",
+    "transaction_version_of",
+]
 
 
 def runtime_of(producer: KafkaProducer[Any, Any]) -> Any:
     """The ``ProducerRuntime``, parts of which tests replace; None before a start."""
     return producer._life.runtime
+
+
+def thread_sender_of(producer: KafkaProducer[Any, Any]) -> Any:
+    """What takes the records of ``send_from_thread``; there is none before the first."""
+    return producer._thread_senders[0]
+
+
+def transaction_version_of(producer: KafkaProducer[Any, Any]) -> int:
+    """The version of the cluster's transactions (KIP-890)."""
+    version: int = producer._transactions()._transaction.version
+    return version
+
+
+def is_starting(producer: BlockingProducer[Any, Any]) -> bool:
+    """Whether a thread is in ``start``."""
+    return producer._starting is not None
+
+
+def slices_of_tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Gets the rows of each step of ``send_arrow`` from now on."""
+    slices: list[Any] = []
+    send_some = ArrowSend._send_some
+
+    async def noted(self: ArrowSend, rows: Any) -> None:
+        slices.append(rows)
+        await send_some(self, rows)
+
+    monkeypatch.setattr(ArrowSend, "_send_some", noted)
+    return slices
 
 
 def task_of(relay: OutboxRelay) -> asyncio.Task[None]:

@@ -25,7 +25,9 @@ from aiokafkapy.producer import thread_sender
 from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.producer.thread_sender import ThreadSender
 from aiokafkapy.protocol.api import ApiKey
+from tests.inside import is_starting
 from tests.reading import committed_values
+from tests.waiting import until
 
 TENANT: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="nobody")
 
@@ -393,8 +395,7 @@ class TestBlockingProducer:
     async def test_a_close_ends_a_start_and_does_not_wait_for_it(self) -> None:
         producer = BlockingProducer("127.0.0.1:1", max_block_ms=60_000)
         starting = asyncio.create_task(in_thread(producer.start))
-        while producer._starting is None:  # noqa: ASYNC110  # nobody tells of it
-            await asyncio.sleep(0.001)
+        await until(lambda: is_starting(producer))
         await in_thread(producer.close)
         with pytest.raises(errors.ProducerClosedError):
             await starting

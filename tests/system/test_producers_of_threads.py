@@ -18,6 +18,7 @@ import pytest
 
 from aiokafkapy import KafkaProducer, deadline
 from aiokafkapy.broker import DevBroker
+from tests.inside import thread_sender_of
 
 
 @pytest.fixture
@@ -151,7 +152,7 @@ async def test_a_threads_record_is_waited_for_though_another_was_to_wake_the_loo
     loop = asyncio.get_running_loop()
     async with KafkaProducer(kafka_broker.bootstrap_servers) as producer:
         await in_thread(lambda: producer.send_from_thread("t", b"first").result(30))
-        monkeypatch.setattr(producer._thread_senders[0], "loop", HeldLoop())
+        monkeypatch.setattr(thread_sender_of(producer), "loop", HeldLoop())
         held = asyncio.ensure_future(in_thread(producer.send_from_thread, "t", b"held"))
         await asyncio.to_thread(is_held.wait, 30)
         later = await in_thread(producer.send_from_thread, "t", b"later")

@@ -17,6 +17,7 @@ from aiokafkapy.broker import DevBroker
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import FaultProxy
+from tests.inside import transaction_version_of
 
 from .transactional import committed, transactional
 
@@ -275,7 +276,7 @@ class TestMarkers:
         sent = broker.controls.request_count(ApiKey.PRODUCE)
         await producer.begin_transaction()
         second = producer.send_nowait("t", b"second")
-        if producer._transactions()._transaction.version == 2:
+        if transaction_version_of(producer) == 2:
             while asked() < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0)
             assert broker.controls.request_count(ApiKey.PRODUCE) == sent
