@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from aiokafkapy.broker import DevBroker
+
 from .proxied_clusters import Cluster, DevCluster, open_dev, open_kafka
 
 SECONDS = 90
@@ -52,6 +54,13 @@ async def dev_cluster() -> AsyncIterator[DevCluster]:
     """One node of the dev broker, for faults that cannot be provoked or need not be repeated on Apache Kafka."""
     async with open_dev(1) as found:
         yield found
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[DevBroker]:
+    """Three nodes of the dev broker without a proxy, for what its own controls bring about; topics are auto-created."""
+    async with DevBroker(nodes=3) as broker:
+        yield broker
 
 
 @pytest.fixture(autouse=True)

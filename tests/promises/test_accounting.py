@@ -9,6 +9,7 @@ import logging
 import random
 import re
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -16,8 +17,10 @@ from typing import Any
 import pytest
 
 from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata, errors
+from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from tests.inside import runtime_of
+from tests.producers import values
 
 from .observing import assert_accounts_balance, assert_nothing_is_left, outcomes, sender_task
 from .proxied_clusters import Cluster
@@ -228,3 +231,60 @@ async def test_close_that_races_with_a_thousand_sends_settles_each_of_them(clust
         numbers = [int(value.split()[0]) for value in log if value is not None]
         assert sorted(numbers) == sorted(expected)
         assert all(numbers[result.offset] == n for n, result in expected.items())
+
+
+async def test_numbers_agree_when_some_records_fail(broker: DevBroker) -> None:
+    broker.create_topic("t", partitions=1)
+    async with KafkaProducer(broker.bootstrap_servers, linger_ms=0) as producer:
+        await producer.send("t", b"0")
+        broker.controls.fail_next(ApiKey.PRODUCE, errors.TopicAuthorizationFailedError)
+        with pytest.raises(errors.TopicAuthorizationFailedError):
+            await producer.send("t", b"1")
+        await producer.send("t", b"2")
+        assert_accounts_balance(producer)
+        numbers = producer.statistics()
+        assert (numbers.accepted, numbers.delivered, numbers.failed) == (3, 2, 1)
+    assert values(broker, "t") == [b"0", b"2"]
+
+
+async def test_a_sender_that_dies_ends_a_send_many_that_goes_on(broker: DevBroker) -> None:
+    producer: KafkaProducer[bytes, bytes] = KafkaProducer(broker.bootstrap_servers, max_block_ms=60_000)
+    await producer.start()
+    broker.controls.stall_connections()
+    sending = asyncio.create_task(producer.send_many("unknown", [b"x"] * 200, return_exceptions=True))
+    await asyncio.sleep(0)
+    (sender,) = [task for task in asyncio.all_tasks() if task.get_name() == "aiokafkapy-sender"]
+    sender.cancel()
+    async with asyncio.timeout(10):
+        outcomes = await sending
+    assert {type(outcome) for outcome in outcomes} == {errors.SenderCrashedError}
+    assert producer.statistics().waiters == 0
+    await producer.close()
+
+
+def test_the_end_of_asyncio_run_leaves_no_future_pending() -> None:
+    outcomes: list[Any] = []
+
+    async def main() -> None:
+        broker = DevBroker()
+        await broker.start()
+        producer: KafkaProducer[bytes, bytes] = KafkaProducer(broker.bootstrap_servers)
+        await producer.start()
+        await producer.send("t", b"x")
+        broker.controls.stall_connections()
+        deliveries.extend([await producer.enqueue("t", b"y") for _ in range(10)])
+        kept.extend([producer, broker])
+        # Ends without close(): the loop cancels all tasks.
+
+    deliveries: list[Any] = []
+    kept: list[Any] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        asyncio.run(main())
+        outcomes = [delivery.exception() for delivery in deliveries]
+        numbers = kept[0].statistics()
+        kept.clear()
+        gc.collect()
+    assert len(outcomes) == 10
+    assert all(isinstance(error, errors.SenderCrashedError) for error in outcomes)
+    assert (numbers.accepted, numbers.delivered, numbers.failed, numbers.pending) == (11, 1, 10, 0)

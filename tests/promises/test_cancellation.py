@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from aiokafkapy import KafkaProducer, errors
+from aiokafkapy.broker import DevBroker
 from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.testing.servers.ports import free_port
 from tests.inside import runtime_of
+from tests.producers import numbered, values
 
 from .observing import assert_accounts_balance, assert_nothing_is_left, client_tasks, outcomes, sender_task
 from .proxied_clusters import Cluster
@@ -328,6 +331,9 @@ async def test_the_senders_end_fails_pending_records_at_once_and_later_ones_too(
     pending = [result for result in results[:50] if isinstance(result, errors.SenderCrashedError)]
     assert len(pending) == 50
     assert topic in str(pending[0])
+    assert isinstance(results[50], errors.SenderCrashedError), "the one that waited for its topic"
+    if how == "crashed":
+        assert isinstance(pending[0].__cause__, KeyError)
     assert ("cancelled" if how == "cancelled" else "a bug") in str(pending[0])
     assert results[-1] is None or isinstance(results[-1], errors.KafkaError)
     for call in (producer.send, producer.enqueue):
@@ -339,6 +345,7 @@ async def test_the_senders_end_fails_pending_records_at_once_and_later_ones_too(
         await producer.send_many(topic, [b"later"])
     with pytest.raises(errors.SenderCrashedError):
         await producer.flush()
+    assert producer.health.state == "crashed"
     assert not producer.health.is_healthy
     assert_accounts_balance(producer, settled=True)
     await asyncio.wait_for(producer.close(), 1)
@@ -489,3 +496,28 @@ async def test_a_stream_of_small_records_does_not_starve_a_large_one(cluster: Cl
         waited = cluster.net.request_count(ApiKey.PRODUCE, since=mark)
         await asyncio.gather(delivery, *streams)
     assert waited < 200, "it was let in when those before it in the line were"
+
+
+async def test_a_task_group_with_one_failing_record_leaves_the_others_delivered(broker: DevBroker) -> None:
+    broker.create_topic("t", partitions=1)
+    async with KafkaProducer(broker.bootstrap_servers) as producer:
+        await producer.send("t", b"first")
+        with pytest.raises(ExceptionGroup):
+            async with asyncio.TaskGroup() as group:
+                for value in numbered(100):
+                    group.create_task(producer.send("t", value))
+                group.create_task(producer.send("t", b"x" * 2_000_000))
+        await producer.flush()
+        assert_accounts_balance(producer)
+    assert values(broker, "t") == [b"first", *numbered(100)]
+
+
+async def test_cancelling_start_leaves_nothing_behind() -> None:
+    producer = KafkaProducer(f"127.0.0.1:{free_port()}")
+    starting = asyncio.create_task(producer.start())
+    await asyncio.sleep(0.02)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert client_tasks() == []
+    assert producer.state.value == "new"

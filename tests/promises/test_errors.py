@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from aiokafkapy import KafkaProducer, errors
+from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing.fault_proxy import Answer, Hold, Request
 from aiokafkapy.testing.servers.ports import free_port
 
-from .observing import outcomes
+from .observing import assert_accounts_balance, outcomes
 from .proxied_clusters import Cluster
 
 SHORT: dict[str, Any] = {
@@ -180,9 +181,11 @@ async def test_an_unknown_topic_and_a_partition_out_of_range_are_told_apart(clus
             await producer.send("promise-missing", b"")
         with pytest.raises(errors.MetadataTimeoutError) as beyond:
             await producer.send(topic, b"", partition=7)
+        with pytest.raises(ValueError, match="partition -1"):
+            await producer.send(topic, b"", partition=-1)
         with pytest.raises(errors.MetadataNotReadyError) as not_ready:
             producer.send_nowait("promise-missing-too", b"")
-    assert_says(unknown.value, "promise-missing", "max_block_ms=1000", "does not host|unknown|exist")
+    assert_says(unknown.value, "promise-missing", "max_block_ms=1000", "does not host")
     assert_says(beyond.value, f"{topic}-7", "2 partitions", "0 to 1", topic=topic, partition=7)
     assert_says(not_ready.value, "promise-missing-too", "enqueue|partitions_for", topic="promise-missing-too")
 
@@ -316,3 +319,35 @@ def test_the_error_for_contradictory_options_has_the_remedy() -> None:
     ]:
         with pytest.raises(errors.ConfigurationError, match=rf"(?s){words}"):
             KafkaProducer("127.0.0.1:9092", **options)  # type: ignore[arg-type]
+
+
+async def test_an_invalid_name_is_an_error_at_once(broker: DevBroker) -> None:
+    async with KafkaProducer(broker.bootstrap_servers) as producer:
+        with pytest.raises(errors.InvalidTopicError):
+            await producer.send("no spaces please", b"x")
+        with pytest.raises(errors.InvalidTopicError):
+            await producer.send("", b"x")
+
+
+async def test_the_error_for_wrong_data_has_the_remedy(broker: DevBroker) -> None:
+    async with KafkaProducer(broker.bootstrap_servers) as producer:
+        for _ in range(2):  # with and without metadata
+            wrong: Any = "text"
+            with pytest.raises(errors.SerializationError, match="value_serializer"):
+                await producer.send("t", wrong)
+            with pytest.raises(errors.SerializationError, match="key_serializer"):
+                await producer.send("t", b"x", key=wrong)
+            with pytest.raises(errors.SerializationError, match="pairs"):
+                await producer.send("t", b"x", headers=["ab"])  # type: ignore[list-item]
+            with pytest.raises(errors.SerializationError, match="header 'a'"):
+                await producer.send("t", b"x", headers=[("a", wrong)])
+            await producer.send("t", b"fine")
+        assert_accounts_balance(producer)
+
+
+async def test_send_nowait_says_that_metadata_is_missing(broker: DevBroker) -> None:
+    async with KafkaProducer(broker.bootstrap_servers) as producer:
+        with pytest.raises(errors.MetadataNotReadyError, match="partitions_for"):
+            producer.send_nowait("t", b"x")
+        await producer.partitions_for("t")
+        assert (await producer.send_nowait("t", b"x")).offset == 0

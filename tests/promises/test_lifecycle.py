@@ -24,7 +24,9 @@ import pytest
 
 import aiokafkapy
 from aiokafkapy import KafkaProducer, errors
+from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
+from tests.producers import numbered, values
 
 from .observing import assert_accounts_balance, assert_nothing_is_left, client_sockets, client_tasks
 from .proxied_clusters import Cluster
@@ -120,7 +122,7 @@ async def test_from_another_loop_it_is_a_clear_error(cluster: Cluster) -> None:
 
         texts = await asyncio.to_thread(lambda: asyncio.run(use()))
         assert all("loop" in text for text in texts)
-        with pytest.raises(errors.WrongEventLoopError):
+        with pytest.raises(errors.WrongEventLoopError, match="outside of any event loop"):
             await asyncio.to_thread(lambda: producer.send_nowait(topic, b""))
         assert (await producer.send(topic, b"")).offset == 1
 
@@ -515,3 +517,15 @@ async def test_ten_lives_in_one_loop_leave_nothing(cluster: Cluster) -> None:
     gc.collect()
     assert threading.active_count() <= threads + 2, "the threads that compress end with their producer"
     assert list(lives) == []
+
+
+@pytest.mark.parametrize("real_asyncio", [True, False])
+async def test_it_works_while_time_is_frozen(broker: DevBroker, real_asyncio: bool) -> None:
+    broker.create_topic("t", partitions=1)
+    with freezegun.freeze_time("2024-01-02 03:04:05", real_asyncio=real_asyncio):
+        async with KafkaProducer(broker.bootstrap_servers) as producer:
+            metadata = await producer.send("t", b"x")
+            await producer.send_many("t", numbered(100))
+            await producer.flush()
+    assert metadata.timestamp_ms == 1_704_164_645_000
+    assert len(values(broker, "t")) == 101

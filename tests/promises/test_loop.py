@@ -25,6 +25,7 @@ import uuid
 from asyncio.subprocess import DEVNULL, PIPE
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,7 @@ import pyarrow as pa
 import pytest
 
 from aiokafkapy import KafkaProducer, ProducerRecord, compiled, errors
+from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import ApacheKafka
 from aiokafkapy.testing.servers.processes import stop_process
@@ -392,3 +394,17 @@ async def test_the_loops_lag_is_measured(cluster: Cluster) -> None:
         await producer.flush()
         longest = max(before, 0.3 - 0.001)  # uvloop's clock counts whole milliseconds
         assert longest <= producer.statistics().loop_lag <= time.monotonic() - started
+
+
+async def test_threads_that_are_all_busy_hold_up_no_metadata(broker: DevBroker) -> None:
+    """A user's own blocking calls, in the loop's default executor. The answer is a large one."""
+    broker.create_topic("large", partitions=1000)
+    is_over = threading.Event()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    blocking = asyncio.ensure_future(asyncio.to_thread(is_over.wait))
+    try:
+        async with KafkaProducer(broker.bootstrap_servers) as producer:
+            assert (await asyncio.wait_for(producer.send("large", b"x", partition=7), 20)).partition == 7
+    finally:
+        is_over.set()
+        await blocking

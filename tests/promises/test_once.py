@@ -10,10 +10,12 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from aiokafkapy import ProducerRecord, RecordMetadata, errors
+from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata, errors
+from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import decode_request_header, decode_response
 from aiokafkapy.testing.fault_proxy import Answer, Hold, Request
+from tests.producers import values
 
 from .observing import assert_accounts_balance, outcomes
 from .proxied_clusters import Cluster
@@ -121,6 +123,7 @@ async def test_duplicate_sequence_number_is_success(cluster: Cluster) -> None:
         cluster.net.fail_produce(errors.DuplicateSequenceNumberError, after_append=True)
         metadata = await producer.send(topic, b"1")
         assert metadata.offset == -1
+        assert not metadata.has_offset
         assert (await producer.send(topic, b"2")).offset == 2
         assert producer.statistics().producer_epoch == 0
     assert await cluster.log(topic) == [b"0", b"1", b"2"]
@@ -426,3 +429,20 @@ async def test_one_poison_record_of_a_thousand_fails_alone(cluster: Cluster) -> 
     assert isinstance(results[617], errors.InvalidRecordError), results[617]
     offsets = [result.offset for result in results if isinstance(result, RecordMetadata)]
     assert offsets == list(range(1, 1_000))
+
+
+async def test_an_expired_batch_that_was_never_sent_leaves_no_gap(broker: DevBroker) -> None:
+    broker.create_topic("t", partitions=1)
+    async with KafkaProducer(broker.bootstrap_servers, **SHORT) as producer:
+        await producer.send("t", b"0")
+        broker.controls.set_leader("t", 0, None)
+        with pytest.raises(errors.DeliveryTimeoutError):
+            await producer.send("t", b"refused")  # sent to the old leader: this is how we learn that it is none
+        epoch = producer.statistics().producer_epoch
+        with pytest.raises(errors.DeliveryTimeoutError, match="no leader"):
+            await producer.send("t", b"never sent")
+        broker.controls.set_leader("t", 0, 2)
+        await producer.send("t", b"2")
+        assert producer.statistics().producer_epoch <= epoch + 1
+        assert broker.controls.request_count(ApiKey.INIT_PRODUCER_ID) == 1
+    assert values(broker, "t") == [b"0", b"2"]

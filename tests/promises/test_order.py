@@ -15,6 +15,7 @@ from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import FaultProxy
 from aiokafkapy.testing.fault_proxy import Answer, Hold
+from tests.producers import values
 
 from .proxied_clusters import ApacheCluster, Cluster, DevCluster
 
@@ -119,6 +120,8 @@ async def test_async_serializers_keep_the_order_of_the_calls(cluster: Cluster) -
             gate.set()
             await asyncio.sleep(0)
         await asyncio.gather(*tasks)
+        with pytest.raises(errors.IllegalStateError):
+            producer.send_nowait(topic, 1)
     assert await cluster.log(topic) == [b"%d" % n for n in range(50)]
 
 
@@ -342,3 +345,27 @@ async def test_with_the_gapless_guarantee_nothing_is_written_behind_a_record_tha
         assert producer.statistics().failed == failures > 10
     assert all(f"resume('{topic}', 0)" in refusal for refusal in refusals)
     assert [value.strip() for value in await cluster.log(topic)] == values
+
+
+async def test_retriable_errors_reorder_nothing_while_requests_in_flight_adapt(broker: DevBroker) -> None:
+    broker.create_topic("t", partitions=1)
+    options: dict[str, Any] = {
+        "max_in_flight_requests_per_connection": "auto", "batch_size": 500, "retry_backoff_ms": 5, "linger_ms": 0,
+        "retry_backoff_max_ms": 20, "metrics_per_node": True,
+    }  # fmt: skip
+    async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
+        deliveries, most = [], 0
+        for number, value in enumerate(numbered(3000)):
+            if number % 200 == 0:
+                broker.controls.fail_next(ApiKey.PRODUCE, errors.NotEnoughReplicasError)
+            deliveries.append(await producer.enqueue("t", value))
+            if number % 10 == 0:
+                await asyncio.sleep(0)
+                most = max(most, *producer.statistics().in_flight.values())
+        await asyncio.gather(*deliveries)
+        (limit,) = producer.statistics().in_flight_limits.values()
+        assert 1 <= limit <= 5
+        assert most <= 6, "with one of the metadata's"
+        found = [metrics.get("requests-in-flight-limit") for metrics in producer.node_metrics().values()]
+        assert limit in found
+    assert values(broker, "t") == numbered(3000)

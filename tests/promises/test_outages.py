@@ -24,6 +24,8 @@ from aiokafkapy.protocol.codec import encode_response
 from aiokafkapy.reader.group_offsets import GroupOffsets
 from aiokafkapy.testing.fault_proxy import Answer, Request
 from tests.inside import runtime_of
+from tests.producers import SHORT, numbered, values
+from tests.waiting import until
 
 from .observing import assert_accounts_balance
 from .proxied_clusters import ApacheCluster, Cluster, DevCluster
@@ -365,3 +367,77 @@ async def test_offsets_are_committed_at_the_next_coordinator_when_one_is_lost() 
         while not client.nodes.connection_failed(coordinator):
             await client.wait_for_change()
         await offsets.commit("g", {TopicPartition("t", 0): 2}, 10)
+
+
+async def test_an_outage_of_all_brokers_is_survived_and_the_log_stays_short(
+    broker: DevBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.create_topic("t", partitions=3)
+    async with KafkaProducer(broker.bootstrap_servers, request_timeout_ms=500) as producer:
+        await producer.send("t", b"first")
+        caplog.clear()
+        for node_id in (1, 2, 3):
+            broker.controls.stop_node(node_id)
+        deliveries = [await producer.enqueue("t", value) for value in numbered(1000)]
+        await asyncio.sleep(0.6)
+        in_the_outage = producer.health
+        assert not in_the_outage.is_healthy
+        assert not any(delivery.done() for delivery in deliveries)
+        for node_id in (1, 2, 3):
+            broker.controls.start_node(node_id)
+        await asyncio.wait_for(asyncio.gather(*deliveries), 20)
+        assert producer.health.is_healthy
+    assert len([record for record in caplog.records if record.levelno >= logging.WARNING]) < 40
+    assert len(broker.records("t")) == 1001
+
+
+@pytest.mark.parametrize(("host", "port"), [("", 9092), ("localhost", -1)])
+async def test_a_broker_without_an_address_is_waited_for(host: str, port: int) -> None:
+    """A broker that is misconfigured, or starting: the producer ended for good."""
+    async with DevBroker() as broker, KafkaProducer(broker.bootstrap_servers, retry_backoff_ms=20) as producer:
+        await producer.send("t", b"1")
+        partitions = [{"partition_index": 0, "leader_id": 1, "replica_nodes": [1], "isr_nodes": [1]}]
+        broker.controls.on_request(
+            ApiKey.METADATA,
+            lambda context, body: context.respond(
+                brokers=[{"node_id": 1, "host": host, "port": port}],
+                topics=[{"name": topic.name, "partitions": partitions} for topic in body.topics],
+            ),
+        )
+        before = broker.controls.request_count(ApiKey.METADATA)
+        broker.controls.drop_connections()
+        await until(lambda: broker.controls.request_count(ApiKey.METADATA) > before)
+        sending = asyncio.create_task(producer.send("t", b"2"))
+        await until(lambda: broker.controls.request_count(ApiKey.METADATA) > before + 1 or sending.done())
+        broker.controls.on_request(ApiKey.METADATA, None)
+        await asyncio.wait_for(sending, 20)
+        assert values(broker, "t") == [b"1", b"2"]
+
+
+async def test_a_topic_made_soon_after_the_first_send_is_found_by_the_next_request() -> None:
+    async with (
+        DevBroker(auto_create_topics_enable=False) as broker,
+        KafkaProducer(broker.bootstrap_servers) as producer,
+    ):
+        sending = asyncio.create_task(producer.send("late", b"x"))
+        await until(lambda: broker.controls.request_count(ApiKey.METADATA) > 3)
+        broker.create_topic("late", 1)
+        before = broker.controls.request_count(ApiKey.METADATA)
+        await asyncio.wait_for(sending, 20)
+        assert broker.controls.request_count(ApiKey.METADATA) == before + 1
+
+
+async def test_a_truncated_log_is_reported(broker: DevBroker, caplog: pytest.LogCaptureFixture) -> None:
+    """Here by making the topic anew; a node that leads without the records does the same."""
+    broker.create_topic("cut", 1)
+    async with KafkaProducer(broker.bootstrap_servers, **SHORT | {"delivery_timeout_ms": 10_000}) as producer:
+        for value in numbered(3):
+            await producer.send("cut", value)
+        broker.delete_topic("cut")
+        broker.create_topic("cut", 1)
+        assert (await producer.send("cut", b"first")).offset == 0
+        assert (await producer.send("cut", b"second")).offset == 1
+        assert producer.metrics()["log-truncation-total"] == 1
+    (told,) = [record for record in caplog.records if "produce.records_lost" in record.getMessage()]
+    assert told.levelno == logging.ERROR
+    assert "topic=cut partition=0 offset=0 acknowledged=2" in told.getMessage()

@@ -6,12 +6,14 @@ nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import Any
 
 import pytest
 
 from aiokafkapy import KafkaProducer, errors
+from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 
 from .observing import (
@@ -363,3 +365,43 @@ async def test_start_gives_up_in_time(cluster: Cluster) -> None:
         await producer.start()
     assert 0.6 < watch.seconds < 0.7 + SLACK
     assert_nothing_is_left(cluster.net.ports)
+
+
+@pytest.mark.parametrize("options", [{"linger_ms": 60_000}, {"manual_flush": True}])
+@pytest.mark.parametrize("ends", ["flush", "close"])
+async def test_records_do_not_wait_for_one_that_is_not_accepted(
+    broker: DevBroker, options: dict[str, Any], ends: str
+) -> None:
+    """One misspelt topic must not cost the records of all others when a service ends."""
+    broker.create_topic("t", partitions=1)
+    producer = KafkaProducer(broker.bootstrap_servers, **options)
+    await producer.start()
+    await producer.partitions_for("t")
+    good = [producer.send_nowait("t", b"x") for _ in range(10)]
+    broker.controls.fail_next(ApiKey.METADATA, errors.UnknownTopicOrPartitionError, times=1_000)
+    waits = asyncio.create_task(producer.send("misspelt", b"y"))
+    await asyncio.sleep(0)
+    with contextlib.suppress(errors.FlushTimeoutError):
+        await (producer.flush(timeout=1) if ends == "flush" else producer.close(timeout=1))
+    assert [delivery.exception() for delivery in good] == [None] * 10
+    await producer.close(timeout=0)
+    await asyncio.wait([waits])
+    assert isinstance(waits.exception(), errors.KafkaError)
+
+
+async def test_flush_waits_for_calls_that_were_waiting_to_be_accepted(broker: DevBroker) -> None:
+    async with KafkaProducer(broker.bootstrap_servers) as producer:
+        task = asyncio.create_task(producer.send("new topic".replace(" ", "-"), b"x"))
+        await asyncio.sleep(0)
+        await producer.flush()
+        await asyncio.wait([task], timeout=0.1)
+        assert task.done()
+
+
+async def test_an_idle_producer_does_not_wake_up(broker: DevBroker) -> None:
+    async with KafkaProducer(broker.bootstrap_servers) as producer:
+        await producer.send("t", b"x")
+        await asyncio.sleep(0.2)
+        before = producer.statistics().wake_ups
+        await asyncio.sleep(0.5)
+        assert producer.statistics().wake_ups == before

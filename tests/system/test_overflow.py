@@ -21,9 +21,8 @@ from aiokafkapy.errors import (
 )
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import MockProducer
+from tests.producers import assert_accounts, values
 from tests.waiting import until
-
-from .producer.observing import assert_accounts, values
 
 HELD: dict[str, Any] = {"linger_ms": 30_000}
 """Nothing leaves by itself."""

@@ -30,9 +30,8 @@ from aiokafkapy.producer.options.keywords import CompressionName
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.murmur2 import partition_for_key
 from tests.inside import slices_of_tables
+from tests.producers import assert_accounts, values
 from tests.waiting import until
-
-from .producer.observing import assert_accounts, values
 
 SHORT: dict[str, Any] = {
     "request_timeout_ms": 500,

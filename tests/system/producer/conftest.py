@@ -1,4 +1,4 @@
-"""The broker of the tests of the producer."""
+"""The broker of those tests of the producer that belong to no promise: the others are in tests/promises."""
 
 from __future__ import annotations
 

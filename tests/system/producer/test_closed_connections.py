@@ -11,7 +11,7 @@ import pytest
 from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
-from tests.system.producer.observing import assert_accounts
+from tests.producers import assert_accounts
 
 
 class TestATopicThatBrokersCloseTheConnectionOn:

@@ -13,7 +13,7 @@ from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from tests.inside import runtime_of
-from tests.system.producer.observing import numbered, our_tasks, values
+from tests.producers import numbered, our_tasks, values
 from tests.waiting import until
 
 

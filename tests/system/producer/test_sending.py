@@ -9,7 +9,7 @@ import pytest
 
 from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata, errors
 from aiokafkapy.broker import DevBroker
-from tests.system.producer.observing import numbered, values
+from tests.producers import numbered, values
 from tests.waiting import until
 
 

@@ -1,8 +1,4 @@
-"""What the tests of the producer share: short time-outs, and the accounts, records and tasks that they look at.
-
-They are its ten promises, each against the dev broker over real sockets. The same scenarios run against Apache Kafka in
-``tests/kafka``. Time-outs are short here, and no test waits by sleeping: it waits for a condition, or for an outcome.
-"""
+"""What tests of a producer on a dev broker share: short time-outs, and the accounts, records and tasks they look at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promise 4 over real sockets, with ``gapless_guarantee``."""
+"""The promise of no gap, with ``enable_gapless_guarantee``: what keeps a partition from being resumed too early."""
 
 from __future__ import annotations
 
