@@ -1,5 +1,5 @@
-"""A client that is no client: one connection, frames out, frames in, nothing retried and nothing hidden; and sockets
-that nobody reads.
+"""A raw connection to a broker: frames out, frames in, nothing retried and nothing hidden; and sockets that nobody
+reads.
 
 For tests of the dev broker that must see its exact answer to one request, or with bytes that are no request.
 """
@@ -85,7 +85,7 @@ async def connected(broker: DevBroker, receive_buffer: int = 0) -> socket.socket
 
 
 async def write_while_served(broker: DevBroker, deaf: Sequence[socket.socket]) -> int:
-    """Send requests until the broker answers none any more, or seems to have no end; how many the kernel took."""
+    """Send requests until the broker stops answering or has answered 1,000; how many requests the kernel accepted."""
     requests = METADATA_OF_ALL_TOPICS * 1_000
     sent = served = quiet = 0
     while quiet < 200 and served < ENDLESS:

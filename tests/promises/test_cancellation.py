@@ -464,7 +464,7 @@ async def test_waiters_that_are_cancelled_in_any_order_leave_every_byte(cluster:
         let_in = [task.result() for task in line if not task.cancelled()]
         await asyncio.gather(*let_in)
         assert_accounts_balance(producer, settled=True)
-        # Were a byte missing, this would wait for ever.
+        # Were a byte missing, this would wait forever.
         await asyncio.wait_for(producer.send(topic, b"all of it" + bytes(18_000)), 10)
     # One that was let in as it was cancelled is accepted, and delivered.
     values = [value[:3] for value in (await cluster.log(topic))[1:-1]]

@@ -27,7 +27,7 @@ from .observing import (
 from .proxied_clusters import Cluster, DevCluster
 
 SLACK = 10.0
-"""Seconds that a machine may add that stands still now and then. A defect here takes a minute, or for ever: linger and
+"""Seconds that a machine may add that stands still now and then. A defect here takes a minute, or forever: linger and
 delivery time-outs are 60 s and more wherever they are not the subject of the test. How exact a deadline is kept is told
 by the simulation, whose clock is its own."""
 

@@ -115,7 +115,7 @@ async def test_a_browser_opens_it_over_https(broker: DevBroker, certificates: Te
     assert [record.value for record in broker.records("orders")] == [b"book"]
 
 
-async def test_clients_of_tls_and_sasl_are_shown_with_who_they_are(
+async def test_clients_of_tls_and_sasl_are_shown_with_their_principal(
     broker: DevBroker, certificates: TestCertificates
 ) -> None:
     tls = {"ssl_keystore_location": str(certificates.server_file)}

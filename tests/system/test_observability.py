@@ -279,9 +279,7 @@ class TestTiming:
 
 
 class TestConnections:
-    async def test_those_that_were_made_and_have_ended_are_counted_those_of_transactions_too(
-        self, broker: DevBroker
-    ) -> None:
+    async def test_created_and_closed_connections_are_counted_including_transactions(self, broker: DevBroker) -> None:
         async with KafkaProducer(broker.bootstrap_servers, transactional_id="x") as producer:
             async with producer.transaction():
                 await producer.send("t", b"value")

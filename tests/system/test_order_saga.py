@@ -68,7 +68,7 @@ def told(broker: DevBroker, topic: str) -> Counter[tuple[int, str]]:
     return Counter((event["order"], event["event"]) for event in events)
 
 
-async def test_an_order_is_paid_and_confirmed_or_refused_and_what_was_paid_for_nothing_is_refunded(
+async def test_an_order_is_paid_and_confirmed_or_refused_and_a_useless_payment_is_refunded(
     saga: ModuleType, kafka_broker: DevBroker
 ) -> None:
     async with service_of(saga) as client, payments_of(saga):

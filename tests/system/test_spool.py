@@ -248,7 +248,7 @@ async def test_newer_records_go_behind_those_of_the_spool_by_every_call(broker: 
     assert (list(record.headers), record.timestamp_ms) == ([("h", None)], 7)
 
 
-async def test_tables_of_topics_that_nobody_can_be_asked_for_are_spooled_as_single_records_are(
+async def test_tables_of_topics_with_unreachable_brokers_are_spooled_as_single_records_are(
     broker: DevBroker, folder: Path
 ) -> None:
     pyarrow = pytest.importorskip("pyarrow")

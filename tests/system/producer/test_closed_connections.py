@@ -15,7 +15,7 @@ from tests.producers import assert_accounts
 
 
 class TestATopicThatBrokersCloseTheConnectionOn:
-    """As Kafka does on a name of 40,000 characters, which is refused here: a name of the broker's own dislike."""
+    """As Kafka does on a name of 40,000 characters: our client refuses it, so this broker rejects another name."""
 
     @pytest.fixture
     async def broker(self) -> AsyncIterator[DevBroker]:
