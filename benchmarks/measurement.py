@@ -56,6 +56,7 @@ WORKLOAD_MODULES: Final = (
     "benchmarks.macro.peer_workloads",
     "benchmarks.macro.transactions",
     "benchmarks.macro.open_loop",
+    "benchmarks.clients.plain_socket",
 )
 ENTRY_MODULES: Final = (
     "benchmarks.clients.java",

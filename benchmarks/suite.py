@@ -139,6 +139,7 @@ def _bulk() -> list[Measurement]:
     return [
         Measurement(group="send_nowait", workload="send_nowait", client="aiokafkapy", count=2_000_000),
         Measurement(group="bulk", workload="send_many", client="aiokafkapy", count=4_000_000, options=_SYSTEMS_BUFFER),
+        Measurement(group="bulk", workload="encoded beforehand", client="plain socket", count=4_000_000),
         Measurement(group="bulk", workload="produce_batch", client="confluent-kafka", count=1_500_000),
         Measurement(
             group="arrow", workload="send_arrow", client="aiokafkapy", count=4_000_000, options=_SYSTEMS_BUFFER

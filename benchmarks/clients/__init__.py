@@ -21,6 +21,7 @@ CLIENTS: Final = {
     "confluent-kafka": "confluent.ConfluentClient",
     "AIOProducer": "confluent.AIOProducerClient",
     "kafka-python": "kafka_python.KafkaPythonClient",
+    "plain socket": "plain_socket.PlainSocketClient",
 }
 """The adapter of each client that runs in a worker. (The Java client is an entry of its own: ``java``.)"""
 
