@@ -133,15 +133,18 @@ class ConfluentGroup:
         del self.members[:number]
 
     def commit_in_this_generation(self, consumer: Any) -> None:
-        """Commit, again where the group went on to another generation and the client has not yet heard of it."""
+        """Commit, again where the group went on to another generation (KIP-848: the member to another epoch) and the
+        client has not yet heard of it.
+        """
         from confluent_kafka import KafkaError, KafkaException
 
+        passing = (KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH)
         deadline = time.monotonic() + 10
         while True:
             try:
                 return self.commit(consumer)
             except KafkaException as error:
-                if error.args[0].code() != KafkaError.ILLEGAL_GENERATION or time.monotonic() > deadline:
+                if error.args[0].code() not in passing or time.monotonic() > deadline:
                     raise
             time.sleep(0.05)
 
