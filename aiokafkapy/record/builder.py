@@ -383,10 +383,11 @@ def record_size_upper_bound(key: Buffer | None, value: Buffer | None, headers: H
     return size
 
 
-def plain_sizes(values: list[Any]) -> tuple[array[int], int] | None:
-    """The sizes of values that are all bytes or None (-1), and their sum; None if a value is of another type or too
-    large for any batch.
+def plain_sizes(values: list[Any], start: int, stop: int) -> tuple[array[int], int] | None:
+    """The sizes of values[start:stop] if all are bytes or None (-1), and their sum; None if one is of another type or
+    too large for any batch.
     """
+    values = values[start:stop]
     if not _PLAIN.issuperset(map(type, values)):
         return None
     try:

@@ -617,18 +617,18 @@ cpdef Py_ssize_t record_size_upper_bound(object key, object value, object header
     return size
 
 
-def plain_sizes(list values):
-    """The sizes of values that are all bytes or None, -1 for None, and their sum; None when one is something else, or
-    too long for any batch.
+def plain_sizes(list values, Py_ssize_t start, Py_ssize_t stop):
+    """The sizes of values[start:stop] where all are bytes or None, -1 for None, and their sum; None when one is
+    something else, or too long for any batch.
     """
     cdef Py_ssize_t index, size
     cdef Py_ssize_t total = 0
-    cdef Py_ssize_t count = len(values)
+    cdef Py_ssize_t count = max(0, min(stop, len(values)) - start)
     cdef PyObject *value
     cdef array.array sizes = array.clone(NO_SIZES, count, False)
     cdef int *out = sizes.data.as_ints
     for index in range(count):
-        value = PyList_GET_ITEM(values, index)  # borrowed: nothing runs meanwhile that could let go of it
+        value = PyList_GET_ITEM(values, start + index)  # borrowed: nothing runs meanwhile that could let go of it
         if is_bytes(value):
             size = size_of_bytes(value)
             if size > MAX_BATCH_SIZE:

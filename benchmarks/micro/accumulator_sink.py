@@ -56,7 +56,7 @@ def append_many(sink: AccumulatorSink, value: bytes, count: int) -> None:
         if count - start < SLICE:
             values = values[: count - start]
         deliveries = DeliveryList(values, 1)
-        sink.appender.append_many(deliveries, "t", TIMESTAMP_MS, values, 1.0, sink.cluster)
+        sink.appender.append_many(deliveries, "t", TIMESTAMP_MS, values, 0, len(values), 1.0, sink.cluster)
         sink.send()
 
 

@@ -46,10 +46,11 @@ cdef class RecordAppender:
         double now, object cluster=*,
     )
     @cython.locals(
-        position=Py_ssize_t, stop=Py_ssize_t, partition=int,
+        position=Py_ssize_t, partition=int,
     )
     cpdef Py_ssize_t append_many(
-        self, object deliveries, str topic, long long timestamp_ms, list values, double now, object cluster=*,
+        self, object deliveries, str topic, long long timestamp_ms, list values, Py_ssize_t start, Py_ssize_t stop,
+        double now, object cluster=*,
     ) except -1
     @cython.locals(
         info=TopicInfo, queue=PartitionQueue, batch=ProducerBatch, last=ProducerBatch, partition=int, lane=int,
@@ -71,7 +72,7 @@ cdef class RecordAppender:
     cdef Delivery _append_with_priority(self, object record, double now, object cluster)
     @cython.locals(info=TopicInfo, batch=ProducerBatch, first=Py_ssize_t, size=Py_ssize_t, count=Py_ssize_t)
     cdef Py_ssize_t _append_run(
-        self, object deliveries, str topic, long long timestamp_ms, list values, Py_ssize_t start
+        self, object deliveries, str topic, long long timestamp_ms, list values, Py_ssize_t start, Py_ssize_t stop
     ) except -1
     cpdef forget(self, ProducerBatch batch)
     @cython.locals(wanted=Py_ssize_t, first=Py_ssize_t, size=Py_ssize_t, count=Py_ssize_t)

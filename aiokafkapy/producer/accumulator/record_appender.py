@@ -217,22 +217,24 @@ class RecordAppender:
         topic: str,
         timestamp_ms: int,
         values: list[bytes | None],
+        start: int,
+        stop: int,
         now: float,
         cluster: Cluster | None = None,
     ) -> int:
-        """Accept records without a key, of these values, in the sticky partitions as they change.
+        """Accept records without a key, of values[start:stop], in the sticky partitions as they change.
 
-        Returns how many were accepted before room ran out; they are added to ``deliveries``, in order, even if the next
-        one raises, as ``append`` does.
+        Returns the position of the first that was not accepted, because room ran out. Those before it are added to
+        ``deliveries``, in order, even if the next one raises, as ``append`` does.
         """
-        position, stop, partition = 0, len(values), UNKNOWN_PARTITION
+        position, partition = start, UNKNOWN_PARTITION
         self._is_in_bulk = True
         try:
             while position < stop:
                 # The first of each run takes the general path, which makes room, opens batches and switches partitions.
                 if self.append(topic, partition, timestamp_ms, None, values[position], None, now, cluster) is None:
                     break
-                position += self._append_run(deliveries, topic, timestamp_ms, values, position + 1)
+                position += self._append_run(deliveries, topic, timestamp_ms, values, position + 1, stop)
         finally:
             self._is_in_bulk = False
         return position
@@ -431,14 +433,15 @@ class RecordAppender:
         timestamp_ms: int,
         values: list[bytes | None],
         start: int,
+        stop: int,
     ) -> int:
-        """Append ``values`` from ``start`` on to the batch that took the one before, as long as it has room; returns
-        how many it took, with that one.
+        """Append values[start:stop] to the batch that took the one before, as long as it has room; returns how many it
+        took, with that one.
         """
         batch: ProducerBatch = self._last_batch
         first, size = batch.record_count - 1, batch.builder.size
         try:
-            batch.append_run(timestamp_ms, values, start, min(len(values), start + self._credit))
+            batch.append_run(timestamp_ms, values, start, min(stop, start + self._credit))
         finally:
             count = batch.record_count - first
             deliveries.add_span(batch.produce_result, first, count)

@@ -156,13 +156,19 @@ class TestTheTwoForms:
         compiled, interpreted = kernels
         assert compiled.murmur2(data) == interpreted.murmur2(data) == compiled.murmur2(memoryview(data))
 
-    @given(values=st.lists(st.none() | st.binary(max_size=20) | st.just(bytearray(b"?")), max_size=20))
-    def test_size_plain_values_alike(self, kernels: tuple[ModuleType, ModuleType], values: list[Any]) -> None:
-        expected = None
+    @given(
+        items=st.lists(st.none() | st.binary(max_size=20) | st.just(bytearray(b"?")), max_size=20),
+        start=st.integers(0, 20),
+        stop=st.integers(0, 25),
+    )
+    def test_size_plain_values_alike(
+        self, kernels: tuple[ModuleType, ModuleType], items: list[Any], start: int, stop: int
+    ) -> None:
+        expected, values = None, items[start:stop]
         if not any(isinstance(value, bytearray) for value in values):
             sizes = array.array("q", [-1 if value is None else len(value) for value in values])
             expected = sizes, sum(len(value or b"") for value in values)
-        assert [kernel.plain_sizes(values) for kernel in kernels] == [expected, expected]
+        assert [kernel.plain_sizes(items, start, stop) for kernel in kernels] == [expected, expected]
 
     @given(
         st.lists(st.none() | st.binary(max_size=200) | st.just(bytearray(b"?")), min_size=1, max_size=200),

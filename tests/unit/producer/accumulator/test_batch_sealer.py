@@ -82,7 +82,8 @@ class TestCompression:
         harness = Harness({"t": [1]}, compression_type="lz4", batch_size=64 * KIB)
         accumulator = harness.accumulator
         values: list[bytes | None] = [LARGE] * 5
-        assert accumulator.appender.append_many(DeliveryList(values), "t", 1, values, harness.now, harness.cluster) == 5
+        append_many = accumulator.appender.append_many
+        assert append_many(DeliveryList(values), "t", 1, values, 0, 5, harness.now, harness.cluster) == 5
         assert len(accumulator.take_compressions()) == 4
         harness.append_ok(LARGE)  # after, single ones are compressed at once again
         assert accumulator.take_compressions() == []

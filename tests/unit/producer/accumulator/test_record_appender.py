@@ -32,6 +32,11 @@ STEPS = [
 ]  # fmt: skip
 
 
+def append_many(harness: Harness, deliveries: DeliveryList, values: list[Any]) -> int:
+    appender = harness.accumulator.appender
+    return appender.append_many(deliveries, "t", 1, values, 0, len(values), harness.now, harness.cluster)
+
+
 class TestAppend:
     def test_records_of_a_partition_share_a_batch_until_it_is_full(self) -> None:
         harness = Harness(batch_size=1000)
@@ -189,7 +194,7 @@ class TestAppend:
         (batch,) = probe.drain()
         harness = Harness(batch_size=batch.size, linger_ms=1000)
         deliveries = DeliveryList([b"x" * 10] * 2)
-        harness.accumulator.appender.append_many(deliveries, "t", 1, [b"x" * 10] * 2, harness.now, harness.cluster)
+        append_many(harness, deliveries, [b"x" * 10] * 2)
         assert harness.wakeups >= 2
         assert harness.ready().ready_nodes == {1}
 
@@ -197,8 +202,7 @@ class TestAppend:
 class TestAppendMany:
     def append(self, harness: Harness, values: list[Any]) -> tuple[int, DeliveryList]:
         deliveries = DeliveryList(values, 1)
-        position = harness.accumulator.appender.append_many(deliveries, "t", 1, values, harness.now, harness.cluster)
-        return position, deliveries
+        return append_many(harness, deliveries, values), deliveries
 
     def test_it_gives_the_result_of_as_many_single_appends(self) -> None:
         values = [b"%04d" % number * (number % 30) for number in range(2000)]
@@ -243,13 +247,13 @@ class TestAppendMany:
         values: list[Any] = [b"a", b"b", "text", b"c"]
         deliveries = DeliveryList(values, 1)
         with pytest.raises(TypeError):
-            harness.accumulator.appender.append_many(deliveries, "t", 1, values, harness.now, harness.cluster)
+            append_many(harness, deliveries, values)
         assert len(deliveries) == harness.accumulator.accepted == 2
         harness.check()
         values = [b"a", b"x" * (2 * 1024 * KIB)]
         deliveries = DeliveryList(values, 1)
         with pytest.raises(RecordTooLargeError):
-            harness.accumulator.appender.append_many(deliveries, "t", 1, values, harness.now, harness.cluster)
+            append_many(harness, deliveries, values)
         assert len(deliveries) == 1
         harness.check()
 
@@ -372,9 +376,7 @@ class TestBoundInRecords:
     def test_many_at_once_stop_at_the_bound(self, limit: int) -> None:
         harness = Harness(buffer_records=limit)
         deliveries = DeliveryList([1] * 200, 1)
-        accepted = harness.accumulator.appender.append_many(
-            deliveries, "t", 1, [b"x"] * 200, harness.now, harness.cluster
-        )
+        accepted = append_many(harness, deliveries, [b"x"] * 200)
         assert accepted == len(deliveries) == harness.accumulator.accepted == limit
         for batch in harness.drain_all():
             harness.complete(batch)

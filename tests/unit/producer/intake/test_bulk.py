@@ -253,20 +253,38 @@ async def test_slices_have_a_size_in_bytes() -> None:
     runtime = Runtime()
     bulk = BulkSend(cast(RecordIntake, runtime), "t")
     tiny = _taker([b"x"] * 100_000)
-    lengths = [len(bulk._next_slice(tiny)[0]) for _ in range(10)]
-    assert lengths[-1] == LONGEST_SLICE
+    taken = [bulk._next_slice(tiny)[0] for _ in range(10)][-1]
+    assert taken.stop - taken.start == LONGEST_SLICE
     large = _taker(iter([b"x" * 100_000] * 10_000))
-    lengths = [len(bulk._next_slice(large)[0]) for _ in range(3)]
-    assert lengths[-1] == SLICE_BYTES // 100_000
+    taken = [bulk._next_slice(large)[0] for _ in range(3)][-1]
+    assert taken.stop - taken.start == SLICE_BYTES // 100_000
 
 
 def test_a_list_is_taken_as_an_iterator_is_also_while_it_grows() -> None:
     items = list(range(10))
-    for take in (_taker(items), _taker(iter(items))):
+    for taker in (_taker(items), _taker(iter(items))):
+
+        def take(taker: Any = taker) -> list[int]:
+            taken = taker(4)
+            found: list[int] = taken.items[taken.start : taken.stop]
+            return found
+
         del items[10:]
-        assert [take(4), take(4)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+        assert [take(), take()] == [[0, 1, 2, 3], [4, 5, 6, 7]]
         items.append(10)
-        assert [take(4), take(4)] == [[8, 9, 10], []]
+        assert [take(), take()] == [[8, 9, 10], []]
+
+
+async def test_a_list_that_is_emptied_while_a_record_waits_has_sent_the_slice_that_was_taken() -> None:
+    runtime = Runtime(buffer_memory=5000, max_request_size=2000, batch_size=1000)
+    items = [b"%03d" % number for number in range(3 * FIRST_SLICE)] * 10
+    sending = asyncio.create_task(send(runtime, items))
+    while runtime.accumulator.buffered_bytes < 4000:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    items.clear()
+    outcomes = delivered(await sending)
+    assert len(outcomes) >= FIRST_SLICE
+    assert sorted(outcome.offset for outcome in outcomes) == list(range(len(outcomes)))
 
 
 async def test_an_exception_of_the_iterable_is_raised() -> None:
