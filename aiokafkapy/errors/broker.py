@@ -726,7 +726,7 @@ class UnacceptableCredentialError(BrokerError):
 
 
 class InconsistentVoterSetError(BrokerError):
-    """Indicates that the either the sender or recipient of a voter-only request is not one of the expected voters."""
+    """Indicates that either the sender or the recipient of a voter-only request is not one of the expected voters."""
 
     code = 94
 

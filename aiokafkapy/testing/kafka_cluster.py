@@ -71,8 +71,8 @@ class KafkaCluster:
         return topic
 
     async def records(self, topic: str, partition: int | None = None) -> list[ConsumedRecord]:
-        """The records of a topic, or of a partition, that are there now, as ``DevBroker.records`` has them. Those of a
-        transaction that is open or aborted are none, and so are those of a topic that is not there.
+        """The records of a topic, or of a partition, that are there now, as ``DevBroker.records`` has them. A
+        transaction's come with its commit; a topic that is not there has none.
         """
         async with PartitionReader(self._own_servers, isolation_level="read_committed") as reader:
             try:

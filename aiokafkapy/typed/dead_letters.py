@@ -8,7 +8,7 @@ Rules:
 
 - The caller gets the original error, always and first; a dead letter is beside it, never in its place.
 - It goes by a producer of its own, with no serializers, outside any transaction. A dead letter that fails is logged and
-  counted, and never a dead letter again; records of a dead-letter topic are none either.
+  counted, and never becomes a dead letter again, nor does a record of a dead-letter topic.
 - Bounded: so many under way, and no more bytes than ``max_payload_bytes`` of key, value and headers each, and than its
   producer sends in one record. A letter over the number is dropped, counted and logged.
 - Data that a schema's rules encrypt is hidden in the dead letter too; a rule whose action is ``DLQ`` names its topic.

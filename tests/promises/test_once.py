@@ -437,7 +437,7 @@ async def test_an_expired_batch_that_was_never_sent_leaves_no_gap(broker: DevBro
         await producer.send("t", b"0")
         broker.controls.set_leader("t", 0, None)
         with pytest.raises(errors.DeliveryTimeoutError):
-            await producer.send("t", b"refused")  # sent to the old leader: this is how we learn that it is none
+            await producer.send("t", b"refused")  # sent to the old leader, whose refusal says that it leads no more
         epoch = producer.statistics().producer_epoch
         with pytest.raises(errors.DeliveryTimeoutError, match="no leader"):
             await producer.send("t", b"never sent")

@@ -1,4 +1,4 @@
-"""Run by `test_security`: all kinds of queries on a secured listener, in a Spark with its web interface and event log.
+"""Run by ``test_security``: all kinds of queries on a secured listener, in a Spark with web interface and event log.
 
 Argument: a folder for Spark. Standard input: JSON with `settings` of Spark's, `options`, the sets of options to use in
 turn, and the topics `source` and `sink`. Spark's pages are left in the folder `shown`: each page of the interface and

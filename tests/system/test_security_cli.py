@@ -23,7 +23,7 @@ class SecuredCluster(Cluster):
     settings: dict[str, str]
 
     def options(self, **changes: str | None) -> list[str]:
-        """`--config` for alice, unless changed; names have underscores for dots."""
+        """``--config`` for alice, unless changed; names have underscores for dots."""
         given = self.settings | {"sasl.password": USERS["alice"]}
         given |= {name.replace("_", "."): value for name, value in changes.items() if value is not None}
         gone = {name.replace("_", ".") for name, value in changes.items() if value is None}

@@ -32,7 +32,7 @@ LOGINS = {
     "SCRAM-SHA-512": f"{_SCRAM} {_OF_ALICE}",
     "OAUTHBEARER": f'{_MODULES}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="alice";',
 }
-"""The value of `sasl.jaas.config`."""
+"""The value of ``sasl.jaas.config``."""
 
 Writer = Callable[[str, str | None], Path]
 
@@ -63,7 +63,7 @@ WAYS_IN = [("SSL", None), ("SSL", "certificate"), *(("SASL_SSL", mechanism) for 
 async def test_javas_admin_producer_and_consumer_get_in(
     protocol: str, way: str | None, certificates: TestCertificates, tool_server: ToolServer, settings_file: Writer
 ) -> None:
-    """`EndToEndLatency` makes the topic, and reads each record before it sends the next."""
+    """``EndToEndLatency`` makes the topic, and reads each record before it sends the next."""
     principal = {None: "User:ANONYMOUS", "certificate": "User:CN=alice"}.get(way, "User:alice")
     async with secured(certificates, authorizer=True, super_users=[principal]) as broker:
         servers = broker.bootstrap_servers_of(protocol)

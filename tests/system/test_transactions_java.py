@@ -1,5 +1,5 @@
-"""Kafka's own Java tools for transactions, unchanged, on the dev broker: `kafka-transactions`, and the copier that its
-system tests run.
+"""Kafka's own Java tools for transactions, unchanged, on the dev broker: ``kafka-transactions``, and the copier that
+its system tests run.
 """
 
 from __future__ import annotations

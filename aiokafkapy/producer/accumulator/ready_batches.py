@@ -130,7 +130,7 @@ class ReadyBatches:
         self._linger = ADAPTIVE_LINGER if linger is None else linger
         self._is_hurried = False  # at the last ``ready``
         self._gathered_for = self._linger  # then, too
-        # How much was split in this drain; the appender is told of a batch that is no more
+        # How much was split in this drain. The appender has to forget a batch that was split
         self._split_bytes = 0
         self.appender: RecordAppender | None = None
         # With an ``auto_linger``, and a linger of None: it decides while a leader is busy

@@ -33,7 +33,7 @@ class TableOutcome(Protocol):
 
 
 Outcomes: TypeAlias = Iterable[object] | TableOutcome
-"""Deliveries, errors, and results that are none: of ``gather``, they may be anything."""
+"""Deliveries and errors, or whatever else ``gather`` has returned."""
 
 
 def raise_all(outcomes: Outcomes) -> None:

@@ -192,7 +192,7 @@ def _milliseconds(claims: Mapping[str, object], name: str) -> int | None:
     value = claims.get(name)
     if value is None:
         return None
-    # Compared, not converted: a number may have four thousand digits, or be none.
+    # Compared, not converted: an int may have four thousand digits, a float be NaN.
     if isinstance(value, bool) or not isinstance(value, int | float) or not -_MAX_TIME < value < _MAX_TIME:
         raise InvalidTokenError(f"the token's {name} is not a time")
     return int(value * 1_000)

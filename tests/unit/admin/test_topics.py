@@ -448,7 +448,7 @@ async def test_records_are_deleted_by_the_leaders_one_request_each() -> None:
 
 
 @pytest.mark.parametrize("wrong", [2**63, -(2**63), 1.0, True, "1", None])
-async def test_an_offset_that_is_none_is_refused_before_anything_is_deleted(wrong: Any) -> None:
+async def test_an_invalid_offset_is_refused_before_anything_is_deleted(wrong: Any) -> None:
     admin, client = admin_with()
     with pytest.raises((TypeError, ValueError), match="the offset of t-1 is"):
         await admin.delete_records({TopicPartition("t", 0): 1, TopicPartition("t", 1): wrong})

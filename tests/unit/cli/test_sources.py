@@ -157,7 +157,7 @@ def test_a_json_line_goes_through_unchanged_with_its_key_headers_partition_and_t
 
 
 @pytest.mark.parametrize("text", ["--5", "²", "5 000"])
-def test_a_time_that_is_none_is_named(text: str) -> None:
+def test_an_invalid_time_is_named(text: str) -> None:
     line = rejected(json.dumps({"at": text}).encode() + b"\n", "jsonl", timestamp_field="at")
     assert text in line.reason
 

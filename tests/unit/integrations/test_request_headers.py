@@ -29,7 +29,7 @@ def test_the_id_the_trace_and_chosen_headers_are_carried_and_no_others() -> None
 
 
 @pytest.mark.parametrize("given", [None, b"", b"a" * (LONGEST_ID + 1), b"two\nlines", b"\xff", "ü".encode()])
-def test_an_id_is_made_where_there_is_none_that_may_be_shown(given: bytes | None) -> None:
+def test_an_id_is_made_where_the_given_one_may_not_be_shown(given: bytes | None) -> None:
     headers = [] if given is None else [("x-request-id", given)]
     ids = {dict(Selection().of(headers))["x-request-id"] for _ in range(2)}
     assert len(ids) == 2
@@ -72,7 +72,7 @@ def test_a_record_gets_the_attributes_it_lacks(headers: Any) -> None:
 
 
 @pytest.mark.parametrize("headers", [[5], [()], ["ab"]])
-def test_headers_that_are_none_are_left_to_the_producer(headers: Any) -> None:
+def test_invalid_headers_are_left_to_the_producer(headers: Any) -> None:
     with carrying((("a", b"1"),)):
         assert RequestHeaders().on_send(ProducerRecord("t", headers=headers)).headers == (*headers, ("a", b"1"))
 

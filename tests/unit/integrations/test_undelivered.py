@@ -128,7 +128,7 @@ async def test_a_serializer_has_a_changed_buffer_as_it_was_sent_and_of_its_type(
     assert lines_of(path)[0]["value"] == "V0"
 
 
-async def test_headers_that_are_none_are_the_producer_s_to_refuse(tmp_path: Path) -> None:
+async def test_invalid_headers_are_refused_by_the_producer(tmp_path: Path) -> None:
     wrong: Any = 5
     sent = ProducerRecord("t", wrong, wrong, headers=wrong)
     record, _ = records(tmp_path / "file").track(sent)

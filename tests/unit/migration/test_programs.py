@@ -127,7 +127,7 @@ def test_an_object_that_is_no_producer_is_left_alone() -> None:
     )
 
 
-def test_a_file_that_is_no_python_is_said_to_be_none() -> None:
+def test_a_file_that_is_not_python_is_reported() -> None:
     ((line, what),) = lines("x = 1\nprint 'two'\n")
     assert (line, what) == (2, "no Python that this version reads")
     assert lines("a\0b")[0][1] == "no Python that this version reads"

@@ -182,7 +182,7 @@ def test_names_and_values_are_those_of_the_configuration() -> None:
 
 
 @pytest.mark.parametrize("config", [ProducerConfig, ReaderConfig])
-def test_of_an_option_that_kafka_has_it_is_never_said_that_there_is_none(config: type[ClientConfig]) -> None:
+def test_no_option_of_kafka_is_said_to_be_unknown(config: type[ClientConfig]) -> None:
     servers = kafka_properties(SERVERS)
     for name in KAFKA_OPTIONS - {field.replace("_", ".") for field in config.model_fields}:
         assert used_properties(config, servers | {name: "1"}) == servers

@@ -1,4 +1,4 @@
-"""aiokafkapy.typed.dead_letters: which errors are for good, and which records are none."""
+"""aiokafkapy.typed.dead_letters: which errors are for good, and which records never become letters."""
 
 from __future__ import annotations
 

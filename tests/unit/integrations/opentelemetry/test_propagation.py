@@ -26,7 +26,7 @@ def test_a_context_comes_out_as_it_went_in(form: Any) -> None:
     "headers",
     [None, [], [("traceparent", b"\xff")], [("traceparent", None)], [("traceparent",)], [5, "no"], [(5, b"")]],
 )
-def test_a_header_that_is_no_context_is_none(headers: Any) -> None:
+def test_a_header_that_is_not_a_context_gives_none(headers: Any) -> None:
     assert IN_HEADERS.of(IN_HEADERS.read(headers, Context())) == []
 
 

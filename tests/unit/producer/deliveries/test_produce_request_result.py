@@ -50,7 +50,7 @@ class FakeWaiter:
 
 
 class FakeWaiting(Waiting):
-    """Tasks that are none."""
+    """In place of tasks."""
 
     def __init__(self) -> None:
         self.loop = FakeLoop()

@@ -111,7 +111,7 @@ def test_a_value_that_is_a_piece_of_another_spool_is_never_taken_for_records() -
     assert [one.value for one in found if isinstance(one, SpooledRecord)] == [b"after"]
 
 
-def test_frames_that_do_not_ascend_are_none() -> None:
+def test_frames_that_do_not_ascend_are_ignored() -> None:
     frames = [encode_record(SALT, number, RecordToSpool("t", None, 1, value=b"x")) for number in (5, 5, 4, 6)]
     found = list(scan(header(SALT) + b"".join(frames), SALT))
     assert [one.sequence for one in found if isinstance(one, SpooledRecord)] == [5, 6]

@@ -27,7 +27,7 @@ def runtime_of(folder: Path | None, **options: object) -> ProducerRuntime:
     return ProducerRuntime(config, DefaultPartitioner(), asyncio.get_running_loop())
 
 
-async def test_without_a_folder_there_is_none_and_all_is_as_ever() -> None:
+async def test_without_a_folder_there_is_no_spool_and_records_go_as_ever() -> None:
     runtime = runtime_of(None)
     assert runtime.spooling is None
     assert type(runtime.admission) is Admission

@@ -86,7 +86,7 @@ def test_a_name_that_no_topic_has_is_refused(name: Any) -> None:
         ({"group_instance_id": 5}, "the member's group_instance_id is a int, not a str"),
     ],
 )
-def test_a_member_that_is_none_is_refused(given: dict[str, Any], words: str) -> None:
+def test_an_invalid_member_is_refused(given: dict[str, Any], words: str) -> None:
     with pytest.raises((TypeError, ValueError), match=words):
         group_of(SimpleNamespace(**{"group_id": "g"} | given))
 

@@ -130,7 +130,7 @@ def test_an_unreadable_input_is_refused(store: SchemaStore) -> None:
         [{"name": "R", "subject": "s", "version": float("inf")}],
     ],
 )
-def test_references_that_are_none_are_refused(store: SchemaStore, references: JsonValue) -> None:
+def test_invalid_references_are_refused(store: SchemaStore, references: JsonValue) -> None:
     with pytest.raises(RegistryRefusal, match="a reference has a name") as caught:
         store.parse({"schema": '"int"', "references": references})
     assert caught.value.code == 422
