@@ -32,9 +32,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from .. import ProducerConfig, ProducerRecord, RecordMetadata
-from ..common import Headers
 from ..errors import ConfigurationError, KafkaError, PurgedError
 from ..producer.arguments import headers_of, partition_of, plain_data, time_of
+from ..producer.records import PlainRecord
 from ..producer.serializers import Serializer, prepare, with_own_headers
 from ..producer.undelivered_line import PENDING, SENT, undelivered_line
 
@@ -255,20 +255,11 @@ async def _serialized(serializer: Serializer[Any] | None, topic: str, data: obje
     return await data if isawaitable(data) else data
 
 
-class _PlainRecord(NamedTuple):
-    topic: str
-    partition: int | None
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers | None
-
-
 def _encoded(record: ProducerRecord, key: object, value: object, sent_at: int, error: BaseException | None) -> bytes:
     """A record's line, of its arguments as the producer takes them."""
     topic, headers = record.topic, record.headers
     headers = with_own_headers(topic, None if headers is None else headers_of(topic, headers), key, value)
-    plain = _PlainRecord(
+    plain = PlainRecord(
         topic=topic,
         partition=None if record.partition is None else partition_of(topic, record.partition),
         timestamp_ms=sent_at if record.timestamp_ms is None else time_of(topic, record.timestamp_ms),

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
-from ..common import NO_TIMESTAMP, TopicPartition
+from ..common import NO_TIMESTAMP, Headers, TopicPartition
 
 __all__ = [
     "INVALID_OFFSET",
     "BytesWithHeaders",
     "CallOverflow",
     "HeadersLike",
+    "PlainRecord",
     "ProducerRecord",
     "RecordMetadata",
     "RecordTiming",
@@ -40,6 +41,17 @@ CallOverflow: TypeAlias = Literal["wait", "raise", "drop_newest", "drop_oldest"]
 
 INVALID_OFFSET = -1
 """The offset of a record when no broker told it."""
+
+
+class PlainRecord(NamedTuple):
+    """A record of plain values, as it is written to a file. ``partition`` None, or a negative one, was not chosen."""
+
+    topic: str
+    partition: int | None
+    timestamp_ms: int
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Headers | None = None
 
 
 @dataclass(frozen=True, slots=True)

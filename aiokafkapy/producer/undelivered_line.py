@@ -12,15 +12,15 @@ from typing import Final, Protocol
 from ..common import Headers, bytes_as_json
 from ..observability import describe_error
 
-__all__ = ["PENDING", "SENT", "PlainRecord", "undelivered_line"]
+__all__ = ["PENDING", "SENT", "UndeliveredRecord", "undelivered_line"]
 
 PENDING: Final = b'{"sent": false, '
 SENT: Final = b'{"sent": true , '
 """As long as the other: a line is marked by writing over its first bytes."""
 
 
-class PlainRecord(Protocol):
-    """A record of plain values: a ``SpooledRecord``, for example."""
+class UndeliveredRecord(Protocol):
+    """A ``PlainRecord``, or a ``SpooledRecord``."""
 
     @property
     def topic(self) -> str: ...
@@ -36,7 +36,7 @@ class PlainRecord(Protocol):
     def headers(self) -> Headers | None: ...
 
 
-def undelivered_line(record: PlainRecord, error: BaseException | None, *, outcome_unknown: bool) -> bytes:
+def undelivered_line(record: UndeliveredRecord, error: BaseException | None, *, outcome_unknown: bool) -> bytes:
     """A record's line; ``error`` is why it was not delivered, None where nobody has said."""
     fields = {
         "topic": record.topic,

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from struct import unpack_from
+from struct import pack, unpack_from
 from typing import BinaryIO, Final
 
 from aiokafkapy import KafkaProducer
+from aiokafkapy.protocol.framing import FrameDecoder
 from benchmarks.measurement import Figures, Measurement, MeasurementError, Stopwatch, workload
 
 __all__ = ["PlainSocketClient"]
@@ -22,6 +23,7 @@ RECORDED: Final = 200_000
 IN_FLIGHT: Final = 5
 PRODUCE: Final = 0
 COPY_SIZE: Final = 1024 * 1024
+MAX_REQUEST: Final = 2 * 1024 * 1024
 
 
 class PlainSocketClient:
@@ -71,13 +73,13 @@ def _read_response(responses: BinaryIO) -> None:
 
 
 async def _recorded_requests(broker: tuple[str, int], topic: str, size: int) -> list[bytes]:
-    recorded: list[bytearray] = []
+    recorded: list[list[bytes]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        requests, responses = bytearray(), bytearray()
+        requests: list[bytes] = []
         recorded.append(requests)
         from_broker, to_broker = await asyncio.open_connection(*broker)
-        await asyncio.gather(_copy(reader, to_broker, requests), _copy(from_broker, writer, responses))
+        await asyncio.gather(_copy(reader, to_broker, requests), _copy(from_broker, writer))
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         address = server.sockets[0].getsockname()
@@ -95,22 +97,19 @@ async def _recorded_requests(broker: tuple[str, int], topic: str, size: int) -> 
             send_buffer_bytes=-1,
         ) as producer:
             await producer.send_many(topic, [bytes(size)] * RECORDED)
-    return [frame for data in recorded for frame in _frames(bytes(data)) if unpack_from(">h", frame, 4)[0] == PRODUCE]
+    return [
+        pack(">i", len(frame)) + frame
+        for pieces in recorded
+        for frame in FrameDecoder(MAX_REQUEST).feed(b"".join(pieces))
+        if unpack_from(">h", frame)[0] == PRODUCE
+    ]
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, copied: bytearray) -> None:
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, copied: list[bytes] | None = None) -> None:
     with contextlib.suppress(ConnectionError):
         while data := await reader.read(COPY_SIZE):
-            copied += data
+            if copied is not None:
+                copied.append(data)
             writer.write(data)
             await writer.drain()
     writer.close()
-
-
-def _frames(data: bytes) -> list[bytes]:
-    frames, start = [], 0
-    while start < len(data):
-        end = start + 4 + unpack_from(">i", data, start)[0]
-        frames.append(data[start:end])
-        start = end
-    return frames

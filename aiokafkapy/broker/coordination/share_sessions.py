@@ -25,7 +25,7 @@ from ...errors import (
 )
 from .assignors import TopicIdPartition
 
-__all__ = ["FINAL_EPOCH", "INITIAL_EPOCH", "SessionRequest", "ShareSession", "ShareSessions"]
+__all__ = ["FINAL_EPOCH", "INITIAL_EPOCH", "ShareSessionRequest", "ShareSession", "ShareSessions"]
 
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
@@ -33,7 +33,7 @@ MAX_EPOCH: Final = 2**31 - 1
 
 
 @dataclass(slots=True, kw_only=True)
-class SessionRequest:
+class ShareSessionRequest:
     """A ShareFetch as its session sees it: the partitions that it names, and those that the session is to forget."""
 
     group_id: str
@@ -100,7 +100,7 @@ class ShareSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin_fetch(self, request: SessionRequest) -> ShareSession:
+    def begin_fetch(self, request: ShareSessionRequest) -> ShareSession:
         """The session of a ShareFetch, opened or changed by it.
 
         Raises InvalidRequestError, ShareSessionNotFoundError, ShareSessionLimitReachedError,
@@ -140,7 +140,7 @@ class ShareSessions:
 
     # internals
 
-    def _open(self, request: SessionRequest) -> ShareSession:
+    def _open(self, request: ShareSessionRequest) -> ShareSession:
         group_id, member_id = request.group_id, request.member_id
         # The records of the session before are not given back: its member is still there.
         self._sessions.pop((group_id, member_id), None)

@@ -23,7 +23,7 @@ from ...record.batch import iter_batches
 from ..context import RequestContext
 from ..coordination.assignors import TopicIdPartition
 from ..coordination.share_partition import AcquiredRecords, AcquireRequest, SharePartition
-from ..coordination.share_sessions import FINAL_EPOCH, SessionRequest, ShareSession
+from ..coordination.share_sessions import FINAL_EPOCH, ShareSession, ShareSessionRequest
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition
 from . import Answer, Body, Response, entry_code, register
@@ -41,7 +41,7 @@ def handle(context: RequestContext, body: Body) -> Answer:
     context.check_right(Operation.READ, ResourceType.GROUP, body.group_id)
     sessions = context.state.share_sessions_of(context.node_id)
     connection_id = context.connection.connection_id
-    request = SessionRequest(
+    request = ShareSessionRequest(
         group_id=body.group_id,
         member_id=body.member_id,
         epoch=body.share_session_epoch,

@@ -164,7 +164,8 @@ class PartitionLog:
 
     def aborted_transactions(self, offset: int, before: int) -> list[AbortedTransaction]:
         """The aborted transactions that have records from ``offset`` up to ``before``."""
-        return [each for each in self._aborted if each.last_offset >= offset and each.first_offset < before]
+        start = bisect_left(self._aborted, offset, key=lambda each: each.last_offset)
+        return [each for each in self._aborted[start:] if each.first_offset < before]
 
     def is_aborted(self, batch: RecordBatch) -> bool:
         """Whether a batch has records of an aborted transaction; a marker has none."""

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["ADAPTIVE_LINGER", "ReadyCheckResult", "RecordAccumulator"]
 
 
-class MakesError(Protocol):
+class MakesRecordError(Protocol):
     """Makes the error of a batch's records; None leaves them alone."""
 
     def __call__(self, topic_partition: TopicPartition, /, *, outcome_unknown: bool) -> KafkaError | None: ...
@@ -281,7 +281,7 @@ class RecordAccumulator:
     def expire_records(
         self,
         overdue: Mapping[ProduceRequestResult, Collection[int]],
-        make_error: MakesError,
+        make_error: MakesRecordError,
     ) -> tuple[int, int]:
         """Expire single records: ``overdue`` maps each batch's result to the indexes of its records, each once.
 

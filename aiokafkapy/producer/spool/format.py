@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...common import Headers
 from ...record.crc import crc32c
-from ..records import serialized_size
+from ..records import PlainRecord, serialized_size
 
 __all__ = [
     "FRAME_OVERHEAD",
@@ -35,7 +35,6 @@ __all__ = [
     "BatchRecord",
     "Damage",
     "Mark",
-    "RecordToSpool",
     "SpooledRecord",
     "decode_mark",
     "encode_mark",
@@ -61,17 +60,6 @@ FRAME_OVERHEAD: Final = _HEAD.size + _BODY.size
 
 BatchRecord: TypeAlias = tuple[int, bytes | None, bytes | None, Headers]
 """A record of a batch, as its builder gives it: time stamp in milliseconds, key, value, headers."""
-
-
-class RecordToSpool(NamedTuple):
-    """A record that goes to the spool. ``partition`` None, or a negative one, was not chosen."""
-
-    topic: str
-    partition: int | None
-    timestamp_ms: int
-    key: bytes | None = None
-    value: bytes | None = None
-    headers: Headers | None = None
 
 
 class SpooledRecord(NamedTuple):
@@ -119,7 +107,7 @@ def salt_of(data: bytes) -> bytes | None:
     return data[len(MAGIC) : HEADER_SIZE] if len(data) >= HEADER_SIZE else None
 
 
-def encode_record(salt: bytes, sequence: int, record: RecordToSpool) -> bytes:
+def encode_record(salt: bytes, sequence: int, record: PlainRecord) -> bytes:
     """The frame of one record."""
     topic, partition, timestamp_ms, key, value, headers = record
     name = topic.encode()

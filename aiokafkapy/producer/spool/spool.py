@@ -38,8 +38,8 @@ from ..accumulator.serialized_record import WaitingRecord
 from ..deliveries.delivery import Delivery, new_delivery
 from ..deliveries.outcome_teller import OutcomeTeller
 from ..deliveries.produce_request_result import ProduceRequestResult
-from ..records import RecordMetadata, serialized_size
-from .format import FRAME_OVERHEAD, BatchRecord, Mark, RecordToSpool, SpooledRecord, encode_record
+from ..records import PlainRecord, RecordMetadata, serialized_size
+from .format import FRAME_OVERHEAD, BatchRecord, Mark, SpooledRecord, encode_record
 from .spool_files import SYNC_INTERVAL, Recovered, SpoolFiles, TornWriteError
 from .spool_segment import SetAside
 
@@ -160,7 +160,7 @@ class Spool:
         if not self._is_open or self._error is not None or not self._fits(record):
             return None
         sequence, self._next_sequence = self._next_sequence, self._next_sequence + 1
-        to_spool = RecordToSpool(topic, partition, record.timestamp_ms, key, value, record.headers)
+        to_spool = PlainRecord(topic, partition, record.timestamp_ms, key, value, record.headers)
         frame = encode_record(self._files.salt, sequence, to_spool)
         result = ProduceRequestResult(TopicPartition(topic, -1 if partition is None else partition))
         result.record_count = 1
@@ -439,7 +439,7 @@ def _frames_of(
 ) -> bytes:
     topic, partition = topic_partition
     return b"".join(
-        encode_record(salt, number, RecordToSpool(topic, partition, timestamp_ms, key, value, headers or None))
+        encode_record(salt, number, PlainRecord(topic, partition, timestamp_ms, key, value, headers or None))
         for number, (timestamp_ms, key, value, headers) in enumerate(records(), first)
     )
 

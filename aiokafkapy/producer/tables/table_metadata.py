@@ -42,8 +42,9 @@ class FailedRows(Mapping[int, BaseException]):
     def __getitem__(self, row: int) -> BaseException:
         if row not in self:
             raise KeyError(row)
-        result, place = self._places.locate(operator.index(row))
-        return at_row(result.error(place), operator.index(row))
+        number = operator.index(row)
+        result, place = self._places.locate(number)
+        return at_row(result.error(place), number)
 
     def __contains__(self, row: object) -> bool:
         if not hasattr(type(row), "__index__"):

@@ -6,7 +6,7 @@ Options that are not named here have no default.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 __all__ = [
     "ASSERTION_ALGORITHM",
@@ -21,30 +21,24 @@ __all__ = [
     "SCOPE_CLAIM_NAME",
     "SUB_CLAIM_NAME",
     "Limited",
-    "LimitedInt",
 ]
 
 
-class Limited(NamedTuple):
+NumberT = TypeVar("NumberT", int, float)
+
+
+class Limited(NamedTuple, Generic[NumberT]):
     """The default of a number, and its limits."""
 
-    default: float
-    low: float
-    high: float
-
-
-class LimitedInt(NamedTuple):
-    """The same of an integer."""
-
-    default: int
-    low: int
-    high: int
+    default: NumberT
+    low: NumberT
+    high: NumberT
 
 
 REFRESH_WINDOW_FACTOR: Final = Limited(0.8, 0.5, 1.0)
 REFRESH_WINDOW_JITTER: Final = Limited(0.05, 0.0, 0.25)
-REFRESH_MIN_PERIOD_SECONDS: Final = LimitedInt(60, 0, 900)
-REFRESH_BUFFER_SECONDS: Final = LimitedInt(300, 0, 3_600)
+REFRESH_MIN_PERIOD_SECONDS: Final = Limited(60, 0, 900)
+REFRESH_BUFFER_SECONDS: Final = Limited(300, 0, 3_600)
 
 RETRY_BACKOFF_MS: Final = 100
 RETRY_BACKOFF_MAX_MS: Final = 10_000

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from aiokafkapy.broker.coordination.assignors import TopicIdPartition
-from aiokafkapy.broker.coordination.share_sessions import FINAL_EPOCH, SessionRequest, ShareSession, ShareSessions
+from aiokafkapy.broker.coordination.share_sessions import FINAL_EPOCH, ShareSession, ShareSessionRequest, ShareSessions
 from aiokafkapy.errors import (
     InvalidRequestError,
     InvalidShareSessionEpochError,
@@ -33,7 +33,7 @@ class Sessions:
         connection: str = "1",
         acknowledges: bool = False,
     ) -> ShareSession:
-        request = SessionRequest(
+        request = ShareSessionRequest(
             group_id="g",
             member_id=member,
             epoch=epoch,

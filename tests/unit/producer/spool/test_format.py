@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aiokafkapy.producer.records import PlainRecord
 from aiokafkapy.producer.spool.format import (
     FRAME_OVERHEAD,
     HEADER_SIZE,
     MAGIC,
     Damage,
     Mark,
-    RecordToSpool,
     SpooledRecord,
     decode_mark,
     encode_mark,
@@ -47,7 +47,7 @@ def segment_of(records: list[Any], salt: bytes = SALT) -> tuple[bytes, list[int]
     data, places = header(salt), []
     for number, record in enumerate(records):
         places.append(len(data))
-        data += encode_record(salt, number * 3, RecordToSpool(*record))  # with gaps
+        data += encode_record(salt, number * 3, PlainRecord(*record))  # with gaps
     return data, [*places, len(data)]
 
 
@@ -112,14 +112,14 @@ def test_a_value_that_is_a_piece_of_another_spool_is_never_taken_for_records() -
 
 
 def test_frames_that_do_not_ascend_are_ignored() -> None:
-    frames = [encode_record(SALT, number, RecordToSpool("t", None, 1, value=b"x")) for number in (5, 5, 4, 6)]
+    frames = [encode_record(SALT, number, PlainRecord("t", None, 1, value=b"x")) for number in (5, 5, 4, 6)]
     found = list(scan(header(SALT) + b"".join(frames), SALT))
     assert [one.sequence for one in found if isinstance(one, SpooledRecord)] == [5, 6]
     assert list(scan(frames[0], SALT, 0, after=5)) == [Damage(0, len(frames[0]))]
 
 
 def test_a_frame_costs_little_more_than_its_record() -> None:
-    record = RecordToSpool("t", None, 1, b"key", b"value")
+    record = PlainRecord("t", None, 1, b"key", b"value")
     assert len(encode_record(SALT, 1, record)) == FRAME_OVERHEAD + len("tkeyvalue")
 
 

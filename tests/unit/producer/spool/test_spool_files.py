@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from aiokafkapy.errors import SpoolError
+from aiokafkapy.producer.records import PlainRecord
 from aiokafkapy.producer.spool import spool_segment
-from aiokafkapy.producer.spool.format import HEADER_SIZE, Mark, RecordToSpool, encode_record
+from aiokafkapy.producer.spool.format import HEADER_SIZE, Mark, encode_record
 from aiokafkapy.producer.spool.spool_files import MOST_READ_ERRORS, SMALLEST_SEGMENT, SpoolFiles, TornWriteError
 from aiokafkapy.producer.spool.spool_segment import SetAside
 
@@ -35,7 +36,7 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., SpoolFiles]]:
 
 
 def append(files: SpoolFiles, *sequences: int, value: bytes = b"x", topic: str = "t") -> None:
-    frames = [encode_record(files.salt, number, RecordToSpool(topic, None, 1, value=value)) for number in sequences]
+    frames = [encode_record(files.salt, number, PlainRecord(topic, None, 1, value=value)) for number in sequences]
     files.append(frames, sequences[0], sequences[-1])
 
 

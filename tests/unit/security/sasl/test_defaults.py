@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from aiokafkapy.security.sasl import defaults
-from aiokafkapy.security.sasl.defaults import Limited, LimitedInt
+from aiokafkapy.security.sasl.defaults import Limited
 
-LIMITED = [name for name in defaults.__all__ if isinstance(getattr(defaults, name), Limited | LimitedInt)]
+LIMITED = [name for name in defaults.__all__ if isinstance(getattr(defaults, name), Limited)]
 
 
 @pytest.mark.parametrize("name", LIMITED)
