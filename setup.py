@@ -50,7 +50,16 @@ DIRECTIVES = {
     # What threads share is in `record/builder.pyx`, `deliveries/shortcuts.pyx` and `protocol/produce_*.py`: see there.
     "freethreading_compatible": True,
 }
-"""What Cython is told of every module; a byte kernel says in its `.pyx` what it leaves unchecked beside that."""
+"""The directives of every module."""
+BYTE_KERNEL = {"boundscheck": False, "wraparound": False, "cdivision": True, "initializedcheck": False}
+OWN_DIRECTIVES = {
+    f"{PACKAGE}/record/arrow_rows.pyx": BYTE_KERNEL,
+    f"{PACKAGE}/record/builder.pyx": BYTE_KERNEL,
+    f"{PACKAGE}/record/record_columns.pyx": BYTE_KERNEL,
+    # A task calls the methods of a waiter, and plain C functions are called faster.
+    f"{PACKAGE}/producer/deliveries/waiter.pyx": {"binding": False},
+}
+"""The directives that a module has beside those: loops over bytes check their bounds themselves."""
 
 
 def core_sources() -> list[Path]:
@@ -100,13 +109,15 @@ class BuildCore(build_ext):
         if not inventory.exists() or inventory.read_text() != text:
             inventory.write_text(text)
         names[CORE] = inventory.relative_to(ROOT).as_posix()
-        translated = cythonize(
-            [Extension(name, [source]) for name, source in names.items()],
-            build_dir=str(BUILD),
-            compiler_directives=DIRECTIVES,
-            nthreads=os.cpu_count() or 1,
-        )
-        return [source for extension in translated for source in extension.sources]
+        made = []
+        for own in [{}, *{id(own): own for own in OWN_DIRECTIVES.values()}.values()]:
+            made += cythonize(
+                [Extension(name, [source]) for name, source in names.items() if OWN_DIRECTIVES.get(source, {}) == own],
+                build_dir=str(BUILD),
+                compiler_directives=DIRECTIVES | own,
+                nthreads=os.cpu_count() or 1,
+            )
+        return [source for extension in made for source in extension.sources]
 
     def _compile(self, source: str) -> list[str]:
         """Compile one file, unless that was done; return its object."""

@@ -1,4 +1,3 @@
-# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The kernel that reads rows out of columns, compiled: the twin of ``arrow_rows.py``, byte for byte.
 
 Owns the conversion of a table's buffers into records of a ``RecordBatchBuilder``: the lane of each row (by murmur2 of

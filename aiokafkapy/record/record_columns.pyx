@@ -1,4 +1,3 @@
-# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The kernel that reads batches into columns, compiled: the twin of ``record_columns.py``, byte for byte.
 
 Owns the way from the records of batches into buffers as Arrow lays them out. It knows no pyarrow, no connection and no

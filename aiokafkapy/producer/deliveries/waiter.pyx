@@ -1,4 +1,3 @@
-# cython: binding=False
 """The object that a task awaits while its record has no answer yet, compiled: the twin of ``waiter.py``.
 
 A ``Waiter`` has the interface that asyncio's tasks need of an awaited future, and no more (``Task.__step`` and
