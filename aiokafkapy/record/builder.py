@@ -33,6 +33,7 @@ from .encoding import (
     SHORT,
     SHORT_VARINTS,
     VARINTS,
+    BatchRecord,
     encode_body,
     read_varint,
     varint,
@@ -269,14 +270,14 @@ class RecordBatchBuilder:
         assert self._header is not None
         return self._header, self.records_view() if self._payload is None else self._payload
 
-    def records(self) -> Iterator[tuple[int, bytes | None, bytes | None, Headers]]:
-        """Decode the appended records, in order, as (timestamp_ms, key, value, headers); for splitting a batch."""
+    def records(self) -> Iterator[BatchRecord]:
+        """Decode the appended records, in order; for splitting a batch."""
         if self._payload is None:
             data: Buffer = self._storage
         else:
             data = decompress(self.compression, self._payload, self.records_size)
         for _, key, value, headers, timestamp_ms, *_ in decode_records(data, self.count, 0, self.base_timestamp):
-            yield timestamp_ms, key, value, headers
+            yield BatchRecord(timestamp_ms, key, value, headers)
 
     # internals
 

@@ -1,4 +1,3 @@
-# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The byte kernel, compiled: the twin of ``builder.py``, byte for byte.
 
 Owns the innermost loops over bytes: encoding records into a batch, decoding a batch's records, murmur2. It knows no
@@ -29,6 +28,7 @@ from libc.string cimport memcpy, memmove
 from aiokafkapy.errors import CorruptMessageError, IllegalStateError, RecordTooLargeError
 from aiokafkapy.record.compression import decompress
 from aiokafkapy.record.crc import library_crc32c
+from aiokafkapy.record.encoding import BatchRecord
 
 __all__ = [
     "RecordBatchBuilder",
@@ -377,14 +377,14 @@ cdef class RecordBatchBuilder:
         return (self._header, *[memoryview(block) for block in self._blocks])
 
     def records(self):
-        """Decode the appended records, in order, as (timestamp_ms, key, value, headers); for splitting a batch."""
+        """Decode the appended records, in order; for splitting a batch."""
         if self._payload is None:
             self._settle()
             data = b"".join(self._blocks)
         else:
             data = decompress(self.compression, self._payload, self.records_size)
         for _, key, value, headers, timestamp_ms, *_ in decode_records(data, self.count, 0, self.base_timestamp):
-            yield timestamp_ms, key, value, headers
+            yield BatchRecord(timestamp_ms, key, value, headers)
 
     # internals
 

@@ -1,6 +1,7 @@
 """Encodes a single record in plain Python: the part of ``builder.py`` outside its loops.
 
-Owns the varints of Kafka's records, precomputed for small numbers, and the encoding of any record. Knows no batch.
+Owns the varints of Kafka's records, precomputed for small numbers, the encoding of any record, and ``BatchRecord``.
+Knows no batch.
 Kafka counterparts: ``DefaultRecord.writeTo``, ``ByteUtils.writeVarint``.
 
 Rule: the compiled kernel has the same in ``builder.pxd``, byte for byte.
@@ -8,7 +9,7 @@ Rule: the compiled kernel has the same in ``builder.pxd``, byte for byte.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..common import Buffer, Headers
 from ..errors import CorruptMessageError
@@ -21,11 +22,21 @@ __all__ = [
     "SHORT",
     "SHORT_VARINTS",
     "VARINTS",
+    "BatchRecord",
     "encode_body",
     "read_varint",
     "varint",
     "wrapped",
 ]
+
+
+class BatchRecord(NamedTuple):
+    """A record as the builder of its batch gives it back."""
+
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
 
 
 def encode_body(

@@ -70,9 +70,13 @@ class RecordColumns:
         Raises CorruptMessageError, and OverflowError if a column could exceed 2 GiB: call ``take`` first then.
         """
         self._check_room(len(data))
-        records = decode_records(data, count, base_offset, base_timestamp, append_time)
-        records = [record for record in records if first_offset <= record[0] < end_offset]
-        for offset, key, value, headers, timestamp_ms, _, _, timestamp_type in records:
+        rows = 0
+        for offset, key, value, headers, timestamp_ms, _, _, timestamp_type in decode_records(
+            data, count, base_offset, base_timestamp, append_time
+        ):
+            if not first_offset <= offset < end_offset:
+                continue
+            rows += 1
             self._offsets.append(offset)
             self._timestamps.append(wrapped(timestamp_ms * MICROSECONDS))
             self._timestamp_types.append(timestamp_type)
@@ -81,8 +85,8 @@ class RecordColumns:
             self.data_bytes += len(key or b"") + len(value or b"")
             if self._has_headers:
                 self._append_headers(headers)
-        self.row_count += len(records)
-        return len(records)
+        self.row_count += rows
+        return rows
 
     def take(self) -> ReadRecords:
         """The columns of all rows since the last call."""

@@ -23,7 +23,7 @@ import json
 from collections.abc import Iterator
 from struct import Struct
 from struct import error as StructError  # noqa: N812  # a class
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from ...common import Headers
 from ...record.crc import crc32c
@@ -32,7 +32,6 @@ from ..records import PlainRecord, serialized_size
 __all__ = [
     "FRAME_OVERHEAD",
     "HEADER_SIZE",
-    "BatchRecord",
     "Damage",
     "Mark",
     "SpooledRecord",
@@ -56,10 +55,6 @@ _BODY: Final = Struct(">iqiiiI")  # partition or -1, time stamp, sizes of topic,
 _HEADER: Final = Struct(">ii")  # sizes of name and value
 
 FRAME_OVERHEAD: Final = _HEAD.size + _BODY.size
-
-
-BatchRecord: TypeAlias = tuple[int, bytes | None, bytes | None, Headers]
-"""A record of a batch, as its builder gives it: time stamp in milliseconds, key, value, headers."""
 
 
 class SpooledRecord(NamedTuple):

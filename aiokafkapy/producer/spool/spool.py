@@ -33,13 +33,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from ...common import TopicPartition
 from ...errors import SpoolError
 from ...observability import RateLimitedLogger, get_logger
+from ...record.encoding import BatchRecord
 from ...worker_thread import done_here
 from ..accumulator.serialized_record import WaitingRecord
 from ..deliveries.delivery import Delivery, new_delivery
 from ..deliveries.outcome_teller import OutcomeTeller
 from ..deliveries.produce_request_result import ProduceRequestResult
 from ..records import PlainRecord, RecordMetadata, serialized_size
-from .format import FRAME_OVERHEAD, BatchRecord, Mark, SpooledRecord, encode_record
+from .format import FRAME_OVERHEAD, Mark, SpooledRecord, encode_record
 from .spool_files import SYNC_INTERVAL, Recovered, SpoolFiles, TornWriteError
 from .spool_segment import SetAside
 
@@ -439,8 +440,12 @@ def _frames_of(
 ) -> bytes:
     topic, partition = topic_partition
     return b"".join(
-        encode_record(salt, number, PlainRecord(topic, partition, timestamp_ms, key, value, headers or None))
-        for number, (timestamp_ms, key, value, headers) in enumerate(records(), first)
+        encode_record(
+            salt,
+            number,
+            PlainRecord(topic, partition, record.timestamp_ms, record.key, record.value, record.headers or None),
+        )
+        for number, record in enumerate(records(), first)
     )
 
 

@@ -257,14 +257,14 @@ class SpoolReplay:
                 accumulator.fill_batches(topic, self._own_size(topic))
 
     def _append_all(self, window: Sequence[SpooledRecord]) -> list[_Sending]:
-        sending = []
+        runtime, sending = self._runtime, []
         for record in window:
             placed = self._placed(record)
             if isinstance(placed, _Sending):
                 sending.append(placed)
                 continue
             try:
-                delivery = self._appended(record, placed)
+                delivery = runtime.accumulator.appender.append_record(placed, runtime.now(), runtime.metadata.cluster)
             except ProducerClosedError:
                 raise
             except Exception as error:  # of this record
@@ -275,13 +275,6 @@ class SpoolReplay:
             sending.append(_Sending(record, delivery))
         return sending
 
-    def _appended(self, record: SpooledRecord, partition: int) -> Delivery | None:
-        runtime = self._runtime
-        return runtime.accumulator.appender.append(
-            record.topic, partition, record.timestamp_ms, record.key, record.value, record.headers, runtime.now(),
-            runtime.metadata.cluster,
-        )  # fmt: skip
-
     async def _append_when_there_is_room(self, record: SpooledRecord) -> _Sending:
         """Alone, in the line for room, first in, first out with the records of others."""
         runtime = self._runtime
@@ -290,8 +283,8 @@ class SpoolReplay:
             return placed
         try:
             waiting = PendingRecord(
-                runtime.admission, record.topic, record.key, record.value, placed, record.timestamp_ms, record.headers,
-                loop=self._loop,
+                runtime.admission, placed.topic, placed.key, placed.value, placed.partition, placed.timestamp_ms,
+                placed.headers, loop=self._loop,
             )  # fmt: skip
             delivery = runtime.accumulator.appender.append_or_wait(waiting, runtime.now(), runtime.metadata.cluster)
             return _Sending(record, delivery if delivery is not None else await waiting)
@@ -300,10 +293,12 @@ class SpoolReplay:
         except Exception as error:  # as above
             return _Sending(record, error)
 
-    def _placed(self, record: SpooledRecord) -> int | _Sending:
-        """The record's partition, or its refusal: by the user's partitioner, with any error, or for want of it."""
+    def _placed(self, record: SpooledRecord) -> SpooledRecord | _Sending:
+        """The record with its partition, or its refusal: by the user's partitioner, with any error, or because its
+        topic has no such partition.
+        """
         try:
-            return self._partition_of(record)
+            return record._replace(partition=self._partition_of(record))
         except Exception as error:
             return _Sending(record, error, is_refused=True)
 

@@ -18,6 +18,7 @@ from aiokafkapy.producer.deliveries.outcome_teller import OutcomeTeller
 from aiokafkapy.producer.spool.format import FRAME_OVERHEAD, Mark
 from aiokafkapy.producer.spool.spool import Spool
 from aiokafkapy.producer.spool.spool_files import SpoolFiles
+from aiokafkapy.record.encoding import BatchRecord
 
 
 def record(value: bytes = b"x", topic: str = "t", partition: int = -1) -> Any:
@@ -148,7 +149,7 @@ async def test_a_topic_is_here_from_the_offer_to_the_last_of_its_records(spool: 
 
 async def test_the_records_of_a_batch_have_one_result_and_their_order(spool: Spool) -> None:
     spool.offer(record(b"0"), "why")
-    batch: list[Any] = [(1, None, b"%d" % number, ()) for number in range(1, 4)]
+    batch = [BatchRecord(1, None, b"%d" % number, ()) for number in range(1, 4)]
     result = spool.adopt(TopicPartition("t", 1), lambda: batch, 3, 1_000_000, "why")
     spool.offer(record(b"4"), "why")
     await spool.written()
