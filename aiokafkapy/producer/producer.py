@@ -54,7 +54,9 @@ if TYPE_CHECKING:
     from ..record.arrow import ArrowArray, ArrowStream
     from .config import ProducerConfig
     from .identity.transaction import PreparedTxnState
+    from .intake.interceptors import ProducerInterceptors
     from .intake.record_deadlines import Accepted
+    from .intake.record_intake import RecordIntake
     from .observation.application_metrics import Registered
     from .options.keywords import ProducerOptions, SaslKeywords
     from .runtime import ProducerRuntime
@@ -106,7 +108,7 @@ class KafkaProducer(RecordSender[K, V]):
         given = {**options, "key_serializer": key_serializer, "value_serializer": value_serializer}
         self._config = make_config(bootstrap_servers, config, given)
         self._interceptors = new_interceptors(self._config)
-        super().__init__(new_intake(self._config, self._interceptors, self._life.why_no_record))
+        super().__init__(self._new_intake(self._config, self._interceptors, self._life.why_no_record))
 
     # life
 
@@ -758,6 +760,12 @@ class KafkaProducer(RecordSender[K, V]):
         runtime = self._life.runtime
         if runtime is not None and self._config.cancel_takes_back:
             take_back(runtime, unsettled, cancelled)
+
+    def _new_intake(
+        self, config: ProducerConfig, interceptors: ProducerInterceptors, why_unusable: Callable[[], KafkaError]
+    ) -> RecordIntake:
+        """The way in for records; a ``MockProducer`` has another one."""
+        return new_intake(config, interceptors, why_unusable)
 
     def _new_runtime(self, loop: asyncio.AbstractEventLoop) -> ProducerRuntime:
         """The parts of one life; a ``MockProducer`` has others."""

@@ -12,12 +12,14 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Unpack, cast
 
 from ...common import ConsumedRecord
 from ...errors import IllegalStateError, KafkaError, ProducerFencedError
 from ..identity.transaction import Transaction, TransactionState
+from ..intake.interceptors import ProducerInterceptors
+from ..intake.record_intake import RecordIntake
 from ..intake.record_sender import K, V
 from ..producer import KafkaProducer
 from ..records import ProducerRecord
@@ -70,7 +72,6 @@ class MockProducer(KafkaProducer[K, V]):
             value_serializer=value_serializer,
             **options,
         )
-        self._intake = MockIntake(self._config, self._interceptors, self._life.why_no_record)
         self._topics = MockTopics(cluster)
         self._auto_complete = auto_complete
         self._log = MockLog(self._on_failure)
@@ -266,6 +267,11 @@ class MockProducer(KafkaProducer[K, V]):
         return WireTap(target, payloads=payloads, format=format)
 
     # internals
+
+    def _new_intake(
+        self, config: ProducerConfig, interceptors: ProducerInterceptors, why_unusable: Callable[[], KafkaError]
+    ) -> RecordIntake:
+        return MockIntake(config, interceptors, why_unusable)
 
     def _new_runtime(self, loop: asyncio.AbstractEventLoop) -> ProducerRuntime:
         runtime = MockRuntime(
