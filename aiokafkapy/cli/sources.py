@@ -20,7 +20,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from .options import parse_timestamp
 
@@ -250,7 +250,7 @@ def _field(fields: Mapping[str, object], name: str | None, shape: RecordShape) -
     return value.encode() if isinstance(value, str) else _as_json(value)
 
 
-def _partition(value: Any) -> int | None:
+def _partition(value: object) -> int | None:
     if value is None or value == "":
         return None
     number = -1

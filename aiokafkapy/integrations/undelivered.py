@@ -235,7 +235,7 @@ def _copied_headers(record: ProducerRecord) -> Any:
         return record.headers
 
 
-def _copied(data: Any, serializer: Serializer[Any] | None) -> Any:
+def _copied(data: object, serializer: Serializer[Any] | None) -> Any:
     """The data, in bytes of its own if its owner may change them."""
     if data is None or isinstance(data, bytes):  # of a serializer's, with headers, too
         return data

@@ -122,7 +122,7 @@ def headers_of(topic: str, headers: object) -> Headers | None:
     return plain or None
 
 
-def check_data(topic: str, key: Any, value: Any) -> None:
+def check_data(topic: str, key: object, value: object) -> None:
     """Raise SerializationError unless key and value are None or have bytes."""
     if key is not None:
         _check_bytes(topic, "key", key)
@@ -180,7 +180,7 @@ def serialization_error(part: str, topic: str, data: object, cause: BaseExceptio
 # internals
 
 
-def _integer_of(topic: object, name: str, given: Any, wanted: str) -> int:
+def _integer_of(topic: object, name: str, given: object, wanted: str) -> int:
     try:
         return integer_of(name, given, wanted)
     except TypeError as error:  # a topic's words are made for an error only
@@ -235,7 +235,7 @@ def _pairs_error(topic: str, given: object) -> SerializationError:
     return SerializationError(text + type(given).__name__, topic=topic)
 
 
-def _check_bytes(topic: str, part: str, data: Any) -> None:
+def _check_bytes(topic: str, part: str, data: object) -> None:
     try:
         _view(data).release()
     except TypeError:

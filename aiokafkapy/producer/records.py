@@ -27,6 +27,7 @@ __all__ = [
     "RecordMetadata",
     "RecordTiming",
     "Timestamp",
+    "Unchecked",
     "serialized_size",
 ]
 
@@ -36,6 +37,8 @@ Timestamp: TypeAlias = int | datetime
 """A record's time stamp: milliseconds since 1970, or a datetime; one without a time zone is local time, as its own
 ``timestamp()`` has it. Not before 1970, as in Java.
 """
+Unchecked: TypeAlias = Any
+"""An argument as a caller gave it, or data as a serializer gave it: nothing has looked at it yet."""
 CallOverflow: TypeAlias = Literal["wait", "raise", "drop_newest", "drop_oldest"]
 """The policies that a call may have for its records when there is no room for them."""
 

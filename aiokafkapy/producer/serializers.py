@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
 from ..common import Headers
 from .arguments import headers_of, serialization_error
-from .records import BytesWithHeaders
+from .records import BytesWithHeaders, Unchecked
 
 if TYPE_CHECKING:
     from json import JSONEncoder
@@ -62,7 +62,7 @@ class TopicSerializer(Protocol[T_contra]):
 Serializer: TypeAlias = PlainSerializer[T_contra] | TopicSerializer[T_contra]
 """The type of ``key_serializer`` and ``value_serializer``."""
 
-PreparedSerializer: TypeAlias = Callable[[str, Any], Any]
+PreparedSerializer: TypeAlias = Callable[[str, Any], Unchecked]
 """The one form that the producer calls, with topic and data, whichever the user's is; it may give an awaitable."""
 
 
@@ -97,13 +97,13 @@ def prepare(serializer: Serializer[Any] | None) -> PreparedSerializer | None:
         return cast("TopicSerializer[Any]", serializer)
     plain = cast("PlainSerializer[Any]", serializer)
 
-    def without_topic(_topic: str, data: Any) -> Any:
+    def without_topic(_topic: str, data: object) -> Unchecked:
         return plain(data)
 
     return without_topic
 
 
-def serialize(part: str, serializer: PreparedSerializer, topic: str, data: object) -> Any:
+def serialize(part: str, serializer: PreparedSerializer, topic: str, data: object) -> Unchecked:
     """Call a prepared serializer for ``part``, key or value; may return an awaitable. Raises SerializationError."""
     try:
         return serializer(topic, data)
@@ -113,7 +113,7 @@ def serialize(part: str, serializer: PreparedSerializer, topic: str, data: objec
         raise serialization_error(part, topic, data, error) from error
 
 
-async def awaited(part: str, topic: str, data: Awaitable[Any]) -> Any:
+async def awaited(part: str, topic: str, data: Awaitable[Unchecked]) -> Unchecked:
     """What an async serializer for ``part``, key or value, gives. Raises SerializationError."""
     try:
         return await data

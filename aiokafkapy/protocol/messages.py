@@ -12,7 +12,6 @@ kio is imported when the first message is built.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from ..common import TopicPartition
 from .api import request_class, response_class
@@ -29,11 +28,12 @@ def build_request(api_key: int, version: int, **fields: object) -> Struct:
     return request
 
 
-def build_response(api_key: int, version: int, **fields: object) -> Any:
-    """A response's body in one version."""
+def build_response(api_key: int, version: int, **fields: object) -> Struct:
+    """A response's body in one version; raises TypeError as ``build_request`` does."""
     from .entities import build
 
-    return build(response_class(api_key, version), fields)
+    response: Struct = build(response_class(api_key, version), fields)
+    return response
 
 
 def by_topic(partitions: Iterable[tuple[TopicPartition, object]]) -> list[dict[str, object]]:

@@ -267,7 +267,7 @@ class Topic(Generic[M]):
 
         return serialized
 
-    def _finished(self, value: M, data: Any) -> Any:
+    def _finished(self, value: M, data: object) -> Any:
         """The bytes as they are sent: inside an event, if they are one's data."""
         if self._cloud_events is None or data is None:
             return data

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable
-from typing import Any, NamedTuple, TypedDict
+from typing import NamedTuple, TypedDict
 from uuid import UUID
 
 from ...errors import RecordTooLargeError, SerializationError
@@ -109,7 +109,7 @@ def decode_headers(text: str | None) -> tuple[tuple[str, bytes | None], ...] | N
 # internals
 
 
-def _bytes_of(topic: str, part: str, data: Any) -> bytes | None:
+def _bytes_of(topic: str, part: str, data: object) -> bytes | None:
     try:
         check_data(topic, None, data)
     except SerializationError as error:

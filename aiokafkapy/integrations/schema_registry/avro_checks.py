@@ -117,7 +117,7 @@ class _Checks:
             for one in schema["fields"]:
                 fields.append((one["name"], one.get("default"), self.of(one["type"], f"{name}.{one['name']}")))
 
-        def check(data: Any) -> Misfit | None:
+        def check(data: object) -> Misfit | None:
             if type(data) is not dict and not isinstance(data, Mapping):
                 return Misfit(place, data, name)
             for field, default, check_field in fields:
@@ -140,7 +140,7 @@ class _Checks:
         # fastavro takes the first branch that may be meant, and a datetime is a date too.
         loses_time = any("timestamp" in str(one) for one in kinds[at_date:])
 
-        def check(data: Any) -> Misfit | None:
+        def check(data: object) -> Misfit | None:
             if isinstance(data, tuple):
                 named = by_name.get(data[0]) if len(data) == 2 else None
                 return Misfit(place, data, expected) if named is None else named(data[1])
@@ -192,7 +192,7 @@ def _real_check(place: str, expected: str, *, is_single: bool) -> Check:
 
 
 def _array_check(place: str, expected: str, check_item: Check) -> Check:
-    def check(data: Any) -> Misfit | None:
+    def check(data: object) -> Misfit | None:
         if type(data) is not list and (not isinstance(data, Collection) or isinstance(data, (str, Mapping))):
             return Misfit(place, data, expected)
         for one in data:
@@ -205,7 +205,7 @@ def _array_check(place: str, expected: str, check_item: Check) -> Check:
 
 
 def _map_check(place: str, expected: str, check_value: Check) -> Check:
-    def check(data: Any) -> Misfit | None:
+    def check(data: object) -> Misfit | None:
         if not isinstance(data, Mapping):
             return Misfit(place, data, expected)
         for name, one in data.items():

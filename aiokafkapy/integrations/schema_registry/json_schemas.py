@@ -233,7 +233,7 @@ def _check_type(registered: RegisteredSchema) -> None:
         raise DeserializationError(f"schema {registered.id} is of type {registered.schema.type}, not JSON")
 
 
-def _has_unknown_result(core_schema: Any) -> bool:
+def _has_unknown_result(core_schema: object) -> bool:
     """Whether a serializer's result is of no known type: pydantic's schema is that of the data before it."""
     if isinstance(core_schema, Mapping):
         one = core_schema.get("serialization")
@@ -262,7 +262,7 @@ def _dumped(adapter: TypeAdapter[Any], data: object, *, refuses_nan: bool) -> by
     return written
 
 
-def _lost_numbers(written: Any, meant: Any, path: str) -> Iterator[str]:
+def _lost_numbers(written: object, meant: object, path: str) -> Iterator[str]:
     """The places of numbers that pydantic has written as null."""
     if isinstance(written, dict) and isinstance(meant, dict):
         for name, one in written.items():

@@ -70,6 +70,7 @@ cdef class RecordAppender:
     cdef Delivery _append_record(self, object record, double now, object cluster)
     @cython.locals(waiting=Py_ssize_t)
     cdef Delivery _append_with_priority(self, object record, double now, object cluster)
+    cdef ProducerBatch _last(self)
     @cython.locals(info=TopicInfo, batch=ProducerBatch, first=Py_ssize_t, size=Py_ssize_t, count=Py_ssize_t)
     cdef Py_ssize_t _append_run(
         self, object deliveries, str topic, long long timestamp_ms, list values, Py_ssize_t start, Py_ssize_t stop

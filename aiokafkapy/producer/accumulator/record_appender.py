@@ -20,10 +20,10 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from ...common import Headers
-from ...errors import BufferExhaustedError, KafkaError, ProducerClosedError
+from ...common import Buffer, Headers
+from ...errors import BufferExhaustedError, IllegalStateError, KafkaError, ProducerClosedError
 from ...record.arrow_rows import ArrowRows
 from ...record.builder import RecordBatchBuilder, record_size_upper_bound
 from ..deliveries.delivery import Delivery
@@ -35,7 +35,7 @@ from .built_in_partitioner import UNKNOWN_PARTITION
 from .incomplete_batches import IncompleteBatches
 from .partition_queue import PartitionQueue, TopicInfo
 from .producer_batch import RECORDS_PER_ORDER, ProducerBatch, new_batch
-from .serialized_record import SerializedRecord, WaitingRecord, serialized_record
+from .serialized_record import IncomingRecord, SerializedRecord, WaitingRecord, serialized_record
 from .size_errors import over_limit_error, too_large_error
 from .waiting_line import WaitingLine
 
@@ -112,7 +112,7 @@ class RecordAppender:
         self.wakeup: Callable[[], object] = lambda: None  # until there is a Sender
         self.on_refusal: Callable[[KafkaError], object] = lambda _: None  # unless there are transactions
         self.on_over_limit: Callable[[str], object] = lambda _: None  # unless topics' limits are known
-        self._last_batch: Any = None
+        self._last_batch: ProducerBatch | None = None
         self._last_info: TopicInfo | None = None  # of the topic that the last record was for
         self.is_closed = False
 
@@ -128,8 +128,8 @@ class RecordAppender:
         topic: str,
         partition: int,
         timestamp_ms: int,
-        key: Any,
-        value: Any,
+        key: Buffer | None,
+        value: Buffer | None,
         headers: Headers | None,
         now: float,
         cluster: Cluster | None = None,
@@ -277,7 +277,7 @@ class RecordAppender:
                 timestamp_ms, key, value, headers = rows.record(rows.row_at(rows.position))
                 if self.append(topic, partition, timestamp_ms, key, value, headers, now, cluster) is None:
                     return False
-                last = self._last_batch
+                last = self._last()
                 rows.encoded_bytes += last.builder.records_size - (encoded if last is batch else 0)
                 rows.position += 1
                 places.add_span(last.produce_result, last.record_count - 1, 1)
@@ -408,7 +408,7 @@ class RecordAppender:
             self._granted -= self._credit
             self._credit = 0
 
-    def _append_record(self, record: WaitingRecord, now: float, cluster: Cluster | None) -> Delivery | None:
+    def _append_record(self, record: IncomingRecord, now: float, cluster: Cluster | None) -> Delivery | None:
         partition = UNKNOWN_PARTITION if record.partition is None else record.partition
         return self.append(
             record.topic, partition, record.timestamp_ms, record.key, record.value, record.headers, now, cluster
@@ -438,7 +438,7 @@ class RecordAppender:
         """Append values[start:stop] to the batch that took the one before, as long as it has room; returns how many it
         took, with that one.
         """
-        batch: ProducerBatch = self._last_batch
+        batch = self._last()
         first, size = batch.record_count - 1, batch.builder.size
         try:
             batch.append_run(timestamp_ms, values, start, min(stop, start + self._credit))
@@ -451,6 +451,13 @@ class RecordAppender:
         if batch.builder.size >= batch.limit:
             self.wakeup()
         return count
+
+    def _last(self) -> ProducerBatch:
+        """The batch that took the last record, right after it did."""
+        batch = self._last_batch
+        if batch is None:
+            raise IllegalStateError("no record was appended yet")
+        return batch
 
     def _append_rows(
         self,
@@ -579,14 +586,14 @@ class RecordAppender:
         if self.is_closed:
             raise ProducerClosedError("the producer is closed")
 
-    def _check_size(self, size: int, record: WaitingRecord) -> None:
+    def _check_size(self, size: int, record: IncomingRecord) -> None:
         if size > self._max_record_size:
             option = "max_request_size" if self._max_record_size < self._pool.limit else "buffer_memory"
             error = too_large_error(record, size, option, self._max_record_size)
             self.on_refusal(error)
             raise error
 
-    def _check_topic_limit(self, info: TopicInfo, record: WaitingRecord, most_size: int, now: float) -> None:
+    def _check_topic_limit(self, info: TopicInfo, record: IncomingRecord, most_size: int, now: float) -> None:
         """Raise for a record that its topic cannot take, by a limit that was read a short time ago."""
         if now < info.limit_until:
             error = over_limit_error(record, most_size, info.compression, info.max_message_bytes)

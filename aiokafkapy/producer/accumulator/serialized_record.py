@@ -9,7 +9,7 @@ when the last batch did not take them. In Java the arguments stay arguments, and
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from ... import _form as cython
@@ -19,9 +19,9 @@ else:
     except ImportError:  # interpreted, where there is no Cython
         from ... import _form as cython
 
-from ...common import Headers
+from ...common import Buffer, Headers
 
-__all__ = ["SerializedRecord", "WaitingRecord", "serialized_record"]
+__all__ = ["IncomingRecord", "SerializedRecord", "WaitingRecord", "serialized_record"]
 
 
 class WaitingRecord(Hashable, Protocol):
@@ -30,15 +30,29 @@ class WaitingRecord(Hashable, Protocol):
     It is told apart from others by its identity, not by its content.
     """
 
-    topic: str
-    timestamp_ms: int
-    key: Any
-    value: Any
-    headers: Headers | None
+    @property
+    def topic(self) -> str:
+        """Its topic's name."""
 
     @property
     def partition(self) -> int | None:
         """Its partition's number."""
+
+    @property
+    def timestamp_ms(self) -> int:
+        """Milliseconds since 1970."""
+
+    @property
+    def key(self) -> bytes | None:
+        """Its key."""
+
+    @property
+    def value(self) -> bytes | None:
+        """Its value."""
+
+    @property
+    def headers(self) -> Headers | None:
+        """Its headers; None for none."""
 
 
 @cython.freelist(8)
@@ -52,13 +66,17 @@ class SerializedRecord:
     topic: str
     partition: int
     timestamp_ms: int
-    key: Any
-    value: Any
+    key: Buffer | None
+    value: Buffer | None
     headers: Headers | None
 
 
+IncomingRecord: TypeAlias = WaitingRecord | SerializedRecord
+"""A record on its way in, whether it waited before or not."""
+
+
 def serialized_record(
-    topic: str, partition: int, timestamp_ms: int, key: Any, value: Any, headers: Headers | None
+    topic: str, partition: int, timestamp_ms: int, key: Buffer | None, value: Buffer | None, headers: Headers | None
 ) -> SerializedRecord:
     """The record of these parts."""
     record = SerializedRecord.__new__(SerializedRecord)

@@ -15,7 +15,7 @@ from ...errors import RecordTooLargeError
 from ...record.builder import RecordBatchBuilder
 from ...record.compression import most_expansion
 from ...record.layout import BATCH_HEADER_SIZE
-from .serialized_record import WaitingRecord
+from .serialized_record import IncomingRecord
 
 __all__ = ["over_limit_error", "too_large_error"]
 
@@ -25,7 +25,7 @@ MOST_SLACK_OF_HEADER: Final = 10
 
 
 def over_limit_error(
-    record: WaitingRecord, most_size: int, compression: int, max_message_bytes: int
+    record: IncomingRecord, most_size: int, compression: int, max_message_bytes: int
 ) -> RecordTooLargeError | None:
     """The error of a record whose batch cannot be within ``max_message_bytes``; None if it may be. ``most_size`` is its
     ``record_size_upper_bound``.
@@ -45,12 +45,12 @@ def over_limit_error(
     return _error(record, size, max_message_bytes, excess)
 
 
-def too_large_error(record: WaitingRecord, size: int, option: str, limit: int) -> RecordTooLargeError:
+def too_large_error(record: IncomingRecord, size: int, option: str, limit: int) -> RecordTooLargeError:
     """The error of a record of ``size`` bytes, more than an option allows."""
     return _error(record, size, limit, f"{size} bytes when serialized, more than {option}")
 
 
-def _error(record: WaitingRecord, size: int, limit: int, excess: str) -> RecordTooLargeError:
+def _error(record: IncomingRecord, size: int, limit: int, excess: str) -> RecordTooLargeError:
     partition = record.partition
     return RecordTooLargeError(
         f"a record for topic {record.topic!r} has {excess}, {limit}",

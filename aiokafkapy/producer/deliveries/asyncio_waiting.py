@@ -31,11 +31,11 @@ class AsyncioWaiting(Waiting):
         """For the running task, to be awaited once."""
         return new_waiter(_loop_here())
 
-    def wake(self, waiter: Waiter) -> None:
+    def wake(self, waiter: Waiter) -> None:  # type: ignore[override]  # its own waiters only
         """Let the waiter's task go on, on its loop."""
         wake(waiter)
 
-    def wake_all(self, waiters: list[Waiter]) -> None:
+    def wake_all(self, waiters: list[Waiter]) -> None:  # type: ignore[override]  # as above
         """As ``wake`` for each, in order."""
         wake_all(waiters)
 

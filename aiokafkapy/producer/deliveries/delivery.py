@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from ... import _form as cython
+    from .waiting import Awaiter
 else:
     try:
         import cython
@@ -148,14 +149,14 @@ def new_delivery(
     return delivery
 
 
-def waiter_for(delivery: Delivery) -> Any:
+def waiter_for(delivery: Delivery) -> Awaiter:
     """An awaitable for the running task, until any delivery without an outcome has one."""
     waiter = waiting().new_waiter()
     delivery._result.add_waiter(delivery._index, waiter)
     return waiter
 
 
-def waiter_unless_done(accepted: object) -> Any:
+def waiter_unless_done(accepted: object) -> Awaiter | None:
     """As ``waiter_for``; None when there is an outcome, and for anything that is no delivery."""
     if type(accepted) is not Delivery:
         return None

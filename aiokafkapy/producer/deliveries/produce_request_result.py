@@ -290,7 +290,7 @@ class ProduceRequestResult:
 
     # waiting
 
-    def check_loop(self, loop: Any) -> None:
+    def check_loop(self, loop: object) -> None:
         """Raise WrongEventLoopError where ``loop``, which is running, is not the batch's own. A waiter on another loop
         would never be woken, and these lists are not thread-safe.
         """
@@ -405,9 +405,9 @@ class SettlementCounter:
         """True when nothing is being waited for."""
         return self.remaining == 0
 
-    def wait(self) -> Any:
-        """The object that the running task awaits until the last of the outcomes, of which one must be missing; it
-        takes ``on_settled``.
+    def wait(self) -> Awaiter:
+        """The waiter of the running task, woken by the last of the outcomes, of which one must be missing; it takes
+        ``on_settled``.
         """
         waiter = waiting().new_waiter()
         self.on_settled = partial(_wake, waiter)

@@ -7,7 +7,7 @@ can be read, but not awaited. Java has no counterpart: its threads wait on the l
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...errors import IllegalStateError
@@ -19,7 +19,13 @@ __all__ = ["Awaiter", "CallsSoon", "Waiting", "install", "waiting"]
 
 
 class Awaiter(Protocol):
-    """The part of a waiter that its keeper uses."""
+    """One task's wait for an outcome: the task awaits it, its keeper asks whether it still has to be woken."""
+
+    def __await__(self) -> Generator[Any, None, object]:
+        """Wait until it is woken."""
+
+    def __iter__(self) -> Generator[Any, None, object]:
+        """As ``__await__``, for ``yield from``."""
 
     def done(self) -> bool:
         """True when it was woken, or its task was cancelled."""
@@ -45,14 +51,14 @@ class Waiting:
         """As ``running_loop``; None when none runs."""
         return None
 
-    def new_waiter(self) -> Any:
-        """An awaitable for the running task; ``done()`` when it was woken or its task was cancelled."""
-        return self.running_loop()
+    def new_waiter(self) -> Awaiter:
+        """A waiter for the running task. Raises RuntimeError outside of tasks."""
+        raise RuntimeError("no running event loop")
 
-    def wake(self, waiter: Any) -> None:
+    def wake(self, waiter: Awaiter) -> None:
         """Let the waiter's task go on. Nothing happens when it was cancelled or its loop is closed."""
 
-    def wake_all(self, waiters: list[Any]) -> None:
+    def wake_all(self, waiters: list[Awaiter]) -> None:
         """As ``wake`` for each, in order."""
         for waiter in waiters:
             self.wake(waiter)

@@ -8,12 +8,11 @@ chain. It knows neither the work of interceptors nor how a record is accepted. K
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ...errors import KafkaError
 from ..arguments import materialized
 from ..deliveries.delivery import Delivery
-from ..records import ProducerRecord
+from ..records import ProducerRecord, Unchecked
 from ..serializers import PreparedSerializer
 from .interceptors import ProducerInterceptors
 from .partitioners import Partitioner
@@ -45,7 +44,13 @@ class InterceptedIntake(RecordIntake):
         return True
 
     def accept(
-        self, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
+        self,
+        topic: Unchecked,
+        value: Unchecked,
+        key: Unchecked,
+        partition: Unchecked,
+        timestamp_ms: Unchecked,
+        headers: Unchecked,
     ) -> Delivery | PendingRecord:
         """As ``RecordIntake.accept``, with the chain called before, and told of the outcome."""
         self.accepting_runtime()  # interceptors see no record of a producer that cannot be used
@@ -67,7 +72,13 @@ class InterceptedIntake(RecordIntake):
         return accepted
 
     def accept_intercepted(
-        self, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
+        self,
+        topic: Unchecked,
+        value: Unchecked,
+        key: Unchecked,
+        partition: Unchecked,
+        timestamp_ms: Unchecked,
+        headers: Unchecked,
     ) -> Delivery | PendingRecord:
         """As ``RecordIntake.accept``, of a record as the chain leaves it."""
         return RecordIntake.accept(self, topic, value, key, partition, timestamp_ms, headers)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from ...common import Headers
 from ...errors import KafkaError
 from ..deliveries.delivery import Delivery
+from ..records import Unchecked
 
 __all__ = ["GivenRecord", "PendingRecord", "RecordLine"]
 
@@ -22,12 +23,12 @@ class GivenRecord(NamedTuple):
     of headers is read, as ``ProducerRecord`` would.
     """
 
-    topic: Any
-    value: Any = None
-    key: Any = None
-    partition: Any = None
-    timestamp_ms: Any = None
-    headers: Any = None
+    topic: Unchecked
+    value: Unchecked = None
+    key: Unchecked = None
+    partition: Unchecked = None
+    timestamp_ms: Unchecked = None
+    headers: Unchecked = None
 
 
 class RecordLine(Protocol):
@@ -66,8 +67,8 @@ class PendingRecord(asyncio.Future[Delivery]):
         self,
         admission: RecordLine,
         topic: str,
-        key: Any,
-        value: Any,
+        key: Unchecked,
+        value: Unchecked,
         partition: int | None,
         timestamp_ms: int,
         headers: Headers | None,
@@ -83,7 +84,7 @@ class PendingRecord(asyncio.Future[Delivery]):
         self.partition = partition
         self.timestamp_ms = timestamp_ms
         self.headers = headers
-        self.original: tuple[Any, Any] = (key, value)
+        self.original: tuple[Unchecked, Unchecked] = (key, value)
         # Its wait
         self.is_serialized = True
         self.deadline = 0.0

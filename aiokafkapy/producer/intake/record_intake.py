@@ -19,7 +19,7 @@ from collections.abc import Callable
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...common import Headers
+from ...common import Buffer, Headers
 from ...errors import IllegalStateError, KafkaError
 from ...record.builder import murmur2
 from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
@@ -27,7 +27,7 @@ from ..accumulator.record_appender import NO_TIME, RecordAppender
 from ..arguments import check_data, headers_of, partition_of, plain_data, time_of, topic_name
 from ..deliveries.delivery import Delivery
 from ..deliveries.shortcuts import now_ms, running_loop
-from ..records import BytesWithHeaders
+from ..records import BytesWithHeaders, Unchecked
 from ..serializers import PreparedSerializer, discard, serialize, with_own_headers
 from .partitioners import DefaultPartitioner, Partitioner, choose_partition
 from .pending_record import PendingRecord
@@ -106,8 +106,8 @@ class RecordIntake:
     def bind(self, runtime: IntakeRuntime) -> None:
         """Take records from now on, on the loop of ``runtime``, as long as that lives."""
         self._runtime = runtime
-        self._loop: Any = runtime.loop
-        self._bound_loop: Any = runtime.loop
+        self._loop: object = runtime.loop
+        self._bound_loop: object = runtime.loop
         self._now = runtime.now
         # Empty once the runtime has ended, which is how its end is seen.
         self._topics = runtime.topics
@@ -171,7 +171,13 @@ class RecordIntake:
         return self._value_serializer is None and not self.shows_each_record
 
     def accept(
-        self, topic: object, value: object, key: object, partition: object, timestamp_ms: object, headers: object
+        self,
+        topic: object,
+        value: Unchecked,
+        key: Unchecked,
+        partition: object,
+        timestamp_ms: object,
+        headers: object,
     ) -> Delivery | PendingRecord:
         """Append the record. One that cannot be appended yet is returned, to be given its place in line or refused in
         the same step: see ``admitted`` and ``not_admitted``.
@@ -198,8 +204,8 @@ class RecordIntake:
             key, value = self._serialize(state.topic, key, value)
         if not ((value is None or type(value) is bytes) and (key is None or type(key) is bytes)):
             if isawaitable(key) or isawaitable(value):
-                place = None if partition is None else chosen
-                return self._pending(state, place, time_ms, key, value, headers, original)
+                partition = None if partition is None else chosen
+                return self._pending(state, partition, time_ms, key, value, headers, original)
             check_data(state.topic, key, value)
             if type(value) is BytesWithHeaders or type(key) is BytesWithHeaders:
                 headers = with_own_headers(state.topic, headers, key, value)
@@ -216,10 +222,10 @@ class RecordIntake:
             if delivery is not None:
                 self.unyielded += RECORD_COST if value is None else RECORD_COST + delivery._value_size
                 return delivery
-            place = chosen  # once for each record: it is not chosen again when there is room
+            partition = chosen  # once for each record: it is not chosen again when there is room
         else:
-            place = None if partition is None else chosen
-        return self._pending(state, place, time_ms, key, value, headers, original)
+            partition = None if partition is None else chosen
+        return self._pending(state, partition, time_ms, key, value, headers, original)
 
     # internals
 
@@ -233,7 +239,13 @@ class RecordIntake:
         return state
 
     def _append_with_time(
-        self, state: TopicState, partition: int, timestamp_ms: int, key: Any, value: Any, headers: Headers | None
+        self,
+        state: TopicState,
+        partition: int,
+        timestamp_ms: int,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: Headers | None,
     ) -> Delivery | None:
         """Append a record that no open batch took as it is: now the clock is read."""
         now = self._now()
@@ -246,10 +258,10 @@ class RecordIntake:
         state: TopicState,
         partition: int | None,
         timestamp_ms: int,
-        key: Any,
-        value: Any,
+        key: Unchecked,
+        value: Unchecked,
         headers: Headers | None,
-        original: tuple[Any, Any] | None,
+        original: tuple[Unchecked, Unchecked] | None,
     ) -> PendingRecord:
         is_serialized = not (isawaitable(key) or isawaitable(value))
         original = original or (key, value)
@@ -264,7 +276,7 @@ class RecordIntake:
         record.is_serialized = is_serialized
         return record
 
-    def _serialize(self, topic: str, key: object, value: object) -> tuple[Any, Any]:
+    def _serialize(self, topic: str, key: object, value: object) -> tuple[Unchecked, Unchecked]:
         if key is not None and self._key_serializer is not None:
             key = serialize("key", self._key_serializer, topic, key)
         if value is not None and self._value_serializer is not None:
@@ -275,7 +287,9 @@ class RecordIntake:
                 raise
         return key, value
 
-    def _partition_for(self, state: TopicState, key: Any, value: object, original: tuple[Any, Any] | None) -> int:
+    def _partition_for(
+        self, state: TopicState, key: Any, value: object, original: tuple[Unchecked, Unchecked] | None
+    ) -> int:
         if self._goes_by_key:
             return (murmur2(key) & 0x7FFFFFFF) % state.partition_count  # as ``partition_for_key``, without its call
         original_key, original_value = original or (key, value)

@@ -98,7 +98,7 @@ class _InThread:
 # internals
 
 
-def _size_of(data: Any) -> int | None:
+def _size_of(data: object) -> int | None:
     """How large the data is; None where it cannot be told without serializing it."""
     if isinstance(data, (bytes, bytearray, str)):
         return len(data)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from ...errors import KafkaError
 from ..arguments import (
@@ -25,7 +25,7 @@ from ..intake.intercepted_intake import InterceptedIntake
 from ..intake.interceptors import ProducerInterceptors
 from ..intake.new_intake import new_partitioner, new_serializers
 from ..intake.pending_record import PendingRecord
-from ..records import ProducerRecord
+from ..records import ProducerRecord, Unchecked
 from ..serializers import discard, serialize, with_own_headers
 
 if TYPE_CHECKING:
@@ -54,7 +54,13 @@ class MockIntake(InterceptedIntake):
         )
 
     def accept(
-        self, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
+        self,
+        topic: Unchecked,
+        value: Unchecked,
+        key: Unchecked,
+        partition: Unchecked,
+        timestamp_ms: Unchecked,
+        headers: Unchecked,
     ) -> Delivery | PendingRecord:
         """As ``RecordIntake.accept``, interceptors included."""
         if self.interceptors:
@@ -65,7 +71,13 @@ class MockIntake(InterceptedIntake):
         return self.accept_intercepted(topic, value, key, partition, timestamp_ms, headers)
 
     def accept_intercepted(
-        self, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
+        self,
+        topic: Unchecked,
+        value: Unchecked,
+        key: Unchecked,
+        partition: Unchecked,
+        timestamp_ms: Unchecked,
+        headers: Unchecked,
     ) -> Delivery | PendingRecord:
         """As ``RecordIntake.accept``, of a record as the chain leaves it."""
         record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
@@ -90,7 +102,7 @@ class MockIntake(InterceptedIntake):
 
     # internals
 
-    def _serialized(self, topic: str, record: ProducerRecord) -> tuple[Any, Any]:
+    def _serialized(self, topic: str, record: ProducerRecord) -> tuple[Unchecked, Unchecked]:
         key, value = record.key, record.value
         if key is not None and self.serializers["key"] is not None:
             key = serialize("key", self.serializers["key"], topic, key)

@@ -391,7 +391,7 @@ class TransactionRequests:
             "producer_epoch": identity.epoch,
         }
 
-    def _check(self, code: int, **place: Any) -> None:
+    def _check(self, code: int, **place: object) -> None:
         if code:
             raise self._error(code, **place)
 

@@ -134,7 +134,7 @@ class Hiding:
 
     # internals
 
-    def _covered(self, value: Any, name: str = "") -> Any:
+    def _covered(self, value: object, name: str = "") -> Any:
         """A message, or a part of one, with digests in its records and other names; the very same where there are
         none.
         """

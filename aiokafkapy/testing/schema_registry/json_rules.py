@@ -128,7 +128,7 @@ def _ref(schema: JsonSchema) -> str:
     return str(schema.get("$ref") or "") if isinstance(schema, dict) else ""
 
 
-def _at(document: Any, pointer: str) -> Any:
+def _at(document: object, pointer: str) -> Any:
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
         document = document.get(name, {}) if isinstance(document, dict) else {}

@@ -64,7 +64,7 @@ class Setting:
         """To the last question."""
         version, _ = self.pipeline.asked[-1]
         entry = InFlightRequest(ClientRequest(1, ApiKey.API_VERSIONS), version, 0, None, 0.0, 30.0, is_internal=True)
-        body = build_response(ApiKey.API_VERSIONS, body_version, **fields)
+        body: Any = build_response(ApiKey.API_VERSIONS, body_version, **fields)
         self.handshake.handle_response(self.connection, entry, body, 0.0)
 
 

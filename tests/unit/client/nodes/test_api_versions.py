@@ -126,9 +126,11 @@ def test_a_refusal_of_any_form_leads_to_version_0(version: int, body: str) -> No
 
 
 def test_without_a_hint_the_fallback_is_version_0() -> None:
-    assert fallback_version(build_response(ApiKey.API_VERSIONS, 0, error_code=35)) == 0
+    response: Any = build_response(ApiKey.API_VERSIONS, 0, error_code=35)
+    assert fallback_version(response) == 0
     keys = [{"api_key": 18, "min_version": 0, "max_version": 99}]
-    assert fallback_version(build_response(ApiKey.API_VERSIONS, 0, error_code=35, api_keys=keys)) == 4
+    response = build_response(ApiKey.API_VERSIONS, 0, error_code=35, api_keys=keys)
+    assert fallback_version(response) == 4
 
 
 def test_a_torn_answer_is_malformed() -> None:

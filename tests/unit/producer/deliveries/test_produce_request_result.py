@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -48,6 +48,11 @@ class FakeWaiter:
     def done(self) -> bool:
         return self.is_woken
 
+    def __await__(self) -> Generator[None]:
+        yield
+
+    __iter__ = __await__
+
 
 class FakeWaiting(Waiting):
     """In place of tasks."""
@@ -61,7 +66,7 @@ class FakeWaiting(Waiting):
     def new_waiter(self) -> FakeWaiter:
         return FakeWaiter()
 
-    def wake(self, waiter: FakeWaiter) -> None:
+    def wake(self, waiter: Any) -> None:
         waiter.is_woken = True
 
 
@@ -93,9 +98,9 @@ class TestWaiting:
         deliveries = [new_delivery(result, index, 0, -1, -1) for index in range(2)]
         waiters = [waiter_for(delivery) for delivery in deliveries]
         deliveries[0].add_done_callback(print)
-        assert not any(waiter.is_woken for waiter in waiters)
+        assert not any(waiter.done() for waiter in waiters)
         result.succeed(5, -1)
-        assert all(waiter.is_woken for waiter in waiters)
+        assert all(waiter.done() for waiter in waiters)
         assert fake_waiting.loop.calls == [(print, deliveries[0])]
         result.abandon()
         assert len(fake_waiting.loop.calls) == 1
@@ -107,7 +112,7 @@ class TestWaiting:
         result.succeed(5, -1, teller)
         (job,) = teller.jobs
         for woken in range(4):
-            assert [waiter.is_woken for waiter in waiters] == [place < woken for place in range(3)]
+            assert [waiter.done() for waiter in waiters] == [place < woken for place in range(3)]
             assert job(1) == (woken < 3)
 
     def test_an_error_costs_the_teller_more_than_an_offset(self, fake_waiting: FakeWaiting) -> None:
@@ -118,7 +123,7 @@ class TestWaiting:
                 result.fail(KafkaError("no"), teller)
             else:
                 result.succeed(5, -1, teller)
-            assert waiter.is_woken is not fails
+            assert waiter.done() is not fails
             assert bool(teller.jobs) is fails
 
     def test_a_waiter_for_a_record_goes_where_the_record_goes(self, fake_waiting: FakeWaiting) -> None:
@@ -129,10 +134,10 @@ class TestWaiting:
             delivery.add_done_callback(print)
         delivered.succeed(7, -1)
         result.move([(0, rest, 0), (1, delivered, 0), (2, rest, 1)])
-        assert [waiter.is_woken for waiter in waiters] == [False, True, False]
+        assert [waiter.done() for waiter in waiters] == [False, True, False]
         assert fake_waiting.loop.calls == [(print, deliveries[1])]
         rest.succeed(8, -1)
-        assert [waiter.is_woken for waiter in waiters] == [True, True, True]
+        assert [waiter.done() for waiter in waiters] == [True, True, True]
         assert [delivery for _, delivery in fake_waiting.loop.calls] == [deliveries[1], deliveries[0], deliveries[2]]
         assert [delivery.result().offset for delivery in deliveries] == [8, 7, 9]
 
@@ -145,7 +150,7 @@ class TestWaiting:
         result.move([(index, part, 0) for index, part in enumerate(parts)])
         for settled, part in enumerate(parts):
             part.succeed(0, -1)
-            assert [waiter.is_woken for waiter in waiters] == [index <= settled for index in order]
+            assert [waiter.done() for waiter in waiters] == [index <= settled for index in order]
 
     def test_tasks_that_are_left_after_others_were_cancelled_wait_for_their_own_records(
         self, fake_waiting: FakeWaiting
@@ -153,12 +158,12 @@ class TestWaiting:
         result, parts = result_of(FIRST_PRUNE), [result_of(FIRST_PRUNE - 1), result_of()]
         waiters = [waiter_for(new_delivery(result, index, 0, -1, -1)) for index in range(FIRST_PRUNE - 1)]
         for waiter in waiters[1:]:
-            waiter.is_woken = True  # as good as cancelled
+            fake_waiting.wake(waiter)  # as good as cancelled
         last = waiter_for(new_delivery(result, FIRST_PRUNE - 1, 0, -1, -1))  # which throws them out
         result.move([(0, parts[0], 0), (FIRST_PRUNE - 1, parts[1], 0)])
         parts[1].succeed(0, -1)
-        assert last.is_woken
-        assert not waiters[0].is_woken
+        assert last.done()
+        assert not waiters[0].done()
 
     def test_an_abandoned_batch_lets_its_tasks_go_on_and_calls_nobody(self, fake_waiting: FakeWaiting) -> None:
         result = result_of()
@@ -166,7 +171,7 @@ class TestWaiting:
         waiter = waiter_for(delivery)
         delivery.add_done_callback(print)
         result.abandon()
-        assert waiter.is_woken
+        assert waiter.done()
         assert not delivery.done()
         assert fake_waiting.loop.calls == []
 
