@@ -64,13 +64,16 @@ cdef class ProducerBatch(SequencedBatch):
     cpdef seal(self)
     @cython.locals(withdrawn=set, result=ProduceRequestResult)
     cpdef leave_out_withdrawn(self)
+    @cython.locals(builder=KernelBuilder, runs=list, index=Py_ssize_t)
+    cpdef tuple copy_without(self, object left_out)
+    @cython.locals(batch=ProducerBatch, account=BatchAccount)
+    cpdef pass_on(self, object successors, list moves, Py_ssize_t failed=*)
     cpdef tuple buffers(self)
     cpdef drained(self, double now)
     @cython.locals(account=BatchAccount, teller=Teller)
     cpdef bint complete(self, long long base_offset, long long log_append_time_ms=*) except -1
     cpdef bint is_backing_off(self, double now) except -1
     cpdef maybe_update_leader_epoch(self, int leader_epoch)
-    cpdef bint _take(self, long long timestamp_ms, object key, object value, object headers) except -1
     cdef _open(
         self, object topic_partition, KernelBuilder builder, double created, long long order, int compression,
         object compression_level, BatchAccount incomplete, bint is_split_batch,
@@ -78,12 +81,6 @@ cdef class ProducerBatch(SequencedBatch):
     cdef bint _finish(self, object outcome) except -1
     @cython.locals(account=BatchAccount, teller=Teller)
     cdef bint _fail(self, object outcome, object error) except -1
-    @cython.locals(builder=KernelBuilder, runs=list, index=Py_ssize_t)
-    cdef tuple _without(self, object left_out)
-    @cython.locals(successor=ProducerBatch)
-    cdef ProducerBatch _successor(self, KernelBuilder builder, Py_ssize_t first_index)
-    @cython.locals(batch=ProducerBatch, account=BatchAccount)
-    cdef _move(self, object batches, list moves, Py_ssize_t failed=*)
 
 
 @cython.locals(batch=ProducerBatch)

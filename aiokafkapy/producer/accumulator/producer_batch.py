@@ -1,8 +1,9 @@
 """``ProducerBatch``: records of one partition that are sent and acknowledged together.
 
 Owns a batch's bytes (in a ``RecordBatchBuilder``), its state, its attempts, and its producer id, epoch and sequence. It
-knows no other batch, no memory limit and no broker: the accumulator decides when it is sent, the Sender what an answer
-means. Kafka's counterpart has the same name; its states are drawn in ``BATCH_STATES``.
+knows no memory limit and no broker: the accumulator decides when it is sent, the Sender what an answer means, and
+``batch_successors.py`` makes the batches that its records move on to. Kafka's counterpart has the same name; its states
+are drawn in ``BATCH_STATES``.
 
 Rules:
 
@@ -22,9 +23,7 @@ Rules:
 from __future__ import annotations
 
 import enum
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -159,6 +158,7 @@ class ProducerBatch(SequencedBatch):
         self._open(
             topic_partition, builder, created, order, int(compression), compression_level, incomplete, is_split_batch
         )
+        self.record_count = builder.count
 
     def _open(
         self,
@@ -405,51 +405,7 @@ class ProducerBatch(SequencedBatch):
         self.produce_result.abandon()
         self._incomplete = None
 
-    def split(self, limit: int) -> deque[ProducerBatch]:
-        """Move the records into new batches of at most ``limit`` bytes before compression, at least one record in each.
-
-        The new batches are sealed and as old as this one, and have its identity and consecutive sequences if it had
-        any; this one is done. Deliveries follow their records.
-        """
-        self.leave_out_withdrawn()
-        batches: deque[ProducerBatch] = deque()
-        moves: list[tuple[int, ProduceRequestResult, int]] = []
-        for index, (timestamp_ms, key, value, headers) in enumerate(self.builder.records()):
-            if not batches or not batches[-1]._take(timestamp_ms, key, value, headers):
-                batches.append(self._successor(RecordBatchBuilder(limit), index))
-                moves.append((index, batches[-1].produce_result, 0))
-                batches[-1]._take(timestamp_ms, key, value, headers)
-        self._move(batches, moves)
-        return batches
-
-    def remove_records(self, errors: Mapping[int, BaseException]) -> ProducerBatch | None:
-        """Fail the records named by index (KIP-467) and move the others into a new batch, which is returned sealed.
-
-        None when no record is left. The new batch has this one's identity and first sequence, if it had any, and is
-        shorter: the batches after it must be renumbered.
-        """
-        failed = ProduceRequestResult(self.topic_partition)
-        indexes = [index for index in sorted(errors) if 0 <= index < self.record_count]
-        failed.record_count = len(indexes)
-        moves = [(index, failed, place) for place, index in enumerate(indexes)]
-        rest: ProducerBatch | None = None
-        builder, runs = self._without(errors)
-        if runs:
-            rest = self._successor(builder, runs[0][0])
-            rest.limit, rest.record_count = self.limit, builder.count
-            moves += [(index, rest.produce_result, place) for index, place in runs]
-        self._move(deque([rest] if rest is not None else []), sorted(moves, key=itemgetter(0)), len(indexes))
-        if indexes:
-            failed.fail([errors[index] for index in indexes].__getitem__)
-        return rest
-
-    def uncompressed(self) -> ProducerBatch:
-        """Move the records into a new batch without a codec, which is returned sealed, as ``remove_records`` does."""
-        self.compression = _UNCOMPRESSED
-        rest = self.remove_records({})
-        if rest is None:
-            raise IllegalStateError(f"{self!r} has no records")
-        return rest
+    # records that leave
 
     def withdraw(self, errors: Mapping[int, BaseException]) -> None:
         """Fail these records, by index, and send the batch without them; nothing can be added to it any more.
@@ -470,14 +426,10 @@ class ProducerBatch(SequencedBatch):
         withdrawn, self.withdrawn = self.withdrawn, None
         if withdrawn is None:
             return
-        self.builder, runs = self._without(withdrawn)
+        self.builder, runs = self.copy_without(withdrawn)
         result, self.produce_result = self.produce_result, new_result(self.topic_partition)
         self.produce_result.record_count = self.record_count
         result.move([(index, self.produce_result, place) for index, place in runs])
-
-    def move_out(self, result: ProduceRequestResult) -> None:
-        """The records live on elsewhere, as those of ``result``; this batch is done. Deliveries follow."""
-        self._move(deque(), [(0, result, 0)])
 
     def tell_early(self, errors: Mapping[int, BaseException]) -> None:
         """Tell some records' outcomes now, by index, which are not the batch's: it stays on its way with all of them.
@@ -490,6 +442,45 @@ class ProducerBatch(SequencedBatch):
         result, self.produce_result = self.produce_result, own
         result.move_all_but(indexes, told, own)
         told.fail([errors[index] for index in indexes].__getitem__)
+
+    def copy_without(self, left_out: Collection[int]) -> tuple[RecordBatchBuilder, list[tuple[int, int]]]:
+        """All other records in a new builder, and where each run of them begins: (index here, index there)."""
+        # The limit was for filling: with another first time stamp the others may grow by some bytes.
+        builder, runs = RecordBatchBuilder(MAX_BATCH_SIZE), []
+        builder.expected = self.builder.records_size * (self.builder.count - len(left_out)) // self.builder.count
+        was_left_out = True
+        for index, (timestamp_ms, key, value, headers) in enumerate(self.builder.records()):
+            is_left_out = index in left_out
+            if not is_left_out:
+                if was_left_out:
+                    runs.append((index, builder.count))
+                if builder.try_append(timestamp_ms, key, value, headers) <= 0:
+                    raise IllegalStateError(f"record {index} of {self!r} does not fit into a batch of its own")
+            was_left_out = is_left_out
+        return builder, runs
+
+    def pass_on(
+        self, successors: Collection[ProducerBatch], moves: list[tuple[int, ProduceRequestResult, int]], failed: int = 0
+    ) -> None:
+        """Seal ``successors``, in which the records live on but for ``failed`` of them; this batch is done.
+
+        The successors get its identity and consecutive sequences, if it had any. Deliveries follow ``moves``: from this
+        index on to that result, from that index on.
+        """
+        if self.is_done:
+            raise IllegalStateError(f"{self!r} has its outcome already")
+        sequence = self.base_sequence
+        for batch in successors:
+            batch.seal()
+            batch._incomplete = self._incomplete
+            if self.has_sequence:
+                batch.set_producer_state(self.producer_id, self.producer_epoch, sequence, self.is_transactional)
+                sequence = (sequence + batch.record_count) & 0x7FFFFFFF
+        self._finish(BatchState.SPLIT)
+        account, self._incomplete = self._incomplete, None
+        if account is not None:
+            account.replace(self, successors, failed)
+        self.produce_result.move(moves)
 
     def __repr__(self) -> str:
         place, state = self.topic_partition, self.state.name
@@ -516,60 +507,6 @@ class ProducerBatch(SequencedBatch):
             teller = account.teller
         self.produce_result.fail(error, teller)
         return True
-
-    def _without(self, left_out: Collection[int]) -> tuple[RecordBatchBuilder, list[tuple[int, int]]]:
-        """All other records in a new builder, and where each run of them begins: (index here, index there)."""
-        # The limit was for filling: with another first time stamp the others may grow by some bytes.
-        builder, runs = RecordBatchBuilder(MAX_BATCH_SIZE), []
-        builder.expected = self.builder.records_size * (self.builder.count - len(left_out)) // self.builder.count
-        was_left_out = True
-        for index, (timestamp_ms, key, value, headers) in enumerate(self.builder.records()):
-            is_left_out = index in left_out
-            if not is_left_out:
-                if was_left_out:
-                    runs.append((index, builder.count))
-                if builder.try_append(timestamp_ms, key, value, headers) <= 0:
-                    raise IllegalStateError(f"record {index} of {self!r} does not fit into a batch of its own")
-            was_left_out = is_left_out
-        return builder, runs
-
-    def _successor(self, builder: RecordBatchBuilder, first_index: int) -> ProducerBatch:
-        successor = ProducerBatch(
-            self.topic_partition,
-            builder,
-            self.created,
-            order=self.order + first_index,
-            compression=self.compression,
-            compression_level=self.compression_level,
-            is_split_batch=True,
-        )
-        if self.phases is not None:
-            successor.phases = self.phases.copy()
-        return successor
-
-    def _take(self, timestamp_ms: int, key: Any, value: Any, headers: Any) -> bool:
-        if self.builder.try_append(timestamp_ms, key, value, headers) <= 0:
-            return False
-        self.record_count += 1
-        return True
-
-    def _move(
-        self, batches: deque[ProducerBatch], moves: list[tuple[int, ProduceRequestResult, int]], failed: int = 0
-    ) -> None:
-        if self.is_done:
-            raise IllegalStateError(f"{self!r} has its outcome already")
-        sequence = self.base_sequence
-        for batch in batches:
-            batch.seal()
-            batch._incomplete = self._incomplete
-            if self.has_sequence:
-                batch.set_producer_state(self.producer_id, self.producer_epoch, sequence, self.is_transactional)
-                sequence = (sequence + batch.record_count) & 0x7FFFFFFF
-        self._finish(BatchState.SPLIT)
-        account, self._incomplete = self._incomplete, None
-        if account is not None:
-            account.replace(self, batches, failed)
-        self.produce_result.move(moves)
 
 
 def new_batch(

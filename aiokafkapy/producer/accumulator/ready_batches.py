@@ -38,6 +38,7 @@ from ..options.linger_bounds import ADAPTIVE_LINGER_MS
 from .auto_linger import RECHECK, AutoLinger
 from .batch_queues import NOBODY, BatchQueues
 from .batch_sealer import BatchSealer
+from .batch_successors import split
 from .partition_queue import PartitionQueue
 from .producer_batch import ProducerBatch
 
@@ -284,7 +285,7 @@ class ReadyBatches:
         if self._split_bytes >= _SPLIT_AT_ONCE:
             return False
         self._split_bytes += batch.builder.size
-        successors = batch.split(queue.max_message_bytes)
+        successors = split(batch, queue.max_message_bytes)
         queue.replace_first(successors)
         self._sealer.exchange(batch, successors)
         if self.appender is not None:

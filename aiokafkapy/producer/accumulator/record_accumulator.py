@@ -33,6 +33,7 @@ from .accumulator_settings import credit_step, new_pool, settings_of
 from .auto_linger import AutoLinger
 from .batch_queues import BatchQueues, Gap
 from .batch_sealer import BatchSealer
+from .batch_successors import move_out, remove_records, split, uncompressed
 from .incomplete_batches import Flush, IncompleteBatches
 from .producer_batch import ProducerBatch
 from .ready_batches import ADAPTIVE_LINGER, ReadyBatches, ReadyCheckResult
@@ -212,7 +213,7 @@ class RecordAccumulator:
         limit = (BATCH_HEADER_SIZE + batch.builder.records_size) // 2
         if not batch.compression:
             limit = min(limit, self._queues.topic(batch.topic_partition[0]).max_message_bytes)
-        self._replace(batch, batch.split(limit))
+        self._replace(batch, split(batch, limit))
 
     def limit_topic(self, topic: str, max_message_bytes: int | None, until: float) -> None:
         """The topic takes batches of so many bytes, as sent; None: nothing is known.
@@ -246,14 +247,14 @@ class RecordAccumulator:
         With idempotence the partition is renumbered with a new epoch, because the sequences behind the batch do not
         follow.
         """
-        rest = batch.remove_records(errors)
+        rest = remove_records(batch, errors)
         self._replace(batch, [] if rest is None else [rest])
         if self._transaction_manager is not None:
             self._transaction_manager.request_epoch_bump(batch.topic_partition)
 
     def reenqueue_uncompressed(self, batch: ProducerBatch) -> None:
         """Queue a drained batch, whose codec a broker does not take, again without it, to be sent at once."""
-        self._replace(batch, [batch.uncompressed()])
+        self._replace(batch, [uncompressed(batch)])
 
     def expired_batches(self, now: float) -> list[ProducerBatch]:
         """Take out the queued batches that are older than ``delivery_timeout_ms``, oldest first in each partition.
@@ -335,7 +336,7 @@ class RecordAccumulator:
         """
         for batch in self.take_queued(is_meant):
             batch.leave_out_withdrawn()
-            batch.move_out(adopt(batch))
+            move_out(batch, adopt(batch))
             self.appender.take_back(batch.record_count)
             self._replace(batch, [])
 
@@ -490,7 +491,7 @@ class RecordAccumulator:
     def _withdraw(self, batch: ProducerBatch, errors: Mapping[int, BaseException]) -> None:
         if batch.is_being_compressed:  # a thread reads its bytes: what it makes of them is of no use
             self._queues.remove(batch)
-            rest = batch.remove_records(errors)
+            rest = remove_records(batch, errors)
             self._replace(batch, [] if rest is None else [rest])
             return
         queue = self._queues.queue(batch.topic_partition)

@@ -12,6 +12,8 @@ from aiokafkapy.producer.accumulator.record_accumulator import ReadyCheckResult,
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.deliveries.delivery import Delivery
 from aiokafkapy.producer.identity.transaction_manager import TransactionManager
+from aiokafkapy.record.batch import RecordBatch
+from aiokafkapy.record.builder import RecordBatchBuilder
 
 from .sender_fakes import cluster_of
 
@@ -28,6 +30,24 @@ def ready_manager() -> TransactionManager:
     manager.handle_init_producer_id_sent()
     manager.handle_init_producer_id(7, 0)
     return manager
+
+
+def batch_of(*values: Any, limit: int = 16 * KIB, **options: Any) -> tuple[ProducerBatch, list[Delivery]]:
+    """A batch of these values, and their deliveries."""
+    batch = ProducerBatch(T0, RecordBatchBuilder(limit), 10.0, **options)
+    deliveries = []
+    for number, value in enumerate(values):
+        delivery = batch.try_append(1000 + number, b"k%d" % number, value, (("h", b"%d" % number),))
+        assert delivery is not None
+        deliveries.append(delivery)
+    return batch, deliveries
+
+
+def parsed(batch: ProducerBatch) -> RecordBatch:
+    """The records for a broker."""
+    found = RecordBatch(memoryview(wire_bytes(batch)))
+    found.validate()
+    return found
 
 
 @dataclass(eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aiokafkapy.producer.accumulator.batch_successors import remove_records, split
 from aiokafkapy.producer.accumulator.incomplete_batches import Flush, IncompleteBatches
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
 from aiokafkapy.record.builder import RecordBatchBuilder
@@ -44,9 +45,9 @@ def test_the_pieces_of_a_split_batch_take_its_place_in_the_same_step() -> None:
     incomplete = IncompleteBatches()
     batch = batch_of(incomplete, 6)
     batch.close()
-    pieces = batch.split(80)
+    pieces = split(batch, 80)
     assert len(pieces) > 1
-    assert incomplete.copy_all() == list(pieces)
+    assert incomplete.copy_all() == pieces
     assert incomplete.pending == 6
     for piece in pieces:
         piece.complete(0)
@@ -57,7 +58,7 @@ def test_the_pieces_of_a_split_batch_are_as_old_as_it_was() -> None:
     incomplete = IncompleteBatches()
     old, young = batch_of(incomplete, 6, created=1.0), batch_of(incomplete, created=2.0)
     old.close()
-    pieces = old.split(80)
+    pieces = split(old, 80)
     assert incomplete.first(lambda batch: True) is pieces[0]
     assert incomplete.first(lambda batch: batch not in pieces) is young
     assert incomplete.copy_all() == [*pieces, young]
@@ -67,7 +68,7 @@ def test_records_that_were_taken_out_of_a_batch_have_failed_when_the_others_are_
     incomplete = IncompleteBatches()
     batch = batch_of(incomplete, 6)
     batch.close()
-    rest = batch.remove_records({1: ValueError(), 4: ValueError()})
+    rest = remove_records(batch, {1: ValueError(), 4: ValueError()})
     assert rest is not None
     assert incomplete.copy_all() == [rest]
     assert (incomplete.pending, incomplete.failed) == (4, 2)
@@ -102,8 +103,8 @@ class TestFlush:
         events: list[str] = []
         flush = Flush(incomplete.copy_all(), lambda: events.append("settled"), lambda: None)
         batch.close()
-        halves = list(batch.split(95))
-        pieces = [piece for half in halves for piece in half.split(70)]
+        halves = split(batch, 95)
+        pieces = [piece for half in halves for piece in split(half, 70)]
         assert len(pieces) > len(halves) > 1
         for piece in pieces:
             assert not flush.is_settled
