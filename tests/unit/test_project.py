@@ -251,7 +251,6 @@ MAY_BE_LONG = (
     "aiokafkapy/errors/",
     "aiokafkapy/producer/producer.py",
     "tests/unit/client/test_network_client.py",
-    "tests/unit/producer/transactional/test_transactions.py",
 )
 
 

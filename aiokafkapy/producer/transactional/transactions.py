@@ -1,8 +1,8 @@
 """``Transactions``: the calls of a transactional producer, from ``begin`` to the end of each transaction.
 
 Owns the order of things at an end: no more records, every record's outcome, then the coordinator's answer. States and
-the effects of errors are ``Transaction``'s, requests are ``TransactionRequests``'s. Kafka's counterpart is the
-transactional half of ``KafkaProducer``.
+the effects of errors are ``Transaction``'s, requests are ``TransactionRequests``'s, calls of ``send_offsets`` are
+``TransactionOffsets``'s. Kafka's counterpart is the transactional half of ``KafkaProducer``.
 
 Rules:
 
@@ -12,9 +12,7 @@ Rules:
   its outcome is unknown, which the error says; asking again, by ``commit`` or by the next ``begin``, tells it.
 - Records not sent when a transaction is aborted, or cannot be committed any more, are not sent; those in flight are
   waited for.
-- Offsets belong to the transaction that is open at their call. A commit waits for these calls, and an abort calls them
-  off. After a call that was cancelled or failed the transaction can only be aborted. Its request may come late: then
-  the next transaction needs a new epoch; in version 2 every end brings one.
+- A commit waits for the calls of ``send_offsets`` under way, and an abort calls them off.
 - ``commit_and_begin`` makes a cut when all records sent before are accepted: those accepted after it belong to the
   next transaction, and wait in the accumulator until the commit has its answer. If that fails, it fails too.
 - A caller that is cancelled in a commit which fails later finds the transaction aborted.
@@ -41,13 +39,13 @@ from ...errors import (
     KafkaError,
     ProducerClosedError,
     ProducerFencedError,
-    TransactionAbortableError,
     TransactionAbortedError,
 )
 from ...observability import describe_error, get_logger
 from ..identity.transaction import PreparedTxnState, Transaction, TransactionState
 from ..intake.record_intake import RecordIntake
 from .group_offsets import GroupMetadata, OffsetToCommit
+from .transaction_offsets import TransactionOffsets
 
 if TYPE_CHECKING:
     from ..metrics import TimedCall
@@ -86,7 +84,7 @@ class Transactions:
         self.was_committed = False
         """Whether the last transaction was committed; False while it is open, or nobody knows."""
         self._ended_at = -math.inf
-        self._offsets: set[asyncio.Task[None]] = set()  # calls of ``send_offsets`` without an outcome
+        self._offsets = TransactionOffsets(runtime, transaction, requests)
         self._hold: asyncio.Task[None] | None = None
         transaction.on_error = self._on_error
 
@@ -162,7 +160,7 @@ class Transactions:
         try:
             with self._timed("txn-prepare"):
                 await self._runtime.flush(math.inf)
-                await self._offsets_sent()
+                await self._offsets.settled()
                 transaction.prepare(self._requests.identity)
         finally:
             self._preparing -= 1
@@ -218,7 +216,7 @@ class Transactions:
         if not offsets:
             return
         with self._timed("txn-send-offsets"):
-            await self._offsets_added(offsets, group)
+            await self._offsets.send(offsets, group, self._hold)
 
     async def close(self, deadline: float) -> None:
         """Abort an open transaction, until ``deadline`` (loop time); the broker's time-out aborts it otherwise."""
@@ -237,9 +235,9 @@ class Transactions:
     def abandon(self) -> None:
         """The producer ends now: an end that is under way gets no answer any more."""
         self._release()
-        for task in (*self._offsets, self._ending):
-            if task is not None:
-                task.cancel()
+        self._offsets.call_off()
+        if self._ending is not None:
+            self._ending.cancel()
 
     async def settled(self) -> None:
         """Return when no end is under way."""
@@ -313,7 +311,7 @@ class Transactions:
     async def _commit_what_is_written(self) -> None:
         transaction = self._transaction
         if transaction.error is None:
-            await self._offsets_sent()
+            await self._offsets.settled()
             await self._requests.partitions_added()
         if transaction.error is not None:
             raise transaction.error.fresh()
@@ -330,10 +328,9 @@ class Transactions:
 
     async def _abort(self) -> None:
         transaction = self._transaction
-        for call in self._offsets:
-            call.cancel()
+        self._offsets.call_off()
         self._drop_unsent()
-        await self._offsets_sent()
+        await self._offsets.settled()
         await self._requests.stop_adding_partitions()
         await self._runtime.flush(math.inf)
         transaction.needs_new_epoch |= transaction.unanswered > 0
@@ -366,58 +363,6 @@ class Transactions:
         # Another attempt asks for the epoch only: the one that has ended it may be out of date.
         transaction.ended_at_broker()
         return False
-
-    async def _offsets_added(self, offsets: Mapping[TopicPartition, OffsetToCommit], group: GroupMetadata) -> None:
-        """Add the offsets in a task of its own, because an abort calls it off."""
-        transaction = self._transaction
-        work = self._send_offsets(offsets, group)
-        task = self._runtime.loop.create_task(work, name="aiokafkapy-transaction-offsets")
-        self._offsets.add(task)
-        task.add_done_callback(self._on_offsets_done)
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError:
-            if task.cancel():  # else it had its outcome
-                transaction.fail(
-                    TransactionAbortableError(
-                        "send_offsets_to_transaction() was cancelled before its answer came: it is unknown "
-                        "whether the offsets were added, so the transaction can only be aborted"
-                    )
-                )
-            raise
-        if task.cancelled():
-            if not self._runtime.is_usable_here:
-                raise ProducerClosedError("the producer was closed before the offsets were added to the transaction")
-            error = TransactionAbortedError("the transaction was aborted before the offsets were added to it")
-            if transaction.takes_partitions:  # somebody else has cancelled the task
-                transaction.fail(error)
-            raise error
-        task.result()
-
-    async def _send_offsets(self, offsets: Mapping[TopicPartition, OffsetToCommit], group: GroupMetadata) -> None:
-        transaction, timeout = self._transaction, self._runtime.max_block
-        if self._hold is not None:
-            await asyncio.wait([self._hold])
-        if not transaction.takes_partitions:  # it has failed meanwhile
-            raise transaction.why_no_record()
-        try:
-            if transaction.version < 2 and group.group_id not in transaction.groups:
-                await self._requests.add_offsets(group.group_id, timeout)
-            transaction.groups.add(group.group_id)
-            await self._requests.commit_offsets(group, offsets, timeout)
-        except KafkaError as error:
-            transaction.fail(error)
-            raise
-
-    def _on_offsets_done(self, task: asyncio.Task[None]) -> None:
-        self._offsets.discard(task)
-        if not task.cancelled():
-            task.exception()  # retrieved, because the caller may have been cancelled; then the transaction has it
-
-    async def _offsets_sent(self) -> None:
-        """Return when no call of ``send_offsets`` is under way."""
-        while self._offsets:
-            await asyncio.wait(self._offsets)
 
     def _drop_unsent(self, cause: KafkaError | None = None) -> None:
         cause = self._transaction.error or cause

@@ -22,9 +22,10 @@ from aiokafkapy.producer.transactional.transaction_requests import TransactionRe
 from aiokafkapy.producer.transactional.transactions import Transactions
 from aiokafkapy.producer.transactional.transactions_runtime import TransactionsRuntime
 
-__all__ = ["A", "B", "IDENTITY", "NO_JITTER", "World", "settle"]
+__all__ = ["IDENTITY", "NO_JITTER", "OFFSETS", "A", "B", "World", "offsets_under_way", "settle"]
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+OFFSETS = {A: OffsetToCommit(5)}
 IDENTITY = PreparedTxnState(7, 0)
 NO_JITTER = ExponentialBackoff(0.1, 1.0, jitter=0)
 
@@ -185,3 +186,13 @@ class World:
             self.transaction.unanswered -= 1
             raise
         self.transaction.unanswered -= 1
+
+
+async def offsets_under_way(world: World) -> tuple[asyncio.Task[None], asyncio.Future[None]]:
+    """A call of ``send_offsets`` that waits for its answer, and the answer."""
+    answer = world.loop.create_future()
+    world.will("offsets g", answer)
+    call = asyncio.create_task(world.transactions.send_offsets(OFFSETS, GroupMetadata("g")))
+    await settle()
+    assert world.log[-1] == "offsets g"
+    return call, answer
