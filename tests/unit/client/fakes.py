@@ -11,14 +11,15 @@ from typing import Any
 
 from aiokafkapy.client.config import ClientConfig
 from aiokafkapy.client.network_client import NetworkClient
-from aiokafkapy.client.nodes.connection_states import NodeConnectionState
+from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
+from aiokafkapy.client.nodes.connection_states import ConnectionState, NodeConnectionState
 from aiokafkapy.cluster.metadata import Metadata
 from aiokafkapy.common import Buffer
 from aiokafkapy.errors import KafkaConnectionError
 from aiokafkapy.protocol.api import ApiKey, client_versions
 from aiokafkapy.protocol.codec import RequestHeader, decode_request_body, decode_request_header, encode_response
 from aiokafkapy.protocol.framing import FrameDecoder
-from aiokafkapy.protocol.messages import build_response
+from aiokafkapy.protocol.messages import build_request, build_response
 from aiokafkapy.testing.clock import VirtualClock
 
 
@@ -378,3 +379,23 @@ class ClientUnderTest:
 def joined(buffers: Sequence[Buffer]) -> bytes:
     """Buffers as one string of bytes."""
     return b"".join(buffers)
+
+
+MakeClient = Callable[..., ClientUnderTest]
+"""The fixture ``make_client``."""
+
+
+def list_groups(version: int) -> Any:
+    """A request that brokers keep until they are told to answer it."""
+    return build_request(ApiKey.LIST_GROUPS, version)
+
+
+def send(under_test: ClientUnderTest, node_id: int = 1, **options: Any) -> asyncio.Future[ClientResponse]:
+    """Send such a request to a node that is ready."""
+    return under_test.client.send(ClientRequest(node_id, ApiKey.LIST_GROUPS, list_groups, **options), under_test.now)
+
+
+def state_of(under_test: ClientUnderTest, node_id: int) -> ConnectionState | None:
+    """The state of a node's connection."""
+    state = under_test.client.nodes.states.get(node_id)
+    return None if state is None else state.state

@@ -15,6 +15,7 @@ from aiokafkapy.common import Node
 from aiokafkapy.errors import KafkaError, SerializationError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.messages import build_response
+from tests.unit.client.fakes import ClientUnderTest, FakeCluster, MakeClient, state_of
 
 
 class Connection:
@@ -136,3 +137,62 @@ def test_a_node_that_answered_is_asked_with_the_newest_version_again() -> None:
         setting.begin_anew()
         setting.answer(4)
     assert [version for version, _ in setting.pipeline.asked] == [4, 4]
+
+
+class TestInAClient:
+    """On connections to brokers of all ages."""
+
+    async def test_an_old_broker_is_asked_again_with_a_version_it_has(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        cluster[2].versions[ApiKey.API_VERSIONS] = (0, 2)  # Kafka 2.1
+        under_test = await make_client().connected(2)
+        asked = [r.header.api_version for r in cluster[2].requests if r.api_key == ApiKey.API_VERSIONS]
+        assert asked == [4, 2]
+        versions = under_test.client.nodes.node_api_versions(2)
+        assert versions is not None
+        assert versions.latest_usable_version(ApiKey.API_VERSIONS) == 2
+
+    async def test_a_refusal_that_names_no_versions_falls_back_to_version_0(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        under_test = await make_client().started()
+        cluster[2].answers.clear()
+        under_test.client.ready(under_test.node(2), under_test.now)
+        await under_test.loop.settle()
+        request = cluster[2].pending.pop()
+        cluster[2].transport.receive(
+            b"\0\0\0\x0a" + request.header.correlation_id.to_bytes(4, "big") + b"\0\x23\0\0\0\0"
+        )
+        assert cluster[2].pending[0].header.api_version == 0
+        cluster[2].answer_api_versions(cluster[2].pending[0])
+        assert state_of(under_test, 2) is ConnectionState.READY
+
+    async def test_another_error_closes_the_connection(self, make_client: MakeClient, cluster: FakeCluster) -> None:
+        under_test = await make_client().started()
+        cluster[2].answers.clear()
+        under_test.client.ready(under_test.node(2), under_test.now)
+        await under_test.loop.settle()
+        cluster[2].pending[0].respond(error_code=42)
+        await under_test.loop.settle()
+        assert state_of(under_test, 2) is ConnectionState.DISCONNECTED
+
+    async def test_a_broker_that_does_not_report_its_versions_is_given_up_with_the_set_up_time(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        under_test = await make_client(socket_connection_setup_timeout_ms=1_000).started()
+        cluster[2].answers.clear()
+        under_test.client.ready(under_test.node(2), under_test.now)
+        await under_test.loop.settle()
+        assert state_of(under_test, 2) is ConnectionState.CHECKING_API_VERSIONS
+        await under_test.loop.advance(1.3)
+        assert state_of(under_test, 2) is ConnectionState.DISCONNECTED
+
+    async def test_brokers_of_all_ages_give_metadata(self, cluster: FakeCluster) -> None:
+        for version in range(14):
+            for broker in cluster.brokers.values():
+                broker.versions[ApiKey.METADATA] = (0, version)
+                broker.versions[ApiKey.API_VERSIONS] = (0, min(version // 3, 4))
+            under_test = await ClientUnderTest(cluster, topics=["t"]).started()
+            assert under_test.metadata.cluster.partition_count("t") == 3, version
+            await under_test.client.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 from unittest.mock import Mock
@@ -11,7 +10,6 @@ from unittest.mock import Mock
 import pytest
 
 from aiokafkapy.client.authentication import AUTHENTICATION_STATES, AuthenticationState, renewal_delay
-from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
 from aiokafkapy.client.nodes.connection_states import ConnectionState
 from aiokafkapy.errors import (
     AuthenticationFailedError,
@@ -20,10 +18,16 @@ from aiokafkapy.errors import (
     UnsupportedSaslMechanismError,
 )
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.protocol.messages import build_request
-from tests.unit.client.fakes import ClientUnderTest, FakeBroker, FakeCluster, FakeRequest, FakeTransport
-
-MakeClient = Callable[..., ClientUnderTest]
+from tests.unit.client.fakes import (
+    ClientUnderTest,
+    FakeBroker,
+    FakeCluster,
+    FakeRequest,
+    FakeTransport,
+    MakeClient,
+    send,
+    state_of,
+)
 
 QUICK_SET_UP: dict[str, Any] = {
     "socket_connection_setup_timeout_ms": 1_000,
@@ -127,18 +131,6 @@ class SaslServer:
 
 def make_sasl_client(make_client: MakeClient, mechanism: Mechanism, **options: Any) -> ClientUnderTest:
     return make_client(security_protocol="SASL_PLAINTEXT", sasl_mechanism=mechanism, **options)
-
-
-def state_of(under_test: ClientUnderTest, node_id: int) -> ConnectionState | None:
-    state = under_test.client.nodes.states.get(node_id)
-    return None if state is None else state.state
-
-
-def send(under_test: ClientUnderTest, node_id: int, **options: Any) -> asyncio.Future[ClientResponse]:
-    request = ClientRequest(
-        node_id, ApiKey.LIST_GROUPS, lambda version: build_request(ApiKey.LIST_GROUPS, version), **options
-    )
-    return under_test.client.send(request, under_test.now)
 
 
 class TestFirst:

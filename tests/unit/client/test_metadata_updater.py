@@ -22,6 +22,7 @@ from aiokafkapy.errors import (
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.messages import build_response
 from aiokafkapy.testing.clock import VirtualClock
+from tests.unit.client.fakes import FakeCluster, MakeClient, send
 
 
 class Client:
@@ -377,3 +378,160 @@ class TestRebootstrap:
         situation.ask_again(1)
         situation.answer(1, cluster_id="d")
         assert situation.metadata.cluster.cluster_id == "d"
+
+
+class TestRebootstrapOfAClient:
+    async def test_a_cluster_that_moved_is_found_through_the_bootstrap_addresses(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        under_test = await make_client(bootstrap="seed:9,one:1", topics=["t"]).connected(1, 2, 3)
+        other = FakeCluster((11, "seed", 9))
+        other.topics["t"] = {0: 11}
+        transports = [transport for broker in cluster.brokers.values() for transport in broker.transports]
+        cluster.brokers = other.brokers
+        for broker in cluster.brokers.values():
+            broker.cluster = other
+        for transport in transports:
+            transport.lose()
+        assert not under_test.client.nodes.connections
+        await under_test.loop.advance(3)
+        assert [node.node_id for node in under_test.metadata.cluster.nodes] == [11]
+        leader = under_test.metadata.cluster.partitions_for_topic("t")[0].leader
+        assert leader == 11
+
+    async def test_known_metadata_is_kept_while_no_broker_answers(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        under_test = await make_client(topics=["t"]).connected(1)
+        cluster.go_down()
+        await under_test.loop.advance(60)
+        assert under_test.metadata.cluster.partition_count("t") == 3
+
+    async def test_all_is_forgotten_after_the_trigger(self, make_client: MakeClient, cluster: FakeCluster) -> None:
+        under_test = await make_client(topics=["t"], metadata_recovery_rebootstrap_trigger_ms=20_000).connected(1)
+        cluster.go_down()
+        await under_test.loop.advance(19)
+        before = under_test.metadata.cluster
+        assert not before.is_bootstrap
+        await under_test.loop.advance(3)
+        assert under_test.metadata.cluster.is_bootstrap
+        cluster.come_back()
+        await under_test.loop.advance(2)
+        assert under_test.metadata.cluster.partition_count("t") == 3
+
+    async def test_a_broker_may_ask_for_it(self, make_client: MakeClient, cluster: FakeCluster) -> None:
+        under_test = await make_client(topics=["t"]).connected(1, 2, 3)
+        futures = [send(under_test), send(under_test, 2)]
+        for broker in cluster.brokers.values():
+            broker.answers.discard(ApiKey.METADATA)
+        await under_test.loop.advance(1)
+        under_test.metadata.request_update()
+        await under_test.loop.settle()
+        (request,) = [r for broker in cluster.brokers.values() for r in broker.pending if r.api_key == ApiKey.METADATA]
+        for broker in cluster.brokers.values():
+            broker.answers.add(ApiKey.METADATA)
+        request.respond(error_code=129)
+        assert under_test.metadata.cluster.is_bootstrap
+        assert all(future.result().disconnected for future in futures)
+        await under_test.loop.advance(0.5)
+        assert under_test.metadata.cluster.partition_count("t") == 3
+
+    async def test_with_the_strategy_none_only_known_nodes_are_tried(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        under_test = await make_client(bootstrap="seed:9,one:1", metadata_recovery_strategy="none").started()
+        cluster.go_down()
+        del cluster.attempts[:]
+        await under_test.loop.advance(10)
+        assert cluster.attempts
+        assert ("seed", 9) not in cluster.attempts
+
+
+class TestOutage:
+    """No broker answers a client that has metadata."""
+
+    async def test_metadata_requests_and_attempts_are_bounded_by_the_back_off(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        under_test = await make_client().connected(1, 2, 3)
+        cluster.go_down()
+        del cluster.attempts[:]
+        for _ in range(600):
+            for node in under_test.metadata.cluster.nodes:
+                under_test.client.ready(node, under_test.now)
+            under_test.metadata.request_update()
+            under_test.metadata.request_update_for_new_topics()
+            await under_test.loop.advance(0.1)
+        # Four addresses (three brokers, one bootstrap), each 60 s / (1 s ± 20 %) and the first quick ones.
+        assert len(cluster.attempts) <= 4 * (60 / 0.8 + 6)
+
+    async def test_failing_answers_are_asked_for_at_the_back_offs_rate(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        under_test = await make_client().connected(1)
+        before = sum(broker.count(ApiKey.METADATA) for broker in cluster.brokers.values())
+        cluster.metadata = lambda request: {"brokers": [], "topics": []}  # type: ignore[method-assign]
+        for number in range(600):
+            under_test.metadata.request_update()
+            under_test.metadata.add_topics([f"t{number}"])
+            await under_test.loop.advance(0.1)
+        asked = sum(broker.count(ApiKey.METADATA) for broker in cluster.brokers.values()) - before
+        assert 50 <= asked <= 60 / 0.8 + 5
+
+    async def test_recovery_takes_a_back_off_and_a_round_trip(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        under_test = await make_client().connected(1)
+        cluster.go_down()
+        await under_test.loop.advance(30)
+        cluster.come_back()
+        version = under_test.metadata.update_version
+        await under_test.loop.advance(1.0)
+        assert under_test.metadata.update_version > version
+
+    async def test_a_metadata_version_that_no_side_shares_is_a_failed_update(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        cluster[1].versions[ApiKey.METADATA] = (90, 91)
+        under_test = make_client()
+        await under_test.loop.advance(0.5)
+        assert under_test.metadata.cluster.is_bootstrap
+        assert isinstance(under_test.metadata.last_failure, UnsupportedVersionError)
+        assert "METADATA" in under_test.metadata.describe_failure()
+
+
+class TestSilence:
+    """No broker has answered since the start."""
+
+    @pytest.mark.parametrize("behaviour", ["refuse", "hang"])
+    async def test_it_is_logged_after_a_moment_with_every_address_and_then_seldom(
+        self, make_client: MakeClient, cluster: FakeCluster, caplog: pytest.LogCaptureFixture, behaviour: str
+    ) -> None:
+        for broker in cluster.brokers.values():
+            broker.behaviour = behaviour
+        under_test = make_client(bootstrap="one:1,two:2")
+        await under_test.loop.advance(1.4)
+        assert not told(caplog)
+        await under_test.loop.advance(0.6)
+        (line,) = told(caplog)
+        assert line["addresses"] == ["one:1", "two:2"]
+        assert ("refused" if behaviour == "refuse" else "one:1") in line["error"]
+        await under_test.loop.advance(120)
+        assert len(told(caplog)) == 5
+
+    async def test_it_ends_with_the_first_answer_and_arms_nothing_after_it(
+        self, make_client: MakeClient, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        cluster.go_down()
+        under_test = make_client()
+        await under_test.loop.advance(0.2)
+        cluster.come_back()
+        await under_test.loop.advance(1)
+        assert not under_test.metadata.cluster.is_bootstrap
+        await under_test.loop.advance(100)
+        assert not told(caplog)
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    """The fields of each line that says so."""
+    return [line.fields for line in caplog.records if "metadata.no_answer" in line.getMessage()]  # type: ignore[attr-defined]

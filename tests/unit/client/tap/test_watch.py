@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,9 +21,7 @@ from aiokafkapy.observability.observer import (
 )
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.messages import build_request
-from tests.unit.client.fakes import ClientUnderTest, FakeCluster
-
-MakeClient = Callable[..., ClientUnderTest]
+from tests.unit.client.fakes import ClientUnderTest, FakeCluster, MakeClient
 
 
 class Recorder:
