@@ -1,15 +1,15 @@
 """The client's knowledge of the cluster, and when to update it.
 
-Owns the current ``Cluster``, the versions that waiters compare, leader epochs, topic ids, and the back-off of metadata
-requests. Knows no socket and no task: ``client.metadata_updater`` sends the requests, listeners wake the waiters.
-Kafka's counterpart is ``org.apache.kafka.clients.Metadata``; ``ProducerMetadata`` extends it with topics that expire.
+Owns the current ``Cluster``, the versions that waiters compare, and the back-off of metadata requests. Which leader is
+the newer one is said by ``LeaderEpochs``. Knows no socket and no task: ``client.metadata_updater`` sends the requests,
+listeners wake the waiters. Kafka's counterpart is ``org.apache.kafka.clients.Metadata``; ``ProducerMetadata`` extends
+it with topics that expire.
 
 Rules:
 
 - ``update_version`` grows with every accepted response; waiters compare it. ``request_version`` grows with every new
   topic, so a response to an older request does not clear later wishes.
 - A failed update only changes the time of the last attempt; a response without brokers is a failed update.
-- An older leader epoch never replaces a newer one, unless the topic's id shows that the topic was recreated.
 - A topic for which a broker may have closed the connection is requested separately, so that it delays no other; see
   ``isolated_topics``.
 - Requests are at least the back-off apart, for any number of records, topics and callers, except for the first
@@ -21,15 +21,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from operator import is_
 from typing import Final, NamedTuple, Protocol, Self
 
 from ..common import (
-    NO_LEADER,
     NO_LEADER_EPOCH,
     ExponentialBackoff,
     Node,
-    PartitionInfo,
     TopicPartition,
     check_topic_name,
 )
@@ -37,6 +34,7 @@ from ..errors import InvalidTopicError, KafkaError, TopicAuthorizationFailedErro
 from ..protocol.metadata import encode_metadata_request
 from .cluster import Cluster, TopicMetadata
 from .isolated_topics import IsolatedTopics
+from .leader_epochs import LeaderEpochs
 from .metadata_answer import MetadataAnswer
 from .metadata_cache import MetadataCache
 from .update_times import UpdateTimes
@@ -110,8 +108,7 @@ class Metadata:
         self.cluster: Cluster = self._cache.cluster
         self._bootstrap_addresses: tuple[tuple[str, int], ...] = ()
         self._bootstrap_nodes: tuple[Node, ...] = ()
-        # By topic and partition; a topic's dict may be shared with the response, and is never changed.
-        self._leader_epochs: dict[str, dict[int, int]] = {}
+        self._leader_epochs = LeaderEpochs()
         # Waiters compare it.
         self.update_version = 0
         self.request_version = 0
@@ -321,9 +318,7 @@ class Metadata:
             if known is None or leader_id not in addresses or leader_epoch <= known.leader_epoch:
                 continue
             changed.append(known._replace(leader=leader_id, leader_epoch=leader_epoch))
-            self._leader_epochs[known.topic] = self._leader_epochs.get(known.topic, {}) | {
-                known.partition: leader_epoch
-            }
+            self._leader_epochs.note(known.topic, known.partition, leader_epoch)
         if changed:
             self._replace_cache(self._cache.with_partitions(changed, addresses))
             self._tell_listeners()
@@ -450,9 +445,8 @@ class Metadata:
         topics = self.retain_topics(answer.topics, now)
         is_base_current = answer.base is self._cache and not is_another_cluster
         names = answer.changed if is_base_current else answer.topics
-        if len(topics) == len(answer.topics) and self._take_newer_epochs(answer):
-            names = [name for name in names if name not in answer.newer_than]
-        self._take_epochs(names, topics, answer, {} if is_another_cluster else self._cache.topics)
+        if self._leader_epochs.take(answer, names, topics, {} if is_another_cluster else self._cache.topics):
+            self._equivalent_answers = 0
         if not answer.stale.isdisjoint(topics):
             self.need_full_update = True
         invalid: set[str] = set()
@@ -494,85 +488,8 @@ class Metadata:
         elif isinstance(error, TopicAuthorizationFailedError):
             unauthorized.add(name)
 
-    def _take_newer_epochs(self, answer: MetadataAnswer) -> bool:
-        """Take all epochs that are newer than those that were known when the response was read, in a few steps for ten
-        thousand topics; False, and nothing done, when one of those has changed since.
-        """
-        seen = map(self._leader_epochs.get, answer.newer_than)
-        if not all(map(is_, seen, answer.newer_than.values())):
-            return False
-        self._leader_epochs.update(answer.newer_epochs)
-        if answer.has_news:
-            self._equivalent_answers = 0
-        return True
-
-    def _take_epochs(
-        self,
-        names: Collection[str],
-        topics: dict[str, TopicMetadata],
-        answer: MetadataAnswer,
-        known: Mapping[str, TopicMetadata],
-    ) -> None:
-        """Check the leader epochs of these topics, and keep newer partitions than the response's from the last view.
-
-        Only a topic that an answer in between has changed, or one without epochs, is looked at partition by partition.
-        """
-        leader_epochs, newer_than = self._leader_epochs, answer.newer_than
-        for name in names:
-            topic = topics.get(name)
-            if topic is None:
-                continue
-            seen = leader_epochs.get(name)
-            if name in newer_than and newer_than[name] is seen:
-                if topic.leader_epochs != seen:
-                    leader_epochs[name] = topic.leader_epochs
-                    self._equivalent_answers = 0
-            elif known.get(name) is not topic:
-                topics[name] = self._newest(topic)
-
-    def _newest(self, topic: TopicMetadata) -> TopicMetadata:
-        """The response's topic, except for partitions that we know with a newer leader epoch."""
-        name = topic.name
-        previous = self._cache.topics.get(name)
-        # If the id is new or another, the epochs that we know belong to an earlier topic (KAFKA-12257).
-        if topic.topic_id is not None and (previous is None or previous.topic_id != topic.topic_id):
-            self._leader_epochs.pop(name, None)
-        epochs = dict(self._leader_epochs.get(name, {}))
-        if not epochs:  # the first of this topic, or one of a broker before 2.4: there is nothing to compare
-            has_all = min(topic.leader_epochs.values(), default=0) >= 0
-            self._leader_epochs[name] = topic.leader_epochs if has_all else _known_epochs(topic)
-            self._equivalent_answers = 0 if topic.leader_epochs else self._equivalent_answers
-            return topic
-        told = topic.made_partitions()
-        partitions = [self._newer(partition, epochs, previous) for partition in told]
-        if any(newer is not own for newer, own in zip(partitions, told, strict=True)):
-            topic = TopicMetadata(name, partitions, topic.topic_id, is_internal=topic.is_internal)
-        # Share the topic's own dict if possible: it lets the next response be compared as a whole.
-        self._leader_epochs[name] = topic.leader_epochs if topic.leader_epochs == epochs else epochs
-        return topic
-
-    def _newer(self, partition: PartitionInfo, epochs: dict[int, int], previous: TopicMetadata | None) -> PartitionInfo:
-        """The response's partition, or the one we have if that has a newer leader epoch."""
-        if partition.leader_epoch < 0:
-            epochs.pop(partition.partition, None)
-            self._equivalent_answers = 0
-            return partition
-        seen = epochs.get(partition.partition, -1)
-        if partition.leader_epoch < seen:
-            known = None if previous is None else previous.partition(partition.partition)
-            # Stale, and nothing better is known: the partition exists, with an unknown leader.
-            return known or partition._replace(leader=NO_LEADER, leader_epoch=NO_LEADER_EPOCH)
-        if partition.leader_epoch > seen:
-            epochs[partition.partition] = partition.leader_epoch
-            self._equivalent_answers = 0
-        return partition
-
     def _forget_dropped_topics(self, now: float) -> None:
-        known = self._cache.topics
-        if len(self._leader_epochs) != len(known):  # else nothing was dropped: every known topic has epochs
-            for name in [name for name in self._leader_epochs if name not in known]:
-                if not self.retain_topic(name, is_internal=False, now=now):
-                    del self._leader_epochs[name]
+        self._leader_epochs.forget(self._cache.topics, lambda name: self.retain_topic(name, is_internal=False, now=now))
         for name in [name for name in self._topic_errors if not self.retain_topic(name, is_internal=False, now=now)]:
             del self._topic_errors[name]
 
@@ -588,10 +505,6 @@ class Metadata:
     def _tell_listeners(self) -> None:
         for listener in tuple(self._listeners):
             listener()
-
-
-def _known_epochs(topic: TopicMetadata) -> dict[int, int]:
-    return {number: epoch for number, epoch in topic.leader_epochs.items() if epoch >= 0}
 
 
 def _describe(error: BaseException) -> str:

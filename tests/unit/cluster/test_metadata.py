@@ -11,44 +11,12 @@ from aiokafkapy.cluster.metadata import Metadata
 from aiokafkapy.cluster.metadata_answer import MetadataAnswer
 from aiokafkapy.common import Node, PartitionInfo, TopicPartition
 from aiokafkapy.errors import AuthenticationFailedError, InvalidTopicError, KafkaError
-from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import decode_request
-from aiokafkapy.protocol.messages import build_response
 from aiokafkapy.testing.clock import VirtualClock
 
-BROKERS = [{"node_id": 1, "host": "one", "port": 1}, {"node_id": 2, "host": "two", "port": 2}]
+from .answers import answer, partition, topic, update
+
 ID = UUID(int=1)
-
-
-def partition(number: int = 0, leader: int = 1, epoch: int = 1, error: int = 0) -> dict[str, Any]:
-    return {"partition_index": number, "leader_id": leader, "leader_epoch": epoch, "error_code": error}
-
-
-def topic(name: str, *partitions: dict[str, Any], topic_id: UUID | None = None, error: int = 0) -> dict[str, Any]:
-    return {"name": name, "partitions": partitions, "topic_id": topic_id, "error_code": error}
-
-
-def answer(*topics: dict[str, Any], version: int = 12, brokers: Any = BROKERS, cluster_id: str = "c") -> Any:
-    fields = {"brokers": brokers, "cluster_id": cluster_id, "controller_id": 1}
-    return build_response(ApiKey.METADATA, version, topics=topics, **fields)
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
-
-
-@pytest.fixture
-def metadata() -> Metadata:
-    metadata = Metadata(retry_backoff_ms=100, retry_backoff_max_ms=1_000, metadata_max_age_ms=300_000)
-    metadata.bootstrap([("seed", 9)])
-    return metadata
-
-
-def update(
-    metadata: Metadata, clock: VirtualClock, *topics: dict[str, Any], partial: bool = False, **more: Any
-) -> None:
-    metadata.update(metadata.request_version, MetadataAnswer(answer(*topics, **more)), clock.time(), is_partial=partial)
 
 
 class TestWhen:
@@ -215,7 +183,7 @@ class TestAnswers:
         metadata.kept = frozenset({"b", "c"})
         update(metadata, clock, topic("c", partition()), partial=True)
         assert set(metadata.cluster.topics) == {"b", "c"}
-        assert set(metadata._leader_epochs) == {"b", "c"}
+        assert set(metadata._leader_epochs.by_topic) == {"b", "c"}
 
     def test_invalid_and_unauthorized_topics_are_noted(self, metadata: Metadata, clock: VirtualClock) -> None:
         update(metadata, clock, topic("a b", error=17), topic("secret", error=29))
@@ -274,49 +242,6 @@ class TestAnswers:
         assert found.leader_epoch == (3 if version >= 9 else -1)
         assert metadata.cluster.topic_id("t") == (ID.bytes if version >= 10 else None)
         assert metadata.cluster.cluster_id == ("c" if version >= 2 else None)
-
-
-class TestEpochs:
-    def test_an_older_epoch_is_ignored(self, metadata: Metadata, clock: VirtualClock) -> None:
-        update(metadata, clock, topic("t", partition(leader=2, epoch=5)))
-        update(metadata, clock, topic("t", partition(leader=1, epoch=4)))
-        assert metadata.current_leader(TopicPartition("t", 0)) == (Node(2, "two", 2), 5)
-
-    def test_an_older_epoch_of_a_topic_that_was_lost_meanwhile_gives_no_leader(
-        self, metadata: Metadata, clock: VirtualClock
-    ) -> None:
-        update(metadata, clock, topic("t", partition(leader=2, epoch=5)))
-        update(metadata, clock, topic("t", error=3))
-        update(metadata, clock, topic("t", partition(leader=1, epoch=4)))
-        assert metadata.cluster.partition_count("t") == 1
-        assert metadata.current_leader(TopicPartition("t", 0)) == (None, -1)
-
-    def test_the_same_epoch_is_taken(self, metadata: Metadata, clock: VirtualClock) -> None:
-        update(metadata, clock, topic("t", partition(leader=2, epoch=5)))
-        update(metadata, clock, topic("t", partition(leader=-1, epoch=5, error=5)))
-        assert metadata.current_leader(TopicPartition("t", 0)) == (None, 5)
-
-    def test_a_changed_topic_id_is_a_recreated_topic(self, metadata: Metadata, clock: VirtualClock) -> None:
-        update(metadata, clock, topic("t", partition(leader=2, epoch=5), topic_id=ID))
-        update(metadata, clock, topic("t", partition(leader=1, epoch=0), topic_id=UUID(int=2)))
-        assert metadata.current_leader(TopicPartition("t", 0)) == (Node(1, "one", 1), 0)
-        assert metadata.cluster.topic_id("t") == UUID(int=2).bytes
-
-    def test_so_is_an_id_that_comes_after_the_topic_was_gone(self, metadata: Metadata, clock: VirtualClock) -> None:
-        update(metadata, clock, topic("t", partition(leader=2, epoch=5), topic_id=ID))
-        update(metadata, clock, topic("t", error=3))
-        update(metadata, clock, topic("t", partition(leader=1, epoch=0), topic_id=UUID(int=2)))
-        assert metadata.current_leader(TopicPartition("t", 0)) == (Node(1, "one", 1), 0)
-
-    def test_another_cluster_starts_over(self, metadata: Metadata, clock: VirtualClock) -> None:
-        update(metadata, clock, topic("t", partition(leader=2, epoch=5)))
-        update(metadata, clock, topic("t", partition(leader=1, epoch=0)), cluster_id="d")
-        assert metadata.current_leader(TopicPartition("t", 0)) == (Node(1, "one", 1), 0)
-
-    def test_an_answer_without_epochs_is_taken_as_it_is(self, metadata: Metadata, clock: VirtualClock) -> None:
-        update(metadata, clock, topic("t", partition(leader=2, epoch=5)))
-        update(metadata, clock, topic("t", partition(leader=1, epoch=4)), version=8)
-        assert metadata.current_leader(TopicPartition("t", 0)) == (Node(1, "one", 1), -1)
 
 
 class TestLeaderHints:

@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from aiokafkapy.cluster.cluster import TopicMetadata
+from aiokafkapy.cluster.leader_epochs import LeaderEpochs
 from aiokafkapy.cluster.metadata import Metadata
 from aiokafkapy.cluster.metadata_answer import MetadataAnswer, partition_of
 from aiokafkapy.common import Node, PartitionInfo, TopicPartition
@@ -196,12 +197,13 @@ class TestWhileAnAnswerIsRead:
         answer = metadata.read_answer(NEWEST, frame(*(changed if one["name"] == "t9" else one for one in known)))
         metadata.update_partition_leaderships({TopicPartition("t7", 0): (1, 5)}, [])
         looked_at = []
+        newest = LeaderEpochs._newest
 
-        def newest(one: TopicMetadata) -> TopicMetadata:
+        def noted(epochs: LeaderEpochs, one: TopicMetadata, known: TopicMetadata | None) -> TopicMetadata:
             looked_at.append(one.name)
-            return Metadata._newest(metadata, one)
+            return newest(epochs, one, known)
 
-        monkeypatch.setattr(metadata, "_newest", newest)
+        monkeypatch.setattr(LeaderEpochs, "_newest", noted)
         metadata.update(metadata.request_version, answer, 0.0, is_partial=False)
         assert looked_at == ["t7"]
         assert metadata.current_leader(TopicPartition("t7", 0))[1] == 5
@@ -284,7 +286,7 @@ class TestBothWays:
         topics = {name: (found.partitions, found.available, found.topic_id) for name, found in cluster.topics.items()}
         asks = (metadata.need_full_update, metadata.need_partial_update, metadata._equivalent_answers)
         errors = {name: error.code for name, error in metadata._topic_errors.items()}
-        known = {name: epochs for name, epochs in metadata._leader_epochs.items() if epochs}
+        known = {name: epochs for name, epochs in metadata._leader_epochs.by_topic.items() if epochs}
         in_use = set(metadata.topics_to_request(partial=False) or ())
         noted = (cluster.invalid_topics, cluster.unauthorized_topics, in_use)
         return topics, cluster.nodes, cluster.controller, asks, errors, known, noted
