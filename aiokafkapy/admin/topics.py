@@ -1,7 +1,7 @@
 """``TopicAdmin``: create, delete, list and describe topics, add partitions, change options, and delete records.
 
-Owns these requests, the node that they go to (the controller, if it is known; deletions of records, the leaders), and
-their retries. Kafka's counterpart is ``KafkaAdminClient``.
+Owns these requests, the node that they go to (the controller, if it is known), and their retries; which records are
+deleted where is ``RecordDeletion``'s. Kafka's counterpart is ``KafkaAdminClient``.
 
 Rules:
 
@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, NoReturn, Self, TypeVar
 from uuid import UUID
 
-from ..client.config import MAX_INT, MAX_LONG, ClientConfig, given_config
+from ..client.config import MAX_INT, ClientConfig, given_config
 from ..client.network_client import NetworkClient
 from ..client.network_client_utils import ATTEMPTS, attempt_timeout, next_refusal, retry_until, unless_refused
 from ..cluster.metadata import Metadata
@@ -33,15 +33,12 @@ from ..common import (
     TopicPartition,
     check_topic_name,
     integer_of,
-    number_within,
     timeout_of,
-    topic_partition_of,
 )
 from ..errors import (
     IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
-    LeaderNotAvailableError,
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
     make,
@@ -49,15 +46,15 @@ from ..errors import (
 from ..protocol.api import ApiKey
 from ..protocol.codec import Message, Struct
 from ..protocol.constants import TOPIC_RESOURCE
-from ..protocol.messages import build_request, by_topic
+from ..protocol.messages import build_request
 from .cluster_nodes import active_controller, nodes_of
 from .configs import ConfigEntry, ConfigValue, config_changes, config_text, entry_of
+from .record_deletion import RecordDeletion
 
 __all__ = ["ClusterDescription", "TopicAdmin", "TopicDescription", "description_of"]
 
 T = TypeVar("T")
 BROKER_DEFAULT: Final = -1
-_WHOLE_TOPIC: Final = -1
 _MAX_SHORT: Final = 2**15 - 1
 _ATTEMPTS_AT_A_CHANGE: Final = 2
 """Fewer than for a query: a change whose response is late is carried out all the same."""
@@ -256,32 +253,10 @@ class TopicAdmin:
         repeated: deleting what is already deleted is not an error. Raises KafkaTimeoutError after ``timeout`` seconds
         (default: the admin's); then, and after a cancellation, some of the records may be deleted.
         """
-        wanted: dict[TopicPartition, int] = {}
-        for place, offset in offsets.items():
-            tp = topic_partition_of(place)
-            # Which offsets there are, the broker knows.
-            wanted[tp] = number_within(f"the offset of {tp}", offset, -MAX_LONG, MAX_LONG)
-        found: dict[TopicPartition, int] = {}
-        refused: dict[TopicPartition, KafkaError] = {}
-
-        async def ask(seconds: float) -> None:
-            remaining = {tp: offset for tp, offset in wanted.items() if tp not in found and tp not in refused}
-            passing: list[KafkaError] = []
-            for tp, outcome in (await self._delete_records(remaining, seconds)).items():
-                if isinstance(outcome, int):
-                    found[tp] = outcome
-                elif outcome.retriable and not isinstance(outcome, UnknownTopicOrPartitionError):
-                    passing.append(outcome)
-                else:
-                    refused[tp] = outcome
-            if passing:
-                raise passing[0]
-
-        if wanted:
-            await self._retry(ask, timeout)
-        for error in refused.values():
-            raise error
-        return {tp: found[tp] for tp in wanted}
+        deletion = RecordDeletion(offsets, self._send, self._metadata_of)
+        if deletion.offsets:
+            await self._retry(deletion.ask, timeout)
+        return deletion.first_offsets()
 
     async def describe_cluster(self, timeout: float | None = None) -> ClusterDescription:
         """The cluster's id, its controller, and its running brokers with their racks. Raises KafkaTimeoutError after
@@ -431,44 +406,6 @@ class TopicAdmin:
             attempts=_ATTEMPTS_AT_A_CHANGE,
         )
 
-    async def _delete_records(
-        self, offsets: Mapping[TopicPartition, int], seconds: float
-    ) -> dict[TopicPartition, int | KafkaError]:
-        """Ask the leaders once: each partition's first offset afterwards, or its error."""
-        outcomes: dict[TopicPartition, int | KafkaError] = {}
-        leaders = _leaders_of(await self._metadata_of(list({tp.topic: None for tp in offsets}), seconds))
-        by_leader: dict[Node, list[TopicPartition]] = {}
-        for tp in offsets:
-            leader = leaders.get(tp) or leaders.get(TopicPartition(tp.topic, _WHOLE_TOPIC))
-            if isinstance(leader, Node):
-                by_leader.setdefault(leader, []).append(tp)
-            else:
-                outcomes[tp] = leader or UnknownTopicOrPartitionError(
-                    f"{tp.topic}-{tp.partition}: there is no such partition", topic=tp.topic, partition=tp.partition
-                )
-
-        async def ask(leader: Node, partitions: list[TopicPartition]) -> None:
-            entries = [(tp, {"partition_index": tp.partition, "offset": offsets[tp]}) for tp in partitions]
-            topics, timeout_ms = by_topic(entries), self._timeout_ms(seconds)
-            build = partial(build_request, ApiKey.DELETE_RECORDS, topics=topics, timeout=timeout_ms)
-            try:
-                response = await self._send(ApiKey.DELETE_RECORDS, build, seconds, leader)
-            except KafkaError as error:
-                outcomes.update(dict.fromkeys(partitions, error))
-                return
-            for topic in response.topics:
-                for each in topic.partitions:
-                    tp, code = TopicPartition(topic.name, each.partition_index), each.error_code
-                    failure = make(code, None, topic=tp.topic, partition=tp.partition) if code else None
-                    outcomes[tp] = failure or each.low_watermark
-            for tp in partitions:
-                outcomes.setdefault(tp, KafkaError(f"{tp.topic}-{tp.partition}: the answer left it out"))
-
-        async with asyncio.TaskGroup() as group:
-            for leader, partitions in by_leader.items():
-                group.create_task(ask(leader, partitions))
-        return outcomes
-
     async def _metadata_of(self, names: Sequence[str] | None, seconds: float) -> Struct:
         """Metadata of these topics, or of all; never creates one."""
         for name in names or ():
@@ -545,23 +482,6 @@ class _NotSpreadError(UnknownTopicOrPartitionError):
 def _check(answer: Struct, name: str) -> None:
     if answer.error_code:
         raise make(answer.error_code, getattr(answer, "error_message", None), topic=name)
-
-
-def _leaders_of(response: Struct) -> dict[TopicPartition, Node | KafkaError]:
-    """The leader of each partition of a Metadata response, or why there is none; -1 stands for a topic's partitions
-    where the topic has an error.
-    """
-    nodes = nodes_of(response)
-    leaders: dict[TopicPartition, Node | KafkaError] = {}
-    for topic in response.topics:
-        if topic.error_code:
-            leaders[TopicPartition(topic.name, _WHOLE_TOPIC)] = make(topic.error_code, None, topic=topic.name)
-        for each in topic.partitions:
-            tp = TopicPartition(topic.name, each.partition_index)
-            leaders[tp] = nodes.get(each.leader_id) or LeaderNotAvailableError(
-                f"{tp.topic}-{tp.partition} has no leader", topic=tp.topic, partition=tp.partition
-            )
-    return leaders
 
 
 def description_of(topic: Struct) -> TopicDescription:
