@@ -1,8 +1,8 @@
 """One partition's log: record batches as the producer sent them, with offset and leader epoch stamped in.
 
-Owns offsets, the look-ups by offset, time and epoch, and the partition's producer state; ``log_validator`` has the
-checks of a batch. It must not know leaders nor clients. Kafka's counterparts are ``UnifiedLog`` and
-``LeaderEpochFileCache``; replicas share the log here, so the high watermark is the end.
+Owns offsets, the look-ups by offset and time, and the partition's producer state; ``log_validator`` has the checks of a
+batch, ``LeaderEpochCache`` the look-up by epoch. It must not know leaders nor clients. Kafka's counterpart is
+``UnifiedLog``; replicas share the log here, so the high watermark is the end.
 
 Rules:
 
@@ -44,6 +44,7 @@ from ...record.batch import (
     set_append_time,
 )
 from ..config import PRODUCER_ID_EXPIRATION_MS_DEFAULT
+from .leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
 from .log_storage import LogStorage, SegmentScan
 from .log_validator import the_batch, validate_batch, validate_records
 from .producer_state import NO_TRANSACTION, BatchMetadata, Marker, ProducerStateManager
@@ -59,8 +60,6 @@ STAMP_SIZE: Final = 16
 """Base offset, length and leader epoch: the bytes before the magic byte, which are outside of the CRC."""
 KEEP_FROM: Final = 64 * 1024
 """Bytes from which a batch is kept in two pieces; below, a view of its own would cost more than the copy."""
-UNDEFINED_EPOCH: Final = -1
-UNDEFINED_OFFSET: Final = -1
 MAX_LEADER_EPOCH: Final = 2**31 - 1
 
 _PLACE: Final = Struct(">q15xi")  # base offset and last offset delta
@@ -143,8 +142,7 @@ class PartitionLog:
         self._max_timestamps = array("q")
         self._running_max = array("q")
         self._aborted: list[AbortedTransaction] = []  # in the order of their markers
-        # (leader epoch, first offset), both ascending
-        self._epochs: list[tuple[int, int]] = []
+        self._epochs = LeaderEpochCache()
         self.start_offset = self.end_offset = 0
         self._unflushed = 0  # records since the last that are on the disk for certain
         # The wall time of the last append. After a restart retention begins to count anew.
@@ -302,23 +300,13 @@ class PartitionLog:
 
     def epoch_at(self, offset: int) -> int:
         """The leader epoch under which the record at ``offset`` was written, -1 when there is none."""
-        found = bisect_right(self._epochs, offset, key=lambda entry: entry[1]) - 1
-        return self._epochs[found][0] if found >= 0 and offset < self.end_offset else UNDEFINED_EPOCH
+        return self._epochs.epoch_at(offset) if offset < self.end_offset else UNDEFINED_EPOCH
 
     def end_offset_for_epoch(self, epoch: int, current_epoch: int) -> tuple[int, int]:
         """(epoch, end offset) of the last records written under ``epoch`` or below it; (-1, -1) when unknown (KIP-320).
-
-        Java's ``LeaderEpochFileCache.endOffsetFor``, where the leader notes its epoch as soon as it leads.
+        ``current_epoch`` is the leader's.
         """
-        entries = list(self._epochs)
-        if not entries or entries[-1][0] < current_epoch:
-            entries.append((current_epoch, self.end_offset))
-        if epoch == entries[-1][0]:
-            return epoch, self.end_offset
-        higher = bisect_right(entries, epoch, key=lambda entry: entry[0])
-        if epoch < 0 or higher == len(entries):
-            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
-        return (entries[higher - 1][0] if higher else epoch), entries[higher][1]
+        return self._epochs.end_offset_for(epoch, current_epoch, self.end_offset)
 
     # removing
 
@@ -438,8 +426,7 @@ class PartitionLog:
         self._positions.append(position)
         self._max_timestamps.append(max_timestamp)
         self._running_max.append(max(max_timestamp, self._running_max[-1]) if self._running_max else max_timestamp)
-        if not self._epochs or self._epochs[-1][0] < leader_epoch:
-            self._epochs.append((leader_epoch, base_offset))
+        self._epochs.assign(leader_epoch, base_offset)
         last_offset = base_offset + batch.last_offset_delta
         self.end_offset = last_offset + 1
         if sequences is not None:
@@ -480,10 +467,7 @@ class PartitionLog:
         del self._base_offsets[:keep], self._positions[:keep], self._max_timestamps[:keep]
         self._running_max = array("q", accumulate(self._max_timestamps, max))
         self._aborted = [each for each in self._aborted if each.last_offset >= offset]
-        while len(self._epochs) > 1 and self._epochs[1][1] <= offset:
-            del self._epochs[0]
-        if self._epochs:
-            self._epochs[0] = (self._epochs[0][0], max(self._epochs[0][1], offset))
+        self._epochs.forget_before(offset)
 
     def _batches(self, first: int) -> Iterator[RecordBatch]:
         for index in range(first, len(self._base_offsets)):
@@ -549,7 +533,7 @@ class PartitionLog:
         """Why a batch does not fit those before it, by the fields that its CRC leaves out; None when it does."""
         if batch.base_offset != self.end_offset:
             return f"a batch says that it begins at offset {batch.base_offset}"
-        latest = self._epochs[-1][0] if self._epochs else 0
+        latest = self._epochs.latest
         if not latest <= batch.leader_epoch <= newest_epoch:
             return f"a batch has leader epoch {batch.leader_epoch}, which is not from {latest} to {newest_epoch}"
         return None

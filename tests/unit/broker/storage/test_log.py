@@ -212,19 +212,15 @@ def test_the_look_up_by_time_finds_markers_as_in_kafka(open_log: OpenLog) -> Non
     assert log.offset_for_time(200) == log.max_timestamp() == (300, 1, 0)
 
 
-def test_end_offsets_of_leader_epochs() -> None:
-    """As Java's ``LeaderEpochFileCache.endOffsetFor``."""
+def test_the_look_up_by_epoch_knows_where_the_log_ends() -> None:
     log = PartitionLog("t", 0, TopicConfig(BrokerConfig()), MemoryStorage())
     append(log, make_batch([b"a", b"b"]), 1)
     append(log, make_batch([b"c"]), 4)
-    assert log.end_offset_for_epoch(0, 6) == (0, 0)
     assert log.end_offset_for_epoch(1, 6) == (1, 2)
-    assert log.end_offset_for_epoch(3, 6) == (1, 2)
     assert log.end_offset_for_epoch(4, 6) == (4, 3)
-    assert log.end_offset_for_epoch(6, 6) == (6, 3)
-    assert log.end_offset_for_epoch(7, 6) == (-1, -1)
-    assert log.end_offset_for_epoch(-1, 6) == (-1, -1)
     assert [log.epoch_at(offset) for offset in range(4)] == [1, 1, 4, -1]
+    log.delete_records(1)
+    assert log.end_offset_for_epoch(0, 6) == (0, 1)
 
 
 # deleting
