@@ -249,9 +249,9 @@ def test_a_unit_test_lies_where_its_module_does() -> None:
 MAY_BE_LONG = ("aiokafkapy/errors/", "aiokafkapy/producer/producer.py")
 
 
-@pytest.mark.parametrize(("folder", "most"), [("aiokafkapy", 600), ("tests", 900)])
+@pytest.mark.parametrize(("folder", "most"), [("aiokafkapy", 700), ("tests", 900)])
 def test_modules_stay_short(folder: str, most: int) -> None:
-    """Some 500 lines are the aim: a module that is one idea may breathe, and one of 600 is seldom one idea."""
+    """500 lines are the hint to look for a second idea in a module. One that has none may breathe up to the limit."""
     lengths = {name: len((ROOT / name).read_text().splitlines()) for name, _ in _sources(folder)}
     assert {name: lines for name, lines in lengths.items() if lines > most and not name.startswith(MAY_BE_LONG)} == {}
 
